@@ -1,0 +1,48 @@
+# How every target is compiled: language level, output places, warnings, sanitizers, ccache.
+include(GNUInstallDirs)
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+# Static libraries end up in plugins, and a plugin exports one symbol.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+set(LONGSTREAM_BIN_DIR "${PROJECT_BINARY_DIR}/bin")
+set(LONGSTREAM_PLUGIN_DIR "${PROJECT_BINARY_DIR}/plugins")
+set(LONGSTREAM_INSTALL_PLUGIN_DIR "${CMAKE_INSTALL_LIBDIR}/longstream/plugins")
+set(LONGSTREAM_INSTALL_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/longstream")
+
+find_program(LONGSTREAM_CCACHE ccache)
+mark_as_advanced(LONGSTREAM_CCACHE)
+if(LONGSTREAM_CCACHE)
+  foreach(language C CXX)
+    if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${LONGSTREAM_CCACHE}")
+    endif()
+  endforeach()
+endif()
+
+add_library(longstream_warnings INTERFACE)
+target_compile_options(longstream_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Werror>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast>
+  # GCC 12 reports an overlap inside std::string::operator+ that cannot happen (GCC bug 105651).
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+
+if(LONGSTREAM_SANITIZE)
+  add_compile_options(-fsanitize=${LONGSTREAM_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${LONGSTREAM_SANITIZE})
+endif()

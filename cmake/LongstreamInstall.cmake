@@ -1,0 +1,21 @@
+# The installed package: find_package(Longstream) gives Longstream::backend_api and
+# Longstream::kernels_cpu. Binaries, plugins, libraries and headers are installed by their modules.
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Longstream")
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/LongstreamConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/LongstreamConfig.cmake"
+  INSTALL_DESTINATION "${package_dir}"
+  PATH_VARS LONGSTREAM_INSTALL_PLUGIN_DIR)
+write_basic_package_version_file(
+  "${PROJECT_BINARY_DIR}/LongstreamConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/LongstreamConfig.cmake"
+              "${PROJECT_BINARY_DIR}/LongstreamConfigVersion.cmake"
+        DESTINATION "${package_dir}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+get_property(has_exports GLOBAL PROPERTY LONGSTREAM_HAS_EXPORTS)
+if(has_exports)
+  install(EXPORT LongstreamTargets NAMESPACE Longstream:: DESTINATION "${package_dir}")
+endif()

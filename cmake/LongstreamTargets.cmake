@@ -1,0 +1,146 @@
+# The kinds of targets of this project, one function each. Each target includes from the repository
+# root, compiles with longstream_warnings, and DEPS are linked PUBLIC.
+
+# longstream_library(NAME name [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
+# A static library; without SOURCES an interface library. DEPS are what its headers need,
+# PRIVATE_DEPS only its sources.
+function(longstream_library)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
+  longstream_check_arguments(longstream_library)
+  set(include_directories "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                          "$<INSTALL_INTERFACE:${LONGSTREAM_INSTALL_INCLUDE_DIR}>")
+  if(arg_SOURCES)
+    add_library(${arg_NAME} STATIC ${arg_SOURCES})
+    target_include_directories(${arg_NAME} PUBLIC ${include_directories})
+    target_link_libraries(${arg_NAME} PUBLIC ${arg_DEPS}
+                          PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:longstream_warnings>)
+  else()
+    add_library(${arg_NAME} INTERFACE)
+    target_include_directories(${arg_NAME} INTERFACE ${include_directories})
+    target_link_libraries(${arg_NAME} INTERFACE ${arg_DEPS})
+  endif()
+endfunction()
+
+# longstream_plugin(NAME name.device SOURCES ... [DEPS ...] [VERSION_SCRIPT file])
+# A backend, <build>/plugins/<name.device>.so: everything it links is hidden but what VERSION_SCRIPT
+# exports, and no symbol is left open. Installed with the others.
+function(longstream_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;VERSION_SCRIPT" "SOURCES;DEPS")
+  longstream_check_arguments(longstream_plugin)
+  longstream_module("${arg_NAME}" "${arg_VERSION_SCRIPT}" "${arg_SOURCES}" "${arg_DEPS}"
+                    "${LONGSTREAM_PLUGIN_DIR}")
+  install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${LONGSTREAM_INSTALL_PLUGIN_DIR})
+endfunction()
+
+# longstream_test_plugin(NAME name SOURCES ... [DEPS ...] [VERSION_SCRIPT file])
+# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed.
+function(longstream_test_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;VERSION_SCRIPT" "SOURCES;DEPS")
+  longstream_check_arguments(longstream_test_plugin)
+  longstream_module("${arg_NAME}" "${arg_VERSION_SCRIPT}" "${arg_SOURCES}" "${arg_DEPS}"
+                    "${PROJECT_BINARY_DIR}/test_plugins")
+endfunction()
+
+# longstream_binary(NAME name SOURCES ... [DEPS ...])
+# A program that users run: <build>/bin/<name>, installed.
+function(longstream_binary)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
+  longstream_check_arguments(longstream_binary)
+  longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${LONGSTREAM_BIN_DIR}")
+  install(TARGETS ${arg_NAME} RUNTIME)
+endfunction()
+
+# longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds] [SERIAL])
+# A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
+# is the larger part of a short test. SERIAL is for tests that measure time. Sources find their data
+# by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to
+# the target `tsan_tests`, which is what runs under ThreadSanitizer.
+function(longstream_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ARGS")
+  longstream_check_arguments(longstream_test)
+  longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${arg_NAME} PRIVATE
+    LONGSTREAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSTREAM_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
+  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${arg_ARGS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${arg_NAME} PROPERTIES
+    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${arg_NAME})
+  endif()
+endfunction()
+
+# longstream_benchmark(NAME name SOURCES ... [DEPS ...])
+# A Google Benchmark program in <build>/bench; `make bench` runs all that are there.
+function(longstream_benchmark)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
+  longstream_check_arguments(longstream_benchmark)
+  longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/bench")
+  target_link_libraries(${arg_NAME} PRIVATE benchmark::benchmark benchmark::benchmark_main)
+endfunction()
+
+# longstream_install_library(target...)
+# Puts libraries and their targets, as Longstream::<target>, into the installed package.
+# Headers are installed by the module, with longstream_install_headers.
+function(longstream_install_library)
+  install(TARGETS ${ARGV} EXPORT LongstreamTargets ARCHIVE)
+  set_property(GLOBAL PROPERTY LONGSTREAM_HAS_EXPORTS ON)
+endfunction()
+
+# longstream_install_headers(header...)
+# Installs headers, given relative to the current directory, under their path from the root.
+function(longstream_install_headers)
+  file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  foreach(header IN LISTS ARGV)
+    cmake_path(GET header PARENT_PATH subdirectory)
+    install(FILES ${header}
+            DESTINATION "${LONGSTREAM_INSTALL_INCLUDE_DIR}/${directory}/${subdirectory}")
+  endforeach()
+endfunction()
+
+# Below: what the functions above share.
+
+# A misspelt keyword would otherwise become a source file or vanish.
+macro(longstream_check_arguments function)
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${function}(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_NAME)
+    message(FATAL_ERROR "${function}: NAME is missing")
+  endif()
+endmacro()
+
+function(longstream_program name sources deps directory)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${directory}")
+endfunction()
+
+function(longstream_module name version_script sources deps directory)
+  add_library(${name} MODULE ${sources})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
+  # Clang leaves a shared object's references to a sanitizer's runtime for the program to resolve.
+  if(NOT (LONGSTREAM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
+  if(version_script)
+    cmake_path(ABSOLUTE_PATH version_script BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    target_link_options(${name} PRIVATE "-Wl,--version-script=${version_script}")
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${version_script}")
+  endif()
+  set_target_properties(${name} PROPERTIES
+    PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${directory}")
+endfunction()
+
+if(LONGSTREAM_BUILD_TESTS)
+  find_package(GTest CONFIG REQUIRED)
+  find_package(benchmark CONFIG REQUIRED)
+  add_custom_target(tsan_tests COMMENT "Tests that run under ThreadSanitizer")
+endif()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Longstream is built, tested and checked with.
+# Silent and quick (one dpkg-query) when nothing is missing.
+set -euo pipefail
+
+packages=(
+  # Build tools.
+  cmake ninja-build g++ clang ccache git
+  # Checks: formatter, linter, the sanitizers' runtime for clang.
+  clang-format clang-tidy libclang-rt-14-dev
+  # Service: RPC, messages, status and synchronisation types, metrics.
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
+  libabsl-dev prometheus-cpp-dev
+  # Tokenizer, configuration, command line.
+  libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
+  # Tests and benchmarks.
+  libgtest-dev libgmock-dev libbenchmark-dev
+  # Demo, golden values, checks.
+  python3 python3-venv curl ca-certificates
+)
+
+# dpkg-query prints nothing on stdout for a name it has never seen, so what is missing is the
+# difference between the list above and what it reports as installed.
+installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
+  sed -n -E 's/^([^ :]+)(:[^ ]+)? installed$/\1/p') || true
+
+missing=()
+for package in "${packages[@]}"; do
+  [[ $'\n'"$installed"$'\n' == *$'\n'"$package"$'\n'* ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || {
+    echo "install_packages.sh: run as root, or install sudo; missing: ${missing[*]}" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+
+echo "Installing missing packages: ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq
+     -o Dpkg::Use-Pty=0 -o APT::Update::Error-Mode=any -o Acquire::Retries=3)
+"${apt[@]}" update
+"${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >/dev/null
