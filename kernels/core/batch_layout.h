@@ -1,0 +1,81 @@
+// Descriptors that tell an op which rows belong to which sequence and where its caches lie.
+//
+// They are plain arrays in the device's memory, read where the op runs: no op branches on them on
+// the host, so that a captured CUDA graph can be replayed with other lengths and pages.
+#ifndef LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
+#define LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+
+namespace longstream {
+
+// One sequence's rows in a step: rows [first_row, first_row + num_rows) at positions
+// first_position, first_position + 1, ... Everything before first_position is in its caches.
+struct SequenceRows {
+  int32_t first_row = 0;
+  int32_t num_rows = 0;
+  int64_t first_position = 0;
+  int32_t slot = 0;         // index of its rings and states in the slot store
+  int32_t page_offset = 0;  // its page table begins at BatchLayout::page_tables + page_offset
+  int32_t is_decode = 0;    // 1: one generated token; 0: a piece of a prefill
+};
+
+struct BatchLayout {
+  int32_t num_rows = 0;                     // T, all sequences together
+  int32_t num_sequences = 0;                // S
+  const SequenceRows* sequences = nullptr;  // [S], in the order of their rows
+  const int32_t* row_sequence = nullptr;    // [T] index into sequences
+  const int64_t* positions = nullptr;       // [T] absolute position of each row
+  // Page ids of all sequences, one table after the other: token j of a sequence is in page
+  // page_tables[page_offset + j / page_tokens] at slot j % page_tokens. Covers the step's own rows.
+  const int32_t* page_tables = nullptr;
+};
+
+// Keys and values of one full-attention layer, in pages that all sequences share.
+// Both stores: [page, H_kv, page_tokens, D], row-major.
+struct PagedCache {
+  void* keys = nullptr;
+  void* values = nullptr;
+  DType type = DType::kF32;
+  int32_t page_tokens = 0;
+  int32_t num_kv_heads = 0;  // H_kv
+  int32_t head_dim = 0;      // D
+};
+
+// The last keys (and values) of one layer, per sequence: position j lies at ring slot j % slots.
+// Per sequence: [H_kv, slots, D], row-major, at base + slot * slot_stride bytes. A ring of a window
+// layer has window + prefill_grid slots, so that the tokens a short rollback needs are still there.
+struct RingCache {
+  std::byte* keys = nullptr;    // of slot 0
+  std::byte* values = nullptr;  // of slot 0; nullptr where the ring holds keys only (ReRoPE)
+  int64_t slot_stride = 0;      // bytes from one sequence's ring to the next
+  DType type = DType::kF32;
+  int32_t slots = 0;  // ring length in tokens
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+};
+
+// The memory of one linear-RNN layer, per sequence, all f32, at base + slot * slot_stride bytes:
+// the state S [H, Dk, Dv] as of the last grid line g = grid * floor(position / grid), and the rows
+// since: keys [grid, H_kv, Dk], values [grid, H_kv, Dv] and, for data-dependent decay, the
+// log-gates [grid, H, Dk]. Row r belongs to position g + r. A decode step therefore writes one row
+// and no state between grid lines, and a rollback that stays behind no grid line is free.
+struct RecurrentCache {
+  std::byte* state = nullptr;   // of slot 0
+  std::byte* keys = nullptr;    // of slot 0
+  std::byte* values = nullptr;  // of slot 0
+  std::byte* gates = nullptr;   // of slot 0; nullptr for a fixed decay
+  int64_t slot_stride = 0;      // bytes from one sequence's memory to the next
+  int32_t grid = 0;             // tokens between grid lines
+  int32_t num_heads = 0;        // H
+  int32_t num_kv_heads = 0;     // H_kv; head h reads K/V head h / (H / H_kv)
+  int32_t key_dim = 0;          // Dk
+  int32_t value_dim = 0;        // Dv
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_

@@ -1,0 +1,65 @@
+// Element types of weights, activations and caches, and their conversions on the host.
+#ifndef LONGSTREAM_KERNELS_CORE_DTYPE_H_
+#define LONGSTREAM_KERNELS_CORE_DTYPE_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace longstream {
+
+enum class DType : uint8_t { kF32, kF16, kBF16 };
+
+// Bytes of one element.
+constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : 2; }
+
+constexpr const char* NameOf(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return "f32";
+    case DType::kF16:
+      return "f16";
+    case DType::kBF16:
+      return "bf16";
+  }
+  return "?";
+}
+
+// The 16-bit types are carried as their bit patterns; arithmetic is done in f32.
+struct BF16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+constexpr float ToF32(float value) { return value; }
+
+constexpr float ToF32(BF16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+
+// IEEE binary16 to binary32, subnormals and NaN payloads included.
+constexpr float ToF32(F16 value) {
+  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
+  const uint32_t magnitude = value.bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude << 13));
+  // Placing exponent and fraction 13 bits higher leaves the exponent 112 too small; the product
+  // with 2^112 corrects it and normalises subnormals.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | sign);
+}
+
+// Round to nearest, ties to even; NaN stays NaN.
+constexpr BF16 ToBF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    return BF16{static_cast<uint16_t>((bits >> 16) | 0x0040u)};
+  }
+  const uint32_t rounding = 0x7fffu + ((bits >> 16) & 1u);
+  return BF16{static_cast<uint16_t>((bits + rounding) >> 16)};
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CORE_DTYPE_H_

@@ -1,0 +1,40 @@
+// The parallelism an op may use: a borrowed function that runs numbered tasks on the host's
+// threads.
+#ifndef LONGSTREAM_KERNELS_CORE_EXECUTOR_H_
+#define LONGSTREAM_KERNELS_CORE_EXECUTOR_H_
+
+#include <cstdint>
+#include <type_traits>
+
+namespace longstream {
+
+// Has the shape of the backend ABI's parallel_run, so that a plugin's kernels run on the threads of
+// its host and a process has one pool. Copyable; borrows what `context` points to.
+struct Executor {
+  using Task = void (*)(void* argument, uint32_t index);
+
+  void* context = nullptr;
+  uint32_t num_threads = 1;
+  // Runs task(argument, i) once for each i in [0, num_tasks) and returns when all are done.
+  // nullptr: in order on the calling thread. Not re-entrant.
+  void (*run)(void* context, uint32_t num_tasks, Task task, void* argument) = nullptr;
+};
+
+// Calls body(i) for i in [0, num_tasks). What a task computes must not depend on num_threads nor
+// on the order of the tasks: that is what makes results independent of the thread count.
+template <typename Body>
+void ParallelFor(const Executor& executor, uint32_t num_tasks, Body&& body) {
+  if (executor.run == nullptr || num_tasks <= 1) {
+    for (uint32_t i = 0; i < num_tasks; ++i) body(i);
+    return;
+  }
+  using BodyType = std::remove_reference_t<Body>;
+  executor.run(
+      executor.context, num_tasks,
+      [](void* argument, uint32_t i) { (*static_cast<BodyType*>(argument))(i); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CORE_EXECUTOR_H_

@@ -1,0 +1,46 @@
+// A non-owning view of a row-major matrix of activations, and of a packed weight.
+#ifndef LONGSTREAM_KERNELS_CORE_MATRIX_H_
+#define LONGSTREAM_KERNELS_CORE_MATRIX_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+
+namespace longstream {
+
+// Element (r, c) is at data + (r * stride + c) * SizeOf(type). The CPU ops take f32 activations;
+// the CUDA ops bf16 or f32. Key and value rows may be of the cache's type.
+struct Matrix {
+  void* data = nullptr;
+  DType type = DType::kF32;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;  // in elements
+
+  float* f32_row(int64_t row) const { return static_cast<float*>(data) + row * stride; }
+
+  // Columns [begin, begin + count) of every row.
+  Matrix Columns(int64_t begin, int64_t count) const {
+    return {static_cast<std::byte*>(data) + static_cast<size_t>(begin) * SizeOf(type), type, rows,
+            count, stride};
+  }
+  // Rows [begin, begin + count).
+  Matrix Rows(int64_t begin, int64_t count) const {
+    return {static_cast<std::byte*>(data) + static_cast<size_t>(begin * stride) * SizeOf(type),
+            type, count, cols, stride};
+  }
+};
+
+// A weight W [n, k] (n outputs, k inputs) in the layout its kernel library reads. The layout is
+// known to that library alone (ops/pack.h makes it); the bytes belong to whoever packed them.
+struct PackedWeight {
+  const void* data = nullptr;
+  DType type = DType::kF32;
+  int64_t n = 0;
+  int64_t k = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CORE_MATRIX_H_

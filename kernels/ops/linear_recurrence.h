@@ -1,0 +1,50 @@
+// Linear attention as a recurrence over a state matrix per head, for decode rows and, parallel
+// within blocks, for prefill pieces.
+//
+//   S_t = diag(f_t) S_(t-1) + k_t^T v_t,   out_t = scale * q_t S_t          S: [Dk, Dv] f32
+//
+// Fixed decay (lightning attention): f_t = exp(log_decay[h]), the same for all of a head.
+// Data-dependent decay (gated RNN): f_t = sigmoid(gate_t), one per key element.
+//
+// With g the last grid line at or before t, in log space so that no factor exceeds 1:
+//
+//   out_t = scale * ( (q_t * F(g, t)) S_g + sum_(g <= j <= t) (q_t * F(j + 1, t) . k_j) v_j )
+//
+// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The rows since g
+// are kept in the cache; when a block is complete they are folded into the state.
+#ifndef LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
+#define LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// Reads and updates the cache: after the call it stands after the step's last row.
+struct LinearRecurrenceArgs {
+  BatchLayout batch;
+  Matrix q;                          // [T, H * Dk] f32, normed and rotated
+  Matrix k;                          // [T, H_kv * Dk] f32
+  Matrix v;                          // [T, H_kv * Dv] f32
+  const float* log_decay = nullptr;  // [H] ln of the fixed decay, <= 0; nullptr: gates are given
+  Matrix gate;                       // [T, H * Dk] gate logits, f = sigmoid(gate)
+  float scale = 1.0f;
+  RecurrentCache cache;
+  Matrix out;  // [T, H * Dv]
+};
+using LinearRecurrenceFunction = void (*)(Stream& stream, const LinearRecurrenceArgs& args);
+
+// Workspace in bytes: per (sequence, head) in flight a block's decay factors and scores.
+constexpr size_t LinearRecurrenceWorkspace(int64_t sequences, int64_t heads, int64_t grid,
+                                           int64_t key_dim, int64_t value_dim) {
+  return static_cast<size_t>(sequences * heads) *
+         static_cast<size_t>(grid * (3 * key_dim + value_dim + grid) + 64) * sizeof(float);
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_

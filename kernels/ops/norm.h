@@ -1,0 +1,20 @@
+// How an op normalises a row before it projects it.
+#ifndef LONGSTREAM_KERNELS_OPS_NORM_H_
+#define LONGSTREAM_KERNELS_OPS_NORM_H_
+
+#include <cstdint>
+
+namespace longstream {
+
+// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight, the mean taken in f32 over `size` elements.
+struct Norm {
+  const float* weight = nullptr;  // [size] f32; nullptr: no normalisation
+  int64_t size = 0;
+  float eps = 0.0f;
+
+  bool enabled() const { return weight != nullptr; }
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_NORM_H_

@@ -1,0 +1,39 @@
+// Normalise rows and project them: the entry of every mixer, and the language-model head.
+//
+//   h[r, :] = Norm(x[rows[r], :]) + addend[addend_rows[r], :]
+//   out[r, :] = scale * (h[r, :] W^T + bias)
+//
+// Each output is one sum over k in a fixed order, the same for every number of rows and threads.
+#ifndef LONGSTREAM_KERNELS_OPS_NORM_PROJECT_H_
+#define LONGSTREAM_KERNELS_OPS_NORM_PROJECT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/ops/norm.h"
+
+namespace longstream {
+
+struct NormProjectArgs {
+  Matrix x;                              // [*, k]; not modified
+  const int32_t* rows = nullptr;         // [R] device; nullptr: row r of x for r = 0 ... R - 1
+  Norm norm;                             // size k; disabled: h = x
+  Matrix addend;                         // [*, k] f32, e.g. chunk embeddings; data nullptr: none
+  const int32_t* addend_rows = nullptr;  // [R] device
+  PackedWeight weight;                   // [n, k]
+  const float* bias = nullptr;           // [n] f32 or nullptr
+  float scale = 1.0f;
+  Matrix out;  // [R, n]; out.rows is R; does not alias x
+};
+using NormProjectFunction = void (*)(Stream& stream, const NormProjectArgs& args);
+
+// Workspace in bytes that an implementation may use for R rows of k inputs.
+constexpr size_t NormProjectWorkspace(int64_t rows, int64_t k) {
+  return static_cast<size_t>(rows) * ((static_cast<size_t>(k) * 4 + 63) / 64 * 64);
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_NORM_PROJECT_H_

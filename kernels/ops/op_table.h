@@ -1,0 +1,55 @@
+// The ops of one kernel library, as a table.
+//
+// A decoder is written against the table alone; which library fills it (reference, one of the CPU
+// instruction sets, CUDA) is decided where a plugin is linked and, on a CPU, when it starts.
+#ifndef LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
+#define LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
+
+#include "kernels/ops/embed.h"
+#include "kernels/ops/gated_mlp.h"
+#include "kernels/ops/linear_recurrence.h"
+#include "kernels/ops/log_probs.h"
+#include "kernels/ops/logit_scale.h"
+#include "kernels/ops/norm_project.h"
+#include "kernels/ops/pack.h"
+#include "kernels/ops/paged_attention.h"
+#include "kernels/ops/project_residual.h"
+#include "kernels/ops/rerope_attention.h"
+#include "kernels/ops/ring_rebuild.h"
+#include "kernels/ops/ring_write.h"
+#include "kernels/ops/rope_cache_write.h"
+#include "kernels/ops/rope_table.h"
+#include "kernels/ops/sample.h"
+#include "kernels/ops/window_attention.h"
+
+namespace longstream {
+
+struct OpTable {
+  const char* name = "";  // "reference", "baseline", "avx2", "avx512", "cuda"
+  PackedBytesFunction packed_bytes = nullptr;
+  PackFunction pack = nullptr;
+  EmbedFunction embed = nullptr;
+  NormProjectFunction norm_project = nullptr;
+  GatedMlpFunction gated_mlp = nullptr;
+  ProjectResidualFunction project_residual = nullptr;
+  RopeTableFunction rope_table = nullptr;
+  LogitScaleFunction logit_scale = nullptr;
+  RopeCacheWriteFunction rope_cache_write = nullptr;
+  PagedAttentionFunction paged_attention = nullptr;
+  WindowAttentionFunction window_attention = nullptr;
+  ReropeAttentionFunction rerope_attention = nullptr;
+  RingWriteFunction ring_write = nullptr;
+  RingRebuildFunction ring_rebuild = nullptr;
+  LinearRecurrenceFunction linear_recurrence = nullptr;
+  SampleFunction sample = nullptr;
+  LogProbsFunction log_probs = nullptr;
+};
+
+// The ops a plugin runs on: defined once by the kernel library it is linked with. The CPU library
+// returns the best table for the processor (or the one named by LONGSTREAM_ISA: baseline, avx2,
+// avx512; a set that the processor lacks is ignored).
+const OpTable& DeviceOps();
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_OP_TABLE_H_

@@ -1,0 +1,34 @@
+// Packing of weights into the layout that a kernel library's projections read. Done once at load.
+#ifndef LONGSTREAM_KERNELS_OPS_PACK_H_
+#define LONGSTREAM_KERNELS_OPS_PACK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
+
+namespace longstream {
+
+// Bytes of a packed weight of n outputs and k inputs; a multiple of 64.
+using PackedBytesFunction = size_t (*)(DType type, int64_t n, int64_t k);
+
+// Rows of a weight on their way into a packed one. Several sources may fill one destination (Q, K
+// and V become one projection): each names its first output row.
+struct PackArgs {
+  const void* source = nullptr;  // [num_rows, k] row-major, as the checkpoint stores it
+  DType source_type = DType::kF32;
+  int64_t num_rows = 0;
+  int64_t first_row = 0;        // output row of the destination that source row 0 becomes
+  void* destination = nullptr;  // [PackedBytes(type, n, k)], 64-byte aligned, zeroed beforehand
+  DType type = DType::kF32;     // of the destination; f32 -> bf16 rounds to nearest even.
+                                // REQUIRES: source_type == type, or type is f32, or bf16 from f32
+  int64_t n = 0;                // of the destination
+  int64_t k = 0;
+};
+using PackFunction = void (*)(const Executor& executor, const PackArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_PACK_H_

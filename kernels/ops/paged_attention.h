@@ -1,0 +1,43 @@
+// Causal softmax attention over all tokens of a sequence, kept in pages.
+//
+//   out[t, h] = sum_j softmax_j(scale * q[t, h] . K[j, h / (H / H_kv)]) V[j, ...],  0 <= j <= p(t)
+//
+// Keys are visited in fixed blocks of absolute positions and merged by log-sum-exp in that order: a
+// row's bits depend on its own history alone.
+#ifndef LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
+#define LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
+
+#include <cstdint>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// The step's own keys and values are already in the pages (RopeCacheWrite).
+struct PagedAttentionArgs {
+  BatchLayout batch;
+  int32_t num_heads = 0;  // H, a multiple of cache.num_kv_heads
+  float scale = 1.0f;     // 1 / sqrt(D)
+  Matrix q;               // [T, H * D]
+  PagedCache cache;
+  int64_t max_position = 0;  // at least the largest position in the batch; sizes the workspace
+  Matrix out;                // [T, H * D]
+};
+using PagedAttentionFunction = void (*)(Stream& stream, const PagedAttentionArgs& args);
+
+// Tokens of context that one task of a long row covers; partial results are merged in order.
+inline constexpr int64_t kAttentionSplit = 1024;
+
+// Workspace in bytes for T rows of H heads of width D, none at a position >= max_position + 1.
+// Splits are only made for decode rows; prefill rows keep their sums on chip.
+constexpr size_t AttentionWorkspace(int64_t decode_rows, int64_t heads, int64_t head_dim,
+                                    int64_t max_position) {
+  const int64_t splits = (max_position + kAttentionSplit) / kAttentionSplit;
+  return static_cast<size_t>(decode_rows * heads * splits * (head_dim + 2)) * sizeof(float);
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_

@@ -1,0 +1,32 @@
+// Project a block's result back and add it to the residual stream:
+//
+//   h[t, :] = Norm(in[t, :]) * sigmoid(gate[t, :])
+//   x[t, :] += scale * (h[t, :] W^T + bias)
+//
+// Norm and gate are each optional: attention and MLP use neither or the gate, lightning both.
+#ifndef LONGSTREAM_KERNELS_OPS_PROJECT_RESIDUAL_H_
+#define LONGSTREAM_KERNELS_OPS_PROJECT_RESIDUAL_H_
+
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/ops/norm.h"
+
+namespace longstream {
+
+// Workspace: NormProjectWorkspace(T, k).
+struct ProjectResidualArgs {
+  Matrix in;                    // [T, k]; not modified
+  Norm norm;                    // over all k elements; disabled: in as it is
+  Matrix gate;                  // [T, k] logits; data nullptr: no gate
+  PackedWeight weight;          // [d, k]
+  const float* bias = nullptr;  // [d] f32 or nullptr
+  float scale = 1.0f;
+  Matrix x;  // [T, d] updated in place
+};
+using ProjectResidualFunction = void (*)(Stream& stream, const ProjectResidualArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_PROJECT_RESIDUAL_H_
