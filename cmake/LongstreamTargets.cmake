@@ -2,7 +2,7 @@
 # root, compiles with longstream_warnings, and DEPS are linked PUBLIC.
 
 # longstream_library(NAME name [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-# A static library; without SOURCES an interface library. DEPS are what its headers need,
+# A static library, liblongstream_<name>.a; without SOURCES an interface library. DEPS are what its headers need,
 # PRIVATE_DEPS only its sources.
 function(longstream_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
@@ -11,6 +11,7 @@ function(longstream_library)
                           "$<INSTALL_INTERFACE:${LONGSTREAM_INSTALL_INCLUDE_DIR}>")
   if(arg_SOURCES)
     add_library(${arg_NAME} STATIC ${arg_SOURCES})
+    set_target_properties(${arg_NAME} PROPERTIES OUTPUT_NAME "longstream_${arg_NAME}")
     target_include_directories(${arg_NAME} PUBLIC ${include_directories})
     target_link_libraries(${arg_NAME} PUBLIC ${arg_DEPS}
                           PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:longstream_warnings>)

@@ -1,0 +1,45 @@
+# The commands of a working day. Each installs what it needs and builds under build/<preset>.
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench golden check asan tsan install packages release
+
+PREFIX ?= /usr/local
+# Passed to the build in addition to the preset, e.g. make test JOBS=8.
+JOBS ?= $(shell nproc)
+
+help:  ## List the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: release  ## Start the server with the three demo models, stream from each, print a table.
+	@tools/demo.sh
+
+test: release  ## Build the release preset and run every test.
+	@ctest --preset release
+
+bench: release  ## Build the release preset and run the microbenchmarks.
+	@for program in build/release/bench/*; do echo "== $$program"; "$$program" || exit 1; done
+
+golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
+	@models/make_golden.sh
+
+check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
+	@tools/check/run_all.sh
+
+asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
+	@cmake --preset asan -D LONGSTREAM_BUILD_SERVICE=OFF
+	@cmake --build --preset asan --parallel $(JOBS)
+	@ctest --preset asan
+
+tsan: packages  ## Run the scheduler's, the sessions' and the thread pool's tests under TSan.
+	@cmake --preset tsan
+	@cmake --build --preset tsan --parallel $(JOBS)
+	@ctest --preset tsan
+
+install: release  ## Install the release build under PREFIX (/usr/local).
+	@cmake --install build/release --prefix $(PREFIX)
+
+packages:
+	@tools/install_packages.sh
+
+release: packages
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS)
