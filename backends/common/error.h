@@ -1,0 +1,32 @@
+// How code inside a plugin reports what can go wrong with a checkpoint, a snapshot or a budget.
+//
+// Thrown while a model is opened or a sequence is created, resized or moved; the plugin shim
+// (plugin/) turns it into the ABI's code and sentence, so none leaves the shared library. A step
+// throws nothing: its failures are per sequence and travel in results.
+#ifndef LONGSTREAM_BACKENDS_COMMON_ERROR_H_
+#define LONGSTREAM_BACKENDS_COMMON_ERROR_H_
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "backends/api/backend.h"
+
+namespace longstream {
+
+class BackendError : public std::exception {
+ public:
+  // `message` is one sentence: what, where, expected and found.
+  BackendError(ls_code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  ls_code code() const { return code_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  ls_code code_;
+  std::string message_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_ERROR_H_

@@ -1,0 +1,87 @@
+// What a decoder computes, as data: sizes, block form and the layer plan.
+//
+// A backend turns a config.json (and load-time overrides) into a ModelSpec; everything after that
+// (weights, caches, forward pass) reads the spec and knows no model family. Equations:
+// docs/models.md.
+#ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_SPEC_H_
+#define LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longstream {
+
+enum class MixerKind {
+  kFull,       // attention over all tokens, paged
+  kWindow,     // attention over the last `window` tokens, in a ring
+  kLightning,  // linear RNN with a fixed decay per head
+  kGatedRnn,   // linear RNN with a data-dependent decay per key element
+};
+
+// How an attention layer, or the queries and keys of an RNN layer, know positions.
+enum class PositionKind {
+  kNone,         // NoPE
+  kRope,         // rotation by the absolute position
+  kRerope,       // distance clipped at rerope_window (kFull only)
+  kLeakyRerope,  // distance slowed by leaky_factor from rerope_window on (kFull only)
+  kChunkedRope,  // rotation by position mod chunk_size, learned chunk embedding added to q, k input
+};
+
+// Position-dependent factor on the query of an attention layer (kernels/ops/logit_scale.h).
+enum class LogitScaleKind {
+  kNone,
+  kLogNAlways,       // ln(max(n, 16)) / ln(N), n visible keys, N = training_length
+  kLogNExtrapolate,  // max(1, ln(n) / ln(N))
+  kHype,             // ln(p + a) / ln(a), a = logit_scale_base
+};
+
+// The mixer of one layer.
+struct MixerSpec {
+  MixerKind kind = MixerKind::kFull;
+  PositionKind position = PositionKind::kRope;
+  int32_t num_heads = 0;     // H
+  int32_t num_kv_heads = 0;  // H_kv
+  int32_t head_dim = 0;      // D; Dk of an RNN layer
+  int32_t value_dim = 0;     // width of a value head; D unless kGatedRnn
+  bool qk_norm = false;      // RMSNorm per head on q and k before the rotation
+  bool qkv_bias = false;
+  bool output_bias = false;
+  double rope_theta = 10000.0;
+  int32_t window = 0;         // kWindow: keys visible, the current one included
+  int32_t rerope_window = 0;  // w of ReRoPE and Leaky ReRoPE
+  double leaky_factor = 0.0;  // k of Leaky ReRoPE
+  LogitScaleKind logit_scale = LogitScaleKind::kNone;
+  double logit_scale_base = 0.0;  // a of kHype, N of log n
+  double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
+  bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
+  bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
+
+  bool recurrent() const { return kind == MixerKind::kLightning || kind == MixerKind::kGatedRnn; }
+  bool rerope() const {
+    return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
+  }
+};
+
+struct ModelSpec {
+  std::string architecture;  // model_type, for people
+  int64_t vocabulary = 0;
+  int64_t width = 0;      // d
+  int64_t mlp_width = 0;  // ff
+  float norm_eps = 1e-6f;
+  bool tied_head = false;
+  float embedding_multiplier = 1.0f;
+  float residual_multiplier = 1.0f;  // on each branch
+  float logit_multiplier = 1.0f;     // on the head's output
+  int64_t context_limit = 0;         // positions are 0 ... context_limit - 1
+  int64_t training_length = 0;       // N; 0: not stated
+  int64_t chunk_size = 0;            // C of kChunkedRope
+  int64_t num_chunks = 0;            // rows of model.chunk_embed.weight
+  std::vector<MixerSpec> layers;     // [L]
+
+  bool chunked() const { return chunk_size > 0; }
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_SPEC_H_

@@ -1,0 +1,58 @@
+// The weights of a model as its decoder reads them: packed projections and small f32 vectors.
+#ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_WEIGHTS_H_
+#define LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_WEIGHTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/core/matrix.h"
+
+namespace longstream {
+
+// Several projections of the same input are packed as one, their outputs side by side in the order
+// given here. An absent part (no gate, say) has width 0. Pointers borrow from
+// ModelWeights::storage.
+struct LayerWeights {
+  const float* mixer_norm = nullptr;  // [d] input_layernorm
+  const float* mlp_norm = nullptr;    // [d] post_attention_layernorm
+
+  // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
+  // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
+  // kChunkedRope layers:     rows q | k here, v in `value`, because v sees the plain input.
+  PackedWeight mixer_in;
+  const float* mixer_in_bias = nullptr;  // [mixer_in.n] or nullptr
+  PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
+  const float* value_bias = nullptr;
+
+  const float* q_norm = nullptr;       // [D]
+  const float* k_norm = nullptr;       // [D]
+  const float* output_norm = nullptr;  // [H*Dv]
+  const float* log_decay = nullptr;    // [H] ln gamma_h, lightning
+
+  PackedWeight mixer_out;  // o_proj [d, H*Dv]
+  const float* mixer_out_bias = nullptr;
+
+  PackedWeight mlp_gate;  // [ff, d]
+  PackedWeight mlp_up;    // [ff, d]
+  PackedWeight mlp_down;  // [d, ff]
+};
+
+struct ModelWeights {
+  PackedWeight embedding;             // [vocabulary, d]
+  PackedWeight head;                  // [vocabulary, d]; the same bytes as embedding where tied
+  const float* final_norm = nullptr;  // [d]
+  Matrix chunk_embedding;             // [num_chunks, d] f32; data nullptr where not chunked
+  std::vector<LayerWeights> layers;   // [L]
+
+  uint64_t num_parameters = 0;
+  uint64_t bytes = 0;        // of all storage
+  uint64_t fingerprint = 0;  // over the bytes of the checkpoint's tensors, their names and types
+
+  // Owner of everything above.
+  std::vector<std::shared_ptr<void>> storage;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_WEIGHTS_H_
