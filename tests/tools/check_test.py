@@ -1,0 +1,233 @@
+"""Each check passes on a small good tree and fails, naming the place, on a bad one."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+CHECKS = REPOSITORY / "tools/check"
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name).resolve()
+
+    def write(self, path, text):
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def copy(self, path):
+        self.write(path, (REPOSITORY / path).read_text(encoding="utf-8"))
+
+    def run_check(self, name, *arguments):
+        result = subprocess.run(
+            [sys.executable, "-B", CHECKS / f"{name}.py", "--root", self.root, *arguments],
+            capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout + result.stderr
+
+    def assert_passes(self, name, *arguments):
+        status, output = self.run_check(name, *arguments)
+        self.assertEqual(status, 0, output)
+
+    def assert_fails(self, name, expected, *arguments):
+        status, output = self.run_check(name, *arguments)
+        self.assertEqual(status, 1, output)
+        self.assertIn(expected, output)
+
+
+class FormatTest(CheckTest):
+    def test_unformatted_file_is_named(self):
+        self.copy(".clang-format")
+        self.write("service/good.cc", "int F() { return 1; }\n")
+        self.assert_passes("format")
+        self.write("service/bad.cc", "int  F( )\n{ return 1; }\n")
+        self.assert_fails("format", "service/bad.cc:1")
+
+
+class LayeringTest(CheckTest):
+    def setUp(self):
+        super().setUp()
+        for path in ("kernels/core/dtype.h", "kernels/ops/norm.h", "backends/api/backend.h",
+                     "backends/dense/plan.h", "service/config/config.h",
+                     "service/scheduler/engine.h", "service/session/session.h",
+                     "tests/kernels/data.h"):
+            self.write(path, "")
+
+    def assert_refused(self, path, include, reason):
+        self.write(path, f"// A comment.\n#include {include}\n")
+        self.assert_fails("layering", f"{path}:2: {include[1:-1]}: {reason}")
+        (self.root / path).unlink()
+
+    def test_downward_includes_pass(self):
+        self.write("kernels/ops/sample.h", '#include "kernels/core/dtype.h"\n#include <vector>\n')
+        self.write("backends/hwfa2/plan.cc", '#include "kernels/ops/norm.h"\n')
+        self.write("service/session/a.cc",
+                   '#include "service/scheduler/engine.h"\n#include "absl/status/status.h"\n')
+        self.write("tests/kernels/a_test.cc", '#include "tests/kernels/data.h"\n')
+        self.assert_passes("layering")
+
+    def test_upward_and_sideways_includes_fail(self):
+        for path, include in (
+                ("kernels/core/a.h", '"kernels/ops/norm.h"'),
+                ("kernels/ops/a.h", '"backends/api/backend.h"'),
+                ("backends/hwfa2/a.cc", '"backends/dense/plan.h"'),
+                ("service/config/a.cc", '"service/scheduler/engine.h"'),
+                ("service/scheduler/a.cc", '"service/session/session.h"'),
+                ("service/session/a.cc", '"kernels/ops/norm.h"'),
+                ("service/session/a.cc", '"tests/kernels/data.h"')):
+            self.assert_refused(path, include, "")
+
+    def test_guarded_third_party_headers_fail(self):
+        for path, include, group in (
+                ("kernels/ops/a.h", "<cuda_runtime.h>", "cuda"),
+                ("kernels/core/a.h", '"absl/status/status.h"', "absl"),
+                ("backends/dense/a.cc", "<prometheus/counter.h>", "prometheus"),
+                ("service/session/a.cc", "<grpcpp/grpcpp.h>", "grpc"),
+                ("service/scheduler/a.cc", '"longstream/v1/service.pb.h"', "protobuf")):
+            self.assert_refused(path, include, f"")
+            self.write(path, f"#include {include}\n")
+            self.assert_fails("layering", f"may not include {group} headers")
+            (self.root / path).unlink()
+
+    def test_include_relative_to_the_file_fails(self):
+        self.assert_refused("kernels/ops/a.h", '"norm.h"', "include project headers by their path")
+
+    def test_directory_without_a_row_fails(self):
+        self.write("service/helpers/a.h", "")
+        self.assert_fails("layering", "service/helpers/a.h: no row")
+
+
+class OpNamesTest(CheckTest):
+    def setUp(self):
+        super().setUp()
+        for path in ("kernels/ops/norm.h", "kernels/reference/norm.cc", "kernels/cpu/norm.cc",
+                     "kernels/cpu/norm_avx2.cc", "tests/kernels/norm_test.cc"):
+            self.write(path, "")
+        exceptions = {}
+        sys.path.insert(0, str(CHECKS))
+        import op_names
+        exceptions.update({f"kernels/ops/{name}.h": "" for name in op_names.NOT_AN_OP})
+        exceptions.update({name: "" for name in op_names.NOT_OF_AN_OP})
+        for path in exceptions:
+            self.write(path, "")
+
+    def test_complete_op_passes(self):
+        self.assert_passes("op_names")
+
+    def test_missing_counterpart_fails(self):
+        for path in ("kernels/reference/norm.cc", "kernels/cpu/norm.cc",
+                     "tests/kernels/norm_test.cc"):
+            (self.root / path).unlink()
+            self.assert_fails("op_names", f"{path} is missing")
+            self.write(path, "")
+
+    def test_source_without_an_op_fails(self):
+        self.write("kernels/cpu/softmax.cc", "")
+        self.assert_fails("op_names", "kernels/cpu/softmax.cc: no op of this name")
+
+
+class LengthsTest(CheckTest):
+    def test_limits(self):
+        body = "  F();\n" * 78
+        self.write("kernels/ok.cc", f"void G() {{\n{body}}}\n" + "\n" * 420)
+        self.write("a/b/c/d/ok.cc", "")
+        self.assert_passes("lengths")
+
+        self.write("kernels/long.cc", "\n" * 501)
+        self.assert_fails("lengths", "kernels/long.cc: 501 lines, over 500")
+        self.write("kernels/long.cc", f"\nvoid G() {{\n  F();\n{body}}}\n")
+        self.assert_fails("lengths", "kernels/long.cc:2: G has 81 lines, over 80")
+        self.write("kernels/long.cc", "")
+        self.write("kernels/long.py", "def g():\n" + "    f()\n" * 80)
+        self.assert_fails("lengths", "kernels/long.py:1: g has 81 lines, over 80")
+        self.write("kernels/long.py", "")
+        self.write("a/b/c/d/e/deep.cc", "")
+        self.assert_fails("lengths", "a/b/c/d/e: more than 3 folders deep")
+
+    def test_exceptions_need_a_reason_and_a_use(self):
+        self.write("kernels/long.cc", "\n" * 501)
+        self.write("tools/check/length_exceptions.txt", "kernels/long.cc  It is a table.\n")
+        self.assert_passes("lengths")
+        self.write("tools/check/length_exceptions.txt", "kernels/long.cc\n")
+        self.assert_fails("lengths", "kernels/long.cc has no reason")
+        self.write("kernels/long.cc", "")
+        self.assert_fails("lengths", "kernels/long.cc exceeds nothing")
+
+
+class CompiledCheckTest(CheckTest):
+    """Checks that read compile_commands.json."""
+
+    def write_database(self, sources, flags):
+        build = self.root / "build/release"
+        build.mkdir(parents=True, exist_ok=True)
+        database = []
+        for source in sources:
+            output = source.replace("/", "_") + ".o"
+            command = f"g++ -std=c++20 {flags} -I{self.root} -c {self.root / source} -o {output}"
+            database.append({"directory": str(build), "file": str(self.root / source),
+                             "command": command, "output": output})
+        self.write("build/release/compile_commands.json", json.dumps(database))
+        return database
+
+
+class WeakSymbolsTest(CompiledCheckTest):
+    HEADER = "inline __attribute__((noinline)) int Shared(int x) { return x + 1; }\n"
+
+    def compile(self, flags):
+        for entry in self.write_database(["kernels/cpu/norm_avx2.cc"], flags):
+            subprocess.run(entry["command"].split(), cwd=entry["directory"], check=True)
+
+    def test_inline_function_of_an_instruction_set_fails(self):
+        self.write("kernels/cpu/norm_avx2.cc", self.HEADER + "int F(int x) { return Shared(x); }\n")
+        self.compile("-O2 -mavx2")
+        self.assert_fails("weak_symbols", "norm_avx2.cc.o: weak symbol Shared(int)")
+
+    def test_internal_linkage_passes(self):
+        self.write("kernels/cpu/norm_avx2.cc",
+                   "namespace {\n" + self.HEADER + "}\nint F(int x) { return Shared(x); }\n")
+        self.compile("-O2 -mavx2")
+        self.assert_passes("weak_symbols")
+
+    def test_nothing_to_check_fails(self):
+        self.write("kernels/cpu/norm_avx2.cc", "")
+        self.compile("-O2")
+        self.assert_fails("weak_symbols", "no object of kernels/cpu")
+
+
+class TidyTest(CompiledCheckTest):
+    def setUp(self):
+        super().setUp()
+        self.copy(".clang-tidy")
+
+    def test_bug_fails(self):
+        self.write("service/a.cc", "int F(int x) { return x; }\n")
+        self.write_database(["service/a.cc"], "-Wno-unknown-to-clang")
+        self.assert_passes("tidy")
+        self.write("service/a.cc", "bool F(int x) { return x == x; }\n")
+        self.assert_fails("tidy", "service/a.cc:1:")
+
+    def test_lock_annotations_are_checked(self):
+        self.write("service/a.cc", """
+            struct __attribute__((capability("mutex"))) Mutex {};
+            struct Counter {
+              Mutex mutex;
+              int count __attribute__((guarded_by(mutex)));
+            };
+            int Read(const Counter& counter) { return counter.count; }
+            """)
+        self.write_database(["service/a.cc"], "")
+        self.assert_fails("tidy", "clang-diagnostic-thread-safety-analysis")
+
+    def test_nothing_to_check_fails(self):
+        self.write_database([], "")
+        self.assert_fails("tidy", "no source of the tree")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Files have at most 500 lines, functions at most 80, folders lie at most 3 below the top one.
+
+What must exceed a limit is listed with its reason in length_exceptions.txt.
+"""
+
+import ast
+import pathlib
+import sys
+
+import cxx_functions
+import source_tree
+
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 80
+MAX_FOLDER_DEPTH = 3  # folders below a top-level directory
+
+SOURCE_SUFFIXES = source_tree.CXX_SUFFIXES + (
+    ".py", ".sh", ".proto", ".cmake", "CMakeLists.txt", "Makefile")
+
+
+def python_functions(source):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def functions_of(path, source):
+    if path.suffix in source_tree.CXX_SUFFIXES:
+        return cxx_functions.functions(source)
+    if path.suffix == ".py":
+        return python_functions(source)
+    return ()
+
+
+def exceeding(root):
+    """Yields (key, message) of everything over a limit; the key is what an exception names."""
+    for directory in source_tree.directories(root):
+        if len(directory.parts) > MAX_FOLDER_DEPTH + 1:
+            yield directory.as_posix(), f"{directory}: more than {MAX_FOLDER_DEPTH} folders deep"
+    for path in source_tree.files(root, SOURCE_SUFFIXES):
+        source = (root / path).read_text(encoding="utf-8")
+        lines = source.count("\n")
+        if lines > MAX_FILE_LINES:
+            yield path.as_posix(), f"{path}: {lines} lines, over {MAX_FILE_LINES}"
+        for name, first, length in functions_of(path, source):
+            if length > MAX_FUNCTION_LINES:
+                yield (f"{path.as_posix()}:{name}",
+                       f"{path}:{first}: {name} has {length} lines, over {MAX_FUNCTION_LINES}")
+
+
+def read_exceptions(path):
+    """Key -> reason, from lines `<path>[:<function>]  <reason>`; # starts a comment line."""
+    exceptions = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            key, _, reason = line.partition(" ")
+            exceptions[key] = reason.strip()
+    return exceptions
+
+
+def main():
+    root = source_tree.parse_root(__doc__)
+    exceptions_file = root / "tools/check/length_exceptions.txt"
+    exceptions = read_exceptions(exceptions_file) if exceptions_file.is_file() else {}
+    found = dict(exceeding(root))
+    name = pathlib.Path(exceptions_file).name
+    problems = [message for key, message in found.items() if key not in exceptions]
+    problems += [f"{name}: {key} exceeds nothing" for key in exceptions if key not in found]
+    problems += [f"{name}: {key} has no reason" for key in exceptions if not exceptions[key]]
+    return source_tree.report("lengths", problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

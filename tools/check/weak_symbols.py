@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Object files built for one instruction set define no weak code.
+
+Of several copies of an inline function the linker keeps one, whichever comes first. Were that the
+copy compiled with -mavx512f, a processor without it would crash on the baseline path.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import source_tree
+
+KERNELS = pathlib.PurePath("kernels/cpu")
+INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=)")
+# nm: W is defined weak code or data; V (weak objects) would be data only.
+WEAK_CODE = "W"
+
+
+def instruction_set_objects(root, build):
+    """The objects below kernels/cpu that are compiled with an instruction-set flag."""
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    for command in commands:
+        source = pathlib.PurePath(command["file"])
+        if (root / KERNELS) in source.parents and INSTRUCTION_SET_FLAG.search(command["command"]):
+            yield pathlib.Path(command["directory"]) / command["output"]
+
+
+def weak_code(path):
+    listing = subprocess.run(["nm", "--demangle", "--defined-only", path],
+                             capture_output=True, text=True, check=True).stdout
+    for line in listing.splitlines():
+        _, kind, name = line.split(" ", 2)
+        if kind == WEAK_CODE:
+            yield name
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    source_tree.add_root_argument(parser)
+    parser.add_argument("--build", type=pathlib.Path,
+                        help="the build directory, <root>/build/release by default")
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    build = arguments.build or root / "build/release"
+    objects = list(instruction_set_objects(root, build))
+    problems = [] if objects else [f"{build}: no object of {KERNELS} has an instruction-set flag"]
+    for path in objects:
+        problems += [f"{path.relative_to(build)}: weak symbol {name}" for name in weak_code(path)]
+    return source_tree.report("weak symbols", problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
