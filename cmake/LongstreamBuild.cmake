@@ -44,5 +44,6 @@ target_compile_options(longstream_warnings INTERFACE
 if(LONGSTREAM_SANITIZE)
   add_compile_options(-fsanitize=${LONGSTREAM_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${LONGSTREAM_SANITIZE})
 endif()

@@ -1,25 +1,40 @@
 #!/usr/bin/env python3
 """One op, one basename: ops/<op>.h, reference/<op>.cc, cpu/<op>.cc and tests/kernels/<op>_test.cc.
 
-A source may also be a piece of an op, <op>_<piece>.
+A header declares an op where it says `using <Op>Function = ...`. A source may also be a piece of
+an op, <op>_<piece>.
 """
 
+import re
 import sys
 
 import source_tree
 
-# Headers of kernels/ops that declare no op of their own.
+DECLARES_OP = re.compile(r"^using \w+Function =", re.MULTILINE)
+
+# Headers of kernels/ops that declare no op of their own: what they are instead.
 NOT_AN_OP = {
+    "norm": "the argument type of every op that normalises before it projects",
+    "op_table": "the table of all ops; a kernel library defines it in its own op_table.cc",
 }
 
-# Sources that belong to no op: what several ops of one implementation share, or tests of it.
+# Sources that belong to no header of kernels/ops: why they are there.
 NOT_OF_AN_OP = {
 }
 
 
-def op_names(root):
-    headers = {path.stem for path in (root / "kernels/ops").glob("*.h")}
-    return headers - set(NOT_AN_OP)
+def header_names(root):
+    return {path.stem for path in (root / "kernels/ops").glob("*.h")}
+
+
+def wrong_headers(root):
+    for name in sorted(header_names(root)):
+        header = root / f"kernels/ops/{name}.h"
+        declares = DECLARES_OP.search(header.read_text(encoding="utf-8")) is not None
+        if declares and name in NOT_AN_OP:
+            yield f"kernels/ops/{name}.h: declares an op, but is listed as an exception"
+        if not declares and name not in NOT_AN_OP:
+            yield f"kernels/ops/{name}.h: declares no op, and is not listed as an exception"
 
 
 def missing_counterparts(root, ops):
@@ -30,14 +45,15 @@ def missing_counterparts(root, ops):
                 yield f"kernels/ops/{op}.h: {counterpart} is missing"
 
 
-def sources_without_op(root, ops):
+def sources_without_header(root):
+    headers = header_names(root)
     for pattern in ("kernels/reference/*.cc", "kernels/cpu/*.cc", "tests/kernels/*_test.cc"):
         for path in sorted(root.glob(pattern)):
             relative = path.relative_to(root).as_posix()
             name = path.stem.removesuffix("_test")
-            belongs = any(name == op or name.startswith(op + "_") for op in ops)
+            belongs = any(name == op or name.startswith(op + "_") for op in headers)
             if not belongs and relative not in NOT_OF_AN_OP:
-                yield f"{relative}: no op of this name in kernels/ops"
+                yield f"{relative}: no header of this name in kernels/ops"
 
 
 def stale_exceptions(root):
@@ -51,10 +67,11 @@ def stale_exceptions(root):
 
 def main():
     root = source_tree.parse_root(__doc__)
-    ops = op_names(root)
+    ops = header_names(root) - set(NOT_AN_OP)
     problems = [] if ops else ["kernels/ops: no op header found"]
+    problems += wrong_headers(root)
     problems += missing_counterparts(root, ops)
-    problems += sources_without_op(root, ops)
+    problems += sources_without_header(root)
     problems += stale_exceptions(root)
     return source_tree.report("op names", problems)
 
