@@ -1,0 +1,19 @@
+// Choice of the CPU op table by instruction set.
+#ifndef LONGSTREAM_KERNELS_CPU_CPU_OPS_H_
+#define LONGSTREAM_KERNELS_CPU_CPU_OPS_H_
+
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Names accepted by OpsFor, from the oldest set to the newest.
+inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
+
+// The ops compiled for `isa`, or nullptr where the name is unknown or this processor (or its
+// operating system) lacks the set. Thread-safe. For callers that need a given set, such as tests;
+// others use DeviceOps().
+const OpTable* OpsFor(const char* isa);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CPU_CPU_OPS_H_

@@ -1,0 +1,61 @@
+// Chooses the CPU op table when the process first asks for it. Compiled for the baseline.
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/cpu/cpu_ops.h"
+
+namespace longstream {
+namespace cpu {
+
+namespace baseline {
+const OpTable& Ops();
+}
+namespace avx2 {
+const OpTable& Ops();
+}
+namespace avx512 {
+const OpTable& Ops();
+}
+
+}  // namespace cpu
+
+namespace {
+
+// __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+}
+
+bool HasAvx512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+
+const OpTable& Choose() {
+  if (const char* wanted = std::getenv("LONGSTREAM_ISA")) {
+    if (const OpTable* ops = OpsFor(wanted)) return *ops;
+  }
+  if (HasAvx512()) return cpu::avx512::Ops();
+  if (HasAvx2()) return cpu::avx2::Ops();
+  return cpu::baseline::Ops();
+}
+
+}  // namespace
+
+const OpTable* OpsFor(const char* isa) {
+  const std::string_view name = isa;
+  if (name == "baseline") return &cpu::baseline::Ops();
+  if (name == "avx2" && HasAvx2()) return &cpu::avx2::Ops();
+  if (name == "avx512" && HasAvx512()) return &cpu::avx512::Ops();
+  return nullptr;
+}
+
+const OpTable& DeviceOps() {
+  static const OpTable& ops = Choose();
+  return ops;
+}
+
+}  // namespace longstream

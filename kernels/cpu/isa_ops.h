@@ -1,0 +1,44 @@
+// The CPU ops of one instruction set. Every file that includes this one is compiled once per set,
+// with LONGSTREAM_ISA naming the namespace: baseline, avx2 or avx512.
+//
+// Such a file must emit no weak symbol outside its namespace, because a linker keeps any one of
+// several weak copies, perhaps one that the processor cannot run. So: no std:: algorithm or
+// container that is not inlined, and what is local goes into an anonymous namespace.
+#ifndef LONGSTREAM_KERNELS_CPU_ISA_OPS_H_
+#define LONGSTREAM_KERNELS_CPU_ISA_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ops/op_table.h"
+
+#ifndef LONGSTREAM_ISA
+#error "compile with -DLONGSTREAM_ISA=baseline, avx2 or avx512"
+#endif
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+size_t PackedBytes(DType type, int64_t n, int64_t k);
+void Pack(const Executor& executor, const PackArgs& args);
+void Embed(Stream& stream, const EmbedArgs& args);
+void NormProject(Stream& stream, const NormProjectArgs& args);
+void GatedMlp(Stream& stream, const GatedMlpArgs& args);
+void ProjectResidual(Stream& stream, const ProjectResidualArgs& args);
+void RopeTable(Stream& stream, const RopeTableArgs& args);
+void LogitScale(Stream& stream, const LogitScaleArgs& args);
+void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args);
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args);
+void WindowAttention(Stream& stream, const WindowAttentionArgs& args);
+void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args);
+void RingWrite(Stream& stream, const RingWriteArgs& args);
+void RingRebuild(Stream& stream, const RingRebuildArgs& args);
+void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
+void Sample(Stream& stream, const SampleArgs& args);
+void LogProbs(Stream& stream, const LogProbsArgs& args);
+
+// All of the above as a table.
+const OpTable& Ops();
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_ISA_OPS_H_

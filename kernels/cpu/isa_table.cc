@@ -1,0 +1,16 @@
+// The op table of one instruction set.
+#include "kernels/cpu/isa_ops.h"
+
+#define LONGSTREAM_NAME_OF(isa) LONGSTREAM_NAME_OF_EXPANDED(isa)
+#define LONGSTREAM_NAME_OF_EXPANDED(isa) #isa
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+const OpTable& Ops() {
+  static constexpr OpTable kOps = {
+      .name = LONGSTREAM_NAME_OF(LONGSTREAM_ISA),
+  };
+  return kOps;
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,41 @@
+// The reference ops: each op as its equation, in plain scalar loops with f64 sums. What every other
+// kernel library is tested against; slow, and linked by tests only.
+//
+// The reference packed weight is the row-major [n, k] matrix itself, 64-byte aligned.
+#ifndef LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
+#define LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Thread-safe.
+const OpTable& ReferenceOps();
+
+namespace reference {
+
+size_t PackedBytes(DType type, int64_t n, int64_t k);
+void Pack(const Executor& executor, const PackArgs& args);
+void Embed(Stream& stream, const EmbedArgs& args);
+void NormProject(Stream& stream, const NormProjectArgs& args);
+void GatedMlp(Stream& stream, const GatedMlpArgs& args);
+void ProjectResidual(Stream& stream, const ProjectResidualArgs& args);
+void RopeTable(Stream& stream, const RopeTableArgs& args);
+void LogitScale(Stream& stream, const LogitScaleArgs& args);
+void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args);
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args);
+void WindowAttention(Stream& stream, const WindowAttentionArgs& args);
+void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args);
+void RingWrite(Stream& stream, const RingWriteArgs& args);
+void RingRebuild(Stream& stream, const RingRebuildArgs& args);
+void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
+void Sample(Stream& stream, const SampleArgs& args);
+void LogProbs(Stream& stream, const LogProbsArgs& args);
+
+}  // namespace reference
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
