@@ -1,0 +1,30 @@
+// From a checkpoint's tensors to the packed weights that a decoder reads.
+#ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_LOAD_WEIGHTS_H_
+#define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_LOAD_WEIGHTS_H_
+
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/layers/model_weights.h"
+#include "backends/common/weights/load_options.h"
+#include "backends/common/weights/safetensors.h"
+#include "kernels/core/executor.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Reads every tensor that `spec` calls for under its Hugging Face name (docs/checkpoints.md), packs
+// it with `ops.pack` in the type that `options` asks for, and gives the file's pages back as it
+// goes, so that at no time much more than the packed weights is resident. What it does is spread
+// over `executor`'s threads. The result owns its memory; `checkpoint` may be destroyed.
+//
+// BackendError: LS_INVALID_ARGUMENT for a tensor that is missing, of another shape or of a type
+// that holds no weights; LS_UNIMPLEMENTED for one that the spec does not read and that is not known
+// to be harmless, for it would change the mathematics.
+//
+// The fingerprint depends on names, types, shapes and bytes of the tensors read and on the types
+// they were packed in; not on the file layout (shards), the kernel library or the thread count.
+ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
+                         const LoadOptions& options, const OpTable& ops, const Executor& executor);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_WEIGHTS_LOAD_WEIGHTS_H_
