@@ -23,9 +23,10 @@
  *   Absent features  A table entry whose capability bit is not set may be NULL.
  *
  * Determinism (the conformance kit checks it). For the same model, the same history of a sequence,
- * the same cut of that history into prefill pieces at absolute multiples of prefill_grid, and the
- * same sampling parameters, results are equal to the bit, whatever else is in the batch and however
- * many threads the host offers. Any other cut agrees to rounding.
+ * fed in the same turns (which tokens came as decode entries, where each prefill began and ended),
+ * and the same sampling parameters, results are equal to the bit: whatever else is in the batch,
+ * however many threads the host offers, and wherever the host cuts a prefill at absolute multiples
+ * of prefill_grid. Any other cut agrees to rounding.
  */
 #ifndef LONGSTREAM_BACKENDS_API_BACKEND_H_
 #define LONGSTREAM_BACKENDS_API_BACKEND_H_
@@ -53,7 +54,7 @@ enum {
   LS_FAILED_PRECONDITION = 9, /* a snapshot of another model, a sequence that must be truncated */
   LS_UNIMPLEMENTED = 12,      /* well-formed, but this backend does not serve it */
   LS_INTERNAL = 13,           /* a defect: NaN logits, a device error, an exception caught */
-  LS_UNAVAILABLE = 14,        /* the device is missing or lost */
+  LS_UNAVAILABLE = 14,        /* the device is missing or lost; the host's writer gave up */
   LS_DATA_LOSS = 15           /* a damaged checkpoint file or snapshot */
 };
 
@@ -65,9 +66,9 @@ typedef struct ls_error {
 
 /* What a backend can do, ls_backend.capabilities. */
 enum {
-  LS_CAP_SNAPSHOT = 1u << 0,          /* sequence_export, sequence_import */
-  LS_CAP_FORK = 1u << 1,              /* sequence_fork */
-  LS_CAP_SCORE = 1u << 2,             /* log-probabilities and logits of every row, not just the last */
+  LS_CAP_SNAPSHOT = 1u << 0, /* sequence_export, sequence_import */
+  LS_CAP_FORK = 1u << 1,     /* sequence_fork */
+  LS_CAP_SCORE = 1u << 2,    /* log-probabilities and logits of every row, not just the last */
   LS_CAP_QUANTISED_WEIGHTS = 1u << 3, /* option "weights" accepts int8 and int4 */
   LS_CAP_IN_FLIGHT_TOKENS = 1u << 4   /* LS_TOKEN_FROM_PREVIOUS is accepted */
 };
@@ -97,15 +98,15 @@ typedef struct ls_sequence ls_sequence; /* the caches of one session on one mode
 
 typedef struct ls_model_options {
   uint32_t struct_size;
-  const char* directory;       /* a Hugging Face model directory, UTF-8 path */
-  const char* options;         /* a JSON object of load-time options; NULL means {} */
-  const char* const* devices;  /* [num_devices] "cpu", "cuda:0", ... */
-  uint32_t num_devices;        /* 1 today; a list, so that tensor parallelism fits */
-  uint64_t cache_bytes_budget; /* upper bound in bytes for all pages, rings, states and checkpoints
-                                  of this model's sequences together; 0 means unlimited */
-  uint32_t max_batch_tokens;   /* rows one submit may carry, all its sequences together; >= 1 */
+  const char* directory;        /* a Hugging Face model directory, UTF-8 path */
+  const char* options;          /* a JSON object of load-time options; NULL means {} */
+  const char* const* devices;   /* [num_devices] "cpu", "cuda:0", ... */
+  uint32_t num_devices;         /* 1 today; a list, so that tensor parallelism fits */
+  uint64_t cache_bytes_budget;  /* upper bound in bytes for all pages, rings, states and checkpoints
+                                   of this model's sequences together; 0 means unlimited */
+  uint32_t max_batch_tokens;    /* rows one submit may carry, all its sequences together; >= 1 */
   uint32_t max_batch_sequences; /* entries one submit may carry; >= 1 */
-  const ls_host* host;         /* borrowed until model_close */
+  const ls_host* host;          /* borrowed until model_close */
 } ls_model_options;
 
 /* What one layer keeps per session. */
@@ -126,22 +127,23 @@ typedef struct ls_layer_info {
 /* Filled by model_info. Pointers stay valid until model_close. */
 typedef struct ls_model_info {
   uint32_t struct_size;
-  const char* architecture;   /* the config's model_type */
-  uint32_t vocabulary_size;   /* token ids are 0 ... vocabulary_size - 1 */
+  const char* architecture; /* the config's model_type */
+  uint32_t vocabulary_size; /* token ids are 0 ... vocabulary_size - 1 */
   uint32_t num_layers;
   const ls_layer_info* layers; /* [num_layers] */
   uint64_t num_parameters;
-  uint64_t context_limit;     /* positions are 0 ... context_limit - 1 */
-  uint32_t prefill_grid;      /* tokens; see Determinism */
-  uint32_t page_tokens;       /* tokens per page of the paged store; 0 where no layer is paged */
+  uint64_t context_limit;      /* positions are 0 ... context_limit - 1 */
+  uint32_t prefill_grid;       /* tokens; see Determinism */
+  uint32_t page_tokens;        /* tokens per page of the paged store; 0 where no layer is paged */
   uint64_t kv_bytes_per_token; /* sum over layers of bytes_per_token */
-  uint64_t window_bytes_per_sequence; /* sum of the rings */
-  uint64_t state_bytes_per_sequence;  /* sum of the states */
+  uint64_t window_bytes_per_sequence;     /* sum of the rings */
+  uint64_t state_bytes_per_sequence;      /* sum of the states */
   uint64_t checkpoint_bytes_per_sequence; /* held besides while a reservation stands */
-  uint64_t fingerprint;       /* of weights, dtypes and cache layout: equal means snapshots fit */
+  uint64_t fingerprint; /* of weights, dtypes and cache layout: equal means snapshots fit */
 } ls_model_info;
 
-/* Bytes a model holds right now, by kind. */
+/* Bytes a model holds right now, by kind. With no sequence alive all but weights, workspace and
+ * budget are 0. */
 typedef struct ls_memory {
   uint32_t struct_size;
   uint64_t weights;     /* packed weights and tables */
@@ -150,8 +152,9 @@ typedef struct ls_memory {
   uint64_t states;      /* recurrent states in use */
   uint64_t checkpoints; /* copies kept for truncate */
   uint64_t workspace;   /* activations and scratch */
-  uint64_t budget;      /* cache_bytes_budget; what pages + rings + states + checkpoints may reach */
-  uint64_t reserved;    /* of the budget: promised to sequences by reserve, used or not */
+  uint64_t budget;   /* cache_bytes_budget; what pages + rings + states + checkpoints may reach */
+  uint64_t reserved; /* of the budget: what sequences hold or were promised by reserve; what is
+                        left for create, fork, import and reserve is budget - reserved */
 } ls_memory;
 
 /* Bytes one sequence holds, by kind; a page shared by a fork counts in each holder. */
@@ -165,8 +168,9 @@ typedef struct ls_sequence_bytes {
 
 /* ---------------------------------------------------------------- batches */
 
-/* Stands for a token id as the first and only token of a decode entry: the token that the ticket
- * still in flight samples for the same sequence. Needs LS_CAP_IN_FLIGHT_TOKENS. */
+/* Stands for a token id as the first and only token of a decode entry: the token that the latest
+ * ticket, not yet waited for, samples for the same sequence. Where that entry failed, this one
+ * fails with LS_FAILED_PRECONDITION. Needs LS_CAP_IN_FLIGHT_TOKENS. */
 #define LS_TOKEN_FROM_PREVIOUS (-1)
 
 typedef struct ls_token_count {
@@ -177,7 +181,8 @@ typedef struct ls_token_count {
 
 typedef struct ls_logit_bias {
   int32_t token;
-  float bias; /* added to the logit; -INFINITY bans the token, other non-finite values are invalid */
+  float
+      bias; /* added to the logit; -INFINITY bans the token, other non-finite values are invalid */
 } ls_logit_bias;
 
 /* How a token is drawn from the logits z of the last row. Steps, in this order:
@@ -194,13 +199,13 @@ typedef struct ls_logit_bias {
 typedef struct ls_sampling {
   uint32_t struct_size;
   uint64_t seed;
-  float temperature;        /* >= 0 */
-  int32_t top_k;            /* 0: off */
-  float top_p;              /* in (0, 1]; 1: off */
-  float min_p;              /* in [0, 1]; 0: off */
-  float repetition_penalty; /* > 0; 1: off */
-  float presence_penalty;   /* 0: off */
-  float frequency_penalty;  /* 0: off */
+  float temperature;             /* >= 0 */
+  int32_t top_k;                 /* 0: off */
+  float top_p;                   /* in (0, 1]; 1: off */
+  float min_p;                   /* in [0, 1]; 0: off */
+  float repetition_penalty;      /* > 0; 1: off */
+  float presence_penalty;        /* 0: off */
+  float frequency_penalty;       /* 0: off */
   const ls_token_count* history; /* [num_history], each token once; read if a penalty is on */
   uint32_t num_history;
   const ls_logit_bias* bias; /* [num_bias], each token once */
@@ -216,14 +221,15 @@ enum {
 
 /* One sequence's part of a step: its next tokens and what is wanted of them. */
 typedef struct ls_batch_entry {
-  ls_sequence* sequence;  /* at most once in a batch */
-  const int32_t* tokens;  /* [num_tokens], at the positions that follow the sequence's */
-  uint32_t num_tokens;    /* >= 1; within the reservation */
-  uint32_t is_decode;     /* 1: one generated token; 0: a piece of a prefill */
+  ls_sequence* sequence;       /* at most once in a batch */
+  const int32_t* tokens;       /* [num_tokens], at the positions that follow the sequence's */
+  uint32_t num_tokens;         /* >= 1; within the reservation */
+  uint32_t is_decode;          /* 1: one token, a decode row; 0: a piece of a prefill */
   const ls_sampling* sampling; /* NULL: nothing is sampled; else from the last row */
-  int32_t log_prob_rows;  /* LS_ROWS_*: log-probability of `targets` and the top tokens */
-  const int32_t* targets; /* [rows] token ids whose log-probability is wanted; -1: none in that row;
-                             NULL: with `sampling` the sampled token on the last row, else none */
+  int32_t log_prob_rows;       /* LS_ROWS_*: log-probability of `targets` and the top tokens */
+  const int32_t* targets; /* [rows: num_tokens for LS_ROWS_ALL, 1 for LS_ROWS_LAST] token ids whose
+                             log-probability is wanted; -1: none in that row; NULL: with `sampling`
+                             the sampled token on the last row, else none */
   uint32_t num_top;       /* most probable tokens per such row; <= LS_MAX_TOP */
   int32_t logit_rows;     /* LS_ROWS_*: full raw logits */
 } ls_batch_entry;
@@ -241,18 +247,19 @@ typedef struct ls_top_token {
   float log_prob;
 } ls_top_token;
 
-/* One entry's outcome. Log-probabilities are natural logarithms of the softmax of the raw logits,
+/* One entry's outcome; unless code is LS_OK nothing was sampled and there are no rows.
+ * Log-probabilities are natural logarithms of the softmax of the raw logits,
  * before penalties, bias, temperature and truncation. Pointers stay valid until the second submit
  * after the one that made the ticket, and no longer than the model. */
 typedef struct ls_result {
-  ls_code code;          /* LS_OK, or why this sequence failed; the others stand */
-  const char* message;   /* the sentence that goes with code; "" for LS_OK */
-  int32_t sampled;       /* the sampled token, or -1 */
+  ls_code code;        /* LS_OK, or why this sequence failed; the others stand */
+  const char* message; /* the sentence that goes with code; "" for LS_OK */
+  int32_t sampled;     /* the sampled token, or -1 */
   uint32_t num_log_prob_rows;
-  const float* log_probs;       /* [num_log_prob_rows] of the targets; NaN where none was asked */
-  const ls_top_token* top;      /* [num_log_prob_rows, num_top], falling; ties to the lowest id */
+  const float* log_probs;  /* [num_log_prob_rows] of the targets; NaN where none was asked */
+  const ls_top_token* top; /* [num_log_prob_rows, num_top], falling; ties to the lowest id */
   uint32_t num_logit_rows;
-  const float* logits;          /* [num_logit_rows, vocabulary_size] */
+  const float* logits; /* [num_logit_rows, vocabulary_size] */
 } ls_result;
 
 typedef struct ls_results {
@@ -274,7 +281,7 @@ typedef struct ls_reader {
 /* ---------------------------------------------------------------- the table */
 
 typedef struct ls_backend {
-  uint32_t abi_major;    /* LS_ABI_MAJOR the backend was built with; must equal the host's */
+  uint32_t abi_major; /* LS_ABI_MAJOR the backend was built with; must equal the host's */
   uint32_t abi_minor;
   uint32_t struct_size;  /* sizeof(ls_backend) as the backend knows it */
   const char* name;      /* "dense"; what a configuration calls it */
@@ -288,54 +295,80 @@ typedef struct ls_backend {
   ls_code (*probe)(const char* directory, int32_t* fit, ls_error error);
 
   /* Reads the checkpoint, packs the weights and sizes the pools. *model is owned by the caller
-   * until model_close. */
+   * until model_close.
+   * LS_NOT_FOUND: a file or a device that does not exist. LS_DATA_LOSS: a damaged checkpoint file.
+   * LS_INVALID_ARGUMENT: options that are no JSON object, an unknown option or a value outside its
+   * range (named), a config that lacks a key, a budget that does not hold one sequence of one
+   * token. LS_UNIMPLEMENTED: a config whose mathematics this backend does not serve (the key is
+   * named). */
   ls_code (*model_open)(const ls_model_options* options, ls_model** model, ls_error error);
   void (*model_close)(ls_model* model);
   /* The caller sets info->struct_size; the backend writes the fields that it covers. */
   ls_code (*model_info)(const ls_model* model, ls_model_info* info);
+  /* The caller sets memory->struct_size. */
   ls_code (*model_memory)(const ls_model* model, ls_memory* memory);
 
   /* An empty sequence at position 0, with its rings and states taken from the budget.
    * LS_RESOURCE_EXHAUSTED where they do not fit. */
   ls_code (*sequence_create)(ls_model* model, ls_sequence** sequence, ls_error error);
   /* A second sequence with the same history: pages shared copy-on-write, rings and states copied.
-   * The copy has no checkpoint and no reservation. The source must not be failed. */
+   * The copy has no checkpoint and no reservation. LS_FAILED_PRECONDITION: the source is failed. */
   ls_code (*sequence_fork)(ls_model* model, ls_sequence* source, ls_sequence** sequence,
                            ls_error error);
   void (*sequence_free)(ls_model* model, ls_sequence* sequence);
 
   /* Promises room for `tokens` more tokens after the current position, and for the checkpoint's
    * copies; replaces the promise before it, so that 0 gives back whatever is unused together with
-   * the checkpoint. Besides create, fork and import the only call that may return
-   * LS_RESOURCE_EXHAUSTED; then the promise before it stands. A step within it never runs out. */
+   * the checkpoint. The promise reaches up to an absolute position, which truncate does not change.
+   * Besides create, fork and import the only call that may return LS_RESOURCE_EXHAUSTED; then the
+   * promise before it stands. A step within it never runs out.
+   * LS_INVALID_ARGUMENT: position + tokens is past context_limit. */
   ls_code (*sequence_reserve)(ls_model* model, ls_sequence* sequence, uint64_t tokens,
                               ls_error error);
-  /* Marks the current position as the one that truncate can reach exactly. Needs a reservation.
-   * Replaces the checkpoint before it. */
+  /* Marks the current position as the one that truncate can reach exactly. Replaces the checkpoint
+   * before it. LS_FAILED_PRECONDITION: no reservation stands, or the sequence is failed. */
   ls_code (*sequence_checkpoint)(ls_model* model, ls_sequence* sequence, ls_error error);
-  /* Goes back to `position`, at least the checkpoint's (any position where the sequence holds pages
-   * only). *restored <= position is where the sequence stands now; the host feeds the tokens in
-   * between again. A failed sequence is usable again. */
+  /* Goes back to `position`, which is at least the checkpoint's (any position where the sequence
+   * holds pages only) and at most the current one. *restored is where the sequence stands now: the
+   * checkpoint's position <= *restored <= position; the host feeds the tokens in between again,
+   * each as it was fed before (decode or prefill). The checkpoint and the reservation stand. A
+   * failed sequence is usable again. LS_INVALID_ARGUMENT: a position that cannot be reached. */
   ls_code (*sequence_truncate)(ls_model* model, ls_sequence* sequence, uint64_t position,
                                uint64_t* restored, ls_error error);
-  /* Tokens in the caches. */
+  /* Tokens in the caches, those of tickets in flight included. A failed sequence stands where it
+   * stood before the step that failed. */
   uint64_t (*sequence_position)(const ls_sequence* sequence);
   /* The caller sets bytes->struct_size. */
   ls_code (*sequence_bytes)(const ls_model* model, const ls_sequence* sequence,
                             ls_sequence_bytes* bytes);
-  /* Writes everything the sequence remembers. The bytes carry the model's fingerprint and a
-   * checksum; the format is the backend's own. */
+  /* Writes everything the sequence remembers, its checkpoint and reservation excepted. The bytes
+   * carry the model's fingerprint and a checksum; the format is the backend's own.
+   * LS_FAILED_PRECONDITION: the sequence is failed. LS_UNAVAILABLE: the writer gave up. */
   ls_code (*sequence_export)(ls_model* model, ls_sequence* sequence, const ls_writer* writer,
                              ls_error error);
-  /* LS_FAILED_PRECONDITION: another model's snapshot. LS_DATA_LOSS: damaged. */
+  /* A new sequence from such bytes, read up to their end and no further; it has no checkpoint and
+   * no reservation. LS_FAILED_PRECONDITION: another model's snapshot. LS_DATA_LOSS: damaged (any
+   * bit of it), or the reader ends early. LS_RESOURCE_EXHAUSTED: no room. */
   ls_code (*sequence_import)(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
                              ls_error error);
 
   /* Starts one step: every entry's tokens go through the model. At most two tickets are in flight;
    * tickets are waited for in the order of their submits. The batch is read before submit returns.
-   * Fails as a whole only for a malformed batch, and then has changed nothing; what goes wrong with
-   * one sequence is in its result, and that sequence refuses further tokens until truncated. */
+   * While a ticket is in flight, its sequences are only passed to submit and sequence_position.
+   *
+   * Fails as a whole only for a malformed batch, and then has changed nothing:
+   * LS_INVALID_ARGUMENT: an empty or too large batch or entry, a sequence twice, a token, target,
+   * history or bias id outside the vocabulary, LS_TOKEN_FROM_PREVIOUS where nothing is being
+   * sampled for the sequence, a decode entry of several tokens, tokens past the reservation or the
+   * context limit, a sampling value outside its range, NaN included. LS_UNIMPLEMENTED: what a
+   * capability bit that is not set would serve. LS_FAILED_PRECONDITION: two tickets are in flight
+   * already.
+   *
+   * What goes wrong with one sequence is in its result, and that sequence is failed: it refuses
+   * further tokens (its result says LS_FAILED_PRECONDITION) until truncated. LS_INTERNAL: NaN
+   * logits or a device's failure. LS_INVALID_ARGUMENT: bias bans every token. */
   ls_code (*submit)(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error);
+  /* Returns when the step is done. LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
   ls_code (*wait)(ls_model* model, uint64_t ticket, ls_results* results, ls_error error);
 } ls_backend;
 

@@ -1,0 +1,58 @@
+// The backend ABI as a C++ compiler sees it: the layout is the one that backend_layout.c checks in
+// C, and a table filled in C is called from C++.
+#include "backends/api/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "tests/backends/api/backend_layout.h"
+#include "tests/backends/api/c_backend.h"
+
+namespace {
+
+#define CHECK_FIELD(structure, field, offset) \
+  static_assert(offsetof(structure, field) == (offset), #structure "." #field " has moved");
+#define CHECK_SIZE(structure, bytes)                                           \
+  static_assert(sizeof(structure) == (bytes), #structure " has another size"); \
+  static_assert(std::is_standard_layout_v<structure> && std::is_trivial_v<structure>);
+LS_BACKEND_LAYOUT(CHECK_FIELD, CHECK_SIZE)
+
+// struct_size comes first wherever a reader must know how much the other side has filled in; the
+// table itself begins with the versions, which every major has to keep where they are.
+static_assert(offsetof(ls_host, struct_size) == 0);
+static_assert(offsetof(ls_model_options, struct_size) == 0);
+static_assert(offsetof(ls_model_info, struct_size) == 0);
+static_assert(offsetof(ls_memory, struct_size) == 0);
+static_assert(offsetof(ls_sequence_bytes, struct_size) == 0);
+static_assert(offsetof(ls_sampling, struct_size) == 0);
+static_assert(offsetof(ls_batch, struct_size) == 0);
+static_assert(offsetof(ls_backend, abi_major) == 0);
+
+TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
+  const ls_backend_function backend_function = &CBackend;
+  const ls_backend* backend = backend_function();
+  EXPECT_EQ(backend->abi_major, LS_ABI_MAJOR);
+  EXPECT_EQ(backend->struct_size, sizeof(ls_backend));
+  EXPECT_STREQ(backend->name, "c");
+  EXPECT_EQ(backend->submit, nullptr);
+
+  char text[8] = "unset";
+  int32_t fit = 0;
+  EXPECT_EQ(backend->probe("anywhere", &fit, ls_error{text, sizeof(text)}), LS_OK);
+  EXPECT_EQ(fit, 7);
+  EXPECT_STREQ(text, "");
+}
+
+TEST(BackendAbi, CapabilitiesAreDistinctBits) {
+  const uint64_t bits[] = {LS_CAP_SNAPSHOT, LS_CAP_FORK, LS_CAP_SCORE, LS_CAP_QUANTISED_WEIGHTS,
+                           LS_CAP_IN_FLIGHT_TOKENS};
+  uint64_t all = 0;
+  for (const uint64_t bit : bits) {
+    EXPECT_EQ(bit & (bit - 1), 0u);
+    EXPECT_EQ(all & bit, 0u);
+    all |= bit;
+  }
+}
+
+}  // namespace
