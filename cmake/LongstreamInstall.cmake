@@ -1,5 +1,6 @@
-# The installed package: find_package(Longstream) gives Longstream::backend_api and
-# Longstream::kernels_cpu. Binaries, plugins, libraries and headers are installed by their modules.
+# The installed package: find_package(Longstream) gives Longstream::backend_api,
+# Longstream::kernels_cpu and longstream_plugin(). Binaries, plugins, libraries and headers are
+# installed by their modules.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Longstream")
@@ -12,6 +13,8 @@ write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/LongstreamConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/LongstreamConfig.cmake"
               "${PROJECT_BINARY_DIR}/LongstreamConfigVersion.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/LongstreamPlugin.cmake"
+              "${PROJECT_SOURCE_DIR}/backends/api/export.map"
         DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

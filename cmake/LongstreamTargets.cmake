@@ -22,24 +22,15 @@ function(longstream_library)
   endif()
 endfunction()
 
-# longstream_plugin(NAME name.device SOURCES ... [DEPS ...] [VERSION_SCRIPT file])
-# A backend, <build>/plugins/<name.device>.so: everything it links is hidden but what VERSION_SCRIPT
-# exports, and no symbol is left open. Installed with the others.
-function(longstream_plugin)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;VERSION_SCRIPT" "SOURCES;DEPS")
-  longstream_check_arguments(longstream_plugin)
-  longstream_module("${arg_NAME}" "${arg_VERSION_SCRIPT}" "${arg_SOURCES}" "${arg_DEPS}"
-                    "${LONGSTREAM_PLUGIN_DIR}")
-  install(TARGETS ${arg_NAME} LIBRARY DESTINATION ${LONGSTREAM_INSTALL_PLUGIN_DIR})
-endfunction()
-
-# longstream_test_plugin(NAME name SOURCES ... [DEPS ...] [VERSION_SCRIPT file])
-# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed.
+# longstream_test_plugin(NAME name SOURCES ... [DEPS ...])
+# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. The plugins that
+# are, longstream_plugin, are in LongstreamPlugin.cmake.
 function(longstream_test_plugin)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;VERSION_SCRIPT" "SOURCES;DEPS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_test_plugin)
-  longstream_module("${arg_NAME}" "${arg_VERSION_SCRIPT}" "${arg_SOURCES}" "${arg_DEPS}"
+  longstream_module("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}"
                     "${PROJECT_BINARY_DIR}/test_plugins")
+  target_include_directories(${arg_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
 endfunction()
 
 # longstream_binary(NAME name SOURCES ... [DEPS ...])
@@ -120,24 +111,6 @@ function(longstream_program name sources deps directory)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${directory}")
-endfunction()
-
-function(longstream_module name version_script sources deps directory)
-  add_library(${name} MODULE ${sources})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${name} PRIVATE ${deps} longstream_warnings)
-  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
-  # Clang leaves a shared object's references to a sanitizer's runtime for the program to resolve.
-  if(NOT (LONGSTREAM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
-    target_link_options(${name} PRIVATE -Wl,-z,defs)
-  endif()
-  if(version_script)
-    cmake_path(ABSOLUTE_PATH version_script BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
-    target_link_options(${name} PRIVATE "-Wl,--version-script=${version_script}")
-    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${version_script}")
-  endif()
-  set_target_properties(${name} PROPERTIES
-    PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${directory}")
 endfunction()
 
 if(LONGSTREAM_BUILD_TESTS)

@@ -1,0 +1,40 @@
+# How a backend plugin is built, here and out of tree: find_package(Longstream) includes this file.
+
+# longstream_plugin(NAME name DEVICE device SOURCES ... [DEPS ...])
+# A backend as the target and file <name>.<device>, in <build>/plugins/<name>.<device>.so, installed
+# where a server looks for it. DEPS are linked privately: an op library of that device, say.
+function(longstream_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;DEVICE" "SOURCES;DEPS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_DEVICE OR NOT arg_SOURCES)
+    message(FATAL_ERROR "longstream_plugin(${arg_NAME}): needs NAME, DEVICE and SOURCES; "
+                        "unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target "${arg_NAME}.${arg_DEVICE}")
+  longstream_module(${target} "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/plugins")
+  install(TARGETS ${target} LIBRARY DESTINATION "${LONGSTREAM_INSTALL_PLUGIN_DIR}")
+endfunction()
+
+# longstream_module(name sources deps directory)
+# A loadable module <directory>/<name>.so that exports the ABI's symbol, hides everything else it is
+# made of, and leaves no symbol open.
+function(longstream_module name sources deps directory)
+  # Installed, the version script lies beside this file.
+  set(export_map "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/export.map")
+  if(NOT EXISTS "${export_map}")
+    cmake_path(SET export_map NORMALIZE
+               "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../backends/api/export.map")
+  endif()
+  add_library(${name} MODULE ${sources})
+  target_compile_features(${name} PRIVATE c_std_11 cxx_std_20)
+  target_link_libraries(${name} PRIVATE ${deps} $<TARGET_NAME_IF_EXISTS:longstream_warnings>)
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL
+                      "-Wl,--version-script=${export_map}")
+  set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${export_map}")
+  # Clang leaves a shared object's references to a sanitizer's runtime for the program to resolve.
+  if(NOT (LONGSTREAM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(${name} PROPERTIES
+    PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so" LIBRARY_OUTPUT_DIRECTORY "${directory}"
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
