@@ -1,0 +1,303 @@
+// Sixteen f32 lanes on every instruction set: one AVX-512, two AVX or four SSE registers.
+//
+// Kernels are written once against F32x16 and compiled per set. Arithmetic is IEEE; Fma is fused
+// where the set has FMA (avx2, avx512), so the sets differ in rounding, never in the order of a
+// sum.
+#ifndef LONGSTREAM_KERNELS_CPU_SIMD_H_
+#define LONGSTREAM_KERNELS_CPU_SIMD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/core/dtype.h"
+#include "kernels/cpu/simd_native.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// ---------------------------------------------------------------- types
+
+inline constexpr int kLanes = 16;
+inline constexpr int kParts = kLanes / kNativeLanes;
+
+// Lane i is in part[i / kNativeLanes].
+struct F32x16 {
+  NativeF32 part[kParts];
+};
+
+// Also the type of a mask: -1 where true, 0 where false.
+struct I32x16 {
+  NativeI32 part[kParts];
+};
+
+// ---------------------------------------------------------------- arithmetic
+
+#define LONGSTREAM_BINARY(Type, op)                                      \
+  LONGSTREAM_INLINE Type operator op(Type a, const Type& b) {            \
+    for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] op b.part[p]; \
+    return a;                                                            \
+  }
+LONGSTREAM_BINARY(F32x16, +)
+LONGSTREAM_BINARY(F32x16, -)
+LONGSTREAM_BINARY(F32x16, *)
+LONGSTREAM_BINARY(F32x16, /)
+LONGSTREAM_BINARY(I32x16, +)
+LONGSTREAM_BINARY(I32x16, -)
+LONGSTREAM_BINARY(I32x16, &)
+LONGSTREAM_BINARY(I32x16, |)
+LONGSTREAM_BINARY(I32x16, ^)
+#undef LONGSTREAM_BINARY
+
+// Lane-wise comparison; false where a lane is NaN, except for !=.
+#define LONGSTREAM_COMPARISON(Type, op)                                     \
+  LONGSTREAM_INLINE I32x16 operator op(const Type& a, const Type& b) {      \
+    I32x16 mask;                                                            \
+    for (int p = 0; p < kParts; ++p) mask.part[p] = a.part[p] op b.part[p]; \
+    return mask;                                                            \
+  }
+LONGSTREAM_COMPARISON(F32x16, <)
+LONGSTREAM_COMPARISON(F32x16, >)
+LONGSTREAM_COMPARISON(F32x16, >=)
+LONGSTREAM_COMPARISON(F32x16, ==)
+LONGSTREAM_COMPARISON(F32x16, !=)
+LONGSTREAM_COMPARISON(I32x16, <)
+LONGSTREAM_COMPARISON(I32x16, ==)
+#undef LONGSTREAM_COMPARISON
+
+LONGSTREAM_INLINE I32x16 operator<<(I32x16 a, int bits) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] << bits;
+  return a;
+}
+// Arithmetic: the sign is copied in.
+LONGSTREAM_INLINE I32x16 operator>>(I32x16 a, int bits) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] >> bits;
+  return a;
+}
+
+LONGSTREAM_INLINE F32x16 Broadcast(float value) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeBroadcast(value);
+  return r;
+}
+LONGSTREAM_INLINE I32x16 Broadcast(int32_t value) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeBroadcast(value);
+  return r;
+}
+
+LONGSTREAM_INLINE F32x16 Zero() { return Broadcast(0.0f); }
+
+// a * b + c, rounded once where the instruction set has FMA, else twice.
+LONGSTREAM_INLINE F32x16 Fma(const F32x16& a, const F32x16& b, F32x16 c) {
+  for (int p = 0; p < kParts; ++p) c.part[p] = NativeFma(a.part[p], b.part[p], c.part[p]);
+  return c;
+}
+
+LONGSTREAM_INLINE F32x16 Sqrt(F32x16 a) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeSqrt(a.part[p]);
+  return a;
+}
+
+// mask ? a : b, lane by lane.
+LONGSTREAM_INLINE F32x16 Select(const I32x16& mask, F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = mask.part[p] ? a.part[p] : b.part[p];
+  return a;
+}
+LONGSTREAM_INLINE I32x16 Select(const I32x16& mask, I32x16 a, const I32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = mask.part[p] ? a.part[p] : b.part[p];
+  return a;
+}
+
+// The second operand where a lane of either is NaN.
+LONGSTREAM_INLINE F32x16 Max(const F32x16& a, const F32x16& b) { return Select(a > b, a, b); }
+LONGSTREAM_INLINE F32x16 Min(const F32x16& a, const F32x16& b) { return Select(a < b, a, b); }
+
+// Bit i is set where lane i of a mask is true.
+LONGSTREAM_INLINE uint32_t Bits(const I32x16& mask) {
+  uint32_t bits = 0;
+  for (int p = 0; p < kParts; ++p) bits |= NativeSigns(mask.part[p]) << (p * kNativeLanes);
+  return bits;
+}
+
+// The bit patterns of floats, and back.
+LONGSTREAM_INLINE I32x16 ToBits(const F32x16& a) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = reinterpret_cast<NativeI32>(a.part[p]);
+  return r;
+}
+LONGSTREAM_INLINE F32x16 FromBits(const I32x16& a) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = reinterpret_cast<NativeF32>(a.part[p]);
+  return r;
+}
+
+LONGSTREAM_INLINE F32x16 ToF32(const I32x16& a) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(a.part[p], NativeF32);
+  return r;
+}
+
+// ---------------------------------------------------------------- memory (any alignment)
+
+LONGSTREAM_INLINE F32x16 Load(const float* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoad(from + p * kNativeLanes);
+  return r;
+}
+LONGSTREAM_INLINE I32x16 Load(const int32_t* from) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoad(from + p * kNativeLanes);
+  return r;
+}
+LONGSTREAM_INLINE F32x16 Load(const BF16* from) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoadU16(&from[p * kNativeLanes].bits) << 16;
+  return FromBits(r);
+}
+LONGSTREAM_INLINE F32x16 Load(const F16* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoadF16(&from[p * kNativeLanes].bits);
+  return r;
+}
+
+LONGSTREAM_INLINE void Store(const F32x16& value, float* to) {
+  for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
+}
+LONGSTREAM_INLINE void Store(const I32x16& value, int32_t* to) {
+  for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
+}
+
+// The nearest bf16, ties to even, as f32 and to the bits of longstream::ToBF16. (The AVX-512
+// instruction would flush subnormals.)
+LONGSTREAM_INLINE F32x16 RoundToBF16(const F32x16& value) {
+  const I32x16 bits = ToBits(value);
+  const I32x16 odd = (bits >> 16) & Broadcast(1);
+  const I32x16 rounded = bits + Broadcast(0x7fff) + odd;
+  const I32x16 quiet_nan = bits | Broadcast(0x400000);
+  return FromBits(Select(value != value, quiet_nan, rounded) & Broadcast(-0x10000));
+}
+
+// Rounds to nearest even.
+LONGSTREAM_INLINE void Store(const F32x16& value, BF16* to) {
+  const I32x16 bits = ToBits(RoundToBF16(value)) >> 16;
+  for (int p = 0; p < kParts; ++p) NativeStoreU16(bits.part[p], &to[p * kNativeLanes].bits);
+}
+
+// The first `count` lanes, 0 < count <= 16; the others are zero. Touches no byte beyond them.
+template <typename T>
+LONGSTREAM_INLINE F32x16 LoadPartial(const T* from, int64_t count) {
+  T lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return Load(lanes);
+}
+template <typename T>
+LONGSTREAM_INLINE void StorePartial(const F32x16& value, T* to, int64_t count) {
+  T lanes[kLanes];
+  Store(value, lanes);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+#if defined(__AVX512F__)
+LONGSTREAM_INLINE F32x16 LoadPartial(const float* from, int64_t count) {
+  return {{_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from)}};
+}
+LONGSTREAM_INLINE void StorePartial(const F32x16& value, float* to, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), value.part[0]);
+}
+#endif
+
+// first, first + 1, ... first + 15.
+LONGSTREAM_INLINE I32x16 Iota(int32_t first) {
+  constexpr int32_t kOffsets[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Broadcast(first) + Load(kOffsets);
+}
+
+// ---------------------------------------------------------------- across lanes
+
+// The sum as a fixed tree, the same on every set: lanes i and i + 8, then + 4, + 2, + 1.
+LONGSTREAM_INLINE float Sum(const F32x16& a) {
+  const __m128 four = NativeSumToFour(a.part);
+  const __m128 two = four + _mm_movehl_ps(four, four);
+  return two[0] + two[1];
+}
+
+// The largest lane; unspecified where one is NaN.
+LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
+  float lanes[kLanes];
+  Store(a, lanes);
+  float largest = lanes[0];
+  for (int i = 1; i < kLanes; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  return largest;
+}
+
+// ---------------------------------------------------------------- functions
+
+// e^x, at most 2 ulp off (a subnormal result: one more unit). exp(-inf) = 0, exp(NaN) = NaN.
+//
+// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial of degree 7 (Cephes expf).
+LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
+  const F32x16 lowest = Broadcast(-104.0f);  // below it: rounds to 0
+  const F32x16 highest = Broadcast(89.0f);   // above it: infinity
+  x = Select(x < lowest, lowest, x);
+  x = Select(x > highest, highest, x);
+  const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
+  const F32x16 shifted = Fma(x, Broadcast(0x1.715476p0f), magic);
+  const I32x16 n = ToBits(shifted) - ToBits(magic);
+  const F32x16 n_f32 = shifted - magic;
+  F32x16 r = Fma(n_f32, Broadcast(-0.693359375f), x);  // ln 2 in two parts, the first product exact
+  r = Fma(n_f32, Broadcast(2.12194440e-4f), r);
+  F32x16 p = Broadcast(1.9875691500e-4f);
+  p = Fma(p, r, Broadcast(1.3981999507e-3f));
+  p = Fma(p, r, Broadcast(8.3334519073e-3f));
+  p = Fma(p, r, Broadcast(4.1665795894e-2f));
+  p = Fma(p, r, Broadcast(1.6666665459e-1f));
+  p = Fma(p, r, Broadcast(5.0000001201e-1f));
+  p = Fma(p, r * r, r) + Broadcast(1.0f);
+  // 2^n as a product of two normal numbers, so that results may be subnormal or infinite.
+  const I32x16 half = n >> 1;
+  const F32x16 scale_a = FromBits((half + Broadcast(127)) << 23);
+  const F32x16 scale_b = FromBits((n - half + Broadcast(127)) << 23);
+  return p * scale_a * scale_b;
+}
+
+// ln x, at most 2 ulp off. ln 0 = -inf; of a negative number or NaN: NaN; ln inf = inf.
+//
+// x = 2^e m, sqrt(1/2) <= m < sqrt(2); ln m by a polynomial of degree 10 (Cephes logf).
+LONGSTREAM_INLINE F32x16 Log(const F32x16& x) {
+  const F32x16 zero = Zero();
+  const F32x16 infinity = Broadcast(std::numeric_limits<float>::infinity());
+  const I32x16 tiny = x < Broadcast(0x1p-126f);  // subnormal: scaled into range
+  const F32x16 normal = Select(tiny, x * Broadcast(0x1p23f), x);
+  const I32x16 cut = Broadcast(0x3f3504f3);  // the bits of sqrt(1/2)
+  const I32x16 above_cut = ToBits(normal) - cut;
+  const F32x16 e = ToF32(above_cut >> 23) - Select(tiny, Broadcast(23.0f), zero);
+  const F32x16 m = FromBits((above_cut & Broadcast(0x007fffff)) + cut);
+  const F32x16 r = m - Broadcast(1.0f);
+  F32x16 p = Broadcast(7.0376836292e-2f);
+  p = Fma(p, r, Broadcast(-1.1514610310e-1f));
+  p = Fma(p, r, Broadcast(1.1676998740e-1f));
+  p = Fma(p, r, Broadcast(-1.2420140846e-1f));
+  p = Fma(p, r, Broadcast(1.4249322787e-1f));
+  p = Fma(p, r, Broadcast(-1.6668057665e-1f));
+  p = Fma(p, r, Broadcast(2.0000714765e-1f));
+  p = Fma(p, r, Broadcast(-2.4999993993e-1f));
+  p = Fma(p, r, Broadcast(3.3333331174e-1f));
+  const F32x16 r2 = r * r;
+  F32x16 y = p * r * r2;
+  y = Fma(e, Broadcast(-2.12194440e-4f), y);  // ln 2 in two parts, as in Exp
+  y = Fma(r2, Broadcast(-0.5f), y);
+  y = Fma(e, Broadcast(0.693359375f), r + y);
+  y = Select(x == infinity, infinity, y);
+  y = Select(x == zero, zero - infinity, y);
+  return Select(x >= zero, y, Broadcast(std::numeric_limits<float>::quiet_NaN()));
+}
+
+// 1 / (1 + e^-x), at most 3 ulp off for x > -87; 0 below about -88.7.
+LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
+  const F32x16 one = Broadcast(1.0f);
+  return one / (one + Exp(Zero() - x));
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_SIMD_H_

@@ -1,0 +1,34 @@
+// Compiled once per instruction set, as the kernels are.
+#include "tests/kernels/simd_functions.h"
+
+#include "kernels/cpu/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+template <typename In, typename Out, typename Function>
+LONGSTREAM_INLINE void Map(const In* x, Out* y, int64_t n, Function function) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) Store(function(Load(x + i)), y + i);
+  if (i < n) StorePartial(function(LoadPartial(x + i, n - i)), y + i, n - i);
+}
+
+LONGSTREAM_INLINE F32x16 Same(const F32x16& x) { return x; }
+
+}  // namespace
+
+SimdFunctions GetSimdFunctions() {
+  return {
+      .exp = [](const float* x, float* y, int64_t n) { Map(x, y, n, Exp); },
+      .log = [](const float* x, float* y, int64_t n) { Map(x, y, n, Log); },
+      .sigmoid = [](const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); },
+      .widen_bf16 = [](const BF16* x, float* y, int64_t n) { Map(x, y, n, Same); },
+      .widen_f16 = [](const F16* x, float* y, int64_t n) { Map(x, y, n, Same); },
+      .round_to_bf16 = [](const float* x, BF16* y, int64_t n) { Map(x, y, n, Same); },
+      .sum = [](const float* x) { return Sum(Load(x)); },
+      .max_lane = [](const float* x) { return MaxLane(Load(x)); },
+      .above_one = [](const float* x) { return Bits(Load(x) > Broadcast(1.0f)); },
+  };
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,39 @@
+// The functions of kernels/cpu/simd.h, compiled for each instruction set, over arrays.
+#ifndef LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
+#define LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+
+namespace longstream {
+
+// Arrays of n elements; n need not be a multiple of 16.
+struct SimdFunctions {
+  void (*exp)(const float* x, float* y, int64_t n);
+  void (*log)(const float* x, float* y, int64_t n);
+  void (*sigmoid)(const float* x, float* y, int64_t n);
+  void (*widen_bf16)(const BF16* x, float* y, int64_t n);
+  void (*widen_f16)(const F16* x, float* y, int64_t n);
+  void (*round_to_bf16)(const float* x, BF16* y, int64_t n);
+  // Of 16 lanes: their sum, their maximum, and which exceed 1 (one bit each).
+  float (*sum)(const float* x);
+  float (*max_lane)(const float* x);
+  uint32_t (*above_one)(const float* x);
+};
+
+namespace cpu {
+namespace baseline {
+SimdFunctions GetSimdFunctions();
+}
+namespace avx2 {
+SimdFunctions GetSimdFunctions();
+}
+namespace avx512 {
+SimdFunctions GetSimdFunctions();
+}
+}  // namespace cpu
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
