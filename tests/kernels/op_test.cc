@@ -1,0 +1,237 @@
+// Shared parts of the op tests.
+#include "tests/kernels/op_test.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "kernels/core/thread_pool.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kGuardBytes = 64;
+constexpr std::byte kGuard{0xa5};
+constexpr std::byte kUnwritten{0xff};
+constexpr std::align_val_t kAlignment{64};
+constexpr int64_t kGapElements = 3;
+
+// The bits of an f16 nearest to value. Test data is small and normal; the double rounding of a
+// general conversion cannot occur at these magnitudes.
+uint16_t ToF16Bits(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const float magnitude = std::abs(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x1p-14f) {  // subnormal: a multiple of 2^-24
+    return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(magnitude * 0x1p24f)));
+  }
+  const uint32_t scaled = std::bit_cast<uint32_t>(magnitude) - (112u << 23);
+  const uint32_t rounded = (scaled + 0xfffu + ((scaled >> 13) & 1u)) >> 13;
+  return static_cast<uint16_t>(sign | rounded);
+}
+
+float LoadElement(DType type, const std::byte* from) {
+  if (type == DType::kF32) {
+    float value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return type == DType::kBF16 ? ToF32(BF16{bits}) : ToF32(F16{bits});
+}
+
+void StoreElement(DType type, float value, std::byte* to) {
+  if (type == DType::kF32) {
+    std::memcpy(to, &value, sizeof(value));
+    return;
+  }
+  const uint16_t bits = type == DType::kBF16 ? ToBF16(value).bits : ToF16Bits(value);
+  std::memcpy(to, &bits, sizeof(bits));
+}
+
+float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
+  const auto* data = static_cast<const std::byte*>(matrix.data);
+  const int64_t offset = (row * matrix.stride + col) * static_cast<int64_t>(SizeOf(matrix.type));
+  return LoadElement(matrix.type, data + offset);
+}
+
+std::string At(const std::string& what, int64_t row, int64_t col) {
+  return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
+}
+
+}  // namespace
+
+float RoundTo(DType type, float value) {
+  std::byte element[sizeof(float)];
+  StoreElement(type, value, element);
+  return LoadElement(type, element);
+}
+
+std::vector<float> Random::Normals(int64_t count, float scale) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = scale * Normal();
+  return values;
+}
+
+Buffer::Buffer(size_t size) { Allocate(size); }
+
+Buffer::~Buffer() {
+  if (allocation_ == nullptr) return;
+  CheckGuards();
+  ::operator delete(allocation_, kAlignment);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : allocation_(std::exchange(other.allocation_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(allocation_, other.allocation_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Buffer::Buffer(const Buffer& other) {
+  Allocate(other.size_);
+  std::memcpy(data_, other.data_, size_);
+}
+
+void Buffer::Allocate(size_t size) {
+  size_ = size;
+  allocation_ = static_cast<std::byte*>(::operator new(size + 2 * kGuardBytes, kAlignment));
+  data_ = allocation_ + kGuardBytes;
+  std::memset(allocation_, static_cast<int>(kGuard), kGuardBytes);
+  std::memset(data_, static_cast<int>(kUnwritten), size);
+  std::memset(data_ + size, static_cast<int>(kGuard), kGuardBytes);
+}
+
+void Buffer::CheckGuards() const {
+  for (size_t i = 0; i < kGuardBytes; ++i) {
+    if (allocation_[i] != kGuard) ADD_FAILURE() << "written before a buffer of " << size_ << " B";
+    if (data_[size_ + i] != kGuard) ADD_FAILURE() << "written behind a buffer of " << size_ << " B";
+  }
+}
+
+OwnedMatrix::OwnedMatrix(int64_t rows, int64_t cols, DType type)
+    : buffer_(static_cast<size_t>(rows * (cols + kGapElements)) * SizeOf(type)),
+      view_{buffer_.data(), type, rows, cols, cols + kGapElements} {}
+
+OwnedMatrix::OwnedMatrix(int64_t rows, int64_t cols, Random& random, float scale, DType type)
+    : OwnedMatrix(rows, cols, type) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) set(r, c, scale * random.Normal());
+  }
+}
+
+std::byte* OwnedMatrix::element(int64_t row, int64_t col) const {
+  return buffer_.data() + static_cast<size_t>(row * view_.stride + col) * SizeOf(view_.type);
+}
+
+float OwnedMatrix::at(int64_t row, int64_t col) const {
+  return LoadElement(view_.type, element(row, col));
+}
+
+void OwnedMatrix::set(int64_t row, int64_t col, float value) {
+  StoreElement(view_.type, value, element(row, col));
+}
+
+void OwnedMatrix::CheckGaps() const {
+  const size_t gap_bytes = kGapElements * SizeOf(view_.type);
+  for (int64_t r = 0; r < rows(); ++r) {
+    const std::byte* gap = element(r, cols());
+    for (size_t i = 0; i < gap_bytes; ++i) {
+      if (gap[i] != kUnwritten) ADD_FAILURE() << "written behind row " << r;
+    }
+  }
+}
+
+OwnedWeight::OwnedWeight(int64_t n, int64_t k, DType type, Random& random)
+    : source_(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)), type),
+      rows_(static_cast<size_t>(n * k) * SizeOf(type)) {
+  const size_t row_bytes = static_cast<size_t>(k) * SizeOf(type);
+  for (int64_t r = 0; r < n; ++r) {
+    std::memcpy(rows_.data() + static_cast<size_t>(r) * row_bytes, source_.view().Rows(r, 1).data,
+                row_bytes);
+  }
+}
+
+PackedWeight OwnedWeight::Pack(const OpTable& ops) {
+  const Matrix& view = source_.view();
+  Buffer& packed = packed_.emplace_back(ops.packed_bytes(view.type, view.rows, view.cols));
+  std::memset(packed.data(), 0, packed.size());
+  ops.pack({}, {.source = rows_.data(),
+                .source_type = view.type,
+                .num_rows = view.rows,
+                .first_row = 0,
+                .destination = packed.data(),
+                .type = view.type,
+                .n = view.rows,
+                .k = view.cols});
+  return {packed.data(), view.type, view.rows, view.cols};
+}
+
+OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
+    : workspace_(workspace_bytes) {
+  stream_.executor = executor;
+  stream_.workspace = workspace_.data();
+  stream_.workspace_bytes = workspace_bytes;
+}
+
+Executor ExecutorOf(uint32_t num_threads) {
+  static std::mutex mutex;
+  static std::map<uint32_t, std::unique_ptr<ThreadPool>> pools;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<ThreadPool>& pool = pools[num_threads];
+  if (pool == nullptr) pool = std::make_unique<ThreadPool>(num_threads);
+  return pool->AsExecutor();
+}
+
+void ExpectNear(const Matrix& actual, const Matrix& expected, double absolute, double relative,
+                const std::string& what) {
+  ASSERT_EQ(actual.rows, expected.rows) << what;
+  ASSERT_EQ(actual.cols, expected.cols) << what;
+  for (int64_t r = 0; r < actual.rows; ++r) {
+    for (int64_t c = 0; c < actual.cols; ++c) {
+      const double a = ElementOf(actual, r, c);
+      const double e = ElementOf(expected, r, c);
+      const bool same = a == e || (std::isnan(a) && std::isnan(e));
+      const bool near = std::abs(a - e) <= absolute + relative * std::abs(e);
+      ASSERT_TRUE(same || near) << At(what, r, c) << ": " << a << " instead of " << e << ", off by "
+                                << std::abs(a - e) << ", allowed "
+                                << absolute + relative * std::abs(e);
+    }
+  }
+}
+
+void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::string& what) {
+  ASSERT_EQ(actual.rows, expected.rows) << what;
+  ASSERT_EQ(actual.cols, expected.cols) << what;
+  for (int64_t r = 0; r < actual.rows; ++r) {
+    for (int64_t c = 0; c < actual.cols; ++c) {
+      const float a = ElementOf(actual, r, c);
+      const float e = ElementOf(expected, r, c);
+      ASSERT_EQ(std::bit_cast<uint32_t>(a), std::bit_cast<uint32_t>(e))
+          << At(what, r, c) << ": " << a << " and " << e;
+    }
+  }
+}
+
+std::vector<std::string> AvailableIsas() {
+  std::vector<std::string> isas;
+  for (const char* isa : kIsaNames) {
+    if (OpsFor(isa) != nullptr) isas.push_back(isa);
+  }
+  return isas;
+}
+
+}  // namespace longstream

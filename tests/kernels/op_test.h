@@ -1,0 +1,160 @@
+// What the tests of the ops share: random data in guarded buffers, packed weights, streams, and
+// comparisons that name op, instruction set and index.
+//
+// An op's test runs on every instruction set of the processor and compares with the reference:
+//
+//   class EmbedTest : public OpTest {};
+//   LONGSTREAM_INSTANTIATE_OP_TEST(EmbedTest);
+//   TEST_P(EmbedTest, MatchesTheReference) { ... ops().embed(...); reference().embed(...); ... }
+#ifndef LONGSTREAM_TESTS_KERNELS_OP_TEST_H_
+#define LONGSTREAM_TESTS_KERNELS_OP_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/op_table.h"
+#include "kernels/reference/reference_ops.h"
+
+namespace longstream {
+
+// The relative rounding error of one f32 operation.
+inline constexpr double kEps = 0x1p-24;
+
+// A value of `type` from f32, rounded to nearest even, and back.
+float RoundTo(DType type, float value);
+
+// Sizes that are no multiple of any register, panel or tile, and some that are.
+inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
+
+// Random numbers of a fixed seed.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+
+  float Normal() { return normal_(engine_); }
+  // Uniform in [low, high], both included.
+  int64_t Integer(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+  }
+  std::vector<float> Normals(int64_t count, float scale = 1.0f);
+
+ private:
+  std::mt19937_64 engine_;
+  std::normal_distribution<float> normal_;
+};
+
+// Bytes, 64-byte aligned, between two guards whose change the destructor reports. Filled with 0xff
+// (a NaN in every type), so that reading what nobody wrote shows.
+class Buffer {
+ public:
+  explicit Buffer(size_t size = 0);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer& other);
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void Allocate(size_t size);
+  void CheckGuards() const;
+
+  std::byte* allocation_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A matrix that owns its elements. Its stride exceeds its columns, and what lies between two rows
+// must stay untouched (CheckGaps).
+class OwnedMatrix {
+ public:
+  OwnedMatrix() = default;
+  // Elements are NaN.
+  OwnedMatrix(int64_t rows, int64_t cols, DType type = DType::kF32);
+  // Elements are scale * N(0, 1), rounded to type.
+  OwnedMatrix(int64_t rows, int64_t cols, Random& random, float scale = 1.0f,
+              DType type = DType::kF32);
+
+  const Matrix& view() const { return view_; }
+  int64_t rows() const { return view_.rows; }
+  int64_t cols() const { return view_.cols; }
+  float at(int64_t row, int64_t col) const;
+  void set(int64_t row, int64_t col, float value);
+  // Reports where something was written between rows.
+  void CheckGaps() const;
+
+ private:
+  std::byte* element(int64_t row, int64_t col) const;
+
+  Buffer buffer_;
+  Matrix view_;
+};
+
+// A weight, random, packed for one kernel library at a time.
+class OwnedWeight {
+ public:
+  // Elements are N(0, 1) / sqrt(k), rounded to type.
+  OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
+
+  // Packs for `ops`; the view is valid until the weight is destroyed.
+  PackedWeight Pack(const OpTable& ops);
+  float at(int64_t row, int64_t col) const { return source_.at(row, col); }
+  // [n, k] without gaps, of the weight's type.
+  const void* source() const { return rows_.data(); }
+
+ private:
+  OwnedMatrix source_;
+  Buffer rows_;
+  std::vector<Buffer> packed_;
+};
+
+// A stream with a guarded workspace of exactly the size that the op states.
+class OwnedStream {
+ public:
+  explicit OwnedStream(size_t workspace_bytes, const Executor& executor = {});
+
+  Stream& operator*() { return stream_; }
+  Stream* operator->() { return &stream_; }
+
+ private:
+  Buffer workspace_;
+  Stream stream_;
+};
+
+// An executor over a pool of 1, 2, 3 ... threads; the pools live as long as the process.
+Executor ExecutorOf(uint32_t num_threads);
+
+// Fails, naming `what` and the first index, unless |actual - expected| <= absolute + relative *
+// |expected| for every element; NaN equals NaN only.
+void ExpectNear(const Matrix& actual, const Matrix& expected, double absolute, double relative,
+                const std::string& what);
+// Fails, naming `what` and the first index, unless all elements have the same bits.
+void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::string& what);
+
+// The parameter is the instruction set.
+class OpTest : public testing::TestWithParam<std::string> {
+ protected:
+  const OpTable& ops() const { return *OpsFor(GetParam().c_str()); }
+  const OpTable& reference() const { return ReferenceOps(); }
+};
+
+// The instruction sets of this processor.
+std::vector<std::string> AvailableIsas();
+
+#define LONGSTREAM_INSTANTIATE_OP_TEST(Test)                              \
+  INSTANTIATE_TEST_SUITE_P(Isa, Test, testing::ValuesIn(AvailableIsas()), \
+                           [](const auto& param_info) { return param_info.param; })
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_KERNELS_OP_TEST_H_
