@@ -9,6 +9,9 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 const OpTable& Ops() {
   static constexpr OpTable kOps = {
       .name = LONGSTREAM_NAME_OF(LONGSTREAM_ISA),
+      .packed_bytes = PackedBytes,
+      .pack = Pack,
+      .embed = Embed,
   };
   return kOps;
 }

@@ -6,6 +6,9 @@ namespace longstream {
 const OpTable& ReferenceOps() {
   static constexpr OpTable kOps = {
       .name = "reference",
+      .packed_bytes = reference::PackedBytes,
+      .pack = reference::Pack,
+      .embed = reference::Embed,
   };
   return kOps;
 }

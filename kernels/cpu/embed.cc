@@ -1,0 +1,42 @@
+// Embedding lookup in a packed table. See kernels/ops/embed.h.
+//
+// An element of a row lies in each group of 32 of its panel, so a row costs one cache line per
+// element (or pair): 512 lines for 1024 bf16. That is the price of sharing the table with the head,
+// and small against one projection of the same row.
+#include "kernels/ops/embed.h"
+
+#include "kernels/cpu/isa_ops.h"
+#include "kernels/cpu/panel.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+template <typename T>
+void EmbedRow(const PackedWeight& table, int32_t id, float multiplier, float* out) {
+  const T* panel =
+      static_cast<const T*>(table.data) + id / kPanelOutputs * PanelElements(table.type, table.k);
+  const int64_t lane = id % kPanelOutputs;
+  for (int64_t i = 0; i < table.k; ++i) {
+    out[i] = multiplier * ToF32(panel[PanelIndex<T>(i, lane)]);
+  }
+}
+
+}  // namespace
+
+void Embed(Stream& stream, const EmbedArgs& args) {
+  if (!stream.ok()) return;
+  const uint32_t num_rows = static_cast<uint32_t>(args.out.rows);
+  ParallelFor(stream.executor, num_rows, [&](uint32_t t) {
+    float* out = args.out.f32_row(t);
+    switch (args.table.type) {
+      case DType::kF32:
+        return EmbedRow<float>(args.table, args.ids[t], args.multiplier, out);
+      case DType::kF16:
+        return EmbedRow<F16>(args.table, args.ids[t], args.multiplier, out);
+      case DType::kBF16:
+        return EmbedRow<BF16>(args.table, args.ids[t], args.multiplier, out);
+    }
+  });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,18 @@
+// Reference embedding lookup. See kernels/ops/embed.h.
+#include "kernels/ops/embed.h"
+
+#include "kernels/reference/reference_ops.h"
+#include "kernels/reference/weight.h"
+
+namespace longstream::reference {
+
+void Embed(Stream& stream, const EmbedArgs& args) {
+  if (!stream.ok()) return;
+  for (int64_t t = 0; t < args.out.rows; ++t) {
+    for (int64_t i = 0; i < args.table.k; ++i) {
+      args.out.f32_row(t)[i] = args.multiplier * WeightAt(args.table, args.ids[t], i);
+    }
+  }
+}
+
+}  // namespace longstream::reference
