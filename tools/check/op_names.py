@@ -20,6 +20,10 @@ NOT_AN_OP = {
 
 # Sources that belong to no header of kernels/ops: why they are there.
 NOT_OF_AN_OP = {
+    "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",
+    "tests/kernels/op_test.cc": "what the tests of the ops share",
+    "tests/kernels/simd_test.cc": "the vector layer below the CPU ops",
+    "tests/kernels/thread_pool_test.cc": "kernels/core, below the ops",
 }
 
 
