@@ -1,0 +1,129 @@
+// The plugin's side of the ABI border in C++, for whoever wants it: failures as exceptions that
+// become codes and sentences, structures of another minor version, and the checks of a batch entry
+// that need no knowledge of the backend. Header-only; a plugin may as well do without.
+#ifndef LONGSTREAM_BACKENDS_API_PLUGIN_H_
+#define LONGSTREAM_BACKENDS_API_PLUGIN_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "backends/api/backend.h"
+
+namespace longstream {
+
+// Thrown inside a plugin, never out of one: Guarded turns it into `code` and the sentence `text`.
+struct Failure {
+  ls_code code;
+  std::string text;
+};
+
+// Throws Failure unless `condition` holds.
+inline void Require(bool condition, ls_code code, std::string text) {
+  if (!condition) throw Failure{code, std::move(text)};
+}
+
+// Writes `text`, cut where it does not fit, and returns `code`.
+inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
+  if (error.text != nullptr && error.capacity > 0) {
+    const size_t size = std::min(text.size(), error.capacity - 1);
+    std::memcpy(error.text, text.data(), size);
+    error.text[size] = '\0';
+  }
+  return code;
+}
+
+// The exception barrier: calls body() and returns LS_OK, or what it threw as a code and a sentence.
+template <typename Body>
+ls_code Guarded(ls_error error, Body&& body) noexcept {
+  try {
+    body();
+    return LS_OK;
+  } catch (const Failure& failure) {
+    return Report(failure.code, failure.text, error);
+  } catch (const std::exception& exception) {
+    return Report(LS_INTERNAL, exception.what(), error);
+  } catch (...) {
+    return Report(LS_INTERNAL, "an exception of unknown type", error);
+  }
+}
+
+// Copies to the caller's structure the fields that it covers, as its struct_size says.
+template <typename Structure>
+void Fill(Structure* out, Structure value) {
+  value.struct_size = out->struct_size;
+  std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(Structure)));
+}
+
+inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
+  const auto require = [](bool condition, const char* text) {
+    if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
+  };
+  // Written so that NaN fails each of them.
+  require(std::isfinite(sampling.temperature) && sampling.temperature >= 0,
+          "temperature: expected a number >= 0");
+  require(sampling.top_k >= 0, "top_k: expected 0 (off) or more");
+  require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p: expected a number in (0, 1]");
+  require(sampling.min_p >= 0 && sampling.min_p <= 1, "min_p: expected a number in [0, 1]");
+  require(std::isfinite(sampling.repetition_penalty) && sampling.repetition_penalty > 0,
+          "repetition_penalty: expected a number > 0");
+  require(std::isfinite(sampling.presence_penalty), "presence_penalty: expected a number");
+  require(std::isfinite(sampling.frequency_penalty), "frequency_penalty: expected a number");
+  for (uint32_t i = 0; i < sampling.num_history; ++i) {
+    const ls_token_count& count = sampling.history[i];
+    require(count.token >= 0 && count.token < vocabulary, "history: a token id out of range");
+    require(count.generated >= 0 && count.total >= count.generated,
+            "history: expected 0 <= generated <= total");
+  }
+  for (uint32_t i = 0; i < sampling.num_bias; ++i) {
+    const ls_logit_bias& bias = sampling.bias[i];
+    require(bias.token >= 0 && bias.token < vocabulary, "bias: a token id out of range");
+    require(bias.bias < HUGE_VALF, "bias: expected a finite number or -infinity");
+  }
+}
+
+// What ls_backend.submit says about one entry on its own; throws Failure. What depends on the
+// sequence (reservation, context limit, twice in a batch, where LS_TOKEN_FROM_PREVIOUS has a
+// previous token) is left to the backend.
+inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
+  const auto require = [](bool condition, const char* text) {
+    if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
+  };
+  const auto is_rows = [](int32_t rows) { return rows >= LS_ROWS_NONE && rows <= LS_ROWS_ALL; };
+  require(entry.sequence != nullptr, "sequence: missing");
+  require(entry.tokens != nullptr && entry.num_tokens >= 1, "tokens: expected at least one");
+  require(entry.is_decode == 0 || entry.num_tokens == 1, "tokens: a decode entry carries one");
+  require(is_rows(entry.log_prob_rows), "log_prob_rows: expected none, last or all");
+  require(is_rows(entry.logit_rows), "logit_rows: expected none, last or all");
+  require(entry.num_top <= LS_MAX_TOP && entry.num_top <= static_cast<uint32_t>(vocabulary),
+          "num_top: more than LS_MAX_TOP or the vocabulary");
+  const bool from_previous = entry.is_decode != 0 && entry.tokens[0] == LS_TOKEN_FROM_PREVIOUS;
+  for (uint32_t i = 0; i < entry.num_tokens && !from_previous; ++i) {
+    if (entry.tokens[i] >= 0 && entry.tokens[i] < vocabulary) continue;
+    throw Failure{LS_INVALID_ARGUMENT, "token " + std::to_string(entry.tokens[i]) + " at index " +
+                                           std::to_string(i) + ": expected 0 ... " +
+                                           std::to_string(vocabulary - 1)};
+  }
+  const uint32_t num_targets = entry.targets == nullptr              ? 0
+                               : entry.log_prob_rows == LS_ROWS_ALL  ? entry.num_tokens
+                               : entry.log_prob_rows == LS_ROWS_LAST ? 1
+                                                                     : 0;
+  for (uint32_t i = 0; i < num_targets; ++i) {
+    require(entry.targets[i] >= -1 && entry.targets[i] < vocabulary,
+            "targets: a token id out of range");
+  }
+  if (entry.sampling != nullptr) CheckSampling(*entry.sampling, vocabulary);
+
+  const bool wants_all = entry.log_prob_rows == LS_ROWS_ALL || entry.logit_rows == LS_ROWS_ALL;
+  Require(!wants_all || (capabilities & LS_CAP_SCORE) != 0, LS_UNIMPLEMENTED,
+          "outputs of every row: this backend does not score");
+  Require(!from_previous || (capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0, LS_UNIMPLEMENTED,
+          "LS_TOKEN_FROM_PREVIOUS: this backend does not feed itself");
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_API_PLUGIN_H_

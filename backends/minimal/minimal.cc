@@ -1,0 +1,391 @@
+// minimal: a whole backend, to be read from top to bottom beside docs/plugin-abi.md; also the test
+// double of the service. What is here is what every backend does: open a directory, account for
+// memory, keep what a sequence remembers, run batches. The model itself is a toy (toy_model.h).
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "backends/api/backend.h"
+#include "backends/api/plugin.h"
+#include "backends/minimal/outputs.h"
+#include "backends/minimal/settings.h"
+#include "backends/minimal/toy_model.h"
+
+using longstream::Guarded;
+using longstream::Require;
+using longstream::toy::kVocabulary;
+using longstream::toy::Outputs;
+using longstream::toy::Settings;
+using longstream::toy::State;
+
+// ---------------------------------------------------------------- 1. The two handles
+
+// All that a sequence remembers is its State. Other backends keep pages, rings or matrices.
+struct ls_sequence {
+  State state;
+  State checkpoint;
+  bool has_checkpoint = false;
+  bool has_reservation = false;  // and with it the room for the checkpoint
+  uint64_t reserved_end = 0;     // tokens may be fed up to this position
+  bool failed = false;           // refuses tokens until truncated
+  int32_t sampled = -1;          // by the step `sampled_by`
+  uint64_t sampled_by = 0;
+};
+
+struct ls_model {
+  ls_model(const ls_model_options& options, const Settings& read)
+      : settings(read),
+        max_tokens(options.max_batch_tokens),
+        max_sequences(options.max_batch_sequences),
+        executor{options.host->context, options.host->num_threads, options.host->parallel_run},
+        rows(max_tokens),
+        outputs{Outputs(kVocabulary, max_tokens, max_sequences),
+                Outputs(kVocabulary, max_tokens, max_sequences)} {
+    if (options.cache_bytes_budget != 0) budget = options.cache_bytes_budget;
+  }
+
+  const Settings settings;
+  const uint64_t fingerprint =
+      longstream::toy::Mix(settings.weights.seed * 2 + settings.weights.utf8 + 1);
+  const ls_layer_info layer{LS_LAYER_RECURRENT, "none", 0, 0, sizeof(State)};
+  uint64_t budget = std::numeric_limits<uint64_t>::max();
+  const uint32_t max_tokens;
+  const uint32_t max_sequences;
+  const longstream::Executor executor;  // the host's threads
+  std::vector<State> rows;              // [max_tokens] of one entry: those with outputs
+  std::array<Outputs, 2> outputs;       // two, because two tickets may be in flight
+  uint64_t next_ticket = 1;
+  uint64_t oldest_ticket = 1;  // in flight; next_ticket where none is
+  // Bytes that sequences hold. Atomic, because model_memory may be called at any time.
+  std::atomic<uint64_t> states{0};
+  std::atomic<uint64_t> checkpoints{0};
+};
+
+namespace {
+
+constexpr uint64_t kCapabilities =
+    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
+// Backends that work in blocks of tokens say here how long they are. This one does not; more than 1
+// makes its host cut prompts as it would for them.
+constexpr uint32_t kPrefillGrid = 16;
+
+// ---------------------------------------------------------------- 2. Models
+
+ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
+  return Guarded(error, [&] {
+    const std::string type = longstream::toy::ModelType(longstream::toy::ReadConfig(directory));
+    *fit = type == "minimal" ? 100 : 0;
+    if (*fit == 0) longstream::Report(LS_OK, "model_type: " + type + ", not minimal", error);
+  });
+}
+
+ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) {
+  return Guarded(error, [&] {
+    const Settings settings = longstream::toy::ReadSettings(options->directory, options->options);
+    Require(options->num_devices == 1 && std::string("cpu") == options->devices[0], LS_NOT_FOUND,
+            "devices: this backend runs on one device, cpu");
+    Require(options->max_batch_tokens >= 1 && options->max_batch_sequences >= 1,
+            LS_INVALID_ARGUMENT, "max_batch_tokens and max_batch_sequences: expected at least 1");
+    auto opened = std::make_unique<ls_model>(*options, settings);
+    Require(opened->budget >= 2 * sizeof(State), LS_INVALID_ARGUMENT,
+            "cache_bytes_budget: one sequence needs " + std::to_string(2 * sizeof(State)));
+    *model = opened.release();
+  });
+}
+
+void Close(ls_model* model) { delete model; }
+
+ls_code Info(const ls_model* model, ls_model_info* info) {
+  ls_model_info filled{};
+  filled.architecture = "minimal";
+  filled.vocabulary_size = kVocabulary;
+  filled.num_layers = 1;
+  filled.layers = &model->layer;
+  filled.context_limit = model->settings.context_limit;
+  filled.prefill_grid = kPrefillGrid;
+  filled.state_bytes_per_sequence = sizeof(State);
+  filled.checkpoint_bytes_per_sequence = sizeof(State);
+  filled.fingerprint = model->fingerprint;
+  longstream::Fill(info, filled);
+  return LS_OK;
+}
+
+ls_code Memory(const ls_model* model, ls_memory* memory) {
+  ls_memory filled{};
+  filled.weights = sizeof(model->settings.weights);
+  filled.states = model->states;
+  filled.checkpoints = model->checkpoints;
+  filled.workspace = 2 * model->outputs[0].bytes() + model->rows.size() * sizeof(State);
+  filled.budget = model->budget;
+  filled.reserved = filled.states + filled.checkpoints;
+  longstream::Fill(memory, filled);
+  return LS_OK;
+}
+
+// ---------------------------------------------------------------- 3. Sequences
+
+// Takes the bytes of one State out of the budget; `held` counts them.
+void Charge(const ls_model& model, std::atomic<uint64_t>& held) {
+  const uint64_t left = model.budget - model.states - model.checkpoints;
+  Require(left >= sizeof(State), LS_RESOURCE_EXHAUSTED,
+          "cache budget: " + std::to_string(sizeof(State)) + " bytes wanted, " +
+              std::to_string(left) + " of " + std::to_string(model.budget) + " left");
+  held += sizeof(State);
+}
+
+// The last thing that may throw is the charge: a failure leaves nothing behind.
+ls_sequence* NewSequence(ls_model& model, const State& state) {
+  auto sequence = std::make_unique<ls_sequence>();
+  sequence->state = state;
+  sequence->reserved_end = state.position;
+  Charge(model, model.states);
+  return sequence.release();
+}
+
+void RequireSound(const ls_sequence& sequence) {
+  Require(!sequence.failed, LS_FAILED_PRECONDITION, "the sequence has failed; truncate it first");
+}
+
+ls_code Create(ls_model* model, ls_sequence** sequence, ls_error error) {
+  return Guarded(error, [&] { *sequence = NewSequence(*model, State{}); });
+}
+
+ls_code Fork(ls_model* model, ls_sequence* source, ls_sequence** sequence, ls_error error) {
+  return Guarded(error, [&] {
+    RequireSound(*source);
+    *sequence = NewSequence(*model, source->state);
+  });
+}
+
+void ReleaseReservation(ls_model& model, ls_sequence& sequence) {
+  if (sequence.has_reservation) model.checkpoints -= sizeof(State);
+  sequence.has_reservation = sequence.has_checkpoint = false;
+  sequence.reserved_end = sequence.state.position;
+}
+
+void Free(ls_model* model, ls_sequence* sequence) {
+  ReleaseReservation(*model, *sequence);
+  model->states -= sizeof(State);
+  delete sequence;
+}
+
+// A token costs nothing here, so a reservation is the room for the checkpoint and a limit.
+ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
+  return Guarded(error, [&] {
+    const uint64_t position = sequence->state.position;
+    Require(tokens <= model->settings.context_limit - position, LS_INVALID_ARGUMENT,
+            "tokens: " + std::to_string(position) + " + " + std::to_string(tokens) +
+                " is past the context limit");
+    if (tokens == 0) return ReleaseReservation(*model, *sequence);
+    if (!sequence->has_reservation) Charge(*model, model->checkpoints);
+    sequence->has_reservation = true;
+    sequence->reserved_end = position + tokens;
+  });
+}
+
+ls_code Checkpoint(ls_model*, ls_sequence* sequence, ls_error error) {
+  return Guarded(error, [&] {
+    RequireSound(*sequence);
+    Require(sequence->has_reservation, LS_FAILED_PRECONDITION, "no reservation stands");
+    sequence->checkpoint = sequence->state;
+    sequence->has_checkpoint = true;
+  });
+}
+
+// The current position is free to reach: a step that failed has not moved the sequence. All others
+// are reached from the checkpoint, by feeding again.
+ls_code Truncate(ls_model*, ls_sequence* sequence, uint64_t position, uint64_t* restored,
+                 ls_error error) {
+  return Guarded(error, [&] {
+    const uint64_t current = sequence->state.position;
+    const uint64_t first = sequence->has_checkpoint ? sequence->checkpoint.position : current;
+    Require(position >= first && position <= current, LS_INVALID_ARGUMENT,
+            "position: expected " + std::to_string(first) + " ... " + std::to_string(current) +
+                ", found " + std::to_string(position));
+    if (position < current) sequence->state = sequence->checkpoint;
+    sequence->failed = false;
+    *restored = sequence->state.position;
+  });
+}
+
+uint64_t Position(const ls_sequence* sequence) { return sequence->state.position; }
+
+ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* bytes) {
+  ls_sequence_bytes filled{};
+  filled.state = sizeof(State);
+  filled.checkpoint = sequence->has_reservation ? sizeof(State) : 0;
+  longstream::Fill(bytes, filled);
+  return LS_OK;
+}
+
+// ---------------------------------------------------------------- 4. Snapshots
+
+struct Snapshot {
+  uint64_t magic = 0x31304e494d534cu;  // "LSMIN01"
+  uint64_t fingerprint = 0;
+  State state;
+  uint64_t checksum = 0;  // CRC-32C of what stands before it
+};
+static_assert(std::has_unique_object_representations_v<Snapshot>, "no padding is written");
+
+uint64_t Checksum(const Snapshot& snapshot) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&snapshot);
+  uint32_t crc = ~0u;
+  for (size_t i = 0; i < offsetof(Snapshot, checksum); ++i) {
+    crc ^= bytes[i];
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc % 2 != 0 ? 0x82f63b78u : 0u);
+  }
+  return ~crc;
+}
+
+ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, ls_error error) {
+  return Guarded(error, [&] {
+    RequireSound(*sequence);
+    Snapshot snapshot;
+    snapshot.fingerprint = model->fingerprint;
+    snapshot.state = sequence->state;
+    snapshot.checksum = Checksum(snapshot);
+    Require(writer->write(writer->context, &snapshot, sizeof(snapshot)) == 0, LS_UNAVAILABLE,
+            "the host's writer gave up");
+  });
+}
+
+// Damage is looked for first: it may be the fingerprint that is damaged.
+ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
+  return Guarded(error, [&] {
+    Snapshot snapshot;
+    Require(reader->read(reader->context, &snapshot, sizeof(snapshot)) == 0, LS_DATA_LOSS,
+            "the snapshot is cut short");
+    Require(snapshot.magic == Snapshot{}.magic && snapshot.checksum == Checksum(snapshot),
+            LS_DATA_LOSS, "the snapshot's checksum does not match its contents");
+    Require(snapshot.fingerprint == model->fingerprint &&
+                snapshot.state.position <= model->settings.context_limit,
+            LS_FAILED_PRECONDITION, "the snapshot is of another model");
+    *sequence = NewSequence(*model, snapshot.state);
+  });
+}
+
+// ---------------------------------------------------------------- 5. Steps
+
+// A malformed batch is refused before anything has changed.
+void CheckBatch(const ls_model& model, const ls_batch& batch) {
+  Require(model.next_ticket - model.oldest_ticket < 2, LS_FAILED_PRECONDITION,
+          "two tickets are in flight");
+  Require(batch.num_entries >= 1 && batch.num_entries <= model.max_sequences, LS_INVALID_ARGUMENT,
+          "entries: expected 1 ... " + std::to_string(model.max_sequences));
+  uint64_t tokens = 0;
+  for (uint32_t i = 0; i < batch.num_entries; ++i) {
+    const ls_batch_entry& entry = batch.entries[i];
+    longstream::CheckEntry(entry, kVocabulary, kCapabilities);
+    tokens += entry.num_tokens;
+    const ls_sequence& sequence = *entry.sequence;
+    const bool is_sampling =
+        sequence.sampled_by >= model.oldest_ticket && sequence.sampled_by + 1 == model.next_ticket;
+    Require(entry.tokens[0] != LS_TOKEN_FROM_PREVIOUS || is_sampling, LS_INVALID_ARGUMENT,
+            "LS_TOKEN_FROM_PREVIOUS: no token is being sampled");
+    Require(entry.num_tokens <= sequence.reserved_end - sequence.state.position,
+            LS_INVALID_ARGUMENT, "tokens: more than the sequence has reserved");
+    for (uint32_t j = 0; j < i; ++j) {
+      Require(batch.entries[j].sequence != &sequence, LS_INVALID_ARGUMENT,
+              "entries: a sequence twice");
+    }
+  }
+  Require(tokens <= model.max_tokens, LS_INVALID_ARGUMENT,
+          "tokens: expected at most " + std::to_string(model.max_tokens));
+}
+
+// Feeds an entry's tokens to `state` and computes its rows of logits: [NumLogitRows, kVocabulary].
+void Forward(ls_model& model, const ls_batch_entry& entry, State& state, float* logits) {
+  RequireSound(*entry.sequence);
+  const uint32_t num_rows = longstream::toy::NumLogitRows(entry);
+  for (uint32_t i = 0; i < entry.num_tokens; ++i) {
+    Require(state.position != model.settings.fail_at_position, LS_INTERNAL,
+            "NaN logits at position " + std::to_string(state.position));
+    const bool from_previous = entry.tokens[i] == LS_TOKEN_FROM_PREVIOUS;
+    const int32_t token = from_previous ? entry.sequence->sampled : entry.tokens[i];
+    longstream::toy::Feed(state, static_cast<uint32_t>(token));
+    const uint32_t to_come = entry.num_tokens - 1 - i;
+    if (to_come < num_rows) model.rows[num_rows - 1 - to_come] = state;
+  }
+  // On the host's threads. What a task computes depends on its own row alone.
+  longstream::ParallelFor(model.executor, num_rows, [&](uint32_t row) {
+    longstream::toy::ComputeLogits(model.settings.weights, model.rows[row],
+                                   logits + size_t{row} * kVocabulary);
+  });
+}
+
+ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
+  return Guarded(error, [&] {
+    CheckBatch(*model, *batch);
+    std::this_thread::sleep_for(std::chrono::microseconds(model->settings.step_delay_us));
+    Outputs& outputs = model->outputs[model->next_ticket % 2];
+    outputs.Clear();
+    for (uint32_t i = 0; i < batch->num_entries; ++i) {
+      const ls_batch_entry& entry = batch->entries[i];
+      ls_sequence& sequence = *entry.sequence;
+      State state = sequence.state;
+      const uint64_t end = state.position + entry.num_tokens;
+      // What goes wrong with one sequence is in its result, and leaves it where it stood.
+      const ls_result& result =
+          outputs.Add(entry, end, [&] { Forward(*model, entry, state, outputs.Logits()); });
+      sequence.failed = result.code != LS_OK;
+      if (!sequence.failed) sequence.state = state;
+      sequence.sampled = result.sampled;
+      if (entry.sampling != nullptr) sequence.sampled_by = model->next_ticket;
+    }
+    *ticket = model->next_ticket++;
+  });
+}
+
+// A backend of the CPU has done the work by now; that of a device would wait for it here.
+ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
+  return Guarded(error, [&] {
+    Require(ticket == model->oldest_ticket && ticket < model->next_ticket, LS_INVALID_ARGUMENT,
+            "ticket " + std::to_string(ticket) + " is not the oldest in flight");
+    *results = model->outputs[ticket % 2].results();
+    model->oldest_ticket += 1;
+  });
+}
+
+// ---------------------------------------------------------------- 6. The table
+
+constexpr ls_backend kBackend = {
+    .abi_major = LS_ABI_MAJOR,
+    .abi_minor = LS_ABI_MINOR,
+    .struct_size = sizeof(ls_backend),
+    .name = "minimal",
+    .device = "cpu",
+    .version = "1.0",
+    .capabilities = kCapabilities,
+    .probe = Probe,
+    .model_open = Open,
+    .model_close = Close,
+    .model_info = Info,
+    .model_memory = Memory,
+    .sequence_create = Create,
+    .sequence_fork = Fork,
+    .sequence_free = Free,
+    .sequence_reserve = Reserve,
+    .sequence_checkpoint = Checkpoint,
+    .sequence_truncate = Truncate,
+    .sequence_position = Position,
+    .sequence_bytes = Bytes,
+    .sequence_export = Export,
+    .sequence_import = Import,
+    .submit = Submit,
+    .wait = Wait,
+};
+
+}  // namespace
+
+// The one symbol that the version script lets out.
+extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
+  return &kBackend;
+}

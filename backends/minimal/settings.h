@@ -1,0 +1,78 @@
+// What a model directory's config.json and the options of model_open say.
+#ifndef LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
+#define LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
+
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+
+#include "backends/api/plugin.h"
+#include "backends/minimal/toy_model.h"
+
+namespace longstream::toy {
+
+struct Settings {
+  Weights weights;                 // config.json: seed; option: utf8
+  uint64_t context_limit = 65536;  // config.json; the option of that name may lower it
+  // Options for tests of a host: every step takes at least this long; feeding the token at this
+  // position gives NaN logits.
+  uint64_t step_delay_us = 0;
+  uint64_t fail_at_position = std::numeric_limits<uint64_t>::max();
+};
+
+inline nlohmann::json ReadConfig(const std::string& directory) {
+  const std::string path = directory + "/config.json";
+  std::ifstream file(path);
+  Require(file.good(), LS_NOT_FOUND, path + " cannot be read");
+  nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  Require(config.is_object(), LS_DATA_LOSS, path + " is not a JSON object");
+  return config;
+}
+
+inline std::string ModelType(const nlohmann::json& config) {
+  const auto found = config.find("model_type");
+  return found != config.end() && found->is_string() ? found->get<std::string>() : "absent";
+}
+
+// Moves a value out of `object`: what is left in the end is what nobody knows.
+template <typename Value>
+void Take(nlohmann::json& object, const std::string& key, Value& value) {
+  constexpr bool kIsBool = std::is_same_v<Value, bool>;
+  const auto found = object.find(key);
+  if (found == object.end()) return;
+  Require(kIsBool ? found->is_boolean() : found->is_number_unsigned(), LS_INVALID_ARGUMENT,
+          key + ": expected " + (kIsBool ? "true or false" : "a whole number") + ", found " +
+              found->dump());
+  value = found->get<Value>();
+  object.erase(found);
+}
+
+// options: a JSON object, or nullptr for {}.
+inline Settings ReadSettings(const char* directory, const char* options_text) {
+  nlohmann::json config = ReadConfig(directory);
+  Require(ModelType(config) == "minimal", LS_UNIMPLEMENTED,
+          "model_type: expected minimal, found " + ModelType(config));
+  Settings settings;
+  Take(config, "seed", settings.weights.seed);
+  Take(config, "context_limit", settings.context_limit);
+  const uint64_t longest = settings.context_limit;
+
+  auto options = nlohmann::json::parse(options_text != nullptr ? options_text : "{}", nullptr,
+                                       /*allow_exceptions=*/false);
+  Require(options.is_object(), LS_INVALID_ARGUMENT, "options: expected a JSON object");
+  Take(options, "utf8", settings.weights.utf8);
+  Take(options, "context_limit", settings.context_limit);
+  Take(options, "step_delay_us", settings.step_delay_us);
+  Take(options, "fail_at_position", settings.fail_at_position);
+  Require(options.empty(), LS_INVALID_ARGUMENT, "unknown in options: " + options.dump());
+  Require(settings.context_limit >= 1 && settings.context_limit <= longest, LS_INVALID_ARGUMENT,
+          "context_limit: expected 1 ... " + std::to_string(longest));
+  return settings;
+}
+
+}  // namespace longstream::toy
+
+#endif  // LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
