@@ -3,7 +3,7 @@
 #define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_CONFIG_H_
 
 #include <cstdint>
-#include <limits>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,13 +53,20 @@ class Config {
                                                    int64_t max) const;
   std::optional<Config> FindObject(std::string_view key) const;
 
-  // Whether the value is a JSON string (attn_logits_scaling is a string or a number).
+  // Whether the value is a JSON string, for a key that may be a string or a number.
   bool IsString(std::string_view key) const;
+  // Whether the key is there and null, for a key whose absence means something else.
+  bool IsNull(std::string_view key) const;
+
+  // All keys, in byte order.
+  std::vector<std::string> Keys() const;
 
   // Refuses, with LS_UNIMPLEMENTED, the first key (in byte order) that is neither null, nor was
-  // asked for, nor is in the list of keys known not to change the mathematics
-  // (docs/checkpoints.md). A plan calls it last. `what` is the model family, for the sentence.
-  void RefuseUnknown(std::string_view what) const;
+  // asked for, nor is known not to change the mathematics: by harmless_keys.h, or by `harmless`,
+  // names of which one that ends in * stands for all that begin so. A plan calls it last. `reader`
+  // is who does not know the key, for the sentence.
+  void RefuseUnknown(std::string_view reader,
+                     std::initializer_list<std::string_view> harmless = {}) const;
 
   // Throw, naming file and key: the value is wrong (LS_INVALID_ARGUMENT), or right but not served
   // (LS_UNIMPLEMENTED). `problem` follows "<file>: <key> ".

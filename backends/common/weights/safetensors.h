@@ -57,9 +57,10 @@ class SafetensorsFile {
   void Release(std::span<const std::byte> bytes) const;
 
  private:
+  void Unmap();
+
   std::string path_;
-  const std::byte* map_ = nullptr;
-  size_t size_ = 0;
+  std::span<const std::byte> map_;  // the whole file
   std::vector<StoredTensor> tensors_;
 };
 
@@ -91,8 +92,9 @@ class Checkpoint {
   void Release(const StoredTensor& tensor) const;
 
  private:
+  // REQUIRES: a tensor of this checkpoint.
   const SafetensorsFile& Holder(const StoredTensor& tensor) const;
-  void Add(const std::string& path);
+  void AddFile(const std::string& path);
   void ReadIndex(const std::string& path);
 
   std::string directory_;

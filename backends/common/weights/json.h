@@ -1,0 +1,30 @@
+// JSON documents from outside, parsed with limits. Private to this folder's sources: the library
+// behind it is slow to compile.
+#ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_JSON_H_
+#define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_JSON_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "backends/api/backend.h"
+
+namespace longstream {
+
+// Objects and arrays within one another; more is no config that a program wrote.
+inline constexpr int kMaxJsonDepth = 32;
+
+// The one JSON object that `text` is. Anything else, nesting deeper than kMaxJsonDepth and a key
+// that comes twice in an object throw BackendError(code) naming `file` and the place.
+nlohmann::json ParseJsonObject(std::string_view text, const std::string& file, ls_code code);
+
+// A file's bytes. BackendError: LS_NOT_FOUND where it cannot be read, LS_INVALID_ARGUMENT where it
+// is larger than 64 MiB.
+std::string ReadTextFile(const std::string& path);
+
+// What a parser says about its input, without the library's own prefix.
+std::string ParseProblem(const nlohmann::json::exception& error);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_WEIGHTS_JSON_H_

@@ -1,0 +1,94 @@
+// The options of model_open.
+#include "backends/common/weights/load_options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "backends/common/error.h"
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/quote.h"
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kMaxWindow = int64_t{1} << 30;
+constexpr int64_t kMaxLayers = 1 << 16;
+constexpr int64_t kMaxPositions = int64_t{1} << 40;
+
+constexpr std::string_view kKnown[] = {
+    "weights",     "cache", "rerope_window", "leaky_rerope_factor", "window",
+    "full_layers", "logn",  "context_limit", "training_length",
+};
+
+std::string KnownOptions() {
+  std::string names;
+  for (const std::string_view name : kKnown) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
+std::optional<DType> ReadType(const Config& options, std::string_view key) {
+  const std::string name = options.FindString(key).value_or("auto");
+  if (name == "auto") return std::nullopt;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == NameOf(type)) return type;
+  }
+  const std::string found = ", found " + options.Found(key);
+  if (name == "int8" || name == "int4") {
+    options.Unsupported(key, "must be auto, f32, f16 or bf16 in this build" + found);
+  }
+  options.Invalid(key, "must be auto, f32, f16 or bf16" + found);
+}
+
+}  // namespace
+
+LoadOptions::LoadOptions(const char* json) {
+  const Config options(json == nullptr ? "{}" : json, "options");
+  for (const std::string& key : options.Keys()) {
+    if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
+      options.Invalid(key, "is no option, expected one of " + KnownOptions());
+    }
+  }
+  weights_ = ReadType(options, "weights");
+  cache_ = ReadType(options, "cache");
+  rerope_window_ = options.FindInteger("rerope_window", 1, kMaxWindow);
+  leaky_rerope_factor_ = options.FindNumber("leaky_rerope_factor", 1.0, 1e9);
+  window_ = options.FindInteger("window", 1, kMaxWindow);
+  full_layers_ = options.FindIntegers("full_layers", 0, kMaxLayers);
+  if (full_layers_ && std::adjacent_find(full_layers_->begin(), full_layers_->end(),
+                                         std::greater_equal<>()) != full_layers_->end()) {
+    options.Invalid("full_layers", "must rise, found " + options.Found("full_layers"));
+  }
+  logn_ = options.FindString("logn");
+  if (logn_ && *logn_ != "always" && *logn_ != "extrapolate") {
+    options.Invalid("logn", "must be always or extrapolate, found " + options.Found("logn"));
+  }
+  context_limit_ = options.FindInteger("context_limit", 1, kMaxPositions);
+  training_length_ = options.FindInteger("training_length", 2, kMaxPositions);
+}
+
+void LoadOptions::RefuseOverridesBut(std::initializer_list<std::string_view> served,
+                                     std::string_view backend, std::string_view hint) const {
+  const struct {
+    std::string_view name;
+    bool given;
+  } overrides[] = {
+      {"rerope_window", rerope_window_.has_value()},
+      {"leaky_rerope_factor", leaky_rerope_factor_.has_value()},
+      {"window", window_.has_value()},
+      {"full_layers", full_layers_.has_value()},
+      {"logn", logn_.has_value()},
+      {"training_length", training_length_.has_value()},
+  };
+  for (const auto& override : overrides) {
+    if (!override.given || std::find(served.begin(), served.end(), override.name) != served.end()) {
+      continue;
+    }
+    throw BackendError(LS_UNIMPLEMENTED, "options: " + std::string(override.name) +
+                                             " is not served by the backend " +
+                                             std::string(backend) + ": " + std::string(hint));
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,230 @@
+// Tensors of a checkpoint, one by one, into packed weights and f32 vectors.
+#include "backends/common/weights/weight_reader.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "backends/common/error.h"
+#include "backends/common/weights/convert.h"
+#include "backends/common/weights/fingerprint.h"
+#include "backends/common/weights/quote.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kAlignment = 64;                     // what packed weights ask for
+constexpr size_t kHugePage = size_t{2} << 20;         // x86-64
+constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
+constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
+
+int64_t Elements(const StoredTensor& tensor) {
+  return static_cast<int64_t>(tensor.data.size() / SizeOf(*tensor.type));
+}
+
+bool IsAligned(const StoredTensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data.data()) % SizeOf(*tensor.type) == 0;
+}
+
+// Buffers of rotary embeddings, which old checkpoints carry and every reader computes.
+bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+}  // namespace
+
+WeightReader::WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
+                           const OpTable& ops, const Executor& executor)
+    : mode_(mode), checkpoint_(checkpoint), options_(options), ops_(ops), executor_(executor) {}
+
+std::byte* WeightReader::Allocate(size_t bytes) {
+  // Projections read their weights once per token: huge pages save the walks of page tables.
+  const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : kAlignment;
+  const size_t size = std::max(bytes + alignment - 1, alignment) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, size);
+  if (memory == nullptr) throw std::bad_alloc();
+  storage_.emplace_back(memory, [](void* pointer) { std::free(pointer); });
+  if (alignment == kHugePage) madvise(memory, size, MADV_HUGEPAGE);
+  std::memset(memory, 0, size);
+  bytes_ += size;
+  return static_cast<std::byte*>(memory);
+}
+
+DType WeightReader::TypeOf(const std::vector<const StoredTensor*>& tensors) const {
+  if (options_.weights()) return *options_.weights();
+  const DType first = *tensors.front()->type;
+  const bool same = std::all_of(tensors.begin(), tensors.end(),
+                                [first](const StoredTensor* t) { return *t->type == first; });
+  return same ? first : DType::kF32;
+}
+
+void WeightReader::Account(const StoredTensor& tensor, DType type) {
+  num_parameters_ += static_cast<uint64_t>(Elements(tensor));
+  uint64_t hash = HashBytes(tensor.data, executor_);
+  for (const int64_t extent : tensor.shape) hash = HashAppend(hash, static_cast<uint64_t>(extent));
+  hash = HashAppend(hash, NameOf(*tensor.type));
+  hashes_[tensor.name] = HashAppend(hash, NameOf(type));
+}
+
+void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count,
+                                   DType type, std::byte* destination) {
+  const std::byte* source = tensor.data.data() + begin * static_cast<int64_t>(SizeOf(*tensor.type));
+  const int64_t tasks = (count + kTaskElements - 1) / kTaskElements;
+  std::vector<int64_t> lost(static_cast<size_t>(tasks), -1);
+  ParallelFor(executor_, static_cast<uint32_t>(tasks), [&](uint32_t task) {
+    const int64_t first = task * kTaskElements;
+    lost[task] = Convert(source + first * static_cast<int64_t>(SizeOf(*tensor.type)), *tensor.type,
+                         std::min(kTaskElements, count - first), type,
+                         destination + first * static_cast<int64_t>(SizeOf(type)));
+  });
+  for (int64_t task = 0; task < tasks; ++task) {
+    if (lost[static_cast<size_t>(task)] < 0) continue;
+    const int64_t element = begin + task * kTaskElements + lost[static_cast<size_t>(task)];
+    throw BackendError(LS_INVALID_ARGUMENT,
+                       checkpoint_.FileOf(tensor) + ": tensor " + Quoted(tensor.name) +
+                           ": element " + std::to_string(element) + " is out of the range of " +
+                           NameOf(type) + ", expected weights bf16 or f32");
+  }
+}
+
+void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
+                        void* destination) {
+  PackArgs args;
+  args.destination = destination;
+  args.type = weight.type;
+  args.n = weight.n;
+  args.k = weight.k;
+  const DType stored = *tensor.type;
+  const int64_t rows = Elements(tensor) / weight.k;
+  if (IsAligned(tensor) && (stored == weight.type || weight.type == DType::kF32 ||
+                            (stored == DType::kF32 && weight.type == DType::kBF16))) {
+    args.source = tensor.data.data();
+    args.source_type = stored;
+    args.num_rows = rows;
+    args.first_row = first_row;
+    ops_.pack(executor_, args);
+    return;
+  }
+  // Through a buffer of the type that packing can take it from.
+  args.source_type = weight.type == DType::kF16 ? DType::kF16 : DType::kF32;
+  const int64_t rows_at_once = std::clamp<int64_t>(kStageElements / weight.k, 1, rows);
+  std::vector<float> stage(static_cast<size_t>(rows_at_once * weight.k));
+  for (int64_t row = 0; row < rows; row += rows_at_once) {
+    args.num_rows = std::min(rows_at_once, rows - row);
+    args.first_row = first_row + row;
+    args.source = stage.data();
+    ConvertElements(tensor, row * weight.k, args.num_rows * weight.k, args.source_type,
+                    reinterpret_cast<std::byte*>(stage.data()));
+    ops_.pack(executor_, args);
+  }
+}
+
+PackedWeight WeightReader::Projection(const std::vector<WeightPart>& parts, int64_t k) {
+  std::vector<const StoredTensor*> tensors;
+  PackedWeight weight;
+  weight.k = k;
+  for (const WeightPart& part : parts) {
+    read_.insert(part.name);
+    tensors.push_back(&checkpoint_.Get(part.name, std::array{part.rows, k}));
+    weight.n += part.rows;
+  }
+  weight.type = TypeOf(tensors);
+  if (mode_ == Mode::kCheck) return weight;
+
+  std::byte* destination = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));
+  int64_t row = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Account(*tensors[i], weight.type);
+    Pack(*tensors[i], row, weight, destination);
+    checkpoint_.Release(*tensors[i]);
+    row += parts[i].rows;
+  }
+  weight.data = destination;
+  return weight;
+}
+
+const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
+  int64_t size = 0;
+  for (const WeightPart& part : parts) {
+    size += part.rows;
+    if (part.name.empty()) continue;
+    read_.insert(part.name);
+    checkpoint_.Get(part.name, std::array{part.rows});
+  }
+  if (mode_ == Mode::kCheck) return nullptr;
+
+  std::byte* const vector = Allocate(static_cast<size_t>(size) * sizeof(float));
+  std::byte* to = vector;
+  for (const WeightPart& part : parts) {
+    if (!part.name.empty()) {
+      const StoredTensor& tensor = *checkpoint_.Find(part.name);
+      Account(tensor, DType::kF32);
+      ConvertElements(tensor, 0, part.rows, DType::kF32, to);
+    }
+    to += part.rows * static_cast<int64_t>(sizeof(float));
+  }
+  return reinterpret_cast<const float*>(vector);
+}
+
+Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
+  read_.emplace(name);
+  const StoredTensor& tensor = checkpoint_.Get(name, std::array{rows, cols});
+  Matrix table{nullptr, DType::kF32, rows, cols, cols};
+  if (mode_ == Mode::kCheck) return table;
+
+  std::byte* data = Allocate(static_cast<size_t>(rows * cols) * sizeof(float));
+  Account(tensor, DType::kF32);
+  ConvertElements(tensor, 0, rows * cols, DType::kF32, data);
+  checkpoint_.Release(tensor);
+  table.data = data;
+  return table;
+}
+
+const float* WeightReader::Constants(std::span<const float> values) {
+  if (mode_ == Mode::kCheck) return nullptr;
+  std::byte* data = Allocate(values.size_bytes());
+  std::memcpy(data, values.data(), values.size_bytes());
+  return reinterpret_cast<const float*>(data);
+}
+
+void WeightReader::RequireCopy(std::string_view name, std::string_view original) {
+  const StoredTensor* copy = checkpoint_.Find(name);
+  if (copy == nullptr) return;
+  read_.emplace(name);
+  if (mode_ == Mode::kCheck) return;
+  const StoredTensor& first = *checkpoint_.Find(original);
+  const bool same = copy->type_name == first.type_name && copy->shape == first.shape &&
+                    std::equal(copy->data.begin(), copy->data.end(), first.data.begin());
+  checkpoint_.Release(*copy);
+  checkpoint_.Release(first);
+  if (!same) {
+    throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(*copy) + ": tensor " + Quoted(name) +
+                                                " must equal " + Quoted(original) +
+                                                ", which the config ties it to");
+  }
+}
+
+void WeightReader::RefuseUnread() const {
+  for (const auto& [name, tensor] : checkpoint_.tensors()) {
+    if (read_.contains(name) || IsHarmlessTensor(name)) continue;
+    throw BackendError(LS_UNIMPLEMENTED,
+                       checkpoint_.FileOf(*tensor) + ": tensor " + Quoted(name) +
+                           " is not read by this model, and leaving it out may change the "
+                           "mathematics");
+  }
+}
+
+void WeightReader::Finish(ModelWeights* weights) {
+  uint64_t fingerprint = hashes_.size();
+  for (const auto& [name, hash] : hashes_) {
+    fingerprint = HashAppend(HashAppend(fingerprint, name), hash);
+  }
+  weights->num_parameters = num_parameters_;
+  weights->bytes = bytes_;
+  weights->fingerprint = fingerprint;
+  weights->storage = std::move(storage_);
+}
+
+}  // namespace longstream

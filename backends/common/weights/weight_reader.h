@@ -1,0 +1,94 @@
+// Tensors of a checkpoint, one by one, into packed weights and f32 vectors.
+#ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_READER_H_
+#define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/common/layers/model_weights.h"
+#include "backends/common/weights/load_options.h"
+#include "backends/common/weights/safetensors.h"
+#include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// One tensor of several that lie one below the other in a weight.
+struct WeightPart {
+  std::string name;  // empty: no tensor, rows of zeros (vectors only)
+  int64_t rows = 0;
+};
+
+// Owns what it makes until Finish hands it over. Each tensor is hashed, converted, and its pages
+// are given back. With kCheck it only checks names, shapes and types, and returns empty weights: a
+// wrong checkpoint is refused before gigabytes are read.
+//
+// Throws BackendError as LoadWeights does. Used by one thread.
+class WeightReader {
+ public:
+  enum class Mode { kCheck, kRead };
+
+  // Borrows everything until it is destroyed.
+  WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
+               const OpTable& ops, const Executor& executor);
+
+  // The parts, each [rows, k] in the file, packed as one weight [sum of rows, k]. Its type is the
+  // one that the options ask for; else the parts' own, or f32 where they differ.
+  PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k);
+
+  // The parts, each [rows] in the file, one after the other in f32.
+  const float* Vector(const std::vector<WeightPart>& parts);
+
+  // The tensor, [rows, cols] in the file, in f32.
+  Matrix Table(std::string_view name, int64_t rows, int64_t cols);
+
+  // A copy of values that are computed, not read.
+  const float* Constants(std::span<const float> values);
+
+  // A tensor that the model takes to be the same as `original`, which has been read. Nothing to do
+  // where the file leaves it out; LS_INVALID_ARGUMENT where the two differ.
+  void RequireCopy(std::string_view name, std::string_view original);
+
+  // Refuses the first tensor that no call named and that is not known to be harmless.
+  void RefuseUnread() const;
+
+  // Moves storage into `weights` and fills in num_parameters, bytes and fingerprint.
+  void Finish(ModelWeights* weights);
+
+ private:
+  // Zeroed, 64-byte aligned memory among storage_.
+  std::byte* Allocate(size_t bytes);
+  DType TypeOf(const std::vector<const StoredTensor*>& tensors) const;
+  // Notes that a tensor goes into the model as `type`.
+  void Account(const StoredTensor& tensor, DType type);
+  void Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
+            void* destination);
+  // Elements [begin, begin + count) of a tensor as `type`, on all threads. LS_INVALID_ARGUMENT for
+  // a number that `type` cannot hold.
+  void ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count, DType type,
+                       std::byte* destination);
+
+  const Mode mode_;
+  const Checkpoint& checkpoint_;
+  const LoadOptions& options_;
+  const OpTable& ops_;
+  const Executor& executor_;
+
+  std::set<std::string, std::less<>> read_;
+  std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter
+  uint64_t num_parameters_ = 0;
+  uint64_t bytes_ = 0;
+  std::vector<std::shared_ptr<void>> storage_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_READER_H_
