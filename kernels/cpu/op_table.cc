@@ -12,6 +12,9 @@ const OpTable& Ops() {
       .packed_bytes = PackedBytes,
       .pack = Pack,
       .embed = Embed,
+      .norm_project = NormProject,
+      .gated_mlp = GatedMlp,
+      .project_residual = ProjectResidual,
   };
   return kOps;
 }

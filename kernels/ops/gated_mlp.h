@@ -18,7 +18,7 @@ struct GatedMlpArgs {
   Matrix x;           // [T, k]; not modified
   Norm norm;          // size k
   PackedWeight gate;  // [ff, k]
-  PackedWeight up;    // [ff, k]
+  PackedWeight up;    // [ff, k] of the same type
   Activation activation = Activation::kSilu;
   Matrix out;  // [T, ff]
 };

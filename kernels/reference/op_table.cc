@@ -9,6 +9,9 @@ const OpTable& ReferenceOps() {
       .packed_bytes = reference::PackedBytes,
       .pack = reference::Pack,
       .embed = reference::Embed,
+      .norm_project = reference::NormProject,
+      .gated_mlp = reference::GatedMlp,
+      .project_residual = reference::ProjectResidual,
   };
   return kOps;
 }

@@ -187,6 +187,13 @@ OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
   stream_.workspace_bytes = workspace_bytes;
 }
 
+double DotTolerance(int64_t k) { return 4 * static_cast<double>(k + 8) * kEps; }
+
+double BF16RoundingTolerance(int64_t k) {
+  // |h| < 4 in steps of 2^-6, |w| < 4 / sqrt(k).
+  return 0x1p-6 * 4 / std::sqrt(static_cast<double>(k));
+}
+
 Executor ExecutorOf(uint32_t num_threads) {
   static std::mutex mutex;
   static std::map<uint32_t, std::unique_ptr<ThreadPool>> pools;

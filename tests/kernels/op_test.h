@@ -131,6 +131,14 @@ class OwnedStream {
   Stream stream_;
 };
 
+// How far an f32 sum of k products h[i] w[i], with h ~ N(0, 1) and w as in OwnedWeight, may be from
+// the exact one: 4 sqrt(k) eps sum |h w|, which random rounding errors exceed with probability 1e-3
+// at most (Higham and Mary 2019), and eps for the few operations around it.
+double DotTolerance(int64_t k);
+// What one h[i] adds to that if it lies so near to the middle of two bf16 numbers that the
+// reference rounds it to the other one. Only computed h (normalised, gated) can.
+double BF16RoundingTolerance(int64_t k);
+
 // An executor over a pool of 1, 2, 3 ... threads; the pools live as long as the process.
 Executor ExecutorOf(uint32_t num_threads);
 

@@ -21,6 +21,8 @@ NOT_AN_OP = {
 # Sources that belong to no header of kernels/ops: why they are there.
 NOT_OF_AN_OP = {
     "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",
+    "kernels/cpu/panel_product.cc": "the matrix product that all projections share",
+    "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",
     "tests/kernels/op_test.cc": "what the tests of the ops share",
     "tests/kernels/simd_test.cc": "the vector layer below the CPU ops",
     "tests/kernels/thread_pool_test.cc": "kernels/core, below the ops",

@@ -1,0 +1,77 @@
+// Products of prepared rows with packed panels: the core of every projection.
+//
+// Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane (bf16 weights on
+// avx512: in pairs, as the dot product instruction adds them). Tiles, blocks of k and the division
+// among threads only decide when a sum is interrupted, never its order, so a row has the same bits
+// alone and among 512 others.
+#ifndef LONGSTREAM_KERNELS_CPU_PANEL_PRODUCT_H_
+#define LONGSTREAM_KERNELS_CPU_PANEL_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
+#include "kernels/cpu/panel.h"
+#include "kernels/cpu/prepared_rows.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// A part of an output [rows, n] that one task computes.
+struct OutputBlock {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;  // <= kBlockRows
+  int64_t first_panel = 0;
+  int64_t num_panels = 0;
+
+  int64_t stride() const { return num_panels * kPanelOutputs; }  // of its sums
+};
+
+// Rows per block: more read the weights less often, fewer keep the block's rows and sums in cache.
+inline constexpr int64_t kBlockRows = 96;
+inline constexpr int64_t kBlockPanels = 2;
+// A single row streams the weights, and needs more sums in flight to hide the latency of FMA.
+inline constexpr int64_t kSingleRowPanels = 4;
+// Sums of the largest block.
+inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
+
+// sums[r, c] = sum_k h[first_row + r, k] W[32 first_panel + c, k]     sums: [num_rows, stride()]
+void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+                  float* sums);
+
+// Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
+// follow each other, so that threads share what they read of the weights.
+template <typename Body>
+LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
+                                          const Body& body) {
+  const int64_t row_blocks = (num_rows + kBlockRows - 1) / kBlockRows;
+  const int64_t panels = NumPanels(n);
+  const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : kBlockPanels;
+  const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
+  ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
+    const int64_t b = task % row_blocks;
+    const int64_t first_row = num_rows * b / row_blocks;
+    const int64_t last_row = num_rows * (b + 1) / row_blocks;
+    const int64_t first_panel = task / row_blocks * panels_per_block;
+    const int64_t left = panels - first_panel;
+    body(OutputBlock{first_row, last_row - first_row, first_panel,
+                     left < panels_per_block ? left : panels_per_block});
+  });
+}
+
+// Calls body(row, output, index, count) for every vector of a block's sums: row and first output of
+// the n that it belongs to, its index in sums, and how many of its 16 lanes are outputs.
+template <typename Body>
+LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {
+  const int64_t first = block.first_panel * kPanelOutputs;
+  const int64_t outputs = n - first < block.stride() ? n - first : block.stride();
+  for (int64_t r = 0; r < block.num_rows; ++r) {
+    for (int64_t c = 0; c < outputs; c += kLanes) {
+      const int64_t left = outputs - c;
+      body(block.first_row + r, first + c, r * block.stride() + c, left < kLanes ? left : kLanes);
+    }
+  }
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_PANEL_PRODUCT_H_

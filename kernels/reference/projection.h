@@ -1,0 +1,51 @@
+// The rows and the matrix product that the reference projections share.
+#ifndef LONGSTREAM_KERNELS_REFERENCE_PROJECTION_H_
+#define LONGSTREAM_KERNELS_REFERENCE_PROJECTION_H_
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/matrix.h"
+#include "kernels/ops/norm.h"
+#include "kernels/reference/weight.h"
+
+namespace longstream::reference {
+
+using Row = std::vector<double>;
+
+inline double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+// Norm(x), or x itself.
+inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
+  Row y(x, x + size);
+  if (!norm.enabled()) return y;
+  double squares = 0.0;
+  for (double value : y) squares += value * value;
+  const double inverse_rms = 1.0 / std::sqrt(squares / static_cast<double>(size) + norm.eps);
+  for (int64_t i = 0; i < size; ++i) y[static_cast<size_t>(i)] *= inverse_rms * norm.weight[i];
+  return y;
+}
+
+// What a weight of this type multiplies: h rounded to bf16 if the weight is bf16, to f32 otherwise.
+inline Row RoundedFor(DType weight_type, Row h) {
+  for (double& value : h) {
+    const float single = static_cast<float>(value);
+    value = weight_type == DType::kBF16 ? ToF32(ToBF16(single)) : single;
+  }
+  return h;
+}
+
+// h . W[output, :] for a row that RoundedFor has rounded.
+inline double Dot(const Row& h, const PackedWeight& weight, int64_t output) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < weight.k; ++i) {
+    sum += h[static_cast<size_t>(i)] * WeightAt(weight, output, i);
+  }
+  return sum;
+}
+
+}  // namespace longstream::reference
+
+#endif  // LONGSTREAM_KERNELS_REFERENCE_PROJECTION_H_

@@ -1,0 +1,191 @@
+// Normalise-and-project on every instruction set against the reference, with every optional
+// argument, and bit-equality of a row in any batch and with any number of threads.
+#include "kernels/ops/norm_project.h"
+
+#include "tests/kernels/op_test.h"
+
+namespace longstream {
+namespace {
+
+struct Shape {
+  int64_t rows;
+  int64_t n;
+  int64_t k;
+};
+
+// Which optional arguments are given.
+struct Options {
+  bool gather = false;
+  bool norm = false;
+  bool addend = false;
+  bool bias = false;
+  float scale = 1.0f;
+};
+
+class NormProjectTest : public OpTest {
+ protected:
+  static Norm NormOf(const std::vector<float>& weight) {
+    return {weight.data(), static_cast<int64_t>(weight.size()), 1e-6f};
+  }
+
+  void Compare(const Shape& shape, DType type, const Options& options, Random& random) {
+    const auto [rows, n, k] = shape;
+    OwnedMatrix x(rows + 3, k, random), addend(4, k, random);
+    OwnedWeight weight(n, k, type, random);
+    const std::vector<float> norm_weight = random.Normals(k), bias = random.Normals(n);
+    std::vector<int32_t> x_rows, addend_rows;
+    for (int64_t r = 0; r < rows; ++r) {
+      x_rows.push_back(static_cast<int32_t>(random.Integer(0, rows + 2)));
+      addend_rows.push_back(static_cast<int32_t>(random.Integer(0, 3)));
+    }
+    NormProjectArgs args;
+    args.x = x.view();
+    if (options.gather) args.rows = x_rows.data();
+    if (options.norm) args.norm = NormOf(norm_weight);
+    if (options.addend) {
+      args.addend = addend.view();
+      args.addend_rows = addend_rows.data();
+    }
+    if (options.bias) args.bias = bias.data();
+    args.scale = options.scale;
+
+    OwnedMatrix expected(rows, n), actual(rows, n);
+    OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
+    args.out = expected.view();
+    args.weight = weight.Pack(reference());
+    reference().norm_project(*reference_stream, args);
+    args.out = actual.view();
+    args.weight = weight.Pack(ops());
+    ops().norm_project(*stream, args);
+    ASSERT_TRUE(stream->ok());
+    double tolerance = 2 * DotTolerance(k);
+    if (type == DType::kBF16 && options.norm) tolerance += 2 * BF16RoundingTolerance(k);
+    ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 2 * kEps,
+               std::string("norm_project ") + GetParam() + " " + NameOf(type) + " n " +
+                   std::to_string(n) + " k " + std::to_string(k));
+    actual.CheckGaps();
+  }
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(NormProjectTest);
+
+TEST_P(NormProjectTest, MatchesTheReferenceAtOddSizes) {
+  Random random(1);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t n : kOddSizes) {
+      for (int64_t k : kOddSizes) {
+        for (int64_t rows : {1, 2, 5, 7}) Compare({rows, n, k}, type, {}, random);
+      }
+    }
+  }
+}
+
+// Longer than a block of inputs, more rows than a block of rows.
+TEST_P(NormProjectTest, MatchesTheReferenceAcrossBlocks) {
+  Random random(2);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    Compare({1, 300, 1031}, type, {}, random);
+    Compare({101, 99, 515}, type, {}, random);
+    Compare({200, 33, 130}, type, {}, random);
+  }
+}
+
+TEST_P(NormProjectTest, MatchesTheReferenceWithEveryOption) {
+  Random random(3);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const Shape& shape : {Shape{1, 65, 129}, Shape{7, 33, 64}, Shape{9, 31, 7}}) {
+      Compare(shape, type, {.gather = true}, random);
+      Compare(shape, type, {.norm = true}, random);
+      Compare(shape, type, {.addend = true}, random);
+      Compare(shape, type, {.bias = true}, random);
+      Compare(shape, type, {.scale = -0.37f}, random);
+      Compare(shape, type,
+              {.gather = true, .norm = true, .addend = true, .bias = true, .scale = 2.5f}, random);
+    }
+  }
+}
+
+TEST_P(NormProjectTest, ARowHasTheSameBitsInAnyBatch) {
+  Random random(4);
+  constexpr int64_t kRows = 512, kN = 161, kK = 777;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    OwnedMatrix x(kRows, kK, random);
+    OwnedWeight weight(kN, kK, type, random);
+    const std::vector<float> norm_weight = random.Normals(kK);
+    NormProjectArgs args;
+    args.norm = NormOf(norm_weight);
+    args.weight = weight.Pack(ops());
+
+    OwnedMatrix whole(kRows, kN);
+    OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
+    args.x = x.view();
+    args.out = whole.view();
+    ops().norm_project(*stream, args);
+    for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
+      OwnedMatrix parts(kRows, kN);
+      for (int64_t first = 0; first < kRows; first += batch) {
+        const int64_t count = std::min(batch, kRows - first);
+        args.x = x.view().Rows(first, count);
+        args.out = parts.view().Rows(first, count);
+        ops().norm_project(*stream, args);
+      }
+      ExpectSameBits(parts.view(), whole.view(),
+                     std::string(NameOf(type)) + " in batches of " + std::to_string(batch));
+    }
+  }
+}
+
+TEST_P(NormProjectTest, TheThreadsDoNotMatter) {
+  Random random(5);
+  constexpr int64_t kN = 700, kK = 300;
+  OwnedWeight weight(kN, kK, DType::kBF16, random);
+  for (int64_t rows : {1, 9, 130}) {
+    OwnedMatrix x(rows, kK, random), expected(rows, kN);
+    NormProjectArgs args;
+    args.x = x.view();
+    args.weight = weight.Pack(ops());
+    args.out = expected.view();
+    OwnedStream serial(NormProjectWorkspace(rows, kK));
+    ops().norm_project(*serial, args);
+    for (uint32_t threads : {1u, 2u, 3u}) {
+      OwnedMatrix actual(rows, kN);
+      args.out = actual.view();
+      OwnedStream stream(NormProjectWorkspace(rows, kK), ExecutorOf(threads));
+      ops().norm_project(*stream, args);
+      ExpectSameBits(actual.view(), expected.view(), std::to_string(threads) + " threads");
+    }
+  }
+}
+
+TEST_P(NormProjectTest, NoRowsAreNoWork) {
+  Random random(6);
+  OwnedWeight weight(40, 9, DType::kF32, random);
+  OwnedMatrix x(1, 9, random);
+  NormProjectArgs args;
+  args.x = x.view();
+  args.weight = weight.Pack(ops());
+  args.out = x.view().Rows(0, 0);
+  OwnedStream stream(0, ExecutorOf(2));
+  ops().norm_project(*stream, args);
+  EXPECT_TRUE(stream->ok());
+}
+
+TEST_P(NormProjectTest, FailsWithoutWorkspaceAndThenDoesNothing) {
+  Random random(7);
+  OwnedWeight weight(3, 9, DType::kBF16, random);
+  OwnedMatrix x(2, 9, random), out(2, 3);
+  NormProjectArgs args;
+  args.x = x.view();
+  args.weight = weight.Pack(ops());
+  args.out = out.view();
+  OwnedStream stream(NormProjectWorkspace(2, 9) - 1);
+  ops().norm_project(*stream, args);
+  EXPECT_EQ(stream->status, OpStatus::kUnsupported);
+  EXPECT_TRUE(std::isnan(out.at(0, 0)));
+
+  args.weight = OwnedWeight(3, 9, DType::kF32, random).Pack(ops());
+  ops().norm_project(*stream, args);
+  EXPECT_TRUE(std::isnan(out.at(0, 0)));
+}
+
+}  // namespace
+}  // namespace longstream

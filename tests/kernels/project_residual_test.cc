@@ -1,0 +1,104 @@
+// Projection into the residual stream on every instruction set against the reference, with every
+// optional argument, and bit-equality of a row in any batch.
+#include "kernels/ops/project_residual.h"
+
+#include "kernels/ops/norm_project.h"
+#include "tests/kernels/op_test.h"
+
+namespace longstream {
+namespace {
+
+struct Options {
+  bool norm = false;
+  bool gate = false;
+  bool bias = false;
+  float scale = 1.0f;
+};
+
+class ProjectResidualTest : public OpTest {
+ protected:
+  void Compare(int64_t rows, int64_t d, int64_t k, DType type, const Options& options,
+               Random& random) {
+    OwnedMatrix in(rows, k, random), gate(rows, k, random), before(rows, d, random);
+    OwnedWeight weight(d, k, type, random);
+    const std::vector<float> norm_weight = random.Normals(k), bias = random.Normals(d);
+    ProjectResidualArgs args;
+    args.in = in.view();
+    if (options.norm) args.norm = {norm_weight.data(), k, 1e-6f};
+    if (options.gate) args.gate = gate.view();
+    if (options.bias) args.bias = bias.data();
+    args.scale = options.scale;
+
+    OwnedMatrix expected(before), actual(before);
+    OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
+    args.weight = weight.Pack(reference());
+    args.x = expected.view();
+    reference().project_residual(*reference_stream, args);
+    args.weight = weight.Pack(ops());
+    args.x = actual.view();
+    ops().project_residual(*stream, args);
+    ASSERT_TRUE(stream->ok());
+    double tolerance = 2 * DotTolerance(k);
+    const bool computed = options.norm || options.gate;
+    if (type == DType::kBF16 && computed) tolerance += 2 * BF16RoundingTolerance(k);
+    ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 4 * kEps,
+               std::string("project_residual ") + GetParam() + " " + NameOf(type) + " d " +
+                   std::to_string(d) + " k " + std::to_string(k));
+    actual.CheckGaps();
+  }
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(ProjectResidualTest);
+
+TEST_P(ProjectResidualTest, MatchesTheReferenceAtOddSizes) {
+  Random random(1);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t d : kOddSizes) {
+      for (int64_t k : {1, 31, 65, 600}) {
+        for (int64_t rows : {1, 3, 8}) Compare(rows, d, k, type, {}, random);
+      }
+    }
+  }
+}
+
+TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
+  Random random(2);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t rows : {1, 7}) {
+      for (int64_t k : {7, 129, 256}) {
+        Compare(rows, 65, k, type, {.norm = true}, random);
+        Compare(rows, 65, k, type, {.gate = true}, random);
+        Compare(rows, 65, k, type, {.bias = true}, random);
+        Compare(rows, 65, k, type, {.scale = 0.25f}, random);
+        Compare(rows, 65, k, type, {.norm = true, .gate = true, .bias = true, .scale = -1.5f},
+                random);
+      }
+    }
+  }
+}
+
+TEST_P(ProjectResidualTest, ARowHasTheSameBitsInAnyBatch) {
+  Random random(3);
+  constexpr int64_t kRows = 130, kD = 97, kK = 301;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    OwnedMatrix in(kRows, kK, random), gate(kRows, kK, random), before(kRows, kD, random);
+    OwnedWeight weight(kD, kK, type, random);
+    OwnedMatrix whole(before), parts(before);
+    ProjectResidualArgs args;
+    args.in = in.view();
+    args.gate = gate.view();
+    args.weight = weight.Pack(ops());
+    args.x = whole.view();
+    OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
+    ops().project_residual(*stream, args);
+    for (int64_t r = 0; r < kRows; ++r) {
+      args.in = in.view().Rows(r, 1);
+      args.gate = gate.view().Rows(r, 1);
+      args.x = parts.view().Rows(r, 1);
+      ops().project_residual(*stream, args);
+    }
+    ExpectSameBits(parts.view(), whole.view(), NameOf(type));
+  }
+}
+
+}  // namespace
+}  // namespace longstream
