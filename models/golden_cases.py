@@ -1,0 +1,226 @@
+"""The cases under tests/golden: one configuration each, small and odd-sized on purpose."""
+
+_BASE = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "max_position_embeddings": 1024,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+
+
+def _shape(vocab, d, ff, layers, heads, kv_heads, head_dim):
+    return _BASE | {
+        "vocab_size": vocab,
+        "hidden_size": d,
+        "intermediate_size": ff,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+    }
+
+
+def _llama(*shape, **extra):
+    return _shape(*shape) | {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "mlp_bias": False,
+    } | extra
+
+
+def _qwen3(*shape, **extra):
+    return _shape(*shape) | {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+    } | extra
+
+
+def _hwfa2(*shape, **extra):
+    return _shape(*shape) | {"architectures": ["Hwfa2ForCausalLM"], "model_type": "hwfa2"} | extra
+
+
+def _hypenet(*shape, **extra):
+    return _shape(*shape) | {
+        "architectures": ["HypeNetForCausalLM"],
+        "model_type": "hypenet",
+    } | extra
+
+
+def _published(*shape, **extra):
+    """With every key that the published configurations carry."""
+    return _hypenet(*shape) | {
+        "attention_dropout": 0.0,
+        "attn_use_rope": False,
+        "attn_use_output_gate": True,
+        "expand_kv_proj": True,
+        "initializer_range": 0.02,
+        "lightning_use_rope": True,
+        "lightning_rope_scaling": None,
+        "lightning_use_qk_norm": True,
+        "lightning_use_output_norm": True,
+        "lightning_use_output_gate": True,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "use_cache": True,
+    } | extra
+
+
+FULL, LOCAL = "full_attention", "sliding_attention"
+ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
+
+# source: which program computes the logits. dtype: how the weights are stored. edges: positions
+# around which every row is kept. note: the line of tests/golden/README.md.
+CASES = {
+    "llama": {
+        "source": "transformers",
+        "dtype": "float32",
+        "config": _llama(61, 28, 36, 2, 4, 2, 8, tie_word_embeddings=False, rms_norm_eps=1e-5),
+        "note": "untied head, grouped heads, H·D ≠ d",
+    },
+    "llama_sharded": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "shards": True,
+        "config": _llama(83, 35, 44, 3, 5, 1, 8, rope_theta=500000.0, rms_norm_eps=1e-5),
+        "note": "directory as transformers 5 writes it: three shards and an index, "
+        "`rope_parameters` (θ = 500000) and `dtype` in config.json; one KV head, tied head",
+    },
+    "qwen3": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": _qwen3(97, 36, 50, 2, 3, 1, 16, rope_theta=1000000.0),
+        "note": "QK-norm, three query heads on one KV head, tied head, θ = 1e6",
+    },
+    "dense_logn_always": {
+        "dtype": "bfloat16",
+        "config": _llama(67, 34, 46, 2, 4, 2, 8, training_length=64, logn_scaling="always"),
+        "edges": [16, 64],
+        "note": "`logn_scaling: always`, N = 64",
+    },
+    "dense_logn_extrapolate": {
+        "dtype": "float16",
+        "config": _llama(
+            71, 32, 48, 2, 2, 1, 14,
+            training_length=80, logn_scaling="extrapolate", tie_word_embeddings=False,
+        ),
+        "edges": [80],
+        "note": "`logn_scaling: extrapolate`, N = 80, untied head",
+    },
+    "hwfa": {
+        "dtype": "bfloat16",
+        "config": _hwfa2(
+            73, 28, 34, 4, 4, 2, 6,
+            use_qk_norm=False, training_length=64, sliding_window=12,
+            layer_types=[LOCAL, LOCAL, LOCAL, FULL], full_position="nope", logn_scaling="always",
+        ),
+        "edges": [12, 64],
+        "note": "HWFA: windows of 12, last layer full without positions, log n always; no QK-norm",
+    },
+    "hwfa2_rerope": {
+        "dtype": "float32",
+        "config": _hwfa2(
+            61, 22, 26, 3, 3, 1, 8,
+            use_qk_norm=True, training_length=96, sliding_window=20,
+            layer_types=[LOCAL, FULL, LOCAL], full_position="rerope", rerope_window=40,
+            logn_scaling=None,
+        ),
+        "edges": [20, 40],
+        "note": "explicit `layer_types`, ReRoPE w = 40, windows of 20",
+    },
+    "hwfa2_rerope_rule": {
+        "dtype": "bfloat16",
+        "config": _hwfa2(
+            79, 24, 28, 5, 4, 2, 6,
+            training_length=64, sliding_window=17, num_full_layers=2, logn_scaling="extrapolate",
+        ),
+        "edges": [17, 32, 64],
+        "note": "no `layer_types`: f = 2 of 5 layers are full (1 and 3); defaults: QK-norm, "
+        "`full_position: rerope`, w = N/2 = 32; log n extrapolate",
+    },
+    "hwfa2_leaky": {
+        "dtype": "float16",
+        "config": _hwfa2(
+            67, 28, 34, 3, 2, 2, 12,
+            use_qk_norm=True, training_length=96, sliding_window=16,
+            layer_types=[FULL, LOCAL, FULL], full_position="leaky_rerope", rerope_window=24,
+            leaky_rerope_factor=4, logn_scaling=None,
+        ),
+        "edges": [16, 24],
+        "note": "Leaky ReRoPE w = 24, k = 4; no grouped heads",
+    },
+    "hwfa2_rope": {
+        "dtype": "bfloat16",
+        "config": _hwfa2(
+            69, 24, 28, 4, 6, 3, 4,
+            use_qk_norm=False, training_length=96, sliding_window=33,
+            layer_types=[LOCAL, FULL, LOCAL, LOCAL], full_position="rope", logn_scaling=None,
+            tie_word_embeddings=False,
+        ),
+        "edges": [33],
+        "note": "full layer with plain RoPE; no QK-norm, untied head",
+    },
+    "qwen3_overrides": {
+        "dtype": "bfloat16",
+        "config": _qwen3(75, 24, 28, 4, 4, 2, 6, max_position_embeddings=96),
+        "overrides": {
+            "rerope_window": 28, "window": 18, "full_layers": [1, 3], "logn": "extrapolate",
+        },
+        "edges": [18, 28, 96],
+        "note": "a dense checkpoint with all four overrides at load; N = `max_position_embeddings`",
+    },
+    "llama_override_rerope": {
+        "dtype": "bfloat16",
+        "config": _llama(65, 28, 38, 2, 4, 4, 8, training_length=64),
+        "overrides": {"rerope_window": 31, "logn": "always"},
+        "edges": [31, 64],
+        "note": "a dense checkpoint, every layer ReRoPE w = 31, log n always",
+    },
+    "hypenet_published": {
+        "dtype": "bfloat16",
+        "config": _published(
+            77, 26, 32, 4, 4, 2, 8,
+            mixer_types=[LIGHTNING, ATTN, LIGHTNING, LIGHTNING], attn_logits_scaling="hype 500",
+            lightning_nh=4, lightning_nkv=2, lightning_head_dim=8, lightning_scale="1/sqrt(d)",
+        ),
+        "edges": [64, 128],
+        "note": "published profile: hype 500, grouped K/V in lightning and attention layers",
+    },
+    "hypenet_published_odd": {
+        "dtype": "float32",
+        "config": _published(
+            61, 18, 22, 3, 2, 1, 12,
+            mixer_types=[ATTN, LIGHTNING, LIGHTNING], attn_logits_scaling="hype",
+            lightning_nh=6, lightning_nkv=3, lightning_head_dim=4, lightning_scale="1/d",
+            tie_word_embeddings=False,
+        ),
+        "edges": [64, 128],
+        "note": "published profile: six lightning heads (ALiBi slope rule), scale 1/d, "
+        "`hype` alone (a = 362), untied head",
+    },
+    "hypenet_chunked": {
+        "dtype": "bfloat16",
+        "config": _hypenet(
+            71, 28, 34, 4, 4, 2, 6,
+            hypenet_profile="chunked", use_qk_norm=True, chunk_size=40, num_chunks=9,
+            attention_window=None, rnn_heads=1, rnn_state_dim=14,
+        ),
+        "edges": [40, 80, 120, 240],
+        "note": "chunked profile: C = 40, nine chunks, no `mixer_types` (attention, RNN, RNN, "
+        "attention), one RNN head with state 14",
+    },
+    "hypenet_chunked_windowed": {
+        "dtype": "float16",
+        "config": _hypenet(
+            63, 30, 38, 3, 3, 1, 10,
+            hypenet_profile="chunked", use_qk_norm=False, chunk_size=48, num_chunks=16,
+            mixer_types=[RNN, ATTN, RNN], attention_window=29, rnn_heads=2, rnn_state_dim=20,
+        ),
+        "edges": [29, 48, 96, 144],
+        "note": "chunked profile: C = 48, attention window 29 across chunk borders, two RNN heads "
+        "of state 10, no QK-norm",
+    },
+}
