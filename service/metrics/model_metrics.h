@@ -1,0 +1,74 @@
+// The Prometheus metrics of one model. Names and meanings: docs/metrics.md.
+#ifndef LONGSTREAM_SERVICE_METRICS_MODEL_METRICS_H_
+#define LONGSTREAM_SERVICE_METRICS_MODEL_METRICS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+// Thread-safe. Times are in seconds, sizes in bytes.
+class ModelMetrics {
+ public:
+  struct Labels {
+    std::string model;
+    std::string version;
+    std::string backend;
+    std::string device;
+  };
+
+  // Bytes by kind; the ratios of cache_usage_ratio are taken against the budget.
+  struct Memory {
+    uint64_t weights = 0;
+    uint64_t kv = 0;
+    uint64_t window = 0;
+    uint64_t state = 0;
+    uint64_t checkpoint = 0;
+    uint64_t workspace = 0;
+    uint64_t budget = 0;  // 0: unlimited
+  };
+
+  ModelMetrics(prometheus::Registry* registry, const Labels& labels);
+  ~ModelMetrics();
+  ModelMetrics(const ModelMetrics&) = delete;
+  ModelMetrics& operator=(const ModelMetrics&) = delete;
+
+  // Gauges.
+  void SetRequests(size_t running, size_t waiting);
+  void SetSessions(size_t active, size_t idle);
+  void SetMemory(const Memory& memory);
+  void SetStreamQueuedBytes(size_t bytes);
+
+  // Counters.
+  void AddPromptTokens(uint64_t tokens);
+  void AddGeneratedTokens(uint64_t tokens);
+  void AddReusedTokens(uint64_t tokens);
+  void AddRecomputedTokens(uint64_t tokens);
+  // `code`: gRPC's canonical name ("OK", "CANCELLED"); `finish_reason`: "stop_token", ... or "".
+  void CountRequest(std::string_view code, std::string_view finish_reason);
+
+  // Histograms.
+  void ObserveTimeToFirstToken(double seconds);
+  void ObserveInterTokenLatency(double seconds);
+  void ObserveQueue(double seconds);
+  void ObservePrefill(double seconds);
+  void ObserveDecode(double seconds);
+  void ObserveEndToEnd(double seconds);
+  void ObserveSessionBytes(uint64_t bytes);
+  void ObserveLoad(std::string_view phase, double seconds);
+
+ private:
+  struct Families;
+  const std::unique_ptr<Families> families_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_METRICS_MODEL_METRICS_H_

@@ -1,0 +1,82 @@
+// A model that is served: the backend that runs it, its tokenizer and its defaults.
+#ifndef LONGSTREAM_SERVICE_REGISTRY_SERVED_MODEL_H_
+#define LONGSTREAM_SERVICE_REGISTRY_SERVED_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/registry/backend_model.h"
+#include "service/registry/host.h"
+#include "service/registry/plugin.h"
+#include "service/tokenizer/tokenizer.h"
+
+namespace longstream {
+
+// Where a model comes from and how it is opened.
+struct ModelSource {
+  std::string name;             // what clients call it
+  std::string directory;        // a Hugging Face model directory
+  std::string backend;          // plugin name; empty: the plugin with the best fit
+  std::string device = "auto";  // "auto": cpu, until a plugin for another device is there
+  std::string options_json = "{}";
+  std::string version = "1";
+  uint64_t cache_bytes_budget = 0;
+  uint32_t max_batch_tokens = 512;
+  uint32_t max_batch_sequences = 64;
+};
+
+// generation_config.json (else config.json): what a request that says nothing gets.
+struct GenerationDefaults {
+  std::vector<int32_t> end_token_ids;
+  std::optional<float> temperature;  // do_sample false: 0
+  std::optional<int32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+};
+
+// Reads the two files of `directory`; a file that is not there gives nothing, one that is damaged
+// is INVALID_ARGUMENT. Ids are checked against the vocabulary.
+absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
+                                                          uint32_t vocabulary_size);
+
+// Immutable but for the backend, which belongs to the engine thread (BackendModel).
+class ServedModel {
+ public:
+  struct LoadTimes {
+    absl::Duration backend;
+    absl::Duration tokenizer;
+  };
+
+  // Chooses the plugin, opens the model, loads its tokenizer. Errors name the model.
+  static absl::StatusOr<std::shared_ptr<ServedModel>> Load(
+      const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
+      const Host* host);
+
+  const std::string& name() const { return source_.name; }
+  const ModelSource& source() const { return source_; }
+  BackendModel& backend() { return *backend_; }
+  const BackendModel& backend() const { return *backend_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const GenerationDefaults& defaults() const { return defaults_; }
+  const LoadTimes& load_times() const { return load_times_; }
+
+ private:
+  explicit ServedModel(ModelSource source) : source_(std::move(source)) {}
+
+  const ModelSource source_;
+  std::unique_ptr<BackendModel> backend_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  GenerationDefaults defaults_;
+  LoadTimes load_times_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_REGISTRY_SERVED_MODEL_H_

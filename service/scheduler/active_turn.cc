@@ -1,0 +1,330 @@
+// The life of one turn, step by step.
+#include "service/scheduler/active_turn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Session> SessionOf(const Turn& turn, const ServedModel& model) {
+  if (turn.request.session != nullptr) return turn.request.session;
+  // A scored text needs caches, but nobody else may find them: a session outside the table.
+  return std::make_shared<Session>(SessionId{}, model.name(), model.backend().info().context_limit,
+                                   absl::InfiniteDuration());
+}
+
+std::string_view NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStopToken:
+      return "stop_token";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kMaxTokens:
+      return "max_tokens";
+    case FinishReason::kContext:
+      return "context";
+  }
+  return "";
+}
+
+TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token) {
+  TokenLogProb log_prob;
+  log_prob.token = token;
+  log_prob.log_prob = result.log_probs[row];
+  const ls_top_token* top = result.top + static_cast<size_t>(row) * num_top;
+  log_prob.top.assign(top, top + num_top);
+  return log_prob;
+}
+
+}  // namespace
+
+ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics)
+    : turn_(std::move(turn)),
+      session_(SessionOf(*turn_, *model)),
+      model_(model),
+      metrics_(metrics),
+      input_open_(turn_->request.kind == TurnKind::kAppend),
+      start_tokens_(session_->tokens.size()) {}
+
+// ---------------------------------------------------------------- admission
+
+absl::Status ActiveTurn::ReserveForRequest() {
+  const TurnRequest& request = turn_->request;
+  const uint64_t given = session_->tokens.size() + request.prompt.size();
+  uint64_t wanted = given;
+  if (request.kind == TurnKind::kGenerate) {
+    const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
+    wanted += request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+  }
+  return session_->sequence.Reserve(wanted - session_->sequence.position());
+}
+
+absl::Status ActiveTurn::Admit(absl::Time now) {
+  const TurnRequest& request = turn_->request;
+  // A scored text has no caches yet, nor has a session whose caches were lost (RollBack).
+  if (!session_->sequence.valid()) {
+    absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
+    if (!sequence.ok()) return sequence.status();
+    session_->sequence = *std::move(sequence);
+  }
+  if (request.kind == TurnKind::kGenerate &&
+      session_->tokens.size() + request.prompt.size() >= session_->context_limit()) {
+    AddToHistory(request.prompt);
+    EndAtContext();
+    return absl::OkStatus();
+  }
+  if (absl::Status status = ReserveForRequest(); !status.ok()) return status;
+  if (absl::Status status = session_->sequence.Checkpoint(); !status.ok()) return status;
+
+  usage_.queue_time = now - turn_->arrival;
+  usage_.reused_tokens = session_->sequence.position();
+  usage_.recomputed_tokens =
+      session_->computed_tokens - std::min(session_->computed_tokens, usage_.reused_tokens);
+  if (usage_.recomputed_tokens > 0) usage_.recompute_reason = session_->recompute_reason;
+  AddToHistory(request.prompt);
+  if (request.kind == TurnKind::kGenerate) {
+    generator_.emplace(*model_, request, session_->tokens, session_->generated);
+  }
+  prefill_total_ = unread();
+  admitted_ = now;
+  phase_ = Phase::kPrefill;
+  turn_->stream.Push(StartedEvent{start_tokens_, request.prompt.size(), request.sampling.seed});
+  metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
+  metrics_->AddReusedTokens(usage_.reused_tokens);
+  metrics_->AddRecomputedTokens(usage_.recomputed_tokens);
+  // One token has nothing before it that could predict it.
+  if (request.kind == TurnKind::kScore && prefill_total_ == 1) {
+    AbsorbScore(ls_result{});
+    End(TurnEnd{});
+  }
+  return absl::OkStatus();
+}
+
+void ActiveTurn::EndAtContext() {
+  turn_->stream.Push(
+      StartedEvent{start_tokens_, turn_->request.prompt.size(), turn_->request.sampling.seed});
+  TurnEnd end;
+  end.reason = FinishReason::kContext;
+  End(std::move(end));
+}
+
+void ActiveTurn::AddToHistory(const std::vector<int32_t>& tokens) {
+  session_->tokens.insert(session_->tokens.end(), tokens.begin(), tokens.end());
+  session_->generated.resize(session_->tokens.size(), false);
+  usage_.prompt_tokens += tokens.size();
+  metrics_->AddPromptTokens(tokens.size());
+}
+
+void ActiveTurn::TakeInput() {
+  if (!input_open_ || ended_) return;
+  auto [tokens, closed] = turn_->TakeInput();
+  if (!tokens.empty()) {
+    const uint64_t total = session_->tokens.size() + tokens.size();
+    if (total > session_->context_limit()) {
+      return Abort(absl::InvalidArgumentError(
+          absl::StrCat("input: ", total, " tokens would exceed the model's context of ",
+                       session_->context_limit())));
+    }
+    AddToHistory(tokens);
+    prefill_total_ += tokens.size();
+    absl::Status status = session_->sequence.Reserve(unread());
+    if (!status.ok()) return Abort(status);
+  }
+  input_open_ = !closed;
+  // All but the last token is read already, or there was nothing to read.
+  if (!input_open_ && unread() <= 1) End(TurnEnd{});
+}
+
+// ---------------------------------------------------------------- steps
+
+std::optional<StepCandidate> ActiveTurn::Candidate() {
+  if (ended_ || phase_ == Phase::kWaiting || turn_->stream.Full()) return std::nullopt;
+  StepCandidate candidate;
+  candidate.position = session_->sequence.position();
+  candidate.remaining = unread();
+  // Only a generating turn reads the last token: its logits are what it draws from.
+  if (turn_->request.kind != TurnKind::kGenerate && candidate.remaining > 0) --candidate.remaining;
+  if (candidate.remaining == 0) return std::nullopt;
+  candidate.is_decode = phase_ == Phase::kDecode;
+  candidate.input_open = input_open_;
+  candidate.priority = static_cast<int32_t>(turn_->request.priority);
+  candidate.last_step = last_step_;
+  return candidate;
+}
+
+ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
+  const TurnRequest& request = turn_->request;
+  const uint64_t position = session_->sequence.position();
+  ls_batch_entry entry{};
+  entry.sequence = session_->sequence.handle();
+  entry.tokens = session_->tokens.data() + position;
+  entry.num_tokens = num_tokens;
+  entry.is_decode = phase_ == Phase::kDecode ? 1 : 0;
+  if (request.kind == TurnKind::kGenerate && num_tokens == unread()) {
+    entry.sampling = generator_->Sampling();
+    if (request.log_probs) {
+      entry.log_prob_rows = LS_ROWS_LAST;
+      entry.num_top = request.top_log_probs;
+    }
+  } else if (request.kind == TurnKind::kScore) {
+    targets_.assign(entry.tokens + 1, entry.tokens + 1 + num_tokens);
+    entry.log_prob_rows = LS_ROWS_ALL;
+    entry.targets = targets_.data();
+    entry.num_top = std::max(1u, request.top_log_probs);
+  }
+  return entry;
+}
+
+void ActiveTurn::Absorb(const ls_result& result, uint32_t num_tokens, uint64_t step_number,
+                        absl::Time now) {
+  if (ended_) return;
+  last_step_ = step_number;
+  if (result.code != LS_OK) {
+    return Abort(absl::InternalError(absl::StrCat(
+        "the backend failed the turn: ",
+        StatusFromCode(result.code, result.message == nullptr ? "" : result.message).message())));
+  }
+  if (turn_->request.kind == TurnKind::kScore) AbsorbScore(result);
+  if (phase_ == Phase::kPrefill) AbsorbPrefill(now);
+  if (!ended_ && turn_->request.kind == TurnKind::kGenerate && unread() == 0) {
+    AbsorbToken(result, now);
+  }
+  if (!ended_ && num_tokens > 1) session_->Publish();
+}
+
+void ActiveTurn::AbsorbPrefill(absl::Time now) {
+  const uint64_t done = prefill_total_ - unread();
+  turn_->stream.Push(PrefillEvent{done, prefill_total_});
+  const bool generates = turn_->request.kind == TurnKind::kGenerate;
+  if (input_open_ || unread() > (generates ? 0u : 1u)) return;
+  prefilled_ = now;
+  usage_.prefill_time = now - admitted_;
+  metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
+  if (!generates) End(TurnEnd{});
+}
+
+void ActiveTurn::AbsorbScore(const ls_result& result) {
+  const uint32_t num_top = std::max(1u, turn_->request.top_log_probs);
+  ScoreEvent event;
+  event.first_index = scored_;
+  if (scored_ == 0) {
+    TokenLogProb first;
+    first.token = session_->tokens.front();
+    first.log_prob = std::numeric_limits<float>::quiet_NaN();
+    event.tokens.push_back(std::move(first));
+  }
+  for (uint32_t row = 0; row < result.num_log_prob_rows; ++row) {
+    event.tokens.push_back(LogProbRow(result, row, num_top, targets_[row]));
+  }
+  scored_ += event.tokens.size();
+  turn_->stream.Push(std::move(event));
+}
+
+void ActiveTurn::AbsorbToken(const ls_result& result, absl::Time now) {
+  if (result.sampled < 0) {
+    return Abort(absl::InternalError("the backend drew no token: every one was banned or NaN"));
+  }
+  if (phase_ == Phase::kPrefill) {
+    phase_ = Phase::kDecode;
+    usage_.time_to_first_token = now - turn_->arrival;
+    metrics_->ObserveTimeToFirstToken(absl::ToDoubleSeconds(usage_.time_to_first_token));
+  } else {
+    metrics_->ObserveInterTokenLatency(absl::ToDoubleSeconds(now - last_token_));
+  }
+  last_token_ = now;
+  usage_.decode_time = now - prefilled_;
+  ++usage_.generated_tokens;
+  metrics_->AddGeneratedTokens(1);
+  session_->tokens.push_back(result.sampled);
+  session_->generated.push_back(true);
+  session_->Publish();
+
+  Generator::Step step = generator_->Take(result.sampled, session_->tokens.size());
+  if (turn_->request.log_probs && result.num_log_prob_rows == 1) {
+    step.delta.log_probs.push_back(
+        LogProbRow(result, 0, turn_->request.top_log_probs, result.sampled));
+  }
+  turn_->stream.Push(std::move(step.delta));
+  if (step.reason == FinishReason::kNone) return;
+  TurnEnd end;
+  end.reason = step.reason;
+  end.stop_string = std::move(step.stop_string);
+  if (step.reason == FinishReason::kStopToken) end.stop_token = result.sampled;
+  End(std::move(end));
+}
+
+// ---------------------------------------------------------------- the end
+
+bool ActiveTurn::CallerAborted(const absl::Status& status) const {
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsUnavailable(status);
+}
+
+void ActiveTurn::Abort(absl::Status status) {
+  if (ended_) return;
+  if (phase_ != Phase::kWaiting) {
+    uint64_t keep = start_tokens_;
+    if (turn_->request.on_abort == OnAbort::kKeep && CallerAborted(status)) {
+      keep = turn_->request.kind == TurnKind::kAppend
+                 ? session_->tokens.size()
+                 : std::max(start_tokens_, turn_->stream.delivered_position());
+    }
+    RollBack(keep);
+  }
+  TurnEnd end;
+  end.status = std::move(status);
+  End(std::move(end));
+}
+
+void ActiveTurn::RollBack(uint64_t history) {
+  session_->tokens.resize(history);
+  session_->generated.resize(history);
+  // The last token of a history is never read (Session::tokens).
+  const uint64_t target =
+      std::min(session_->sequence.position(), history > 0 ? history - 1 : uint64_t{0});
+  absl::StatusOr<uint64_t> restored = session_->sequence.Truncate(target);
+  session_->computed_tokens = target;
+  session_->recompute_reason =
+      absl::StrCat("an aborted turn was rolled back to position ", history);
+  if (restored.ok()) return;
+  // The caches are beyond repair, the history is not: start over and read it again.
+  session_->sequence = Sequence();
+  absl::StatusOr<Sequence> fresh = model_->backend().CreateSequence();
+  if (fresh.ok()) session_->sequence = *std::move(fresh);
+  session_->recompute_reason =
+      absl::StrCat("the backend could not roll back: ", restored.status().message());
+}
+
+void ActiveTurn::End(TurnEnd end) {
+  ended_ = true;
+  if (session_->sequence.valid()) {
+    // Giving back what is unused cannot fail; a backend that says otherwise loses only memory.
+    session_->sequence.Reserve(0).IgnoreError();
+    if (end.status.ok()) session_->computed_tokens = session_->sequence.position();
+    const ls_sequence_bytes bytes = session_->sequence.bytes();
+    usage_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
+    metrics_->ObserveSessionBytes(bytes.kv + bytes.window + bytes.state);
+  }
+  end.position = session_->tokens.size();
+  end.usage = usage_;
+  if (usage_.generated_tokens > 0) {
+    metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
+  }
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(absl::Now() - turn_->arrival));
+  metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
+  if (turn_->request.session != nullptr) {
+    session_->EndTurn();
+  } else {
+    session_->sequence = Sequence();
+  }
+  turn_->stream.Finish(std::move(end));
+}
+
+}  // namespace longstream

@@ -1,0 +1,125 @@
+// The engine of one model: a thread that turns waiting work into steps.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_ENGINE_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "service/metrics/model_metrics.h"
+#include "service/registry/served_model.h"
+#include "service/scheduler/active_turn.h"
+#include "service/scheduler/turn.h"
+#include "service/session/session.h"
+
+namespace longstream {
+
+// Every public function may be called from any thread and returns at once; what it asks for is
+// done by the engine thread between two steps, in the order of the calls. Callbacks run on the
+// engine thread and must not block.
+//
+// The engine thread alone calls the backend, and alone touches the caches and histories of the
+// model's sessions.
+class Engine {
+ public:
+  struct Options {
+    uint32_t max_batch_tokens = 512;
+    uint32_t max_batch_sequences = 64;   // also the number of turns that run at the same time
+    size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
+    size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
+  };
+
+  // `metrics` outlives the engine.
+  Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics);
+  // Ends every turn with UNAVAILABLE and frees every session's caches. Sessions may live on; they
+  // are empty shells.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const ServedModel& model() const { return *model_; }
+
+  using Done = std::function<void(absl::Status)>;
+  using Closed = std::function<void(uint64_t position)>;
+
+  // Gives a new session its caches.
+  void Open(std::shared_ptr<Session> session, Done done);
+  // Copies `source`, whose turn the caller holds (Session::BeginTurn), into the new session
+  // `target`; gives the turn back.
+  void Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done);
+  // Frees a session that was closed (Session::Close); a running turn is cancelled.
+  void Close(std::shared_ptr<Session> session, Closed closed);
+
+  // Queues a turn; its outcome is read from turn->stream. Not OK: refused, and the stream will stay
+  // empty: RESOURCE_EXHAUSTED queue full, ABORTED, NOT_FOUND and FAILED_PRECONDITION from
+  // Session::BeginTurn, DEADLINE_EXCEEDED where the deadline cannot be met, UNAVAILABLE draining.
+  absl::Status Start(std::shared_ptr<Turn> turn);
+
+  // Looks at cancellations, input and readers now rather than at the next step.
+  void Wake();
+
+  // Blocks until everything asked for before has been done. Not from a callback.
+  void Flush();
+
+  // Refuses new turns from now on.
+  void BeginDrain() { draining_.store(true); }
+  // Turns that wait or run.
+  size_t num_turns() const { return num_turns_.load(); }
+  // Ends every turn with `status`.
+  void AbortAll(absl::Status status);
+
+ private:
+  void Run();
+  // Runs what other threads asked for. False: the engine is to stop.
+  bool RunMailbox() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sleeps until there is a message, or until the earliest deadline.
+  void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Status Enqueue(std::shared_ptr<Turn> turn);
+
+  // The parts of one round of the loop.
+  void EndAborted();
+  void AdmitWaiting();
+  // False: there was nothing to do.
+  bool Step();
+
+  absl::Status CheckDeadline(const Turn& turn) const;
+  void LearnSpeed(uint64_t prefill_tokens, absl::Duration step_time);
+  void PublishMetrics();
+
+  const std::shared_ptr<ServedModel> model_;  // shared with whoever lists models
+  const Options options_;
+  ModelMetrics* const metrics_;
+
+  std::atomic<bool> draining_{false};
+  std::atomic<size_t> num_turns_{0};
+  // Seconds a prompt token takes when nothing else runs; 0 until measured. Lower bound, so that a
+  // deadline is only refused when it surely cannot be met.
+  std::atomic<double> seconds_per_prompt_token_{0.0};
+
+  absl::Mutex mutex_;
+  std::vector<std::function<void()>> mailbox_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Owned by the engine thread.
+  std::list<std::unique_ptr<ActiveTurn>> waiting_;  // by priority, then arrival
+  std::list<std::unique_ptr<ActiveTurn>> running_;
+  std::vector<std::shared_ptr<Session>> open_sessions_;
+  uint64_t step_number_ = 0;
+
+  std::thread thread_;  // last: starts when everything above stands
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_ENGINE_H_

@@ -1,0 +1,105 @@
+// Sampling parameters, penalties' counts, text and stop rules of one turn.
+#include "service/scheduler/generator.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+// A bias of -100 bans a token, as the wire contract says.
+constexpr float kBanBias = -100.0f;
+
+float BackendBias(float bias) {
+  return bias <= kBanBias ? -std::numeric_limits<float>::infinity() : bias;
+}
+
+}  // namespace
+
+Generator::Generator(const ServedModel& model, const TurnRequest& request,
+                     const std::vector<int32_t>& history, const std::vector<bool>& generated)
+    : model_(model), request_(request), context_limit_(model.backend().info().context_limit) {
+  const SamplingParams& params = request.sampling;
+  sampling_.struct_size = sizeof(sampling_);
+  sampling_.seed = params.seed;
+  sampling_.temperature = params.temperature;
+  sampling_.top_k = params.top_k;
+  sampling_.top_p = params.top_p;
+  sampling_.min_p = params.min_p;
+  sampling_.repetition_penalty = params.repetition_penalty;
+  sampling_.presence_penalty = params.presence_penalty;
+  sampling_.frequency_penalty = params.frequency_penalty;
+
+  std::map<int32_t, float> early(params.logit_bias);
+  for (const auto& [token, bias] : params.logit_bias) bias_.push_back({token, BackendBias(bias)});
+  for (const int32_t token : request.stop.token_ids) early[token] = kBanBias;
+  for (const auto& [token, bias] : early) early_bias_.push_back({token, BackendBias(bias)});
+
+  if (params.UsesHistory()) {
+    for (size_t i = 0; i < history.size(); ++i) Count(history[i], generated[i]);
+  }
+  absl::StatusOr<StopMatcher> stops = StopMatcher::Create(request.stop.strings);
+  if (stops.ok()) stops_ = *std::move(stops);
+}
+
+void Generator::Count(int32_t token, bool generated) {
+  const auto [it, is_new] = count_index_.try_emplace(token, counts_.size());
+  if (is_new) counts_.push_back(ls_token_count{token, 0, 0});
+  ls_token_count& count = counts_[it->second];
+  ++count.total;
+  count.generated += generated ? 1 : 0;
+}
+
+const ls_sampling* Generator::Sampling() {
+  const std::vector<ls_logit_bias>& bias = drawn_ < request_.stop.min_tokens ? early_bias_ : bias_;
+  sampling_.bias = bias.data();
+  sampling_.num_bias = static_cast<uint32_t>(bias.size());
+  sampling_.history = counts_.data();
+  sampling_.num_history = static_cast<uint32_t>(counts_.size());
+  return &sampling_;
+}
+
+bool Generator::IsStopToken(int32_t token) const {
+  const std::vector<int32_t>& ids = request_.stop.token_ids;
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+Generator::Step Generator::Take(int32_t token, uint64_t position) {
+  ++drawn_;
+  if (request_.sampling.UsesHistory()) Count(token, true);
+  Step step;
+  step.delta.tokens = {token};
+  step.delta.position = position;
+  if (IsStopToken(token)) {
+    step.reason = FinishReason::kStopToken;
+  } else if (request_.max_tokens != 0 && drawn_ >= request_.max_tokens) {
+    step.reason = FinishReason::kMaxTokens;
+  } else if (position >= context_limit_) {
+    step.reason = FinishReason::kContext;
+  }
+
+  // A stop token is structure, not text.
+  std::string text;
+  if (step.reason != FinishReason::kStopToken) {
+    utf8_.Push(model_.tokenizer().TokenBytes(token), &text);
+  }
+  if (step.reason != FinishReason::kNone) utf8_.Finish(&text);
+
+  std::optional<size_t> stop;
+  if (drawn_ > request_.stop.min_tokens) {
+    stop = stops_.Push(text, &step.delta.text);
+  } else {
+    step.delta.text = std::move(text);
+  }
+  if (stop.has_value()) {
+    step.reason = FinishReason::kStopString;
+    step.stop_string = request_.stop.strings[*stop];
+  } else if (step.reason != FinishReason::kNone) {
+    stops_.Flush(&step.delta.text);
+  }
+  return step;
+}
+
+}  // namespace longstream

@@ -1,0 +1,59 @@
+// What a generating turn does with each token drawn: the text it adds, and whether it is the last.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_GENERATOR_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_GENERATOR_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/api/backend.h"
+#include "service/registry/served_model.h"
+#include "service/scheduler/turn.h"
+#include "service/scheduler/turn_events.h"
+#include "service/tokenizer/stop_matcher.h"
+#include "service/tokenizer/utf8.h"
+
+namespace longstream {
+
+// One turn's state from its first draw to its last. Used by one thread.
+class Generator {
+ public:
+  // `history` is the session's with the turn's prompt; `generated` says which of its tokens the
+  // model drew. The request's stop strings were checked (StopMatcher::Create succeeds).
+  Generator(const ServedModel& model, const TurnRequest& request,
+            const std::vector<int32_t>& history, const std::vector<bool>& generated);
+
+  // How the next token is to be drawn. Valid until the next Take.
+  const ls_sampling* Sampling();
+
+  struct Step {
+    DeltaEvent delta;  // without log-probabilities
+    FinishReason reason = FinishReason::kNone;
+    std::string stop_string;
+  };
+  // Takes in a token; `position` is the session's with it.
+  Step Take(int32_t token, uint64_t position);
+
+ private:
+  void Count(int32_t token, bool generated);
+  bool IsStopToken(int32_t token) const;
+
+  const ServedModel& model_;
+  const TurnRequest& request_;
+  const uint64_t context_limit_;
+
+  ls_sampling sampling_{};
+  std::vector<ls_logit_bias> bias_;        // the request's
+  std::vector<ls_logit_bias> early_bias_;  // the same with every stop token banned
+  std::vector<ls_token_count> counts_;     // of distinct tokens, only where a penalty needs them
+  std::unordered_map<int32_t, size_t> count_index_;  // token to its place in counts_
+
+  uint64_t drawn_ = 0;
+  Utf8Stream utf8_;
+  StopMatcher stops_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_GENERATOR_H_

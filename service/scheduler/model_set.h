@@ -1,0 +1,89 @@
+// The models of this server by name, each with its engine, from loading to unloading.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_MODEL_SET_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_MODEL_SET_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "service/metrics/model_metrics.h"
+#include "service/registry/host.h"
+#include "service/registry/plugin.h"
+#include "service/registry/served_model.h"
+#include "service/scheduler/engine.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+enum class ModelState { kLoading, kReady, kFailed };
+
+// What may be told of a model at any time.
+struct ModelStatus {
+  std::string name;
+  ModelState state = ModelState::kLoading;
+  absl::Status error;              // with kFailed
+  std::shared_ptr<Engine> engine;  // with kReady
+};
+
+// Thread-safe.
+class ModelSet {
+ public:
+  struct Options {
+    std::vector<std::shared_ptr<const Plugin>> plugins;
+    const Host* host = nullptr;               // outlives the set
+    prometheus::Registry* metrics = nullptr;  // outlives the set
+    Engine::Options engine;                   // batch sizes are taken from each model's source
+    LogSink log;
+  };
+
+  // Called on the loading thread when a model became ready or failed.
+  using StateListener = std::function<void(const ModelStatus& status)>;
+
+  // Begins to load `sources`, one after the other, on a thread of its own.
+  ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener);
+  // Waits for the model that is being loaded; engines end their turns with UNAVAILABLE.
+  ~ModelSet();
+  ModelSet(const ModelSet&) = delete;
+  ModelSet& operator=(const ModelSet&) = delete;
+
+  // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed to. An empty name means the
+  // only model there is.
+  absl::StatusOr<std::shared_ptr<Engine>> Find(std::string_view name) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::StatusOr<ModelStatus> Status(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<ModelStatus> List() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Blocks until no model is loading any more. OK when all are ready; otherwise the first failure.
+  absl::Status WaitUntilLoaded() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void LoadAll();
+  void Load(const ModelSource& source);
+
+  const Options options_;
+  const std::vector<ModelSource> sources_;
+  const StateListener listener_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread loader_;  // last: starts when everything above stands
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_MODEL_SET_H_

@@ -1,0 +1,45 @@
+// The token budget of a step.
+#include "service/scheduler/step_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace longstream {
+namespace {
+
+// Tokens of a prefill that fit into `budget`; 0 where no piece may be cut there.
+uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t grid) {
+  if (candidate.remaining <= budget && !candidate.input_open) return candidate.remaining;
+  const uint64_t reach = candidate.position + std::min(candidate.remaining, budget);
+  const uint64_t line = reach / grid * grid;
+  return line > candidate.position ? line - candidate.position : 0;
+}
+
+}  // namespace
+
+std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
+                                const StepLimits& limits) {
+  std::vector<uint32_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const auto rank = [&](uint32_t i) {
+      const StepCandidate& candidate = candidates[i];
+      return std::make_tuple(!candidate.is_decode, -candidate.priority, candidate.last_step, i);
+    };
+    return rank(a) < rank(b);
+  });
+
+  std::vector<StepPiece> plan;
+  uint64_t budget = limits.max_tokens;
+  for (const uint32_t i : order) {
+    if (budget == 0 || plan.size() >= limits.max_sequences) break;
+    const uint64_t length = PieceLength(candidates[i], budget, limits.prefill_grid);
+    if (length == 0) continue;
+    plan.push_back(StepPiece{i, static_cast<uint32_t>(length)});
+    budget -= length;
+  }
+  return plan;
+}
+
+}  // namespace longstream

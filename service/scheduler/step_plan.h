@@ -1,0 +1,43 @@
+// Which turns take part in the next step, and with how many tokens.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_STEP_PLAN_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_STEP_PLAN_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace longstream {
+
+// A turn that could use a step.
+struct StepCandidate {
+  uint64_t position = 0;    // tokens its sequence has read
+  uint64_t remaining = 0;   // tokens it may read now; 1 with is_decode; > 0
+  bool is_decode = false;   // the token was generated in this turn
+  bool input_open = false;  // more prompt may arrive, so a piece must end on a grid line
+  int32_t priority = 0;     // higher goes first
+  uint64_t last_step = 0;   // number of the step it took part in last; 0: none
+};
+
+struct StepPiece {
+  uint32_t candidate = 0;  // index
+  uint32_t num_tokens = 0;
+};
+
+struct StepLimits {
+  uint32_t max_tokens = 512;    // rows of the step
+  uint32_t max_sequences = 64;  // entries of the step
+  uint32_t prefill_grid = 64;
+};
+
+// Decode rows first: they are cheap and somebody is reading. Then pieces of prefills, in the order
+// of priority, then of who has waited longest for a step, then of arrival (the order given).
+//
+// A piece that does not reach the end of a prompt ends at an absolute multiple of prefill_grid, so
+// that the cut, and with it every bit of the result, depends on the sequence alone and not on what
+// else is running.
+std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
+                                const StepLimits& limits);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_STEP_PLAN_H_

@@ -1,0 +1,109 @@
+// One turn: what a caller asks of a model, and the stream it reads.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_TURN_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_TURN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/scheduler/turn_stream.h"
+#include "service/session/session.h"
+
+namespace longstream {
+
+enum class TurnKind { kGenerate, kAppend, kScore };
+
+// What becomes of the session when a turn does not finish.
+enum class OnAbort { kRollback, kKeep };
+
+enum class Priority { kLow, kNormal, kHigh };
+
+// How tokens are drawn; the meaning of each is in backends/api/backend.h (ls_sampling).
+struct SamplingParams {
+  float temperature = 0.0f;
+  int32_t top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::map<int32_t, float> logit_bias;
+  uint64_t seed = 0;
+
+  bool UsesHistory() const {
+    return repetition_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
+  }
+};
+
+struct StopParams {
+  std::vector<std::string> strings;
+  std::vector<int32_t> token_ids;  // the model's end ids included, unless they are to be ignored
+  uint32_t min_tokens = 0;
+};
+
+// Checked by whoever makes it (service/server): ids in range, values within their limits.
+struct TurnRequest {
+  TurnKind kind = TurnKind::kGenerate;
+  std::shared_ptr<Session> session;  // kScore: none, the engine makes one for the turn
+  std::vector<int32_t> prompt;
+  std::optional<uint64_t> expected_position;
+  OnAbort on_abort = OnAbort::kRollback;
+  Priority priority = Priority::kNormal;
+  SamplingParams sampling;
+  StopParams stop;
+  uint64_t max_tokens = 0;  // 0: until a stop rule or the end of the context
+  bool log_probs = false;
+  uint32_t top_log_probs = 0;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+// Shared by the caller and the engine. What is not const is thread-safe.
+class Turn {
+ public:
+  explicit Turn(TurnRequest turn_request) : request(std::move(turn_request)), arrival(absl::Now()) {
+    input_closed_ = request.kind != TurnKind::kAppend;
+  }
+
+  // The caller has gone or has changed its mind. Takes effect within one step. Wake the engine
+  // afterwards (Engine::Wake).
+  void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+  // kAppend: more tokens have arrived; no more will.
+  void AddInput(std::vector<int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    input_.insert(input_.end(), tokens.begin(), tokens.end());
+  }
+  void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    input_closed_ = true;
+  }
+
+  // The engine's side of it: what arrived since, and whether that was all.
+  std::pair<std::vector<int32_t>, bool> TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return {std::exchange(input_, {}), input_closed_};
+  }
+
+  const TurnRequest request;
+  const absl::Time arrival;
+  TurnStream stream;
+
+ private:
+  std::atomic<bool> cancelled_{false};
+  absl::Mutex mutex_;
+  std::vector<int32_t> input_ ABSL_GUARDED_BY(mutex_);
+  bool input_closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_TURN_H_

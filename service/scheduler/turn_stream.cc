@@ -1,0 +1,138 @@
+// The queue, its byte count and the merging of what waits in it.
+#include "service/scheduler/turn_stream.h"
+
+#include <iterator>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+size_t BytesOf(const std::vector<TokenLogProb>& tokens) {
+  size_t bytes = tokens.size() * sizeof(TokenLogProb);
+  for (const TokenLogProb& token : tokens) bytes += token.top.size() * sizeof(ls_top_token);
+  return bytes;
+}
+
+size_t BytesOf(const TurnEvent& event) {
+  size_t bytes = sizeof(TurnEvent);
+  if (const auto* delta = std::get_if<DeltaEvent>(&event)) {
+    bytes +=
+        delta->text.size() + delta->tokens.size() * sizeof(int32_t) + BytesOf(delta->log_probs);
+  } else if (const auto* score = std::get_if<ScoreEvent>(&event)) {
+    bytes += BytesOf(score->tokens);
+  }
+  return bytes;
+}
+
+void Append(std::vector<TokenLogProb>& to, std::vector<TokenLogProb>& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+// Merges `next` into `last` where a reader loses nothing by it.
+bool Merge(TurnEvent& last, TurnEvent& next) {
+  auto* last_delta = std::get_if<DeltaEvent>(&last);
+  auto* next_delta = std::get_if<DeltaEvent>(&next);
+  if (last_delta != nullptr && next_delta != nullptr) {
+    last_delta->text += next_delta->text;
+    last_delta->tokens.insert(last_delta->tokens.end(), next_delta->tokens.begin(),
+                              next_delta->tokens.end());
+    last_delta->position = next_delta->position;
+    Append(last_delta->log_probs, next_delta->log_probs);
+    return true;
+  }
+  auto* last_prefill = std::get_if<PrefillEvent>(&last);
+  auto* next_prefill = std::get_if<PrefillEvent>(&next);
+  if (last_prefill != nullptr && next_prefill != nullptr) {
+    *last_prefill = *next_prefill;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void TurnStream::SetReader(std::function<void()> wake) {
+  absl::MutexLock lock(&mutex_);
+  wake_ = std::move(wake);
+}
+
+std::optional<TurnEvent> TurnStream::Next() {
+  std::function<void()> drained;
+  std::optional<TurnEvent> event;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (events_.empty()) {
+      reader_waits_ = !end_.has_value();
+      return std::nullopt;
+    }
+    event = std::move(events_.front());
+    events_.pop_front();
+    queued_bytes_ -= BytesOf(*event);
+    if (full_ && queued_bytes_ <= limit_bytes_ / 2) {
+      full_ = false;
+      drained = drained_;
+    }
+  }
+  if (drained) drained();
+  return event;
+}
+
+std::optional<TurnEnd> TurnStream::End() const {
+  absl::MutexLock lock(&mutex_);
+  return events_.empty() ? end_ : std::nullopt;
+}
+
+void TurnStream::Delivered(uint64_t position) {
+  absl::MutexLock lock(&mutex_);
+  delivered_position_ = position;
+}
+
+void TurnStream::SetWriter(size_t limit_bytes, std::function<void()> drained) {
+  absl::MutexLock lock(&mutex_);
+  limit_bytes_ = limit_bytes;
+  drained_ = std::move(drained);
+}
+
+void TurnStream::Push(TurnEvent event) {
+  std::function<void()> wake;
+  {
+    absl::MutexLock lock(&mutex_);
+    const size_t before = events_.empty() ? 0 : BytesOf(events_.back());
+    if (!events_.empty() && Merge(events_.back(), event)) {
+      queued_bytes_ += BytesOf(events_.back()) - before;
+    } else {
+      queued_bytes_ += BytesOf(event);
+      events_.push_back(std::move(event));
+    }
+    if (std::exchange(reader_waits_, false)) wake = wake_;
+  }
+  if (wake) wake();
+}
+
+void TurnStream::Finish(TurnEnd end) {
+  std::function<void()> wake;
+  {
+    absl::MutexLock lock(&mutex_);
+    end_ = std::move(end);
+    if (std::exchange(reader_waits_, false)) wake = wake_;
+  }
+  if (wake) wake();
+}
+
+bool TurnStream::Full() {
+  absl::MutexLock lock(&mutex_);
+  if (queued_bytes_ > limit_bytes_) full_ = true;
+  return full_;
+}
+
+size_t TurnStream::queued_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return queued_bytes_;
+}
+
+uint64_t TurnStream::delivered_position() const {
+  absl::MutexLock lock(&mutex_);
+  return delivered_position_;
+}
+
+}  // namespace longstream

@@ -1,0 +1,64 @@
+// The queue between the engine, which never waits, and a reader that may be slow.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_TURN_STREAM_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_TURN_STREAM_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "service/scheduler/turn_events.h"
+
+namespace longstream {
+
+// One writer (the engine thread) and one reader. Thread-safe. Its memory is bounded by the writer:
+// a writer that finds more than its limit queued pauses until the reader has caught up.
+class TurnStream {
+ public:
+  // --- Reader --------------------------------------------------------------------------------
+
+  // `wake` runs on the writer's thread, without locks held, when there is something to pop after
+  // Next() returned nothing. Set before the turn is started; it must not block.
+  void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The next event in order, or nothing for now, or nothing ever more: see End().
+  std::optional<TurnEvent> Next() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The end, once every event has been popped.
+  std::optional<TurnEnd> End() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The reader has passed on everything up to this session position.
+  void Delivered(uint64_t position) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- Writer --------------------------------------------------------------------------------
+
+  // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
+  void SetWriter(size_t limit_bytes, std::function<void()> drained) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Push(TurnEvent event) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finish(TurnEnd end) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // More than the limit waits; stays true until half of it is gone.
+  bool Full() ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t queued_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of the last Delivered(); 0 before it.
+  uint64_t delivered_position() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::deque<TurnEvent> events_ ABSL_GUARDED_BY(mutex_);
+  std::optional<TurnEnd> end_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t limit_bytes_ ABSL_GUARDED_BY(mutex_) = static_cast<size_t>(-1);
+  uint64_t delivered_position_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool reader_waits_ ABSL_GUARDED_BY(mutex_) = true;
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> drained_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_TURN_STREAM_H_

@@ -1,0 +1,20 @@
+// The client-streaming call that adds tokens to a session.
+#ifndef LONGSTREAM_SERVICE_SERVER_APPEND_REACTOR_H_
+#define LONGSTREAM_SERVICE_SERVER_APPEND_REACTOR_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "longstream/v1/longstream.pb.h"
+#include "service/scheduler/dispatcher.h"
+
+namespace longstream {
+
+// A reactor that deletes itself when its call is done. `dispatcher` and `models` outlive it.
+grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
+                                                             v1::AppendResponse* response,
+                                                             const ModelSet& models,
+                                                             Dispatcher* dispatcher);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_APPEND_REACTOR_H_

@@ -1,0 +1,70 @@
+// Building, health and shutdown of the gRPC server.
+#include "service/server/grpc_server.h"
+
+#include <grpcpp/ext/channelz_service_plugin.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "service/server/service_impl.h"
+
+namespace longstream {
+namespace {
+
+// gRPC's plugins are process-wide and must be chosen before the first server is built.
+void EnablePlugins() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::channelz::experimental::InitChannelzService();
+  });
+}
+
+}  // namespace
+
+GrpcServer::GrpcServer() = default;
+
+GrpcServer::~GrpcServer() { Shutdown(absl::Now()); }
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
+                                                              const ModelSet* models,
+                                                              Dispatcher* dispatcher) {
+  EnablePlugins();
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  server->service_ = std::make_unique<ServiceImpl>(models, dispatcher);
+
+  grpc::ServerBuilder builder;
+  // One process owns the port: a second server must fail to start, not share its traffic.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
+  builder.RegisterService(server->service_.get());
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || server->port_ == 0) {
+    return absl::UnavailableError(absl::StrCat("listen: cannot bind ", options.listen));
+  }
+  server->server_->GetHealthCheckService()->SetServingStatus(false);
+  return server;
+}
+
+void GrpcServer::SetModelServing(const std::string& model, bool serving) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  health->SetServingStatus(model, serving);
+  if (!serving) return;
+  health->SetServingStatus("", true);
+  health->SetServingStatus(v1::Longstream::service_full_name(), true);
+}
+
+void GrpcServer::SetNotServing() { server_->GetHealthCheckService()->SetServingStatus(false); }
+
+void GrpcServer::Shutdown(absl::Time deadline) {
+  if (server_ == nullptr) return;
+  server_->Shutdown(absl::ToChronoTime(deadline));
+  server_->Wait();
+}
+
+}  // namespace longstream

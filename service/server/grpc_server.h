@@ -1,0 +1,58 @@
+// The listening gRPC server: our service, health, reflection and channelz on one port.
+#ifndef LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
+#define LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/scheduler/dispatcher.h"
+
+namespace grpc {
+class Server;
+}  // namespace grpc
+
+namespace longstream {
+
+class ServiceImpl;
+
+// Thread-safe.
+class GrpcServer {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
+    int max_message_bytes = 64 << 20;        // of a request
+  };
+
+  // Listens from here on. UNAVAILABLE where the address cannot be bound. What it is given outlives
+  // the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
+                                                           const ModelSet* models,
+                                                           Dispatcher* dispatcher);
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  int port() const { return port_; }
+
+  // grpc.health.v1: the status of one model, by its name. The server as a whole (the empty service
+  // name) serves while at least one model does.
+  void SetModelServing(const std::string& model, bool serving);
+  // NOT_SERVING for everything, from now on.
+  void SetNotServing();
+
+  // No new calls; waits for those that run, at most until `deadline`, then cancels them.
+  void Shutdown(absl::Time deadline);
+
+ private:
+  GrpcServer();
+
+  std::unique_ptr<ServiceImpl> service_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_

@@ -1,0 +1,32 @@
+// Status conversion.
+#include "service/server/grpc_status.h"
+
+#include <string>
+
+#include "google/rpc/status.pb.h"
+
+namespace longstream {
+namespace {
+
+// Long enough for some turn to end, short enough that a client does not notice much.
+constexpr int64_t kRetrySeconds = 1;
+
+std::string RetryDetails(const absl::Status& status) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(kRetrySeconds);
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(std::string(status.message()));
+  details.add_details()->PackFrom(retry);
+  return details.SerializeAsString();
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+                      absl::IsResourceExhausted(status) ? RetryDetails(status) : std::string());
+}
+
+}  // namespace longstream

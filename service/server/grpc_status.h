@@ -1,0 +1,16 @@
+// absl::Status as a gRPC status, with the details clients act on.
+#ifndef LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
+#define LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace longstream {
+
+// Codes are the same numbers. RESOURCE_EXHAUSTED carries google.rpc.RetryInfo.
+grpc::Status ToGrpc(const absl::Status& status);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_

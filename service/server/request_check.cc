@@ -1,0 +1,269 @@
+// The limits of each field, in the order of the contract.
+#include "service/server/request_check.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/tokenizer/stop_matcher.h"
+
+namespace longstream {
+namespace {
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// NaN is in no range.
+absl::Status CheckRange(const char* field, float value, float low, float high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Invalid(field, ": expected ", low, " ... ", high, ", found ", value);
+}
+
+absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size) {
+  if (id >= 0 && id < static_cast<int64_t>(vocabulary_size)) return absl::OkStatus();
+  return Invalid(field, "[", index, "]: token id ", id, " is outside the vocabulary of ",
+                 vocabulary_size);
+}
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+// Sampling values of the request over those of the model.
+absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
+                          SamplingParams* params) {
+  const GenerationDefaults& defaults = model.defaults();
+  params->temperature =
+      request.has_temperature() ? request.temperature() : defaults.temperature.value_or(0.0f);
+  params->top_k = request.has_top_k() ? request.top_k() : defaults.top_k.value_or(0);
+  params->top_p = request.has_top_p() ? request.top_p() : defaults.top_p.value_or(1.0f);
+  params->min_p = request.has_min_p() ? request.min_p() : defaults.min_p.value_or(0.0f);
+  params->repetition_penalty = request.has_repetition_penalty()
+                                   ? request.repetition_penalty()
+                                   : defaults.repetition_penalty.value_or(1.0f);
+  params->presence_penalty = request.presence_penalty();
+  params->frequency_penalty = request.frequency_penalty();
+  params->seed = request.has_seed() ? request.seed() : DrawSeed();
+
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  const absl::Status checks[] = {
+      CheckRange("sampling.temperature", params->temperature, 0.0f, 1000.0f),
+      CheckRange("sampling.top_p", params->top_p, kSmallest, 1.0f),
+      CheckRange("sampling.min_p", params->min_p, 0.0f, 1.0f),
+      CheckRange("sampling.repetition_penalty", params->repetition_penalty, kSmallest, kLargest),
+      CheckRange("sampling.presence_penalty", params->presence_penalty, -2.0f, 2.0f),
+      CheckRange("sampling.frequency_penalty", params->frequency_penalty, -2.0f, 2.0f),
+  };
+  for (const absl::Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  if (params->top_k < 0) {
+    return Invalid("sampling.top_k: expected 0 or more, found ", params->top_k);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBias(const v1::Sampling& request, uint32_t vocabulary_size,
+                      SamplingParams* params) {
+  for (const auto& [id, bias] : request.logit_bias()) {
+    if (id < 0 || id >= static_cast<int64_t>(vocabulary_size)) {
+      return Invalid("sampling.logit_bias: token id ", id, " is outside the vocabulary of ",
+                     vocabulary_size);
+    }
+    if (absl::Status status = CheckRange("sampling.logit_bias", bias, -100.0f, 100.0f);
+        !status.ok()) {
+      return status;
+    }
+    params->logit_bias.emplace(id, bias);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadStop(const v1::StopRule& rule, const ServedModel& model, StopParams* stop) {
+  if (rule.strings_size() > kMaxStopStrings) {
+    return Invalid("stop.strings: at most ", kMaxStopStrings, ", found ", rule.strings_size());
+  }
+  for (const std::string& text : rule.strings()) {
+    if (text.empty() || text.size() > kMaxStopStringBytes) {
+      return Invalid("stop.strings: expected 1 ... ", kMaxStopStringBytes, " bytes each, found ",
+                     text.size());
+    }
+    stop->strings.push_back(text);
+  }
+  if (absl::StatusOr<StopMatcher> matcher = StopMatcher::Create(stop->strings); !matcher.ok()) {
+    return Invalid("stop.strings: ", matcher.status().message());
+  }
+  if (rule.token_ids_size() > kMaxStopIds) {
+    return Invalid("stop.token_ids: at most ", kMaxStopIds, ", found ", rule.token_ids_size());
+  }
+  for (int i = 0; i < rule.token_ids_size(); ++i) {
+    absl::Status status = CheckTokenId("stop.token_ids", i, rule.token_ids(i),
+                                       model.backend().info().vocabulary_size);
+    if (!status.ok()) return status;
+    stop->token_ids.push_back(rule.token_ids(i));
+  }
+  if (!rule.ignore_eos()) {
+    const std::vector<int32_t>& ends = model.defaults().end_token_ids;
+    stop->token_ids.insert(stop->token_ids.end(), ends.begin(), ends.end());
+  }
+  stop->min_tokens = rule.min_tokens();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OnAbort> ReadOnAbort(v1::OnAbort value) {
+  switch (value) {
+    case v1::ON_ABORT_UNSPECIFIED:
+    case v1::ON_ABORT_ROLLBACK:
+      return OnAbort::kRollback;
+    case v1::ON_ABORT_KEEP:
+      return OnAbort::kKeep;
+    default:
+      return Invalid("on_abort: unknown value ", static_cast<int>(value));
+  }
+}
+
+absl::StatusOr<Priority> ReadPriority(v1::Priority value) {
+  switch (value) {
+    case v1::PRIORITY_LOW:
+      return Priority::kLow;
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::PRIORITY_NORMAL:
+      return Priority::kNormal;
+    case v1::PRIORITY_HIGH:
+      return Priority::kHigh;
+    default:
+      return Invalid("priority: unknown value ", static_cast<int>(value));
+  }
+}
+
+absl::Status CheckRoom(uint64_t position, uint64_t added, uint64_t context_limit) {
+  if (added <= context_limit - std::min(position, context_limit)) return absl::OkStatus();
+  return Invalid("input: ", added, " tokens after position ", position,
+                 " exceed the model's context of ", context_limit);
+}
+
+absl::Status CheckTop(uint32_t top) {
+  if (top <= kMaxTopLogProbs) return absl::OkStatus();
+  return Invalid("top_log_probs: expected 0 ... ", kMaxTopLogProbs, ", found ", top);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
+                                                        std::string_view field) {
+  if (text.empty()) return std::optional<SessionId>();
+  absl::StatusOr<SessionId> id = SessionId::Parse(text, field);
+  if (!id.ok()) return id.status();
+  return std::optional<SessionId>(*id);
+}
+
+absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
+    bool present, const google::protobuf::Duration& duration) {
+  if (!present) return std::optional<absl::Duration>();
+  constexpr int64_t kMaxSeconds = 315'576'000'000;  // protobuf's own limit, 10 000 years
+  if (std::abs(duration.seconds()) > kMaxSeconds || std::abs(duration.nanos()) > 999'999'999) {
+    return Invalid("idle_timeout: not a valid duration");
+  }
+  return std::optional<absl::Duration>(absl::Seconds(duration.seconds()) +
+                                       absl::Nanoseconds(duration.nanos()));
+}
+
+absl::StatusOr<std::vector<int32_t>> CheckInput(const v1::Input& input, const ServedModel& model,
+                                                uint64_t position, bool parse_special) {
+  std::vector<int32_t> tokens;
+  if (input.has_text()) {
+    absl::StatusOr<std::vector<int32_t>> encoded =
+        model.tokenizer().Encode(input.text(), EncodeOptions{parse_special});
+    if (!encoded.ok()) return Invalid("input.text: ", encoded.status().message());
+    if (position == 0 && !encoded->empty()) {
+      const std::span<const int32_t> prefix = model.tokenizer().sequence_prefix();
+      tokens.assign(prefix.begin(), prefix.end());
+    }
+    tokens.insert(tokens.end(), encoded->begin(), encoded->end());
+  } else if (input.has_tokens()) {
+    tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      absl::Status status = CheckTokenId("input.tokens.ids", static_cast<int64_t>(i), tokens[i],
+                                         model.backend().info().vocabulary_size);
+      if (!status.ok()) return status;
+    }
+  }
+  absl::Status room = CheckRoom(position, tokens.size(), model.backend().info().context_limit);
+  if (!room.ok()) return room;
+  return tokens;
+}
+
+absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
+                                          const ServedModel& model,
+                                          std::shared_ptr<Session> session) {
+  TurnRequest turn;
+  turn.kind = TurnKind::kGenerate;
+  const uint64_t position = session->View().position;
+  absl::StatusOr<std::vector<int32_t>> prompt =
+      CheckInput(request.input(), model, position, request.parse_special());
+  if (!prompt.ok()) return prompt.status();
+  turn.prompt = *std::move(prompt);
+  if (position == 0 && turn.prompt.empty()) {
+    return Invalid("input: the session is empty, so the turn needs a text or token ids");
+  }
+  if (request.has_expected_position()) turn.expected_position = request.expected_position();
+  absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
+  if (!on_abort.ok()) return on_abort.status();
+  turn.on_abort = *on_abort;
+  absl::StatusOr<Priority> priority = ReadPriority(request.priority());
+  if (!priority.ok()) return priority.status();
+  turn.priority = *priority;
+
+  turn.max_tokens = request.max_tokens();
+  turn.log_probs = request.log_probs();
+  turn.top_log_probs = request.top_log_probs();
+  const uint32_t vocabulary_size = model.backend().info().vocabulary_size;
+  const absl::Status checks[] = {
+      ReadSampling(request.sampling(), model, &turn.sampling),
+      ReadBias(request.sampling(), vocabulary_size, &turn.sampling),
+      ReadStop(request.stop(), model, &turn.stop),
+      CheckTop(request.top_log_probs()),
+  };
+  for (const absl::Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  if (turn.max_tokens != 0 && turn.stop.min_tokens > turn.max_tokens) {
+    return Invalid("stop.min_tokens: ", turn.stop.min_tokens, " is more than max_tokens, ",
+                   turn.max_tokens);
+  }
+  turn.session = std::move(session);
+  return turn;
+}
+
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
+                                        std::shared_ptr<Session> session) {
+  TurnRequest turn;
+  turn.kind = TurnKind::kAppend;
+  if (request.has_expected_position()) turn.expected_position = request.expected_position();
+  absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
+  if (!on_abort.ok()) return on_abort.status();
+  turn.on_abort = *on_abort;
+  turn.session = std::move(session);
+  return turn;
+}
+
+absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model) {
+  TurnRequest turn;
+  turn.kind = TurnKind::kScore;
+  absl::StatusOr<std::vector<int32_t>> prompt =
+      CheckInput(request.input(), model, 0, request.parse_special());
+  if (!prompt.ok()) return prompt.status();
+  if (prompt->empty()) return Invalid("input: a score needs a text or token ids");
+  turn.prompt = *std::move(prompt);
+  if (absl::Status status = CheckTop(request.top_log_probs()); !status.ok()) return status;
+  turn.top_log_probs = request.top_log_probs();
+  return turn;
+}
+
+}  // namespace longstream

@@ -1,0 +1,47 @@
+// Requests from outside, checked and turned into what the scheduler takes.
+//
+// Every refusal is INVALID_ARGUMENT (or NOT_FOUND for ids) with one sentence that names the field,
+// the value and the limit.
+#ifndef LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
+#define LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "longstream/v1/longstream.pb.h"
+#include "service/registry/served_model.h"
+#include "service/scheduler/turn.h"
+#include "service/session/session.h"
+
+namespace longstream {
+
+inline constexpr uint32_t kMaxTopLogProbs = 20;
+inline constexpr int kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStringBytes = 256;
+inline constexpr int kMaxStopIds = 64;
+
+// An id the client chose; nothing where the field is empty.
+absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
+                                                        std::string_view field);
+absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
+    bool present, const google::protobuf::Duration& duration);
+
+// The token ids of an input that follows `position` tokens of history. What the tokenizer puts
+// before a text goes before the first text of a session. Nothing where the input is absent.
+absl::StatusOr<std::vector<int32_t>> CheckInput(const v1::Input& input, const ServedModel& model,
+                                                uint64_t position, bool parse_special);
+
+absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
+                                          const ServedModel& model,
+                                          std::shared_ptr<Session> session);
+// The first message of an Append, its input excluded.
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
+                                        std::shared_ptr<Session> session);
+absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_

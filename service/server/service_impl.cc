@@ -1,0 +1,138 @@
+// The unary calls; the streaming ones have reactors of their own.
+#include "service/server/service_impl.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "service/server/append_reactor.h"
+#include "service/server/grpc_status.h"
+#include "service/server/request_check.h"
+#include "service/server/to_proto.h"
+#include "service/server/turn_reactor.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kDefaultPageSize = 100;
+constexpr int kMaxPageSize = 1000;
+
+grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+// Answers a call with a session once it is there.
+Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor, v1::Session* response) {
+  return [reactor, response](const absl::StatusOr<SessionView>& view) {
+    if (view.ok()) ToProto(*view, response);
+    reactor->Finish(ToGrpc(view.status()));
+  };
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* context,
+                                                   const v1::OpenSessionRequest* request,
+                                                   v1::Session* response) {
+  const auto id = CheckSessionId(request->session_id(), "session_id");
+  if (!id.ok()) return Finish(context, id.status());
+  const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
+  if (!timeout.ok()) return Finish(context, timeout.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  dispatcher_->OpenSession(request->model(), *id, *timeout, AnswerWith(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* context,
+                                                   const v1::ForkSessionRequest* request,
+                                                   v1::Session* response) {
+  const auto source = SessionId::Parse(request->session_id(), "session_id");
+  if (!source.ok()) return Finish(context, source.status());
+  const auto id = CheckSessionId(request->new_session_id(), "new_session_id");
+  if (!id.ok()) return Finish(context, id.status());
+  const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
+  if (!timeout.ok()) return Finish(context, timeout.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  dispatcher_->ForkSession(*source, *id, *timeout, AnswerWith(reactor, response));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext* context,
+                                                    const v1::CloseSessionRequest* request,
+                                                    v1::CloseSessionResponse* response) {
+  const auto id = SessionId::Parse(request->session_id(), "session_id");
+  if (!id.ok()) return Finish(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  dispatcher_->CloseSession(*id, [reactor, response](const absl::StatusOr<uint64_t>& position) {
+    if (position.ok()) response->set_position(*position);
+    reactor->Finish(ToGrpc(position.status()));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* context,
+                                                  const v1::GetSessionRequest* request,
+                                                  v1::Session* response) {
+  const auto id = SessionId::Parse(request->session_id(), "session_id");
+  if (!id.ok()) return Finish(context, id.status());
+  const auto session = dispatcher_->Find(*id);
+  if (session.ok()) ToProto((*session)->View(), response);
+  return Finish(context, session.status());
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext* context,
+                                                    const v1::ListSessionsRequest* request,
+                                                    v1::ListSessionsResponse* response) {
+  const int page_size = request->page_size();
+  if (page_size < 0 || page_size > kMaxPageSize) {
+    return Finish(context, absl::InvalidArgumentError(absl::StrCat(
+                               "page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size)));
+  }
+  const auto after = CheckSessionId(request->page_token(), "page_token");
+  if (!after.ok()) return Finish(context, after.status());
+  if (!request->model().empty()) {
+    const auto model = models_->Status(request->model());
+    if (!model.ok()) return Finish(context, model.status());
+  }
+  const size_t limit = page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
+  // One more than the page tells whether there is another.
+  const std::vector<SessionView> views = dispatcher_->List(*after, limit + 1, request->model());
+  for (size_t i = 0; i < views.size() && i < limit; ++i) {
+    ToProto(views[i], response->add_sessions());
+  }
+  if (views.size() > limit) response->set_next_page_token(views[limit - 1].id.ToString());
+  return Finish(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* context,
+                                                  const v1::ListModelsRequest* /*request*/,
+                                                  v1::ListModelsResponse* response) {
+  for (const ModelStatus& status : models_->List()) ToProto(status, response->add_models());
+  return Finish(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* context,
+                                                const v1::GetModelRequest* request,
+                                                v1::Model* response) {
+  const auto status = models_->Status(request->name());
+  if (status.ok()) ToProto(*status, response);
+  return Finish(context, status.status());
+}
+
+grpc::ServerReadReactor<v1::AppendRequest>* ServiceImpl::Append(
+    grpc::CallbackServerContext* context, v1::AppendResponse* response) {
+  return NewAppendReactor(context, response, *models_, dispatcher_);
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  return NewGenerateReactor(context, *request, *models_, dispatcher_);
+}
+
+grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
+    grpc::CallbackServerContext* context, const v1::ScoreRequest* request) {
+  return NewScoreReactor(context, *request, *models_, dispatcher_);
+}
+
+}  // namespace longstream

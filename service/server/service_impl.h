@@ -1,0 +1,53 @@
+// The gRPC service: one reactor per call, each a translation to the dispatcher.
+#ifndef LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
+#define LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "longstream/v1/longstream.grpc.pb.h"
+#include "service/scheduler/dispatcher.h"
+
+namespace longstream {
+
+// Thread-safe. What the constructor is given outlives every call.
+class ServiceImpl final : public v1::Longstream::CallbackService {
+ public:
+  ServiceImpl(const ModelSet* models, Dispatcher* dispatcher)
+      : models_(models), dispatcher_(dispatcher) {}
+
+  grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
+                                        const v1::OpenSessionRequest* request,
+                                        v1::Session* response) override;
+  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
+                                                     v1::AppendResponse* response) override;
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* context,
+                                       const v1::GetSessionRequest* request,
+                                       v1::Session* response) override;
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+                                         const v1::ListSessionsRequest* request,
+                                         v1::ListSessionsResponse* response) override;
+  grpc::ServerUnaryReactor* ForkSession(grpc::CallbackServerContext* context,
+                                        const v1::ForkSessionRequest* request,
+                                        v1::Session* response) override;
+  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
+                                         const v1::CloseSessionRequest* request,
+                                         v1::CloseSessionResponse* response) override;
+  grpc::ServerWriteReactor<v1::ScoreResponse>* Score(grpc::CallbackServerContext* context,
+                                                     const v1::ScoreRequest* request) override;
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context,
+                                       const v1::ListModelsRequest* request,
+                                       v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::Model* response) override;
+
+ private:
+  const ModelSet* const models_;
+  Dispatcher* const dispatcher_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_

@@ -1,0 +1,208 @@
+// Field by field translation; nothing is decided here.
+#include "service/server/to_proto.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+
+namespace longstream {
+namespace {
+
+void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
+  const int64_t nanoseconds = absl::ToInt64Nanoseconds(duration);
+  message->set_seconds(nanoseconds / 1'000'000'000);
+  message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+}
+
+void SetTime(absl::Time time, google::protobuf::Timestamp* message) {
+  const int64_t nanoseconds = absl::ToUnixNanos(time);
+  message->set_seconds(nanoseconds / 1'000'000'000);
+  message->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+}
+
+void SetBytes(const SessionBytes& bytes, v1::SessionBytes* message) {
+  message->set_kv(bytes.kv);
+  message->set_window(bytes.window);
+  message->set_state(bytes.state);
+}
+
+void SetToken(const ls_top_token& token, const Tokenizer& tokenizer, v1::TopToken* message) {
+  message->set_token_id(token.token);
+  message->set_token(std::string(tokenizer.TokenBytes(token.token)));
+  message->set_log_prob(token.log_prob);
+}
+
+void SetDelta(const DeltaEvent& delta, const Tokenizer& tokenizer, v1::Delta* message) {
+  message->set_text(delta.text);
+  message->mutable_token_ids()->Add(delta.tokens.begin(), delta.tokens.end());
+  message->set_position(delta.position);
+  for (const TokenLogProb& token : delta.log_probs) {
+    v1::TokenLogProb* entry = message->add_log_probs();
+    entry->set_token_id(token.token);
+    entry->set_token(std::string(tokenizer.TokenBytes(token.token)));
+    entry->set_log_prob(token.log_prob);
+    for (const ls_top_token& top : token.top) SetToken(top, tokenizer, entry->add_top());
+  }
+}
+
+v1::FinishReason ToProto(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return v1::FINISH_REASON_UNSPECIFIED;
+    case FinishReason::kStopToken:
+      return v1::FINISH_REASON_STOP_TOKEN;
+    case FinishReason::kStopString:
+      return v1::FINISH_REASON_STOP_STRING;
+    case FinishReason::kMaxTokens:
+      return v1::FINISH_REASON_MAX_TOKENS;
+    case FinishReason::kContext:
+      return v1::FINISH_REASON_CONTEXT;
+  }
+  return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+const char* LayerKind(int32_t kind) {
+  switch (kind) {
+    case LS_LAYER_FULL:
+      return "full";
+    case LS_LAYER_WINDOW:
+      return "window";
+    case LS_LAYER_RECURRENT:
+      return "recurrent";
+    default:
+      return "unknown";
+  }
+}
+
+void SetMemory(const ls_memory& memory, v1::ModelMemory* message) {
+  message->set_weights(memory.weights);
+  message->set_pages(memory.pages);
+  message->set_rings(memory.rings);
+  message->set_states(memory.states);
+  message->set_checkpoints(memory.checkpoints);
+  message->set_workspace(memory.workspace);
+  message->set_budget(memory.budget);
+  message->set_reserved(memory.reserved);
+}
+
+void SetReady(const ServedModel& model, v1::Model* message) {
+  const BackendModel& backend = model.backend();
+  const ls_model_info& info = backend.info();
+  message->set_backend(backend.plugin().name());
+  message->set_device(backend.plugin().device());
+  message->set_backend_version(backend.plugin().table().version);
+  message->set_architecture(info.architecture);
+  message->set_vocabulary_size(info.vocabulary_size);
+  message->set_parameters(info.num_parameters);
+  message->set_context_limit(info.context_limit);
+  message->set_tokenizer(std::string(model.tokenizer().kind()));
+  message->set_fingerprint(absl::StrFormat("%016x", info.fingerprint));
+  message->set_kv_bytes_per_token(info.kv_bytes_per_token);
+  message->set_window_bytes_per_session(info.window_bytes_per_sequence);
+  message->set_state_bytes_per_session(info.state_bytes_per_sequence);
+  message->set_prefill_grid(info.prefill_grid);
+  for (uint32_t i = 0; i < info.num_layers; ++i) {
+    v1::Layer* layer = message->add_layers();
+    layer->set_kind(LayerKind(info.layers[i].kind));
+    layer->set_position(info.layers[i].position);
+    layer->set_window(info.layers[i].window);
+    layer->set_bytes_per_token(info.layers[i].bytes_per_token);
+    layer->set_bytes_fixed(info.layers[i].bytes_fixed);
+  }
+  const std::pair<uint64_t, const char*> capabilities[] = {
+      {LS_CAP_SNAPSHOT, "snapshot"},
+      {LS_CAP_FORK, "fork"},
+      {LS_CAP_SCORE, "score"},
+      {LS_CAP_QUANTISED_WEIGHTS, "quantised_weights"},
+  };
+  for (const auto& [bit, name] : capabilities) {
+    if (backend.plugin().Can(bit)) message->add_capabilities(name);
+  }
+  for (const int32_t id : model.defaults().end_token_ids) message->add_end_token_ids(id);
+  SetMemory(backend.memory(), message->mutable_memory());
+}
+
+}  // namespace
+
+void ToProto(const SessionView& view, v1::Session* message) {
+  message->set_session_id(view.id.ToString());
+  message->set_model(view.model);
+  message->set_position(view.position);
+  message->set_context_limit(view.context_limit);
+  message->set_turn_running(view.turn_running);
+  SetBytes(view.bytes, message->mutable_bytes());
+  SetTime(view.create_time, message->mutable_create_time());
+  SetTime(view.last_use_time, message->mutable_last_use_time());
+  SetDuration(view.idle_timeout, message->mutable_idle_timeout());
+  if (view.forked_from.has_value()) message->set_forked_from(view.forked_from->ToString());
+}
+
+void ToProto(const ModelStatus& status, v1::Model* message) {
+  message->set_name(status.name);
+  switch (status.state) {
+    case ModelState::kLoading:
+      message->set_state(v1::MODEL_STATE_LOADING);
+      break;
+    case ModelState::kReady:
+      message->set_state(v1::MODEL_STATE_READY);
+      SetReady(status.engine->model(), message);
+      break;
+    case ModelState::kFailed:
+      message->set_state(v1::MODEL_STATE_FAILED);
+      message->set_error(std::string(status.error.message()));
+      break;
+  }
+}
+
+void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {
+  message->set_prompt_tokens(usage.prompt_tokens);
+  message->set_generated_tokens(usage.generated_tokens);
+  message->set_reused_tokens(usage.reused_tokens);
+  message->set_recomputed_tokens(usage.recomputed_tokens);
+  message->set_recompute_reason(usage.recompute_reason);
+  SetDuration(usage.queue_time, message->mutable_queue_time());
+  SetDuration(usage.prefill_time, message->mutable_prefill_time());
+  SetDuration(usage.decode_time, message->mutable_decode_time());
+  SetDuration(usage.time_to_first_token, message->mutable_time_to_first_token());
+  SetBytes(usage.bytes, message->mutable_bytes());
+}
+
+void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message) {
+  if (const auto* started = std::get_if<StartedEvent>(&event)) {
+    message->mutable_started()->set_position(started->position);
+    message->mutable_started()->set_prompt_tokens(started->prompt_tokens);
+    message->mutable_started()->set_seed(started->seed);
+  } else if (const auto* prefill = std::get_if<PrefillEvent>(&event)) {
+    message->mutable_prefill()->set_done_tokens(prefill->done_tokens);
+    message->mutable_prefill()->set_total_tokens(prefill->total_tokens);
+  } else if (const auto* delta = std::get_if<DeltaEvent>(&event)) {
+    SetDelta(*delta, tokenizer, message->mutable_delta());
+  }
+}
+
+void ToProto(const TurnEnd& end, v1::Finish* message) {
+  message->set_reason(ToProto(end.reason));
+  message->set_position(end.position);
+  message->set_stop_string(end.stop_string);
+  if (end.stop_token >= 0) message->set_stop_token(end.stop_token);
+  ToProto(end.usage, message->mutable_usage());
+}
+
+void ToProto(const ScoreEvent& event, const Tokenizer& tokenizer, uint32_t num_top,
+             v1::ScoreResponse* message) {
+  message->set_first_index(event.first_index);
+  for (const TokenLogProb& token : event.tokens) {
+    v1::TokenScore* score = message->add_tokens();
+    score->set_token_id(token.token);
+    if (std::isnan(token.log_prob)) continue;
+    score->set_log_prob(token.log_prob);
+    score->set_top1(!token.top.empty() && token.top.front().token == token.token);
+    for (size_t i = 0; i < num_top && i < token.top.size(); ++i) {
+      SetToken(token.top[i], tokenizer, score->add_top());
+    }
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,28 @@
+// What the scheduler knows, as messages of the wire contract.
+#ifndef LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
+#define LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
+
+#include "longstream/v1/longstream.pb.h"
+#include "service/scheduler/model_set.h"
+#include "service/scheduler/turn_events.h"
+#include "service/session/session.h"
+#include "service/tokenizer/tokenizer.h"
+
+namespace longstream {
+
+void ToProto(const SessionView& view, v1::Session* message);
+void ToProto(const ModelStatus& status, v1::Model* message);
+void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
+
+// One event of a generating turn.
+void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message);
+// How it ended; `end.status` is OK.
+void ToProto(const TurnEnd& end, v1::Finish* message);
+
+// `num_top`: most probable tokens the caller asked for; the event may hold more.
+void ToProto(const ScoreEvent& event, const Tokenizer& tokenizer, uint32_t num_top,
+             v1::ScoreResponse* message);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_

@@ -1,0 +1,28 @@
+// Server-streaming calls that are one turn each: Generate and Score.
+#ifndef LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
+#define LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "longstream/v1/longstream.pb.h"
+#include "service/scheduler/dispatcher.h"
+
+namespace longstream {
+
+// Each makes a reactor that deletes itself when its call is done. `dispatcher` and `models` outlive
+// every call.
+grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
+    const ModelSet& models, Dispatcher* dispatcher);
+
+grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
+                                                             const v1::ScoreRequest& request,
+                                                             const ModelSet& models,
+                                                             Dispatcher* dispatcher);
+
+// When the call's deadline passes; far in the future where it has none.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
