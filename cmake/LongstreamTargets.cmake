@@ -1,8 +1,8 @@
 # The kinds of targets of this project, one function each. Each target includes from the repository
 # root, compiles with longstream_warnings, and DEPS are linked PUBLIC.
 
-# longstream_library(NAME name [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-# A static library, liblongstream_<name>.a; without SOURCES an interface library. DEPS are what its headers need,
+# longstream_library(NAME longstream_<part> [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
+# A static library; without SOURCES an interface library. DEPS are what its headers need,
 # PRIVATE_DEPS only its sources.
 function(longstream_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
@@ -11,7 +11,6 @@ function(longstream_library)
                           "$<INSTALL_INTERFACE:${LONGSTREAM_INSTALL_INCLUDE_DIR}>")
   if(arg_SOURCES)
     add_library(${arg_NAME} STATIC ${arg_SOURCES})
-    set_target_properties(${arg_NAME} PROPERTIES OUTPUT_NAME "longstream_${arg_NAME}")
     target_include_directories(${arg_NAME} PUBLIC ${include_directories})
     target_link_libraries(${arg_NAME} PUBLIC ${arg_DEPS}
                           PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:longstream_warnings>)
@@ -38,7 +37,7 @@ endfunction()
 function(longstream_binary)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_binary)
-  longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${LONGSTREAM_BIN_DIR}")
+  longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/bin")
   install(TARGETS ${arg_NAME} RUNTIME)
 endfunction()
 
@@ -63,6 +62,9 @@ function(longstream_test)
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${arg_NAME})
+    if(TARGET longstream_tsan_abseil)
+      target_link_libraries(${arg_NAME} PRIVATE longstream_tsan_abseil)
+    endif()
   endif()
 endfunction()
 
@@ -75,10 +77,14 @@ function(longstream_benchmark)
   target_link_libraries(${arg_NAME} PRIVATE benchmark::benchmark benchmark::benchmark_main)
 endfunction()
 
-# longstream_install_library(target...)
-# Puts libraries and their targets, as Longstream::<target>, into the installed package.
+# longstream_install_library(longstream_<part>...)
+# Puts libraries and their targets, as Longstream::<part>, into the installed package.
 # Headers are installed by the module, with longstream_install_headers.
 function(longstream_install_library)
+  foreach(target IN LISTS ARGV)
+    string(REGEX REPLACE "^longstream_" "" part ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${part})
+  endforeach()
   install(TARGETS ${ARGV} EXPORT LongstreamTargets ARCHIVE)
   set_property(GLOBAL PROPERTY LONGSTREAM_HAS_EXPORTS ON)
 endfunction()

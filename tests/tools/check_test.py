@@ -69,8 +69,8 @@ class LayeringTest(CheckTest):
     def test_downward_includes_pass(self):
         self.write("kernels/ops/sample.h", '#include "kernels/core/dtype.h"\n#include <vector>\n')
         self.write("backends/hwfa2/plan.cc", '#include "kernels/ops/norm.h"\n')
-        self.write("service/session/a.cc",
-                   '#include "service/scheduler/engine.h"\n#include "absl/status/status.h"\n')
+        self.write("service/scheduler/a.cc",
+                   '#include "service/session/session.h"\n#include "absl/status/status.h"\n')
         self.write("tests/kernels/a_test.cc", '#include "tests/kernels/data.h"\n')
         self.assert_passes("layering")
 
@@ -80,7 +80,7 @@ class LayeringTest(CheckTest):
                 ("kernels/ops/a.h", '"backends/api/backend.h"'),
                 ("backends/hwfa2/a.cc", '"backends/dense/plan.h"'),
                 ("service/config/a.cc", '"service/scheduler/engine.h"'),
-                ("service/scheduler/a.cc", '"service/session/session.h"'),
+                ("service/session/a.cc", '"service/scheduler/engine.h"'),
                 ("service/session/a.cc", '"kernels/ops/norm.h"'),
                 ("service/session/a.cc", '"tests/kernels/data.h"')):
             layer = "/".join(path.split("/")[:2])

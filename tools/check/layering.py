@@ -26,10 +26,11 @@ LAYERS = {
     "service/metrics": ((), ("absl", "prometheus")),
     "service/tokenizer": ((), ("absl",)),
     "service/registry": (LEAVES + ("backends/api", "kernels/core"), ("absl",)),
-    "service/scheduler": (
-        LEAVES + ("backends/api", "kernels/core", "service/registry"), ("absl",)),
+    # A session is what the scheduler runs turns on; it does not know the scheduler.
     "service/session": (
-        LEAVES + ("backends/api", "kernels/core", "service/registry", "service/scheduler"),
+        LEAVES + ("backends/api", "kernels/core", "service/registry"), ("absl",)),
+    "service/scheduler": (
+        LEAVES + ("backends/api", "kernels/core", "service/registry", "service/session"),
         ("absl",)),
     "service/server": (
         LEAVES + ("service/registry", "service/scheduler", "service/session"),
@@ -42,6 +43,7 @@ LAYERS = {
     "tests/conformance": (("kernels", "backends", "tests"), ()),
     "tests/bench": (("kernels", "backends", "tests"), ()),
     "tests/tools": ((), ()),
+    "tests/tsan": ((), ("absl",)),
     "tests/service": (
         ("kernels", "backends", "service", "tests"), ("absl", "grpc", "protobuf", "prometheus")),
     "tests/client": (("client", "service", "tests"), ("absl", "grpc", "protobuf")),

@@ -15,7 +15,8 @@ import sys
 import source_tree
 
 KERNELS = pathlib.PurePath("kernels/cpu")
-INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=)")
+# -march=x86-64 is the baseline: any processor runs it.
+INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
 # nm: W is defined weak code or data; V (weak objects) would be data only.
 WEAK_CODE = "W"
 
