@@ -152,7 +152,8 @@ typedef struct ls_memory {
   uint64_t states;      /* recurrent states in use */
   uint64_t checkpoints; /* copies kept for truncate */
   uint64_t workspace;   /* activations and scratch */
-  uint64_t budget;   /* cache_bytes_budget; what pages + rings + states + checkpoints may reach */
+  uint64_t budget;   /* what pages + rings + states + checkpoints may reach: cache_bytes_budget, or
+                        UINT64_MAX where that is 0 */
   uint64_t reserved; /* of the budget: what sequences hold or were promised by reserve; what is
                         left for create, fork, import and reserve is budget - reserved */
 } ls_memory;
