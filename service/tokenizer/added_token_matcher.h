@@ -1,0 +1,42 @@
+// Finds added tokens, such as "<|im_end|>", that are spelled in a text.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_ADDED_TOKEN_MATCHER_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_ADDED_TOKEN_MATCHER_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "service/tokenizer/tokenizer_json.h"
+
+namespace longstream {
+
+// Immutable: may be used by any number of threads.
+class AddedTokenMatcher {
+ public:
+  // A piece of the text: an added token, or what lies between.
+  struct Segment {
+    std::optional<int32_t> id;
+    std::string_view text;  // empty where there is an id
+  };
+
+  AddedTokenMatcher() = default;
+
+  // Looks for the `content` of the tokens. REQUIRES: contents are not empty and all different.
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+
+  // The segments of a text, in order. From the left, the longest token at a place counts. Special
+  // tokens are text where parse_special is false. REQUIRES: text is UTF-8.
+  std::vector<Segment> Split(std::string_view text, bool parse_special) const;
+
+ private:
+  const AddedToken* LongestAt(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;        // by ascending content
+  std::array<bool, 256> begins_token_{};  // by the first byte
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_ADDED_TOKEN_MATCHER_H_

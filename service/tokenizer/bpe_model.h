@@ -1,0 +1,71 @@
+// Byte pair encoding of one word: the ranked merges of a vocabulary over bytes.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_BPE_MODEL_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_BPE_MODEL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/tokenizer_json.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class BpeModel {
+ public:
+  // Memory that Encode works in, kept from word to word. One per thread.
+  class Workspace {
+   private:
+    friend class BpeModel;
+
+    struct Symbol {
+      int32_t id;
+      uint32_t previous;  // index of the neighbour; kNone at the ends
+      uint32_t next;      // kMerged once the symbol is part of the one to its left
+    };
+    struct Candidate {
+      uint32_t rank;
+      uint32_t left;  // index of the left symbol
+      int32_t id;     // what the pair becomes
+    };
+
+    std::vector<Symbol> symbols_;
+    std::vector<Candidate> queue_;
+  };
+
+  // INVALID_ARGUMENT: a byte that occurs in UTF-8 has no token, or a merge names a text that is not
+  // in the vocabulary.
+  static absl::StatusOr<BpeModel> Create(const TokenizerSpec& spec);
+
+  // Appends the ids of a word. Of all neighbours that may merge those of the lowest rank do first,
+  // the leftmost of them before the others. O(n log n).
+  // REQUIRES: word is UTF-8, shorter than 2^32 - 2 bytes.
+  void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
+
+ private:
+  struct Merge {
+    uint32_t rank;
+    int32_t id;
+  };
+
+  absl::Status AddBytes(const absl::flat_hash_map<std::string, int32_t>& vocabulary);
+  absl::Status AddMerges(const TokenizerSpec& spec,
+                         const absl::flat_hash_map<std::string, int32_t>& vocabulary);
+  const Merge* FindMerge(int32_t left, int32_t right) const;
+  void PushCandidate(uint32_t left, uint32_t right, Workspace* workspace) const;
+  void MergeAll(Workspace* workspace) const;
+
+  std::array<int32_t, 256> byte_ids_{};
+  absl::flat_hash_map<uint64_t, Merge> merges_;      // by the ids of the pair
+  absl::flat_hash_map<std::string, int32_t> words_;  // by bytes; only with ignore_merges
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_BPE_MODEL_H_

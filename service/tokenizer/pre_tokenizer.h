@@ -1,0 +1,45 @@
+// Cuts a text into the words that byte pairs are merged in; no token spans two words.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_PRE_TOKENIZER_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_PRE_TOKENIZER_H_
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/regex.h"
+#include "service/tokenizer/tokenizer_json.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class PreTokenizer {
+ public:
+  // UNIMPLEMENTED: a pattern is not supported, with the pattern and what it uses.
+  static absl::StatusOr<PreTokenizer> Create(const TokenizerSpec& spec);
+
+  using WordSink = absl::FunctionRef<void(std::string_view word)>;
+
+  // Hands the words of a text over in order; none is empty, and each is valid during its call only.
+  // Errors as Regex::Find. REQUIRES: text is UTF-8.
+  absl::Status Split(std::string_view text, WordSink sink) const;
+
+ private:
+  struct Step {
+    Regex regex;
+    SplitBehavior behavior;
+    bool invert;
+  };
+
+  absl::Status AddStep(const SplitRule& rule);
+  absl::Status RunSteps(std::string_view text, size_t step, WordSink sink) const;
+
+  std::vector<Step> steps_;
+  size_t prefix_space_at_;  // before this step each piece gets a leading space; SIZE_MAX: never
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_PRE_TOKENIZER_H_

@@ -1,0 +1,106 @@
+// Text to token ids and back.
+//
+// Two kinds: byte-level BPE from a Hugging Face tokenizer.json (the GPT-2, Llama 3 and Qwen2/3
+// families), with the ids that the `tokenizers` library gives; and plain bytes, ids 0 to 255, for
+// a model directory without tokenizer files.
+//
+// A tokenizer does not change after Load: every method may be called from any number of threads.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace longstream {
+
+struct EncodeOptions {
+  // True: special tokens spelled in the text, such as "<|im_end|>", become their ids. False: they
+  // are text like any other, as befits text from somebody who must not steer the model. Added
+  // tokens that are not special are recognised either way.
+  bool parse_special = false;
+};
+
+struct DecodeOptions {
+  bool skip_special = false;  // special tokens give no text
+};
+
+// What a tokenizer knows beside its vocabulary.
+struct TokenizerInfo {
+  // Rows of the model's logits; ids lie in [0, vocab_size). The tokenizer may leave some unused.
+  int vocab_size = 0;
+  // Of everything that decides which ids a text gets: the same in every process and build.
+  uint64_t fingerprint = 0;
+  // bos_token and eos_token of tokenizer_config.json.
+  std::optional<int32_t> bos_id;
+  std::optional<int32_t> eos_id;
+  // What the post_processor of tokenizer.json puts before a text, <|begin_of_text|> for one. Encode
+  // does not add it: it belongs before the first text of a session only.
+  std::vector<int32_t> sequence_prefix;
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Reads tokenizer.json, and tokenizer_config.json where there is one, from model_dir; without
+  // tokenizer.json the tokenizer of plain bytes, which needs vocab_size >= 256. vocab_size is the
+  // model's.
+  //
+  // INVALID_ARGUMENT: a file is damaged, or an id is not below vocab_size. UNIMPLEMENTED: a model
+  // type, normalizer, pre-tokenizer, pattern or file format that is not supported, by its name.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir,
+                                                         int vocab_size);
+
+  // "bpe" or "byte".
+  virtual std::string_view kind() const = 0;
+
+  // The ids of a text, in O(n log n) of its length for the patterns of the families above. Never
+  // adds a token of its own.
+  //
+  // INVALID_ARGUMENT: the text is not UTF-8 (named by its byte offset; plain bytes take any text),
+  // is longer than 512 MiB, or drives the pre-tokenizer's pattern over its step limit.
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text,
+                                              EncodeOptions options = {}) const {
+    return EncodeText(text, options);
+  }
+
+  // The bytes a token stands for, which may be a part of a character. Empty for an id that has no
+  // token and for one outside the vocabulary. Valid as long as the tokenizer.
+  virtual std::string_view TokenBytes(int32_t id) const = 0;
+
+  // Whether the id is a special token, one that carries structure rather than text.
+  virtual bool IsSpecial(int32_t id) const = 0;
+
+  // The text of the ids: their bytes, each maximal invalid part replaced by U+FFFD. Always UTF-8.
+  std::string Decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
+
+  int vocab_size() const { return info_.vocab_size; }
+  uint64_t fingerprint() const { return info_.fingerprint; }
+  std::optional<int32_t> bos_id() const { return info_.bos_id; }
+  std::optional<int32_t> eos_id() const { return info_.eos_id; }
+  std::span<const int32_t> sequence_prefix() const { return info_.sequence_prefix; }
+
+ protected:
+  explicit Tokenizer(TokenizerInfo info) : info_(std::move(info)) {}
+
+ private:
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeText(std::string_view text,
+                                                          EncodeOptions options) const = 0;
+
+  TokenizerInfo info_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_

@@ -1,0 +1,91 @@
+// The ids and texts of the Hugging Face `tokenizers` library, which models/tokenizer_golden.py
+// recorded in tests/golden/tokenizer. LONGSTREAM_TOKENIZER_GOLDEN names another directory of the
+// same layout, for a wider comparison than the one that is kept.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "service/tokenizer/stream_decoder.h"
+#include "service/tokenizer/tokenizer.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kVocabSize = 4096;  // more than any of the tokenizers has
+
+std::filesystem::path GoldenDirectory() {
+  const char* directory = std::getenv("LONGSTREAM_TOKENIZER_GOLDEN");
+  return directory != nullptr ? directory : LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer";
+}
+
+// The text of the ids, one by one through a stream decoder.
+std::string DecodeByToken(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
+                          DecodeOptions options) {
+  StreamDecoder decoder(tokenizer, StopMatcher(), {.decode = options});
+  std::string text;
+  for (const int32_t id : ids) text += decoder.Push(id).text;
+  return text + decoder.Finish().text;
+}
+
+class ParityTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path directory = GoldenDirectory() / GetParam();
+    std::ifstream file(directory / "cases.json");
+    ASSERT_TRUE(file.is_open()) << directory;
+    cases_ = nlohmann::json::parse(file);
+    auto tokenizer = Tokenizer::Load(directory, kVocabSize);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    tokenizer_ = *std::move(tokenizer);
+  }
+
+  std::vector<int32_t> Encode(const std::string& text, bool parse_special) const {
+    const auto ids = tokenizer_->Encode(text, {.parse_special = parse_special});
+    EXPECT_TRUE(ids.ok()) << ids.status();
+    return ids.ok() ? *ids : std::vector<int32_t>();
+  }
+
+  nlohmann::json cases_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+TEST_P(ParityTest, EncodesTheSameIds) {
+  const nlohmann::json& cases = cases_["encode"];
+  ASSERT_GT(cases.size(), 100u);
+  for (const nlohmann::json& test_case : cases) {
+    const auto text = test_case[0].get<std::string>();
+    const auto ids = test_case[1].get<std::vector<int32_t>>();
+    const auto plain_ids = test_case.back().get<std::vector<int32_t>>();
+    EXPECT_EQ(Encode(text, true), ids) << test_case[0];
+    EXPECT_EQ(Encode(text, false), plain_ids) << test_case[0];
+  }
+}
+
+TEST_P(ParityTest, DecodesTheSameText) {
+  const nlohmann::json& cases = cases_["decode"];
+  ASSERT_GT(cases.size(), 40u);
+  for (const nlohmann::json& test_case : cases) {
+    const auto ids = test_case[0].get<std::vector<int32_t>>();
+    const auto text = test_case[1].get<std::string>();
+    const auto plain_text = test_case[2].get<std::string>();
+    EXPECT_EQ(tokenizer_->Decode(ids), text) << test_case[0];
+    EXPECT_EQ(tokenizer_->Decode(ids, {.skip_special = true}), plain_text) << test_case[0];
+    EXPECT_EQ(DecodeByToken(*tokenizer_, ids, {}), text) << test_case[0];
+    EXPECT_EQ(DecodeByToken(*tokenizer_, ids, {.skip_special = true}), plain_text) << test_case[0];
+  }
+}
+
+// The fixed order of the two lists keeps the files' names and the tests' in step.
+INSTANTIATE_TEST_SUITE_P(Families, ParityTest,
+                         testing::Values("gpt2", "llama3", "qwen3", "flags", "splits"),
+                         [](const auto& family) { return std::string(family.param); });
+
+}  // namespace
+}  // namespace longstream
