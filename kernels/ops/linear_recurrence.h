@@ -10,8 +10,9 @@
 //
 //   out_t = scale * ( (q_t * F(g, t)) S_g + sum_(g <= j <= t) (q_t * F(j + 1, t) . k_j) v_j )
 //
-// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The rows since g
-// are kept in the cache; when a block is complete they are folded into the state.
+// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The rows since
+// g are kept in the cache; when a block is complete they are folded into the state. As blocks are
+// cut at absolute positions, a row's bits do not depend on how its tokens were divided into steps.
 #ifndef LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
 #define LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
 
@@ -38,11 +39,11 @@ struct LinearRecurrenceArgs {
 };
 using LinearRecurrenceFunction = void (*)(Stream& stream, const LinearRecurrenceArgs& args);
 
-// Workspace in bytes: per (sequence, head) in flight a block's decay factors and scores.
-constexpr size_t LinearRecurrenceWorkspace(int64_t sequences, int64_t heads, int64_t grid,
-                                           int64_t key_dim, int64_t value_dim) {
-  return static_cast<size_t>(sequences * heads) *
-         static_cast<size_t>(grid * (3 * key_dim + value_dim + grid) + 64) * sizeof(float);
+// Workspace in bytes for T rows: per row and head its decayed query, its log-gates, and its scores
+// with the keys of its block.
+constexpr size_t LinearRecurrenceWorkspace(int64_t rows, int64_t heads, int64_t grid,
+                                           int64_t key_dim) {
+  return static_cast<size_t>(rows * heads * (2 * key_dim + grid)) * sizeof(float);
 }
 
 }  // namespace longstream

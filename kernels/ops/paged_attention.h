@@ -16,26 +16,37 @@
 namespace longstream {
 
 // The step's own keys and values are already in the pages (RopeCacheWrite).
+// Workspace: AttentionWorkspace.
 struct PagedAttentionArgs {
   BatchLayout batch;
   int32_t num_heads = 0;  // H, a multiple of cache.num_kv_heads
   float scale = 1.0f;     // 1 / sqrt(D)
   Matrix q;               // [T, H * D]
   PagedCache cache;
-  int64_t max_position = 0;  // at least the largest position in the batch; sizes the workspace
+  int64_t max_position = 0;  // at least the largest position in the batch
   Matrix out;                // [T, H * D]
 };
 using PagedAttentionFunction = void (*)(Stream& stream, const PagedAttentionArgs& args);
 
-// Tokens of context that one task of a long row covers; partial results are merged in order.
+// A decode row at position p is cut at absolute multiples of AttentionSplit(p), one task each, and
+// the partial results are merged in order: at least kAttentionSplit tokens a task, so that the
+// merge costs nothing, and at most kMaxAttentionSplits tasks, so that the workspace is bounded.
 inline constexpr int64_t kAttentionSplit = 1024;
+inline constexpr int64_t kMaxAttentionSplits = 32;
 
-// Workspace in bytes for T rows of H heads of width D, none at a position >= max_position + 1.
-// Splits are only made for decode rows; prefill rows keep their sums on chip.
+constexpr int64_t AttentionSplit(int64_t position) {
+  int64_t split = kAttentionSplit;
+  while (position / split >= kMaxAttentionSplits) split *= 2;
+  return split;
+}
+
+// Workspace in bytes for decode rows of H heads of width D, none at a position > max_position: each
+// split's weighted sum of values, its largest score and its sum of weights. Prefill rows need none.
 constexpr size_t AttentionWorkspace(int64_t decode_rows, int64_t heads, int64_t head_dim,
                                     int64_t max_position) {
-  const int64_t splits = (max_position + kAttentionSplit) / kAttentionSplit;
-  return static_cast<size_t>(decode_rows * heads * splits * (head_dim + 2)) * sizeof(float);
+  const int64_t splits = max_position / kAttentionSplit + 1;
+  const int64_t bounded = splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
+  return static_cast<size_t>(decode_rows * heads * bounded * (head_dim + 2)) * sizeof(float);
 }
 
 }  // namespace longstream

@@ -1,9 +1,10 @@
 // What stands between a mixer's projection and its attention or recurrence: per-head norm,
 // rotation, query scale, and the write of keys and values to where they will be read.
 //
-//   q' = QNorm(q) rotated by rope_q, times q_scale[t];   q_far = QNorm(q) rotated by rope_q_far,
-//   same k' = KNorm(k) rotated by rope_k;  v' = v;            both rounded to the destination's
-//   type near' = k' (as rounded) rotated by rope_near, rounded again
+//   q'    = q_scale[t] * (QNorm(q) rotated by rope_q);  q_far likewise, rotated by rope_q_far
+//   k'    = KNorm(k) rotated by rope_k, rounded to the destination's type
+//   v'    = v, rounded likewise
+//   near' = k' (as rounded) rotated by rope_near, rounded again
 //
 // Rotation is the half-split form of Llama and Qwen checkpoints: element i pairs with i + D / 2.
 // near' is made from the rounded k', so that a ring rebuilt from the pages has the same bits.
@@ -19,6 +20,7 @@
 
 namespace longstream {
 
+// q_out may be q itself, and f32 k_out and v_out may be k and v.
 struct RopeCacheWriteArgs {
   BatchLayout batch;
   int32_t num_heads = 0;     // H
@@ -40,7 +42,7 @@ struct RopeCacheWriteArgs {
   // Keys and values go to the pages if paged.keys is set, else to the rows below.
   PagedCache paged;
   Matrix k_out;     // [T, H_kv * D] of the cache's type
-  Matrix v_out;     // [T, H_kv * value_dim] of the cache's type
+  Matrix v_out;     // [T, H_kv * value_dim] of the cache's type; data nullptr: not wanted
   Matrix near_out;  // [T, H_kv * D] of the cache's type; data nullptr: none
 };
 using RopeCacheWriteFunction = void (*)(Stream& stream, const RopeCacheWriteArgs& args);
