@@ -1,0 +1,42 @@
+// prometheus-cpp's HTTP exposer.
+#include "service/metrics/metrics_server.h"
+
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
+    const std::string& listen, std::shared_ptr<prometheus::Registry> registry) {
+  std::unique_ptr<MetricsServer> server(new MetricsServer());
+  try {
+    server->exposer_ = std::make_unique<prometheus::Exposer>(listen, /*num_threads=*/1);
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(
+        absl::StrCat("metrics_listen: cannot bind ", listen, ": ", error.what()));
+  }
+  // The exposer keeps weak pointers: the registry's owner decides how long it lives.
+  server->exposer_->RegisterCollectable(std::move(registry));
+  const std::vector<int> ports = server->exposer_->GetListeningPorts();
+  server->port_ = ports.empty() ? 0 : ports.front();
+  return server;
+}
+
+MetricsServer::~MetricsServer() = default;
+
+void AddBuildInfo(prometheus::Registry* registry, const std::string& version) {
+  prometheus::BuildGauge()
+      .Name("longstream_build_info")
+      .Help("1; its labels say what is running")
+      .Register(*registry)
+      .Add({{"version", version}})
+      .Set(1);
+}
+
+}  // namespace longstream

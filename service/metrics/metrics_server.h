@@ -1,0 +1,41 @@
+// Serves the process's metrics to Prometheus over HTTP, on a port of its own.
+#ifndef LONGSTREAM_SERVICE_METRICS_METRICS_SERVER_H_
+#define LONGSTREAM_SERVICE_METRICS_METRICS_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace prometheus {
+class Exposer;
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+// GET /metrics answers with the text format. Thread-safe.
+class MetricsServer {
+ public:
+  // `listen`: host:port; port 0: any free one. UNAVAILABLE where it cannot be bound.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      const std::string& listen, std::shared_ptr<prometheus::Registry> registry);
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  MetricsServer() = default;
+
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  int port_ = 0;
+};
+
+// build_info{version}: 1.
+void AddBuildInfo(prometheus::Registry* registry, const std::string& version);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_METRICS_METRICS_SERVER_H_

@@ -1,0 +1,197 @@
+// Registration of each metric and its updates.
+#include "service/metrics/model_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <map>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+using LabelMap = std::map<std::string, std::string>;
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+// 1, 2.5, 5 per decade from 100 microseconds to 100 seconds.
+const Buckets& LatencyBuckets() {
+  static const Buckets buckets = {1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1,
+                                  0.25, 0.5,    1,    2.5,  5,      10,   25,   50,    100};
+  return buckets;
+}
+
+// Powers of four from 4 KiB to 64 GiB.
+const Buckets& ByteBuckets() {
+  static const Buckets buckets = [] {
+    Buckets powers;
+    for (double bytes = 4096; bytes <= 64.0 * (1ull << 30); bytes *= 4) powers.push_back(bytes);
+    return powers;
+  }();
+  return buckets;
+}
+
+double Ratio(uint64_t used, uint64_t budget) {
+  return budget == 0 ? 0.0 : static_cast<double>(used) / static_cast<double>(budget);
+}
+
+}  // namespace
+
+struct ModelMetrics::Families {
+  Families(prometheus::Registry* metrics_registry, LabelMap model_labels)
+      : registry(*metrics_registry), labels(std::move(model_labels)) {}
+
+  // One more label on top of the model's.
+  LabelMap With(std::string_view name, std::string_view value) const {
+    LabelMap all = labels;
+    all.emplace(name, value);
+    return all;
+  }
+
+  prometheus::Gauge& Gauge(const char* name, const char* help, const LabelMap& all) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(all);
+  }
+  prometheus::Counter& Counter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Histogram& Histogram(const char* name, const char* help,
+                                   const Buckets& buckets = LatencyBuckets()) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels,
+                                                                                     buckets);
+  }
+  prometheus::Gauge& Pool(const char* pool) {
+    return Gauge("longstream_cache_usage_ratio", "Share of the cache budget a pool holds",
+                 With("pool", pool));
+  }
+  prometheus::Gauge& Memory(const char* kind) {
+    return Gauge("longstream_memory_bytes", "Bytes the model holds", With("kind", kind));
+  }
+  prometheus::Gauge& Sessions(const char* which) {
+    return Gauge("longstream_sessions", "Open sessions", With("state", which));
+  }
+
+  prometheus::Registry& registry;
+  const LabelMap labels;
+
+  prometheus::Gauge& running = Gauge("longstream_requests_running", "Turns taking steps", labels);
+  prometheus::Gauge& waiting =
+      Gauge("longstream_requests_waiting", "Turns waiting for admission", labels);
+  prometheus::Gauge& active = Sessions("active");
+  prometheus::Gauge& idle = Sessions("idle");
+  prometheus::Gauge& kv_ratio = Pool("kv");
+  prometheus::Gauge& window_ratio = Pool("window");
+  prometheus::Gauge& state_ratio = Pool("state");
+  prometheus::Gauge& weights = Memory("weights");
+  prometheus::Gauge& kv = Memory("kv");
+  prometheus::Gauge& window = Memory("window");
+  prometheus::Gauge& state = Memory("state");
+  prometheus::Gauge& checkpoint = Memory("checkpoint");
+  prometheus::Gauge& workspace = Memory("workspace");
+  prometheus::Gauge& queued = Gauge("longstream_stream_queued_bytes",
+                                    "Bytes generated that readers have not taken", labels);
+  prometheus::Counter& prompt =
+      Counter("longstream_prompt_tokens_total", "Tokens given by callers");
+  prometheus::Counter& generated =
+      Counter("longstream_generated_tokens_total", "Tokens drawn by the model");
+  prometheus::Counter& reused =
+      Counter("longstream_reused_tokens_total", "Tokens of the history found in the caches");
+  prometheus::Counter& recomputed =
+      Counter("longstream_recomputed_tokens_total", "Tokens of the history computed again");
+  prometheus::Family<prometheus::Counter>& requests =
+      prometheus::BuildCounter()
+          .Name("longstream_requests_total")
+          .Help("Turns ended, by status and finish reason")
+          .Register(registry);
+  prometheus::Histogram& first_token = Histogram("longstream_time_to_first_token_seconds",
+                                                 "From a turn's arrival to its first token");
+  prometheus::Histogram& inter_token =
+      Histogram("longstream_inter_token_latency_seconds", "Between two tokens of a turn");
+  prometheus::Histogram& queue =
+      Histogram("longstream_request_queue_seconds", "From a turn's arrival to its admission");
+  prometheus::Histogram& prefill =
+      Histogram("longstream_request_prefill_seconds", "From admission to the end of the prompt");
+  prometheus::Histogram& decode =
+      Histogram("longstream_request_decode_seconds", "From the prompt's end to the last token");
+  prometheus::Histogram& end_to_end =
+      Histogram("longstream_request_e2e_seconds", "From a turn's arrival to its end");
+  prometheus::Histogram& session_bytes =
+      Histogram("longstream_session_bytes", "Bytes a session holds after a turn", ByteBuckets());
+  prometheus::Family<prometheus::Gauge>& load = prometheus::BuildGauge()
+                                                    .Name("longstream_model_load_seconds")
+                                                    .Help("Time a model's loading took, by phase")
+                                                    .Register(registry);
+};
+
+ModelMetrics::ModelMetrics(prometheus::Registry* registry, const Labels& labels)
+    : families_(std::make_unique<Families>(registry, LabelMap{{"model", labels.model},
+                                                              {"version", labels.version},
+                                                              {"backend", labels.backend},
+                                                              {"device", labels.device}})) {}
+
+ModelMetrics::~ModelMetrics() = default;
+
+void ModelMetrics::SetRequests(size_t running, size_t waiting) {
+  families_->running.Set(static_cast<double>(running));
+  families_->waiting.Set(static_cast<double>(waiting));
+}
+
+void ModelMetrics::SetSessions(size_t active, size_t idle) {
+  families_->active.Set(static_cast<double>(active));
+  families_->idle.Set(static_cast<double>(idle));
+}
+
+void ModelMetrics::SetMemory(const Memory& memory) {
+  families_->weights.Set(static_cast<double>(memory.weights));
+  families_->kv.Set(static_cast<double>(memory.kv));
+  families_->window.Set(static_cast<double>(memory.window));
+  families_->state.Set(static_cast<double>(memory.state));
+  families_->checkpoint.Set(static_cast<double>(memory.checkpoint));
+  families_->workspace.Set(static_cast<double>(memory.workspace));
+  families_->kv_ratio.Set(Ratio(memory.kv, memory.budget));
+  families_->window_ratio.Set(Ratio(memory.window, memory.budget));
+  families_->state_ratio.Set(Ratio(memory.state, memory.budget));
+}
+
+void ModelMetrics::SetStreamQueuedBytes(size_t bytes) {
+  families_->queued.Set(static_cast<double>(bytes));
+}
+
+void ModelMetrics::AddPromptTokens(uint64_t tokens) {
+  families_->prompt.Increment(static_cast<double>(tokens));
+}
+void ModelMetrics::AddGeneratedTokens(uint64_t tokens) {
+  families_->generated.Increment(static_cast<double>(tokens));
+}
+void ModelMetrics::AddReusedTokens(uint64_t tokens) {
+  families_->reused.Increment(static_cast<double>(tokens));
+}
+void ModelMetrics::AddRecomputedTokens(uint64_t tokens) {
+  families_->recomputed.Increment(static_cast<double>(tokens));
+}
+
+void ModelMetrics::CountRequest(std::string_view code, std::string_view finish_reason) {
+  LabelMap labels = families_->With("code", code);
+  labels.emplace("finish_reason", finish_reason);
+  families_->requests.Add(labels).Increment();
+}
+
+void ModelMetrics::ObserveTimeToFirstToken(double seconds) {
+  families_->first_token.Observe(seconds);
+}
+void ModelMetrics::ObserveInterTokenLatency(double seconds) {
+  families_->inter_token.Observe(seconds);
+}
+void ModelMetrics::ObserveQueue(double seconds) { families_->queue.Observe(seconds); }
+void ModelMetrics::ObservePrefill(double seconds) { families_->prefill.Observe(seconds); }
+void ModelMetrics::ObserveDecode(double seconds) { families_->decode.Observe(seconds); }
+void ModelMetrics::ObserveEndToEnd(double seconds) { families_->end_to_end.Observe(seconds); }
+void ModelMetrics::ObserveSessionBytes(uint64_t bytes) {
+  families_->session_bytes.Observe(static_cast<double>(bytes));
+}
+
+void ModelMetrics::ObserveLoad(std::string_view phase, double seconds) {
+  families_->load.Add(families_->With("phase", phase)).Set(seconds);
+}
+
+}  // namespace longstream
