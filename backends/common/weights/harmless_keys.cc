@@ -80,10 +80,7 @@ constexpr std::string_view kHarmless[] = {
 };
 
 constexpr std::string_view kHarmlessIfOff[] = {
-    "add_cross_attention",
-    "is_encoder_decoder",
-    "pruned_heads",
-    "tie_encoder_decoder",
+    "add_cross_attention", "is_encoder_decoder", "pruned_heads", "tie_encoder_decoder", "use_mrope",
 };
 
 static_assert(std::is_sorted(std::begin(kHarmless), std::end(kHarmless)));

@@ -117,7 +117,7 @@ void Checkpoint::ReadIndex(const std::string& path) {
     if (name.empty() || name.find('/') != std::string::npos || name == "..") {
       throw BackendError(LS_INVALID_ARGUMENT, path + ": tensor " + Quoted(tensor) +
                                                   " must be in a file of this directory, found " +
-                                                  Quoted(file.dump()));
+                                                  Shortened(file.dump()));
     }
     shards.emplace(name, directory_ + "/" + name);
   }

@@ -1,0 +1,420 @@
+// LoadWeights: which tensor goes where, in which type, and what is refused. The reference packing
+// is the row-major matrix, so that packed weights can be read back here.
+#include "backends/common/weights/load_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/common/weights/convert.h"
+#include "kernels/core/thread_pool.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/weights/checkpoint_files.h"
+#include "tests/backends/weights/expect_error.h"
+
+namespace longstream {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kVocabulary = 5;
+constexpr int64_t kWidth = 6;
+constexpr int64_t kMlpWidth = 7;
+const std::string kLayer = "model.layers.0.";
+
+OpTable PackingOps() {
+  OpTable ops;
+  ops.packed_bytes = reference::PackedBytes;
+  ops.pack = reference::Pack;
+  return ops;
+}
+
+// A model of one layer, and a file of exactly the tensors that it needs.
+class LoadWeightsTest : public ::testing::Test {
+ protected:
+  LoadWeightsTest() {
+    spec_.vocabulary = kVocabulary;
+    spec_.width = kWidth;
+    spec_.mlp_width = kMlpWidth;
+    spec_.tied_head = true;
+    MixerSpec mixer;
+    mixer.num_heads = 2;
+    mixer.num_kv_heads = 1;
+    mixer.head_dim = 4;
+    mixer.value_dim = 4;
+    spec_.layers = {mixer};
+    Add("model.embed_tokens.weight", {kVocabulary, kWidth});
+    Add("model.norm.weight", {kWidth});
+    Add(kLayer + "input_layernorm.weight", {kWidth});
+    Add(kLayer + "post_attention_layernorm.weight", {kWidth});
+    Add(kLayer + "mlp.gate_proj.weight", {kMlpWidth, kWidth});
+    Add(kLayer + "mlp.up_proj.weight", {kMlpWidth, kWidth});
+    Add(kLayer + "mlp.down_proj.weight", {kWidth, kMlpWidth});
+    Add(kLayer + "self_attn.q_proj.weight", {8, kWidth});
+    Add(kLayer + "self_attn.k_proj.weight", {4, kWidth});
+    Add(kLayer + "self_attn.v_proj.weight", {4, kWidth});
+    Add(kLayer + "self_attn.o_proj.weight", {kWidth, 8});
+  }
+
+  MixerSpec& mixer() { return spec_.layers[0]; }
+
+  // A tensor of numbers that no other tensor has, all of them exact in f16 and bf16.
+  void Add(const std::string& name, std::vector<int64_t> shape) {
+    const float first = static_cast<float>(tensors_.size()) + 1.0f;
+    TensorSource tensor = CountingTensor(name, std::move(shape), first, 1.0f / 128);
+    Recast(&tensor, "BF16");
+    Recast(&tensor, "F32");
+    tensors_.insert_or_assign(name, std::move(tensor));
+  }
+
+  // The same numbers in another type, rounded where they must be.
+  static void Recast(TensorSource* tensor, const std::string& type_name) {
+    const DType from = TypeOf(tensor->type_name);
+    const DType to = TypeOf(type_name);
+    const size_t count = tensor->bytes.size() / SizeOf(from);
+    std::string bytes(count * SizeOf(to), '\0');
+    Convert(AsBytes(tensor->bytes).data(), from, static_cast<int64_t>(count), to, bytes.data());
+    tensor->bytes = bytes;
+    tensor->type_name = type_name;
+  }
+
+  static DType TypeOf(const std::string& name) {
+    if (name == "F16") return DType::kF16;
+    return name == "BF16" ? DType::kBF16 : DType::kF32;
+  }
+
+  void RecastAll(const std::string& type_name) {
+    for (auto& [name, tensor] : tensors_) Recast(&tensor, type_name);
+  }
+
+  // The numbers of tensors, one after the other.
+  std::vector<float> Stored(const std::vector<std::string>& names) const {
+    std::vector<float> numbers;
+    for (const std::string& name : names) {
+      const TensorSource& tensor = tensors_.at(name);
+      const DType type = TypeOf(tensor.type_name);
+      std::vector<float> values(tensor.bytes.size() / SizeOf(type));
+      Convert(AsBytes(tensor.bytes).data(), type, static_cast<int64_t>(values.size()), DType::kF32,
+              values.data());
+      numbers.insert(numbers.end(), values.begin(), values.end());
+    }
+    return numbers;
+  }
+
+  static std::vector<float> Numbers(const PackedWeight& weight) {
+    std::vector<float> numbers(static_cast<size_t>(weight.n * weight.k));
+    Convert(static_cast<const std::byte*>(weight.data), weight.type, weight.n * weight.k,
+            DType::kF32, numbers.data());
+    return numbers;
+  }
+
+  static std::vector<float> Numbers(const float* vector, size_t size) {
+    return {vector, vector + size};
+  }
+
+  void WriteFile(size_t pad = 0) const {
+    std::vector<TensorSource> tensors;
+    for (const auto& [name, tensor] : tensors_) tensors.push_back(tensor);
+    directory_.Write("model.safetensors", SafetensorsBytes(tensors, pad));
+  }
+
+  ModelWeights Load(const char* options = "{}", const Executor& executor = Executor()) const {
+    const Checkpoint checkpoint(directory_.path());
+    return LoadWeights(spec_, checkpoint, LoadOptions(options), PackingOps(), executor);
+  }
+
+  ModelWeights WriteAndLoad(const char* options = "{}") const {
+    WriteFile();
+    return Load(options);
+  }
+
+  void ExpectRefused(ls_code code, const std::string& message, const char* options = "{}") const {
+    WriteFile();
+    ExpectError(code, HasSubstr(message), [&] { Load(options); });
+  }
+
+  ModelSpec spec_;
+  std::map<std::string, TensorSource> tensors_;
+  TempDirectory directory_;
+};
+
+TEST_F(LoadWeightsTest, PlacesEveryTensor) {
+  const ModelWeights weights = WriteAndLoad();
+  ASSERT_EQ(weights.layers.size(), 1u);
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(Numbers(weights.embedding), Stored({"model.embed_tokens.weight"}));
+  EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer_norm, kWidth), Stored({kLayer + "input_layernorm.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp_norm, kWidth), Stored({kLayer + "post_attention_layernorm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight"}));
+  EXPECT_EQ(layer.mixer_in.n, 16);
+  EXPECT_EQ(Numbers(layer.mixer_out), Stored({kLayer + "self_attn.o_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp_gate), Stored({kLayer + "mlp.gate_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp_up), Stored({kLayer + "mlp.up_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp_down), Stored({kLayer + "mlp.down_proj.weight"}));
+  for (const float* absent : {layer.mixer_in_bias, layer.value_bias, layer.q_norm, layer.k_norm,
+                              layer.output_norm, layer.log_decay, layer.mixer_out_bias}) {
+    EXPECT_EQ(absent, nullptr);
+  }
+  EXPECT_EQ(layer.value.data, nullptr);
+  EXPECT_EQ(weights.chunk_embedding.data, nullptr);
+}
+
+TEST_F(LoadWeightsTest, CountsParametersAndBytes) {
+  const ModelWeights weights = WriteAndLoad();
+  uint64_t elements = 0;
+  for (const auto& [name, tensor] : tensors_) elements += tensor.bytes.size() / sizeof(float);
+  EXPECT_EQ(weights.num_parameters, elements);
+  EXPECT_GE(weights.bytes, elements * sizeof(float));
+  EXPECT_LE(weights.bytes, elements * sizeof(float) + 64 * tensors_.size());
+}
+
+TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {
+  mixer().qkv_bias = mixer().output_bias = mixer().qk_norm = mixer().output_gate = true;
+  for (const auto& [name, rows] : {std::pair{"q", 8}, {"k", 4}, {"v", 4}, {"o", int{kWidth}}}) {
+    Add(kLayer + "self_attn." + name + "_proj.bias", {rows});
+  }
+  Add(kLayer + "self_attn.q_norm.weight", {4});
+  Add(kLayer + "self_attn.k_norm.weight", {4});
+  Add(kLayer + "self_attn.o_gate.weight", {8, kWidth});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(layer.mixer_in.n, 24);
+  EXPECT_EQ(Numbers(layer.mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.o_gate.weight"}));
+  // The gate has no bias.
+  std::vector<float> bias =
+      Stored({kLayer + "self_attn.q_proj.bias", kLayer + "self_attn.k_proj.bias",
+              kLayer + "self_attn.v_proj.bias"});
+  bias.resize(24, 0.0f);
+  EXPECT_EQ(Numbers(layer.mixer_in_bias, 24), bias);
+  EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.q_norm, 4), Stored({kLayer + "self_attn.q_norm.weight"}));
+  EXPECT_EQ(Numbers(layer.k_norm, 4), Stored({kLayer + "self_attn.k_norm.weight"}));
+}
+
+TEST_F(LoadWeightsTest, Lightning) {
+  mixer().kind = MixerKind::kLightning;
+  mixer().output_gate = mixer().output_norm = true;
+  Add(kLayer + "self_attn.z_proj.weight", {8, kWidth});
+  Add(kLayer + "self_attn.o_norm.weight", {8});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(Numbers(layer.mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.z_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.output_norm, 8), Stored({kLayer + "self_attn.o_norm.weight"}));
+  EXPECT_EQ(Numbers(layer.log_decay, 2), (std::vector<float>{-0.0625f, -0.00390625f}));
+}
+
+TEST_F(LoadWeightsTest, GatedRnn) {
+  mixer().kind = MixerKind::kGatedRnn;
+  mixer().num_kv_heads = 2;
+  mixer().head_dim = 2;
+  mixer().value_dim = 3;
+  for (const std::string name : {"q", "k", "f"}) {
+    Add(kLayer + "self_attn." + name + "_proj.weight", {4, kWidth});
+  }
+  Add(kLayer + "self_attn.v_proj.weight", {6, kWidth});
+  Add(kLayer + "self_attn.o_proj.weight", {kWidth, 6});
+  Add(kLayer + "self_attn.f_proj.bias", {4});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(layer.mixer_in.n, 18);
+  EXPECT_EQ(Numbers(layer.mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.f_proj.weight"}));
+  std::vector<float> bias(14, 0.0f);
+  for (const float b : Stored({kLayer + "self_attn.f_proj.bias"})) bias.push_back(b);
+  EXPECT_EQ(Numbers(layer.mixer_in_bias, 18), bias);
+}
+
+TEST_F(LoadWeightsTest, ChunkedAttentionKeepsValuesApart) {
+  mixer().position = PositionKind::kChunkedRope;
+  spec_.chunk_size = 16;
+  spec_.num_chunks = 3;
+  Add("model.chunk_embed.weight", {3, kWidth});
+  RecastAll("F16");
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(layer.mixer_in.n, 12);
+  EXPECT_EQ(Numbers(layer.mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.value), Stored({kLayer + "self_attn.v_proj.weight"}));
+  EXPECT_EQ(weights.chunk_embedding.type, DType::kF32);
+  EXPECT_EQ(Numbers(weights.chunk_embedding.f32_row(0), 3 * kWidth),
+            Stored({"model.chunk_embed.weight"}));
+}
+
+TEST_F(LoadWeightsTest, TiedHeadSharesTheEmbedding) {
+  const ModelWeights weights = WriteAndLoad();
+  EXPECT_EQ(weights.head.data, weights.embedding.data);
+  EXPECT_EQ(weights.head.n, kVocabulary);
+}
+
+TEST_F(LoadWeightsTest, TiedHeadMayBeStoredAsWell) {
+  const uint64_t parameters = WriteAndLoad().num_parameters;
+  tensors_["lm_head.weight"] = tensors_["model.embed_tokens.weight"];
+  tensors_["lm_head.weight"].name = "lm_head.weight";
+  EXPECT_EQ(WriteAndLoad().num_parameters, parameters);
+  tensors_["lm_head.weight"].bytes[0] ^= 1;
+  ExpectRefused(LS_INVALID_ARGUMENT,
+                "tensor \"lm_head.weight\" must equal \"model.embed_tokens.weight\", which the "
+                "config ties it to");
+}
+
+TEST_F(LoadWeightsTest, UntiedHead) {
+  spec_.tied_head = false;
+  ExpectRefused(
+      LS_INVALID_ARGUMENT,
+      directory_.path() + ": tensor \"lm_head.weight\" is missing, expected shape [5, 6]");
+  Add("lm_head.weight", {kVocabulary, kWidth});
+  const ModelWeights weights = WriteAndLoad();
+  EXPECT_EQ(Numbers(weights.head), Stored({"lm_head.weight"}));
+  EXPECT_NE(weights.head.data, weights.embedding.data);
+}
+
+TEST_F(LoadWeightsTest, TensorsThatNobodyReads) {
+  Add("model.layers.0.self_attn.rotary_emb.inv_freq", {2});
+  WriteAndLoad();
+  Add(kLayer + "self_attn.q_proj.bias", {8});
+  ExpectRefused(LS_UNIMPLEMENTED,
+                "model.safetensors: tensor \"model.layers.0.self_attn.q_proj.bias\" is not read by "
+                "this model, and leaving it out may change the mathematics");
+}
+
+TEST_F(LoadWeightsTest, EveryTensorIsNeeded) {
+  const auto all = tensors_;
+  for (const auto& [name, tensor] : all) {
+    SCOPED_TRACE(name);
+    tensors_.erase(name);
+    ExpectRefused(LS_INVALID_ARGUMENT, directory_.path() + ": tensor \"" + name +
+                                           "\" is missing, expected shape " +
+                                           ShapeText(tensor.shape));
+    tensors_ = all;
+    tensors_.at(name) = CountingTensor(name, {3, 3});
+    ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"" + name + "\" must have the shape " +
+                                           ShapeText(tensor.shape) + ", found [3, 3]");
+    tensors_ = all;
+  }
+}
+
+TEST_F(LoadWeightsTest, EveryTypeAsStoredAndAsAsked) {
+  for (const std::string stored : {"F32", "F16", "BF16"}) {
+    RecastAll(stored);
+    WriteFile();
+    EXPECT_EQ(Load().layers[0].mixer_in.type, TypeOf(stored));
+    for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      SCOPED_TRACE(stored + " as " + NameOf(type));
+      const std::string options = std::string(R"({"weights": ")") + NameOf(type) + R"("})";
+      const ModelWeights weights = Load(options.c_str());
+      for (const PackedWeight* weight :
+           {&weights.embedding, &weights.layers[0].mixer_in, &weights.layers[0].mlp_down}) {
+        EXPECT_EQ(weight->type, type);
+      }
+      EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
+                Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                        kLayer + "self_attn.v_proj.weight"}));
+      EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
+    }
+  }
+}
+
+TEST_F(LoadWeightsTest, NarrowingRoundsToNearestEven) {
+  // Half a unit in the last place of bf16 above 1 and above the next.
+  const float values[] = {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f};
+  std::memcpy(tensors_.at("model.embed_tokens.weight").bytes.data(), values, sizeof(values));
+  const std::vector<float> loaded = Numbers(WriteAndLoad(R"({"weights": "bf16"})").embedding);
+  EXPECT_EQ(loaded[0], 1.0f);
+  EXPECT_EQ(loaded[1], 1.0f + 0x1p-6f);
+}
+
+TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
+  Recast(&tensors_.at(kLayer + "self_attn.k_proj.weight"), "BF16");
+  Recast(&tensors_.at(kLayer + "mlp.up_proj.weight"), "BF16");
+  const ModelWeights weights = WriteAndLoad();
+  EXPECT_EQ(weights.layers[0].mixer_in.type, DType::kF32);
+  EXPECT_EQ(weights.layers[0].mlp_up.type, DType::kBF16);
+  EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight"}));
+}
+
+TEST_F(LoadWeightsTest, NumbersBeyondF16AreRefused) {
+  const float large = 1e5f;
+  std::memcpy(tensors_.at(kLayer + "mlp.up_proj.weight").bytes.data() + 4 * 9, &large, 4);
+  ExpectRefused(LS_INVALID_ARGUMENT,
+                "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is out of the range of "
+                "f16, expected weights bf16 or f32",
+                R"({"weights": "f16"})");
+}
+
+TEST_F(LoadWeightsTest, MisalignedData) {
+  for (const std::string stored : {"F32", "F16", "BF16"}) {
+    RecastAll(stored);
+    WriteFile();
+    const ModelWeights aligned = Load();
+    for (size_t pad = 0; pad < 8; ++pad) {
+      SCOPED_TRACE(stored + " with padding " + std::to_string(pad));
+      WriteFile(pad);
+      const ModelWeights weights = Load();
+      EXPECT_EQ(weights.embedding.type, aligned.embedding.type);
+      EXPECT_EQ(Numbers(weights.embedding), Stored({"model.embed_tokens.weight"}));
+      EXPECT_EQ(weights.fingerprint, aligned.fingerprint);
+    }
+  }
+}
+
+TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
+  WriteFile();
+  const uint64_t single = Load().fingerprint;
+  ThreadPool pool(3);
+  EXPECT_EQ(Load("{}", pool.AsExecutor()).fingerprint, single);
+  EXPECT_NE(Load(R"({"weights": "bf16"})").fingerprint, single);
+
+  // The same tensors in two shards, the other way round.
+  TempDirectory shards;
+  std::string map;
+  std::vector<TensorSource> parts[2];
+  for (auto it = tensors_.rbegin(); it != tensors_.rend(); ++it) {
+    const size_t part = map.size() % 2;
+    parts[part].push_back(it->second);
+    map += (map.empty() ? "\"" : ", \"") + it->first + "\": \"s" + std::to_string(part) + "\"";
+  }
+  shards.Write("s0", SafetensorsBytes(parts[0]));
+  shards.Write("s1", SafetensorsBytes(parts[1]));
+  shards.Write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+  ASSERT_FALSE(parts[0].empty() || parts[1].empty());
+  const Checkpoint sharded(shards.path());
+  EXPECT_EQ(LoadWeights(spec_, sharded, LoadOptions(), PackingOps(), Executor()).fingerprint,
+            single);
+
+  tensors_.at("model.norm.weight").bytes[3] ^= 1;
+  EXPECT_NE(WriteAndLoad().fingerprint, single);
+  tensors_.at("model.norm.weight").bytes[3] ^= 1;
+  std::swap(tensors_.at(kLayer + "mlp.gate_proj.weight").bytes,
+            tensors_.at(kLayer + "mlp.up_proj.weight").bytes);
+  EXPECT_NE(WriteAndLoad().fingerprint, single);
+}
+
+// Large enough to be converted in several pieces, by several threads.
+TEST_F(LoadWeightsTest, LargeTensorsOnManyThreads) {
+  spec_.vocabulary = 500'000;
+  Add("model.embed_tokens.weight", {spec_.vocabulary, kWidth});
+  RecastAll("F16");
+  WriteFile();
+  ThreadPool pool(4);
+  const ModelWeights weights = Load(R"({"weights": "bf16"})", pool.AsExecutor());
+  std::vector<float> expected = Stored({"model.embed_tokens.weight"});
+  for (float& value : expected) value = ToF32(ToBF16(value));
+  EXPECT_EQ(Numbers(weights.embedding), expected);
+}
+
+}  // namespace
+}  // namespace longstream
