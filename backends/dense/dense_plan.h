@@ -1,0 +1,22 @@
+// The layer plan of a dense Transformer: full attention with RoPE in every layer.
+#ifndef LONGSTREAM_BACKENDS_DENSE_DENSE_PLAN_H_
+#define LONGSTREAM_BACKENDS_DENSE_DENSE_PLAN_H_
+
+#include <string>
+
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/load_options.h"
+
+namespace longstream {
+
+// 100 for llama, mistral, qwen2 and qwen3, else 0 with the reason in *why.
+int DenseFit(const Config& config, std::string* why);
+
+// Of the overrides it serves logn and training_length; the others make it a model of hwfa2.
+// Throws BackendError.
+ModelSpec DensePlan(const Config& config, const LoadOptions& options);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_DENSE_DENSE_PLAN_H_

@@ -1,0 +1,12 @@
+// The backend `hwfa2`: hybrids of window and full attention.
+#include "backends/common/plugin/definition.h"
+#include "backends/hwfa2/hwfa2_plan.h"
+
+namespace longstream {
+
+const BackendDefinition& Definition() {
+  static constexpr BackendDefinition kDefinition = {"hwfa2", "0.1.0", Hwfa2Fit, Hwfa2Plan};
+  return kDefinition;
+}
+
+}  // namespace longstream

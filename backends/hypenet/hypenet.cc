@@ -1,0 +1,12 @@
+// The backend `hypenet`: HypeNet in its published and its chunked profile.
+#include "backends/common/plugin/definition.h"
+#include "backends/hypenet/hypenet_plan.h"
+
+namespace longstream {
+
+const BackendDefinition& Definition() {
+  static constexpr BackendDefinition kDefinition = {"hypenet", "0.1.0", HypenetFit, HypenetPlan};
+  return kDefinition;
+}
+
+}  // namespace longstream

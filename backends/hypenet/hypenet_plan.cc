@@ -1,0 +1,63 @@
+// The layer plan of HypeNet: what both profiles share.
+#include "backends/hypenet/hypenet_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "backends/common/plan/transformer_plan.h"
+
+namespace longstream {
+namespace {
+
+bool IsHypenet(const Config& config) {
+  if (config.FindString("model_type") == "hypenet") return true;
+  const std::vector<std::string> classes =
+      config.FindStrings("architectures").value_or(std::vector<std::string>());
+  return std::any_of(classes.begin(), classes.end(), [](const std::string& name) {
+    return name == "HypeNetForCausalLM" || name == "HybridForCausalLM";
+  });
+}
+
+}  // namespace
+
+int HypenetFit(const Config& config, std::string* why) {
+  if (IsHypenet(config)) return 100;
+  *why = config.file() + ": model_type must be hypenet for the backend hypenet, found " +
+         config.Found("model_type");
+  return 0;
+}
+
+ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
+  if (!IsHypenet(config)) {
+    config.Unsupported("model_type", "must be hypenet for the backend hypenet, found " +
+                                         config.Found("model_type"));
+  }
+  options.RefuseOverridesBut({}, "hypenet", "its layers are as the config states them");
+  const std::string profile = config.FindString("hypenet_profile").value_or("published");
+  if (profile != "published" && profile != "chunked") {
+    config.Unsupported("hypenet_profile",
+                       "must be published or chunked, found " + config.Found("hypenet_profile"));
+  }
+  // The authors' config class takes a head for 128 wide where the config is silent.
+  const Family family = {.model_type = "hypenet",
+                         .qk_norm = true,
+                         .window = WindowRule::kUseSlidingWindow,
+                         .default_head_dim = profile == "published" ? 128 : 0};
+  ModelSpec spec = TransformerSpec(config, options, family);
+  if (spec.layers.front().qkv_bias) {
+    config.Unsupported("attention_bias", "must be false, found true");
+  }
+  if (profile == "published") {
+    PublishedLayers(config, &spec);
+  } else {
+    ChunkedLayers(config, options, &spec);
+  }
+  // What the authors' config class writes about other mixers, which mixer_types would have to name,
+  // and about training.
+  config.RefuseUnknown("the backend hypenet", {"expand_kv_proj", "fused_ce_loss", "gdn_*", "kda_*",
+                                               "loss_fn", "mamba2_*", "rand_init", "shift_labels"});
+  return spec;
+}
+
+}  // namespace longstream
