@@ -36,7 +36,8 @@ struct Matrix {
 // known to that library alone (ops/pack.h makes it); the bytes belong to whoever packed them.
 //
 // A projection rounds the row that it multiplies with a bf16 weight to bf16 (nearest, ties to even)
-// in every library, and multiplies f32 and f16 weights with the f32 row; products are summed in f32.
+// in every library, and multiplies f32 and f16 weights with the f32 row; products are summed in
+// f32.
 struct PackedWeight {
   const void* data = nullptr;
   DType type = DType::kF32;

@@ -15,6 +15,8 @@ const OpTable& Ops() {
       .norm_project = NormProject,
       .gated_mlp = GatedMlp,
       .project_residual = ProjectResidual,
+      .sample = Sample,
+      .log_probs = LogProbs,
   };
   return kOps;
 }

@@ -21,6 +21,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 inline constexpr int kNativeLanes = 16;
 using NativeF32 = __m512;
 typedef int32_t NativeI32 __attribute__((vector_size(64)));
+typedef uint64_t NativeU64 __attribute__((vector_size(64)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm512_set1_ps(value); }
 LONGSTREAM_INLINE NativeI32 NativeBroadcast(int32_t value) {
@@ -55,6 +56,11 @@ LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
 LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+// The 64-bit products of the even 32-bit lanes, unsigned.
+LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
+  return reinterpret_cast<NativeU64>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
 // Lanes i and i + 8 added, then i + 4 of what is left; the same on every set.
 LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
   const __m256 eight = _mm512_castps512_ps256(part[0]) + _mm512_extractf32x8_ps(part[0], 1);
@@ -66,6 +72,7 @@ LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
 inline constexpr int kNativeLanes = 8;
 using NativeF32 = __m256;
 typedef int32_t NativeI32 __attribute__((vector_size(32)));
+typedef uint64_t NativeU64 __attribute__((vector_size(32)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm256_set1_ps(value); }
 LONGSTREAM_INLINE NativeI32 NativeBroadcast(int32_t value) {
@@ -99,6 +106,10 @@ LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
 LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
+LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
+  return reinterpret_cast<NativeU64>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
 LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
   const __m256 eight = part[0] + part[1];
   return _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
@@ -109,6 +120,7 @@ LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
 inline constexpr int kNativeLanes = 4;
 using NativeF32 = __m128;
 typedef int32_t NativeI32 __attribute__((vector_size(16)));
+typedef uint64_t NativeU64 __attribute__((vector_size(16)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm_set1_ps(value); }
 LONGSTREAM_INLINE NativeI32 NativeBroadcast(int32_t value) {
@@ -146,6 +158,10 @@ LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
   const NativeI32 is_finite = magnitude < NativeBroadcast(0x7c00);
   return reinterpret_cast<NativeF32>((is_finite ? reinterpret_cast<NativeI32>(scaled) : special) |
                                      sign);
+}
+LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
+  return reinterpret_cast<NativeU64>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
 LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
   return (part[0] + part[2]) + (part[1] + part[3]);

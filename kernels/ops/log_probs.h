@@ -15,7 +15,9 @@ struct TopToken {
   float log_prob = 0.0f;
 };
 
-// One row wanted. target < 0: none, log_probs is NaN there. A row that holds a NaN gives NaN.
+// One row wanted. target < 0: none, log_probs is NaN there. A row that holds a NaN or +infinity, or
+// nothing but -infinity, gives NaN and tokens -1. Where fewer than num_top logits are above
+// -infinity, the rest of the row's top is {-1, -infinity}.
 struct LogProbsRow {
   int32_t row = 0;  // of logits
   int32_t target = -1;

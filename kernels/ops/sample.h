@@ -1,6 +1,15 @@
 // Draws one token per row of logits, in the order of steps that the backend ABI fixes
 // (backends/api/backend.h, ls_sampling): penalties, bias, temperature, top-k, top-p, min-p, then
-// Gumbel-max with counter-based noise (Philox4x32-10, Salmon et al. 2011).
+// Gumbel-max with counter-based noise.
+//
+// Penalties, bias and temperature are f32 operations in the order written there. The noise of token
+// id i at position p is
+//
+//   u = (x + 1/2) / 2^32,  x the first word of Philox4x32-10 (kernels/core/philox.h) with
+//                          key (seed lo, seed hi) and counter (p lo, p hi, i, 0)
+//
+// a number of (0, 1), both exclusive. -log(-log(u)) is taken to f32 precision of that exact u, near
+// 1 too, where u itself would round to 1.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLE_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLE_H_
 
@@ -34,6 +43,7 @@ struct SamplingRow {
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
+  // Ids in [0, vocabulary), each once.
   const TokenCount* history = nullptr;  // [num_history] device
   int32_t num_history = 0;
   const LogitBias* bias = nullptr;  // [num_bias] device

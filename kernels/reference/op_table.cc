@@ -12,6 +12,8 @@ const OpTable& ReferenceOps() {
       .norm_project = reference::NormProject,
       .gated_mlp = reference::GatedMlp,
       .project_residual = reference::ProjectResidual,
+      .sample = reference::Sample,
+      .log_probs = reference::LogProbs,
   };
   return kOps;
 }

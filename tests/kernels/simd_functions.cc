@@ -1,6 +1,7 @@
 // Compiled once per instruction set, as the kernels are.
 #include "tests/kernels/simd_functions.h"
 
+#include "kernels/cpu/gumbel.h"
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -25,6 +26,9 @@ SimdFunctions GetSimdFunctions() {
       .widen_bf16 = [](const BF16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .widen_f16 = [](const F16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .round_to_bf16 = [](const float* x, BF16* y, int64_t n) { Map(x, y, n, Same); },
+      .philox_word = [](uint64_t seed, int64_t position, const int32_t* ids,
+                        int32_t* words) { Store(PhiloxWord(seed, position, Load(ids)), words); },
+      .exponential = [](const int32_t* words, float* y) { Store(Exponential(Load(words)), y); },
       .sum = [](const float* x) { return Sum(Load(x)); },
       .max_lane = [](const float* x) { return MaxLane(Load(x)); },
       .above_one = [](const float* x) { return Bits(Load(x) > Broadcast(1.0f)); },

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/philox.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/kernels/simd_functions.h"
 
@@ -159,6 +160,48 @@ TEST_P(SimdTest, BitsOfAMaskAreInLaneOrder) {
     x[lane] = 2.0f;
     EXPECT_EQ(simd_.above_one(x), 1u << lane);
   }
+}
+
+TEST_P(SimdTest, PhiloxIsTheScalarOne) {
+  int32_t ids[16], words[16];
+  for (uint64_t seed : {0ull, 1ull, 0x0123456789abcdefull, ~0ull}) {
+    for (int64_t position : {int64_t{0}, int64_t{77}, int64_t{0x123456789a}}) {
+      for (int i = 0; i < 16; ++i) ids[i] = i * 0x01234567;
+      simd_.philox_word(seed, position, ids, words);
+      for (int i = 0; i < 16; ++i) {
+        const auto expected =
+            Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
+                        static_cast<uint32_t>(ids[i]), 0},
+                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+        EXPECT_EQ(static_cast<uint32_t>(words[i]), expected[0]) << seed << " " << position;
+      }
+    }
+  }
+}
+
+// -log((x + 1/2) / 2^32) keeps its relative precision at both ends, where it is 1e-10 and 22.9.
+TEST_P(SimdTest, ExponentialIsWithinSixUlpsOverItsWholeRange) {
+  std::vector<uint32_t> words = {0, 1, 2, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
+  for (int bit = 0; bit < 32; ++bit) {
+    for (uint32_t offset : {0u, 1u, 0x35u}) {
+      words.push_back((1u << bit) + offset);
+      words.push_back(~((1u << bit) + offset));
+    }
+  }
+  for (uint64_t word = 0; word < 0x100000000u; word += 65521) {
+    words.push_back(static_cast<uint32_t>(word));
+  }
+  words.resize(words.size() / 16 * 16);
+  double worst = 0;
+  for (size_t i = 0; i < words.size(); i += 16) {
+    float y[16];
+    simd_.exponential(reinterpret_cast<const int32_t*>(&words[i]), y);
+    for (int lane = 0; lane < 16; ++lane) {
+      const double exact = -std::log((words[i + lane] + 0.5) * 0x1p-32);
+      worst = std::max(worst, UlpsOff(y[lane], exact));
+    }
+  }
+  EXPECT_LE(worst, 6);
 }
 
 // The sets this processor has.

@@ -1,0 +1,44 @@
+// The softmax that the reference attention ops share.
+#ifndef LONGSTREAM_KERNELS_REFERENCE_ATTENTION_H_
+#define LONGSTREAM_KERNELS_REFERENCE_ATTENTION_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace longstream::reference {
+
+// out[d] = sum_j softmax_j(score(j)) value(j, d),   begin <= j <= end, 0 <= d < head_dim
+template <typename Score, typename Value>
+void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score,
+                const Value& value, float* out) {
+  std::vector<double> scores;
+  double largest = -std::numeric_limits<double>::infinity();
+  for (int64_t j = begin; j <= end; ++j) {
+    scores.push_back(score(j));
+    largest = std::fmax(largest, scores.back());
+  }
+  double sum = 0.0;
+  std::vector<double> weighted(static_cast<size_t>(head_dim), 0.0);
+  for (int64_t j = begin; j <= end; ++j) {
+    const double weight = std::exp(scores[static_cast<size_t>(j - begin)] - largest);
+    sum += weight;
+    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * value(j, d);
+  }
+  for (int64_t d = 0; d < head_dim; ++d) {
+    out[d] = static_cast<float>(weighted[static_cast<size_t>(d)] / sum);
+  }
+}
+
+// sum_d q[d] key(d)
+template <typename Key>
+double DotWith(const float* q, int64_t head_dim, const Key& key) {
+  double sum = 0.0;
+  for (int64_t d = 0; d < head_dim; ++d) sum += static_cast<double>(q[d]) * key(d);
+  return sum;
+}
+
+}  // namespace longstream::reference
+
+#endif  // LONGSTREAM_KERNELS_REFERENCE_ATTENTION_H_

@@ -1,0 +1,33 @@
+// Reference attention over pages. See kernels/ops/paged_attention.h.
+#include "kernels/ops/paged_attention.h"
+
+#include "kernels/reference/attention.h"
+#include "kernels/reference/cache_access.h"
+#include "kernels/reference/reference_ops.h"
+
+namespace longstream::reference {
+
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
+  if (!stream.ok()) return;
+  const PagedCache& cache = args.cache;
+  const int64_t dim = cache.head_dim;
+  for (int64_t t = 0; t < args.batch.num_rows; ++t) {
+    const int32_t* pages = PagesOf(args.batch, SequenceOf(args.batch, t));
+    for (int64_t h = 0; h < args.num_heads; ++h) {
+      const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
+      const float* q = args.q.f32_row(t) + h * dim;
+      const auto score = [&](int64_t j) {
+        const int64_t index = PagedIndex(cache, pages, kv_head, j);
+        return args.scale * DotWith(q, dim, [&](int64_t d) {
+                 return ElementAt(cache.keys, cache.type, index + d);
+               });
+      };
+      const auto value = [&](int64_t j, int64_t d) {
+        return ElementAt(cache.values, cache.type, PagedIndex(cache, pages, kv_head, j) + d);
+      };
+      SoftmaxSum(0, args.batch.positions[t], dim, score, value, args.out.f32_row(t) + h * dim);
+    }
+  }
+}
+
+}  // namespace longstream::reference
