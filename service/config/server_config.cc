@@ -1,0 +1,197 @@
+// The configuration's keys, their types and their limits.
+#include "service/config/server_config.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "service/config/yaml_reader.h"
+
+namespace longstream {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
+  return node.ReadMap({
+      {"name", [&](const YamlNode& value) { return value.Read(&model->name); }},
+      {"directory", [&](const YamlNode& value) { return value.Read(&model->directory); }},
+      {"backend", [&](const YamlNode& value) { return value.Read(&model->backend); }},
+      {"device", [&](const YamlNode& value) { return value.Read(&model->device); }},
+      {"version", [&](const YamlNode& value) { return value.Read(&model->version); }},
+      {"cache_bytes", [&](const YamlNode& value) { return value.ReadBytes(&model->cache_bytes); }},
+      {"options", [&](const YamlNode& value) { return value.ReadJson(&model->options_json); }},
+  });
+}
+
+absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
+  return node.ReadMap({
+      {"max_batch_tokens",
+       [&](const YamlNode& value) { return value.Read(1, 65536, &config->max_batch_tokens); }},
+      {"max_batch_sequences",
+       [&](const YamlNode& value) { return value.Read(1, 4096, &config->max_batch_sequences); }},
+      {"max_waiting_turns",
+       [&](const YamlNode& value) { return value.Read(0, 1 << 20, &config->max_waiting_turns); }},
+      {"stream_buffer_bytes",
+       [&](const YamlNode& value) { return value.ReadBytes(&config->stream_buffer_bytes); }},
+  });
+}
+
+absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
+  return node.ReadMap({
+      {"max", [&](const YamlNode& value) { return value.Read(0, 1 << 24, &config->max_sessions); }},
+      {"idle_timeout",
+       [&](const YamlNode& value) { return value.ReadDuration(&config->idle_timeout); }},
+      {"max_idle_timeout",
+       [&](const YamlNode& value) { return value.ReadDuration(&config->max_idle_timeout); }},
+  });
+}
+
+absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
+  return node.ReadList([&](const YamlNode& entry) {
+    ModelConfig model;
+    if (absl::Status status = ReadModel(entry, &model); !status.ok()) return status;
+    if (model.name.empty()) return entry.Error("a model needs the key name");
+    if (model.directory.empty()) return entry.Error("a model needs the key directory");
+    for (const ModelConfig& other : config->models) {
+      if (other.name == model.name) {
+        return entry.Error(absl::StrCat("two models are named ", model.name));
+      }
+    }
+    config->models.push_back(std::move(model));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
+  return root.ReadMap({
+      {"listen", [&](const YamlNode& value) { return value.Read(&config->listen); }},
+      {"metrics_listen",
+       [&](const YamlNode& value) { return value.Read(&config->metrics_listen); }},
+      {"plugin_directory",
+       [&](const YamlNode& value) { return value.Read(&config->plugin_directory); }},
+      {"threads", [&](const YamlNode& value) { return value.Read(0, 1024, &config->threads); }},
+      {"grace", [&](const YamlNode& value) { return value.ReadDuration(&config->grace); }},
+      {"log_level",
+       [&](const YamlNode& value) {
+         return value.ReadOneOf({"debug", "info", "warning", "error"}, &config->log_level);
+       }},
+      {"scheduler", [&](const YamlNode& value) { return ReadScheduler(value, config); }},
+      {"sessions", [&](const YamlNode& value) { return ReadSessions(value, config); }},
+      {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
+  });
+}
+
+absl::Status ModelFlagError(std::string_view flag, const std::string& reason) {
+  return absl::InvalidArgumentError(absl::StrCat("--model ", View(flag), ": ", reason));
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
+  static const auto* const units = new std::map<std::string, uint64_t>{{"", 1},
+                                                                       {"b", 1},
+                                                                       {"kb", 1000},
+                                                                       {"mb", 1000'000},
+                                                                       {"gb", 1000'000'000},
+                                                                       {"kib", 1u << 10},
+                                                                       {"mib", 1u << 20},
+                                                                       {"gib", 1u << 30}};
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit =
+      absl::AsciiStrToLower(absl::StripAsciiWhitespace(View(text.substr(digits))));
+  const auto found = units->find(unit);
+  uint64_t number = 0;
+  if (found == units->end() || !absl::SimpleAtoi(View(text.substr(0, digits)), &number) ||
+      number > std::numeric_limits<uint64_t>::max() / found->second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected bytes such as 4096, 64MiB or 2GB, found '", View(text), "'"));
+  }
+  return number * found->second;
+}
+
+absl::Status ReadConfigText(std::string_view text, std::string_view origin, ServerConfig* config) {
+  absl::StatusOr<YamlNode> root = YamlNode::Parse(text, origin);
+  if (!root.ok()) return root.status();
+  return ReadRoot(*root, config);
+}
+
+absl::Status ReadConfigFile(const std::string& path, ServerConfig* config) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return ReadConfigText(text, path, config);
+}
+
+absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
+  const std::vector<std::string> parts = absl::StrSplit(View(flag), ',');
+  const std::pair<std::string, std::string> first =
+      absl::StrSplit(parts[0], absl::MaxSplits('=', 1));
+  ModelConfig model;
+  model.name = first.first;
+  model.directory = first.second;
+  if (model.name.empty() || model.directory.empty()) {
+    return ModelFlagError(flag, "expected NAME=DIR[,key=value...]");
+  }
+  std::vector<std::string> options;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const std::pair<std::string, std::string> pair =
+        absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
+    const auto& [key, value] = pair;
+    if (key == "backend") {
+      model.backend = value;
+    } else if (key == "device") {
+      model.device = value;
+    } else if (key == "version") {
+      model.version = value;
+    } else if (key == "cache_bytes") {
+      absl::StatusOr<uint64_t> bytes = ParseBytes(value);
+      if (!bytes.ok()) return ModelFlagError(flag, std::string(bytes.status().message()));
+      model.cache_bytes = *bytes;
+    } else if (absl::StartsWith(key, "options.")) {
+      options.push_back(JsonMember(key.substr(sizeof("options.") - 1), value));
+    } else {
+      return ModelFlagError(flag, absl::StrCat("unknown key '", key,
+                                               "'; there are: backend, cache_bytes, device, "
+                                               "options.KEY, version"));
+    }
+  }
+  model.options_json = absl::StrCat("{", absl::StrJoin(options, ","), "}");
+  std::erase_if(config->models, [&](const ModelConfig& other) { return other.name == model.name; });
+  config->models.push_back(std::move(model));
+  return absl::OkStatus();
+}
+
+absl::Status CheckConfig(const ServerConfig& config) {
+  // A step must have room for a grid line's worth of prompt beside all decode rows, or prompts
+  // would starve while the batch is full.
+  constexpr uint32_t kPrefillRoom = 64;
+  if (config.max_batch_tokens < config.max_batch_sequences + kPrefillRoom) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "scheduler.max_batch_tokens: expected at least max_batch_sequences + ", kPrefillRoom, " = ",
+        config.max_batch_sequences + kPrefillRoom, ", found ", config.max_batch_tokens));
+  }
+  if (config.idle_timeout > config.max_idle_timeout) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sessions.idle_timeout: ", absl::FormatDuration(config.idle_timeout),
+                     " is more than sessions.max_idle_timeout, ",
+                     absl::FormatDuration(config.max_idle_timeout)));
+  }
+  if (config.models.empty()) {
+    return absl::InvalidArgumentError(
+        "models: there is none; name one in the file or with --model NAME=DIR");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

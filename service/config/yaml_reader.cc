@@ -1,0 +1,182 @@
+// Strict reading on top of yaml-cpp.
+#include "service/config/yaml_reader.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "service/config/server_config.h"
+
+namespace longstream {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+Json ScalarToJson(const std::string& text, bool quoted) {
+  if (!quoted) {
+    const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (parsed.is_number() || parsed.is_boolean() || parsed.is_null()) return parsed;
+  }
+  return text;
+}
+
+Json ToJson(const YAML::Node& node) {
+  switch (node.Type()) {
+    case YAML::NodeType::Scalar:
+      return ScalarToJson(node.Scalar(), node.Tag() == "!");
+    case YAML::NodeType::Sequence: {
+      Json list = Json::array();
+      for (const YAML::Node& entry : node) list.push_back(ToJson(entry));
+      return list;
+    }
+    case YAML::NodeType::Map: {
+      Json object = Json::object();
+      for (const auto& entry : node) object[entry.first.Scalar()] = ToJson(entry.second);
+      return object;
+    }
+    default:
+      return nullptr;
+  }
+}
+
+std::string Describe(const YAML::Node& node) {
+  switch (node.Type()) {
+    case YAML::NodeType::Scalar:
+      return absl::StrCat("'", node.Scalar(), "'");
+    case YAML::NodeType::Sequence:
+      return "a list";
+    case YAML::NodeType::Map:
+      return "a map";
+    default:
+      return "nothing";
+  }
+}
+
+}  // namespace
+
+YamlNode::YamlNode(std::shared_ptr<const YAML::Node> node, std::string origin, std::string path)
+    : node_(std::move(node)), origin_(std::move(origin)), path_(std::move(path)) {}
+
+absl::StatusOr<YamlNode> YamlNode::Parse(std::string_view text, std::string_view origin) {
+  try {
+    auto root = std::make_shared<const YAML::Node>(YAML::Load(std::string(text)));
+    return YamlNode(std::move(root), std::string(origin), "");
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(View(origin), ":", error.mark.line + 1, ": not YAML: ", error.msg));
+  }
+}
+
+absl::Status YamlNode::Error(std::string_view message) const {
+  return absl::InvalidArgumentError(absl::StrCat(origin_, ":", node_->Mark().line + 1, ": ", path_,
+                                                 path_.empty() ? "" : ": ", View(message)));
+}
+
+absl::Status YamlNode::Expected(std::string_view what) const {
+  return Error(absl::StrCat("expected ", View(what), ", found ", Describe(*node_)));
+}
+
+YamlNode YamlNode::Child(const YAML::Node& node, std::string path) const {
+  return YamlNode(std::make_shared<const YAML::Node>(node), origin_, std::move(path));
+}
+
+absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Reader>> keys) const {
+  if (node_->IsNull()) return absl::OkStatus();
+  if (!node_->IsMap()) return Expected("a map");
+  std::set<std::string> seen;
+  for (const auto& entry : *node_) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
+    const YamlNode at_key = Child(entry.first, path_);
+    const YamlNode value = Child(entry.second, path_.empty() ? key : absl::StrCat(path_, ".", key));
+    const auto* found = keys.begin();
+    while (found != keys.end() && key != found->first) ++found;
+    if (found == keys.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, reader] : keys) known.emplace_back(name);
+      return at_key.Error(
+          absl::StrCat("unknown key '", key, "'; there are: ", absl::StrJoin(known, ", ")));
+    }
+    if (!seen.insert(key).second) return at_key.Error(absl::StrCat("key '", key, "' is repeated"));
+    if (absl::Status status = found->second(value); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::ReadList(const Reader& entry) const {
+  if (!node_->IsSequence()) return Expected("a list");
+  size_t index = 0;
+  for (const YAML::Node& node : *node_) {
+    const YamlNode child = Child(node, absl::StrCat(path_, "[", index++, "]"));
+    if (absl::Status status = entry(child); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::Read(std::string* value) const {
+  if (!node_->IsScalar()) return Expected("a text");
+  *value = node_->Scalar();
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::Read(uint64_t low, uint64_t high, uint64_t* value) const {
+  uint64_t number = 0;
+  if (!node_->IsScalar() || !absl::SimpleAtoi(node_->Scalar(), &number) || number < low ||
+      number > high) {
+    return Expected(absl::StrCat("a whole number from ", low, " to ", high));
+  }
+  *value = number;
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::Read(uint64_t low, uint64_t high, uint32_t* value) const {
+  uint64_t number = 0;
+  if (absl::Status status = Read(low, high, &number); !status.ok()) return status;
+  *value = static_cast<uint32_t>(number);
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::ReadBytes(uint64_t* value) const {
+  if (!node_->IsScalar()) return Expected("bytes such as 4096, 64MiB or 2GB");
+  absl::StatusOr<uint64_t> bytes = ParseBytes(node_->Scalar());
+  if (!bytes.ok()) return Error(std::string(bytes.status().message()));
+  *value = *bytes;
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::ReadDuration(absl::Duration* value) const {
+  absl::Duration duration;
+  if (!node_->IsScalar() || !absl::ParseDuration(node_->Scalar(), &duration) ||
+      duration < absl::ZeroDuration()) {
+    return Expected("a time such as 500ms, 30s or 1h30m");
+  }
+  *value = duration;
+  return absl::OkStatus();
+}
+
+absl::Status YamlNode::ReadOneOf(std::initializer_list<const char*> values,
+                                 std::string* value) const {
+  for (const char* candidate : values) {
+    if (node_->IsScalar() && node_->Scalar() == candidate) return Read(value);
+  }
+  return Expected(absl::StrCat("one of ", absl::StrJoin(values, ", ")));
+}
+
+absl::Status YamlNode::ReadJson(std::string* value) const {
+  if (node_->IsNull()) return absl::OkStatus();
+  if (!node_->IsMap()) return Expected("a map");
+  *value = ToJson(*node_).dump();
+  return absl::OkStatus();
+}
+
+std::string JsonMember(std::string_view key, std::string_view value) {
+  return absl::StrCat(Json(std::string(key)).dump(), ":",
+                      ScalarToJson(std::string(value), /*quoted=*/false).dump());
+}
+
+}  // namespace longstream

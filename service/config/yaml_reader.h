@@ -1,0 +1,64 @@
+// A YAML document read strictly: every key known, every value of its type, errors with lines.
+#ifndef LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
+#define LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace YAML {
+class Node;
+}  // namespace YAML
+
+namespace longstream {
+
+// A value in a document and the path that leads to it ("models[0].name"). Every error is
+// INVALID_ARGUMENT "ORIGIN:LINE: PATH: expected ..., found ...".
+class YamlNode {
+ public:
+  using Reader = std::function<absl::Status(const YamlNode& value)>;
+
+  static absl::StatusOr<YamlNode> Parse(std::string_view text, std::string_view origin);
+
+  // Calls the reader of each key that is there. An unknown or repeated key is an error; an empty
+  // document is an empty map.
+  absl::Status ReadMap(std::initializer_list<std::pair<const char*, Reader>> keys) const;
+  absl::Status ReadList(const Reader& entry) const;
+
+  absl::Status Read(std::string* value) const;
+  absl::Status Read(uint64_t low, uint64_t high, uint32_t* value) const;
+  absl::Status Read(uint64_t low, uint64_t high, uint64_t* value) const;
+  absl::Status ReadBytes(uint64_t* value) const;           // "64MiB"
+  absl::Status ReadDuration(absl::Duration* value) const;  // "90s", "1h30m"
+  absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
+  // A map of scalars and lists as a JSON object. Unquoted numbers, true and false keep their type.
+  absl::Status ReadJson(std::string* value) const;
+
+  absl::Status Error(std::string_view message) const;
+
+ private:
+  YamlNode(std::shared_ptr<const YAML::Node> node, std::string origin, std::string path);
+
+  absl::Status Expected(std::string_view what) const;
+  YamlNode Child(const YAML::Node& node, std::string path) const;
+
+  std::shared_ptr<const YAML::Node> node_;  // shared, because the node's type is incomplete here
+  std::string origin_;
+  std::string path_;
+};
+
+// `"key":value` of a JSON object: numbers, true, false and null as such, anything else a string.
+std::string JsonMember(std::string_view key, std::string_view value);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_

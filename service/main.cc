@@ -1,0 +1,220 @@
+// longstream-server: wiring only. Configuration, thread pool, plugins, models, engines, gRPC,
+// metrics; then wait for a signal and take it all down in order.
+#include <prometheus/registry.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "kernels/core/thread_pool.h"
+#include "service/config/server_config.h"
+#include "service/metrics/json_log.h"
+#include "service/metrics/metrics_server.h"
+#include "service/registry/host.h"
+#include "service/registry/plugin.h"
+#include "service/scheduler/dispatcher.h"
+#include "service/scheduler/model_set.h"
+#include "service/server/grpc_server.h"
+
+namespace longstream {
+namespace {
+
+// Time that calls get to deliver their last messages once every turn has ended.
+constexpr absl::Duration kLastMessages = absl::Seconds(2);
+
+// Reads the flags over the file over the defaults. Exits on --help.
+absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* exit_code) {
+  CLI::App app("Longstream: session-based streaming generation over gRPC.");
+  app.footer(
+      "Examples:\n"
+      "  longstream-server --model tiny=models/demo/hypenet\n"
+      "  longstream-server --config server.yaml --listen 0.0.0.0:50051\n"
+      "  longstream-server --model a=DIR,backend=hwfa2,options.rerope_window=256");
+  std::string file;
+  std::vector<std::string> models;
+  ServerConfig flags;
+  app.add_option("--config", file, "YAML file; flags override it");
+  app.add_option("--model", models, "NAME=DIR[,key=value...]; may be repeated");
+  CLI::Option* listen = app.add_option("--listen", flags.listen, "host:port of gRPC");
+  CLI::Option* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
+                                        "host:port for Prometheus; empty: none");
+  CLI::Option* plugins = app.add_option("--plugins", flags.plugin_directory, "plugin directory");
+  CLI::Option* threads = app.add_option("--threads", flags.threads, "0: one per core");
+  CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level written")
+                           ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 2;
+    return absl::CancelledError();
+  }
+  if (!file.empty()) {
+    if (absl::Status status = ReadConfigFile(file, config); !status.ok()) return status;
+  }
+  if (listen->count() > 0) config->listen = flags.listen;
+  if (metrics->count() > 0) config->metrics_listen = flags.metrics_listen;
+  if (plugins->count() > 0) config->plugin_directory = flags.plugin_directory;
+  if (threads->count() > 0) config->threads = flags.threads;
+  if (level->count() > 0) config->log_level = flags.log_level;
+  for (const std::string& model : models) {
+    if (absl::Status status = AddModelFlag(model, config); !status.ok()) return status;
+  }
+  return CheckConfig(*config);
+}
+
+// Beside the binary: as built (bin/, plugins/) or as installed (bin/, lib/longstream/plugins).
+std::filesystem::path DefaultPluginDirectory() {
+  const std::filesystem::path root =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const std::filesystem::path built = root / "plugins";
+  return std::filesystem::is_directory(built) ? built : root / "lib" / "longstream" / "plugins";
+}
+
+std::vector<ModelSource> Sources(const ServerConfig& config) {
+  std::vector<ModelSource> sources;
+  for (const ModelConfig& model : config.models) {
+    ModelSource source;
+    source.name = model.name;
+    source.directory = model.directory;
+    source.backend = model.backend;
+    source.device = model.device;
+    source.options_json = model.options_json;
+    source.version = model.version;
+    source.cache_bytes_budget = model.cache_bytes;
+    source.max_batch_tokens = config.max_batch_tokens;
+    source.max_batch_sequences = config.max_batch_sequences;
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+// Tells the health service and the log what became of each model. Models begin to load before the
+// server listens, so what is known earlier waits for it.
+class ModelAnnouncer {
+ public:
+  explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
+
+  void SetServer(GrpcServer* server) {
+    server_ = server;
+    ready_.Notify();
+  }
+  // The server will not come: nothing is announced any more.
+  void GiveUp() {
+    if (!ready_.HasBeenNotified()) ready_.Notify();
+  }
+
+  void Announce(const ModelStatus& status) {
+    if (status.state == ModelState::kReady) {
+      const BackendModel& backend = status.engine->model().backend();
+      log_->Write(LogLevel::kInfo, "model_ready",
+                  {{"model", status.name},
+                   {"backend", backend.plugin().name()},
+                   {"architecture", backend.info().architecture},
+                   {"parameters", std::to_string(backend.info().num_parameters)}});
+    } else {
+      log_->Write(LogLevel::kError, "model_failed",
+                  {{"model", status.name}, {"error", std::string(status.error.message())}});
+    }
+    ready_.WaitForNotification();
+    if (server_ != nullptr) {
+      server_->SetModelServing(status.name, status.state == ModelState::kReady);
+    }
+  }
+
+ private:
+  const JsonLog* const log_;
+  absl::Notification ready_;
+  GrpcServer* server_ = nullptr;
+};
+
+int Fail(const JsonLog& log, const absl::Status& status) {
+  log.Write(LogLevel::kError, "start_failed", {{"error", std::string(status.message())}});
+  return 1;
+}
+
+int Serve(const ServerConfig& config, const sigset_t& signals) {
+  const JsonLog log(config.log_level);
+  const std::string plugin_directory =
+      config.plugin_directory.empty() ? DefaultPluginDirectory().string() : config.plugin_directory;
+  absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
+  if (!plugins.ok()) return Fail(log, plugins.status());
+  for (const absl::Status& refused : plugins->refused) {
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", std::string(refused.message())}});
+  }
+
+  ThreadPool pool(config.threads);
+  const Host host(pool.AsExecutor(), [&log](LogSeverity severity, std::string_view text) {
+    log.Write(static_cast<LogLevel>(severity), "backend", {{"text", text}});
+  });
+  auto registry = std::make_shared<prometheus::Registry>();
+  AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
+
+  ModelAnnouncer announcer(&log);
+  ModelSet::Options options;
+  options.plugins = plugins->plugins;
+  options.host = &host;
+  options.metrics = registry.get();
+  options.engine.max_waiting_turns = config.max_waiting_turns;
+  options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
+  ModelSet models(options, Sources(config),
+                  [&announcer](const ModelStatus& status) { announcer.Announce(status); });
+  Dispatcher dispatcher(&models,
+                        {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
+
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+      GrpcServer::Start({.listen = config.listen}, &models, &dispatcher);
+  if (!server.ok()) {
+    announcer.GiveUp();
+    return Fail(log, server.status());
+  }
+  announcer.SetServer(server->get());
+  std::unique_ptr<MetricsServer> metrics_server;
+  if (!config.metrics_listen.empty()) {
+    absl::StatusOr<std::unique_ptr<MetricsServer>> started =
+        MetricsServer::Start(config.metrics_listen, registry);
+    if (!started.ok()) return Fail(log, started.status());
+    metrics_server = *std::move(started);
+  }
+  log.Write(
+      LogLevel::kInfo, "listening",
+      {{"port", std::to_string((*server)->port())},
+       {"metrics_port", std::to_string(metrics_server == nullptr ? 0 : metrics_server->port())}});
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  (*server)->SetNotServing();
+  dispatcher.Drain(config.grace);
+  (*server)->Shutdown(absl::Now() + kLastMessages);
+  log.Write(LogLevel::kInfo, "stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace longstream
+
+int main(int argc, char** argv) {
+  // Before any thread starts, so that all inherit it and only sigwait sees these.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  longstream::ServerConfig config;
+  int exit_code = 2;
+  const absl::Status status = longstream::ReadCommandLine(argc, argv, &config, &exit_code);
+  if (absl::IsCancelled(status)) return exit_code;
+  if (!status.ok()) {
+    std::cerr << "longstream-server: " << status.message() << "\n";
+    return 2;
+  }
+  return longstream::Serve(config, signals);
+}
