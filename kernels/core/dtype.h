@@ -60,6 +60,25 @@ constexpr BF16 ToBF16(float value) {
   return BF16{static_cast<uint16_t>((bits + rounding) >> 16)};
 }
 
+// Round to nearest, ties to even; beyond 65504 to infinity; NaN stays NaN.
+constexpr F16 ToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t rounded;
+  if (magnitude > 0x7f800000u) {
+    rounded = 0x7e00u | ((magnitude >> 13) & 0x03ffu);
+  } else if (magnitude >= 0x477ff000u) {  // 65520
+    rounded = 0x7c00u;
+  } else if (magnitude < 0x38800000u) {
+    // Below 2^-14 a multiple of 2^-24, which is the last place of a float in [0.5, 1).
+    rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    rounded = (magnitude - (112u << 23) + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
+  }
+  return F16{static_cast<uint16_t>(sign | rounded)};
+}
+
 }  // namespace longstream
 
 #endif  // LONGSTREAM_KERNELS_CORE_DTYPE_H_

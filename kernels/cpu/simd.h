@@ -183,6 +183,11 @@ LONGSTREAM_INLINE void Store(const F32x16& value, BF16* to) {
   for (int p = 0; p < kParts; ++p) NativeStoreU16(bits.part[p], &to[p * kNativeLanes].bits);
 }
 
+// Rounds to nearest even, to the bits of longstream::ToF16.
+LONGSTREAM_INLINE void Store(const F32x16& value, F16* to) {
+  for (int p = 0; p < kParts; ++p) NativeStoreF16(value.part[p], &to[p * kNativeLanes].bits);
+}
+
 // The first `count` lanes, 0 < count <= 16; the others are zero. Touches no byte beyond them.
 template <typename T>
 LONGSTREAM_INLINE F32x16 LoadPartial(const T* from, int64_t count) {

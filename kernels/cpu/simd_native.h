@@ -56,6 +56,11 @@ LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
 LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+// Rounds to nearest even.
+LONGSTREAM_INLINE void NativeStoreF16(NativeF32 value, uint16_t* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 // The 64-bit products of the even 32-bit lanes, unsigned.
 LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
   return reinterpret_cast<NativeU64>(
@@ -105,6 +110,10 @@ LONGSTREAM_INLINE void NativeStoreU16(NativeI32 value, uint16_t* to) {
 }
 LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+LONGSTREAM_INLINE void NativeStoreF16(NativeF32 value, uint16_t* to) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
   return reinterpret_cast<NativeU64>(
@@ -162,6 +171,20 @@ LONGSTREAM_INLINE NativeF32 NativeLoadF16(const uint16_t* from) {
 LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
   return reinterpret_cast<NativeU64>(
       _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+}
+LONGSTREAM_INLINE void NativeStoreF16(NativeF32 value, uint16_t* to) {
+  // As longstream::ToF16, on lanes.
+  const NativeI32 bits = reinterpret_cast<NativeI32>(value);
+  const NativeI32 magnitude = bits & NativeBroadcast(0x7fffffff);
+  const NativeI32 odd = (magnitude >> 13) & NativeBroadcast(1);
+  const NativeI32 normal = (magnitude - NativeBroadcast((112 << 23) - 0xfff) + odd) >> 13;
+  const NativeF32 shifted = reinterpret_cast<NativeF32>(magnitude) + NativeBroadcast(0.5f);
+  const NativeI32 subnormal = reinterpret_cast<NativeI32>(shifted) - NativeBroadcast(0x3f000000);
+  const NativeI32 nan = ((magnitude >> 13) & NativeBroadcast(0x3ff)) | NativeBroadcast(0x7e00);
+  NativeI32 rounded = magnitude < NativeBroadcast(0x38800000) ? subnormal : normal;
+  rounded = magnitude >= NativeBroadcast(0x477ff000) ? NativeBroadcast(0x7c00) : rounded;
+  rounded = magnitude > NativeBroadcast(0x7f800000) ? nan : rounded;
+  NativeStoreU16(rounded | ((bits >> 16) & NativeBroadcast(0x8000)), to);
 }
 LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
   return (part[0] + part[2]) + (part[1] + part[3]);

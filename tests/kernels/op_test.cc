@@ -21,22 +21,6 @@ constexpr std::byte kUnwritten{0xff};
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kGapElements = 3;
 
-// The bits of an f16 nearest to value. Test data is small and normal; the double rounding of a
-// general conversion cannot occur at these magnitudes.
-uint16_t ToF16Bits(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const float magnitude = std::abs(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x1p-14f) {  // subnormal: a multiple of 2^-24
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(magnitude * 0x1p24f)));
-  }
-  const uint32_t scaled = std::bit_cast<uint32_t>(magnitude) - (112u << 23);
-  const uint32_t rounded = (scaled + 0xfffu + ((scaled >> 13) & 1u)) >> 13;
-  return static_cast<uint16_t>(sign | rounded);
-}
-
 float LoadElement(DType type, const std::byte* from) {
   if (type == DType::kF32) {
     float value;
@@ -53,7 +37,7 @@ void StoreElement(DType type, float value, std::byte* to) {
     std::memcpy(to, &value, sizeof(value));
     return;
   }
-  const uint16_t bits = type == DType::kBF16 ? ToBF16(value).bits : ToF16Bits(value);
+  const uint16_t bits = type == DType::kBF16 ? ToBF16(value).bits : ToF16(value).bits;
   std::memcpy(to, &bits, sizeof(bits));
 }
 

@@ -26,6 +26,7 @@ SimdFunctions GetSimdFunctions() {
       .widen_bf16 = [](const BF16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .widen_f16 = [](const F16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .round_to_bf16 = [](const float* x, BF16* y, int64_t n) { Map(x, y, n, Same); },
+      .round_to_f16 = [](const float* x, F16* y, int64_t n) { Map(x, y, n, Same); },
       .philox_word = [](uint64_t seed, int64_t position, const int32_t* ids,
                         int32_t* words) { Store(PhiloxWord(seed, position, Load(ids)), words); },
       .exponential = [](const int32_t* words, float* y) { Store(Exponential(Load(words)), y); },

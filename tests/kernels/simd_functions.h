@@ -16,6 +16,7 @@ struct SimdFunctions {
   void (*widen_bf16)(const BF16* x, float* y, int64_t n);
   void (*widen_f16)(const F16* x, float* y, int64_t n);
   void (*round_to_bf16)(const float* x, BF16* y, int64_t n);
+  void (*round_to_f16)(const float* x, F16* y, int64_t n);
   // The noise of sampling (kernels/cpu/gumbel.h), for 16 token ids and for 16 random words.
   void (*philox_word)(uint64_t seed, int64_t position, const int32_t* ids, int32_t* words);
   void (*exponential)(const int32_t* words, float* y);

@@ -142,6 +142,43 @@ TEST_P(SimdTest, RoundsToBF16AsTheHostDoes) {
   }
 }
 
+// Every f16 number, the middle between it and the next (a tie, which goes to the even one), and the
+// floats beside that middle.
+TEST_P(SimdTest, RoundsToF16AsTheHostDoes) {
+  std::vector<float> x;
+  std::vector<uint16_t> expected;
+  const auto add = [&](float value, uint32_t bits) {
+    for (uint32_t sign : {0u, 0x8000u}) {
+      x.push_back(sign == 0 ? value : -value);
+      expected.push_back(static_cast<uint16_t>(sign | bits));
+    }
+  };
+  for (uint32_t bits = 0; bits <= 0x7bff; ++bits) {
+    const float value = ToF32(F16{static_cast<uint16_t>(bits)});
+    const float next = bits < 0x7bff ? ToF32(F16{static_cast<uint16_t>(bits + 1)}) : 65536.0f;
+    const float middle = (value + next) / 2;
+    add(value, bits);
+    add(middle, bits + bits % 2);
+    add(std::nextafter(middle, 0.0f), bits);
+    add(std::nextafter(middle, kInfinity), bits + 1);
+  }
+  add(1e6f, 0x7c00);
+  add(kInfinity, 0x7c00);
+  add(0x1p-149f, 0);
+  std::vector<F16> y(x.size());
+  simd_.round_to_f16(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i].bits, expected[i]) << x[i];
+    ASSERT_EQ(ToF16(x[i]).bits, expected[i]) << x[i];
+  }
+  const float nan[] = {kNaN, std::bit_cast<float>(0xff800001u)};
+  simd_.round_to_f16(nan, y.data(), 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(std::isnan(ToF32(y[static_cast<size_t>(i)])));
+    EXPECT_EQ(ToF16(nan[i]).bits, y[static_cast<size_t>(i)].bits);
+  }
+}
+
 TEST_P(SimdTest, ReducesAcrossLanesInTheStatedOrder) {
   float x[16];
   for (int i = 0; i < 16; ++i) x[i] = std::ldexp(1.0f + 0.37f * static_cast<float>(i), i % 5);
