@@ -1,4 +1,6 @@
 // Chooses the CPU op table when the process first asks for it. Compiled for the baseline.
+#include <cpuid.h>
+
 #include <cstdlib>
 #include <string_view>
 
@@ -21,10 +23,16 @@ const OpTable& Ops();
 
 namespace {
 
+// Which __builtin_cpu_supports of clang 14 does not know.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
 bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c() &&
+         __builtin_cpu_supports("bmi2");
 }
 
 bool HasAvx512() {
