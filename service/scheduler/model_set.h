@@ -78,8 +78,9 @@ class ModelSet {
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+  // Before models_, whose engines write to them until they are gone.
   std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
 
   std::thread loader_;  // last: starts when everything above stands
 };
