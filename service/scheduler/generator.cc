@@ -16,6 +16,19 @@ float BackendBias(float bias) {
   return bias <= kBanBias ? -std::numeric_limits<float>::infinity() : bias;
 }
 
+StopMatcher Stops(const TurnRequest& request) {
+  absl::StatusOr<StopMatcher> stops = StopMatcher::Create(request.stop.strings);
+  return stops.ok() ? *std::move(stops) : StopMatcher();
+}
+
+StreamDecoderOptions DecoderOptions(const TurnRequest& request, uint64_t position) {
+  StreamDecoderOptions options;
+  options.decode.skip_special = true;
+  options.start_position = position;
+  options.min_tokens = request.stop.min_tokens;
+  return options;
+}
+
 }  // namespace
 
 Generator::Generator(const ServedModel& model, const TurnRequest& request,
@@ -40,8 +53,6 @@ Generator::Generator(const ServedModel& model, const TurnRequest& request,
   if (params.UsesHistory()) {
     for (size_t i = 0; i < history.size(); ++i) Count(history[i], generated[i]);
   }
-  absl::StatusOr<StopMatcher> stops = StopMatcher::Create(request.stop.strings);
-  if (stops.ok()) stops_ = *std::move(stops);
 }
 
 void Generator::Count(int32_t token, bool generated) {
@@ -81,23 +92,21 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
   }
 
   // A stop token is structure, not text.
-  std::string text;
-  if (step.reason != FinishReason::kStopToken) {
-    utf8_.Push(model_.tokenizer().TokenBytes(token), &text);
-  }
-  if (step.reason != FinishReason::kNone) utf8_.Finish(&text);
-
   std::optional<size_t> stop;
-  if (drawn_ > request_.stop.min_tokens) {
-    stop = stops_.Push(text, &step.delta.text);
-  } else {
-    step.delta.text = std::move(text);
+  if (step.reason != FinishReason::kStopToken) {
+    TextDelta text = decoder_.Push(token);
+    step.delta.text = std::move(text.text);
+    stop = text.stop;
+  }
+  // The last token: what is held back is decided now.
+  if (step.reason != FinishReason::kNone && !stop.has_value()) {
+    TextDelta text = decoder_.Finish();
+    step.delta.text += text.text;
+    stop = text.stop;
   }
   if (stop.has_value()) {
     step.reason = FinishReason::kStopString;
     step.stop_string = request_.stop.strings[*stop];
-  } else if (step.reason != FinishReason::kNone) {
-    stops_.Flush(&step.delta.text);
   }
   return step;
 }

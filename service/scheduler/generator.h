@@ -11,8 +11,7 @@
 #include "service/registry/served_model.h"
 #include "service/scheduler/turn.h"
 #include "service/scheduler/turn_events.h"
-#include "service/tokenizer/stop_matcher.h"
-#include "service/tokenizer/utf8.h"
+#include "service/tokenizer/stream_decoder.h"
 
 namespace longstream {
 
@@ -50,8 +49,7 @@ class Generator {
   std::unordered_map<int32_t, size_t> count_index_;  // token to its place in counts_
 
   uint64_t drawn_ = 0;
-  Utf8Stream utf8_;
-  StopMatcher stops_;
+  StreamDecoder decoder_;
 };
 
 }  // namespace longstream
