@@ -33,7 +33,9 @@ StreamDecoderOptions DecoderOptions(const TurnRequest& request, uint64_t positio
 
 Generator::Generator(const ServedModel& model, const TurnRequest& request,
                      const std::vector<int32_t>& history, const std::vector<bool>& generated)
-    : model_(model), request_(request), context_limit_(model.backend().info().context_limit) {
+    : request_(request),
+      context_limit_(model.backend().info().context_limit),
+      decoder_(model.tokenizer(), Stops(request), DecoderOptions(request, history.size())) {
   const SamplingParams& params = request.sampling;
   sampling_.struct_size = sizeof(sampling_);
   sampling_.seed = params.seed;

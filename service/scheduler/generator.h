@@ -38,7 +38,6 @@ class Generator {
   void Count(int32_t token, bool generated);
   bool IsStopToken(int32_t token) const;
 
-  const ServedModel& model_;
   const TurnRequest& request_;
   const uint64_t context_limit_;
 
