@@ -15,6 +15,11 @@ const OpTable& Ops() {
       .norm_project = NormProject,
       .gated_mlp = GatedMlp,
       .project_residual = ProjectResidual,
+      .rope_table = RopeTable,
+      .logit_scale = LogitScale,
+      .rope_cache_write = RopeCacheWrite,
+      .ring_write = RingWrite,
+      .ring_rebuild = RingRebuild,
       .sample = Sample,
       .log_probs = LogProbs,
   };

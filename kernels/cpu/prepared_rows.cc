@@ -1,6 +1,7 @@
 // Normalising, adding, gating and rounding of rows before a projection.
 #include "kernels/cpu/prepared_rows.h"
 
+#include "kernels/cpu/row_vectors.h"
 #include "kernels/ops/norm_project.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -8,44 +9,6 @@ namespace {
 
 // Rows per task: a row costs less than waking a thread.
 constexpr int64_t kTaskRows = 4;
-
-// 1 / sqrt(mean(x^2) + eps).
-float InverseRms(const float* x, int64_t k, float eps) {
-  F32x16 squares = Zero();
-  int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) {
-    const F32x16 v = Load(x + i);
-    squares = Fma(v, v, squares);
-  }
-  if (i < k) {
-    const F32x16 v = LoadPartial(x + i, k - i);
-    squares = Fma(v, v, squares);
-  }
-  return 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(k) + eps);
-}
-
-// How elements [i, i + 16) of a row, or the last few of it, are read and written.
-struct Whole {
-  template <typename T>
-  LONGSTREAM_INLINE F32x16 Read(const T* from) const {
-    return Load(from);
-  }
-  template <typename T>
-  LONGSTREAM_INLINE void Write(const F32x16& value, T* to) const {
-    Store(value, to);
-  }
-};
-struct Part {
-  int64_t count;
-  template <typename T>
-  LONGSTREAM_INLINE F32x16 Read(const T* from) const {
-    return LoadPartial(from, count);
-  }
-  template <typename T>
-  LONGSTREAM_INLINE void Write(const F32x16& value, T* to) const {
-    StorePartial(value, to, count);
-  }
-};
 
 // The inputs of one row; absent ones are nullptr.
 struct RowInputs {
@@ -79,9 +42,8 @@ void PrepareRow(const RowSource& source, int64_t r, bool round, int64_t k, T* h)
   }
   if (source.addend.data != nullptr) in.addend = source.addend.f32_row(source.addend_rows[r]);
   if (source.gate.data != nullptr) in.gate = source.gate.f32_row(r);
-  int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) PrepareVector(in, round, i, Whole{}, h);
-  if (i < k) PrepareVector(in, round, i, Part{k - i}, h);
+  ForEachRowVector(k,
+                   [&](int64_t i, const auto& access) { PrepareVector(in, round, i, access, h); });
   if (k % 2 != 0) h[k] = T{};
 }
 

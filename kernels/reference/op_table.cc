@@ -12,6 +12,11 @@ const OpTable& ReferenceOps() {
       .norm_project = reference::NormProject,
       .gated_mlp = reference::GatedMlp,
       .project_residual = reference::ProjectResidual,
+      .rope_table = reference::RopeTable,
+      .logit_scale = reference::LogitScale,
+      .rope_cache_write = reference::RopeCacheWrite,
+      .ring_write = reference::RingWrite,
+      .ring_rebuild = reference::RingRebuild,
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
   };

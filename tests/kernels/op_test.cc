@@ -21,6 +21,18 @@ constexpr std::byte kUnwritten{0xff};
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kGapElements = 3;
 
+float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
+  const auto* data = static_cast<const std::byte*>(matrix.data);
+  const int64_t offset = (row * matrix.stride + col) * static_cast<int64_t>(SizeOf(matrix.type));
+  return LoadElement(matrix.type, data + offset);
+}
+
+std::string At(const std::string& what, int64_t row, int64_t col) {
+  return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
+}
+
+}  // namespace
+
 float LoadElement(DType type, const std::byte* from) {
   if (type == DType::kF32) {
     float value;
@@ -40,18 +52,6 @@ void StoreElement(DType type, float value, std::byte* to) {
   const uint16_t bits = type == DType::kBF16 ? ToBF16(value).bits : ToF16(value).bits;
   std::memcpy(to, &bits, sizeof(bits));
 }
-
-float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
-  const auto* data = static_cast<const std::byte*>(matrix.data);
-  const int64_t offset = (row * matrix.stride + col) * static_cast<int64_t>(SizeOf(matrix.type));
-  return LoadElement(matrix.type, data + offset);
-}
-
-std::string At(const std::string& what, int64_t row, int64_t col) {
-  return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
-}
-
-}  // namespace
 
 float RoundTo(DType type, float value) {
   std::byte element[sizeof(float)];

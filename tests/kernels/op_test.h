@@ -28,6 +28,9 @@ namespace longstream {
 // The relative rounding error of one f32 operation.
 inline constexpr double kEps = 0x1p-24;
 
+// An element of `type` in memory; stored, it is rounded to nearest even.
+float LoadElement(DType type, const std::byte* from);
+void StoreElement(DType type, float value, std::byte* to);
 // A value of `type` from f32, rounded to nearest even, and back.
 float RoundTo(DType type, float value);
 

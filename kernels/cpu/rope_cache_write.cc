@@ -1,0 +1,112 @@
+// Norm, rotation and cache write. See kernels/ops/rope_cache_write.h.
+#include "kernels/ops/rope_cache_write.h"
+
+#include "kernels/cpu/isa_ops.h"
+#include "kernels/cpu/rotation.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Rows per task: a row costs less than waking a thread.
+constexpr int64_t kTaskRows = 4;
+
+HeadTransform Normalised(const Norm& norm, const float* x, int64_t dim) {
+  HeadTransform transform;
+  if (norm.enabled()) {
+    transform.norm_weight = norm.weight;
+    transform.inverse_rms = InverseRms(x, dim, norm.eps);
+  }
+  return transform;
+}
+
+const float* RopeRow(const float* table, int64_t t, int64_t dim) {
+  return table == nullptr ? nullptr : table + t * dim;
+}
+
+void WriteQueries(const RopeCacheWriteArgs& args, int64_t t) {
+  const int64_t dim = args.head_dim;
+  for (int64_t h = 0; h < args.num_heads; ++h) {
+    const float* q = args.q.f32_row(t) + h * dim;
+    HeadTransform transform = Normalised(args.q_norm, q, dim);
+    if (args.q_scale != nullptr) transform.scale = args.q_scale[t];
+    // First the far query, because q_out may be q.
+    if (args.q_far_out.data != nullptr) {
+      transform.rope = RopeRow(args.rope_q_far, t, dim);
+      TransformHead(transform, dim, q, args.q_far_out.f32_row(t) + h * dim);
+    }
+    transform.rope = RopeRow(args.rope_q, t, dim);
+    TransformHead(transform, dim, q, args.q_out.f32_row(t) + h * dim);
+  }
+}
+
+template <typename T>
+T* RowOf(const Matrix& matrix, int64_t t) {
+  return static_cast<T*>(matrix.data) + t * matrix.stride;
+}
+
+// Where row t's keys and values of head 0 go, and how far apart heads are.
+template <typename T>
+struct Destination {
+  T* keys;
+  T* values;  // nullptr: not wanted
+  int64_t key_stride;
+  int64_t value_stride;
+};
+
+template <typename T>
+Destination<T> DestinationOf(const RopeCacheWriteArgs& args, int64_t t) {
+  const PagedCache& cache = args.paged;
+  if (cache.keys == nullptr) {
+    T* values = args.v_out.data == nullptr ? nullptr : RowOf<T>(args.v_out, t);
+    return {RowOf<T>(args.k_out, t), values, args.head_dim, args.value_dim};
+  }
+  const SequenceRows& sequence = args.batch.sequences[args.batch.row_sequence[t]];
+  const int64_t position = args.batch.positions[t];
+  const int64_t page = args.batch.page_tables[sequence.page_offset + position / cache.page_tokens];
+  const int64_t head_stride = int64_t{cache.page_tokens} * cache.head_dim;
+  const int64_t offset =
+      page * cache.num_kv_heads * head_stride + position % cache.page_tokens * cache.head_dim;
+  return {static_cast<T*>(cache.keys) + offset, static_cast<T*>(cache.values) + offset, head_stride,
+          head_stride};
+}
+
+template <typename T>
+void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
+  const int64_t dim = args.head_dim;
+  const Destination<T> to = DestinationOf<T>(args, t);
+  for (int64_t h = 0; h < args.num_kv_heads; ++h) {
+    const float* k = args.k.f32_row(t) + h * dim;
+    T* stored = to.keys + h * to.key_stride;
+    HeadTransform transform = Normalised(args.k_norm, k, dim);
+    transform.rope = RopeRow(args.rope_k, t, dim);
+    TransformHead(transform, dim, k, stored);
+    if (args.near_out.data != nullptr) {
+      HeadTransform rotation;
+      rotation.rope = RopeRow(args.rope_near, t, dim);
+      TransformHead(rotation, dim, stored, RowOf<T>(args.near_out, t) + h * dim);
+    }
+    if (to.values != nullptr) {
+      const float* v = args.v.f32_row(t) + h * args.value_dim;
+      TransformHead({}, args.value_dim, v, to.values + h * to.value_stride);
+    }
+  }
+}
+
+}  // namespace
+
+void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args) {
+  if (!stream.ok()) return;
+  const DType type = args.paged.keys != nullptr ? args.paged.type : args.k_out.type;
+  const int64_t num_rows = args.batch.num_rows;
+  const int64_t num_tasks = (num_rows + kTaskRows - 1) / kTaskRows;
+  ParallelFor(stream.executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
+    const int64_t first = task * kTaskRows;
+    const int64_t end = first + kTaskRows < num_rows ? first + kTaskRows : num_rows;
+    for (int64_t t = first; t < end; ++t) {
+      WriteQueries(args, t);
+      ForType(type, [&](auto element) { WriteKeysAndValues<decltype(element)>(args, t); });
+    }
+  });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,184 @@
+// Batches, pages and rings for the tests of the ops that read and write caches.
+#include "tests/kernels/cache_fixture.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kGapBytes = 192;
+
+// 0 ... count - 1 in random order.
+std::vector<int32_t> Shuffled(int64_t count, Random& random) {
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  for (int64_t i = count - 1; i > 0; --i) {
+    std::swap(ids[static_cast<size_t>(i)], ids[static_cast<size_t>(random.Integer(0, i))]);
+  }
+  return ids;
+}
+
+std::vector<int64_t> Identity(size_t count) {
+  std::vector<int64_t> which(count);
+  std::iota(which.begin(), which.end(), 0);
+  return which;
+}
+
+size_t RingBytes(DType type, int32_t slots, int32_t num_kv_heads, int32_t head_dim) {
+  return static_cast<size_t>(slots) * static_cast<size_t>(num_kv_heads) *
+         static_cast<size_t>(head_dim) * SizeOf(type);
+}
+
+}  // namespace
+
+std::vector<TestPlace> ScatteredPlaces(int64_t num_sequences, int64_t max_tokens,
+                                       int32_t page_tokens, Random& random) {
+  const int64_t pages = (max_tokens + page_tokens - 1) / page_tokens;
+  const std::vector<int32_t> page_ids = Shuffled(num_sequences * pages + 3, random);
+  const std::vector<int32_t> slot_ids = Shuffled(num_sequences + 1, random);
+  std::vector<TestPlace> places(static_cast<size_t>(num_sequences));
+  auto next = page_ids.begin();
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i].pages.assign(next, next + pages);
+    places[i].slot = slot_ids[i];
+    next += pages;
+  }
+  return places;
+}
+
+int64_t NumPages(const std::vector<TestPlace>& places) {
+  int32_t largest = 0;
+  for (const TestPlace& place : places) {
+    for (int32_t page : place.pages) largest = std::max(largest, page);
+  }
+  return largest + 1;
+}
+
+int64_t NumSlots(const std::vector<TestPlace>& places) {
+  int32_t largest = 0;
+  for (const TestPlace& place : places) largest = std::max(largest, place.slot);
+  return largest + 1;
+}
+
+TestBatch::TestBatch(const std::vector<TestSequence>& sequences,
+                     const std::vector<TestPlace>& places)
+    : TestBatch(sequences, places, Identity(sequences.size())) {}
+
+TestBatch::TestBatch(const std::vector<TestSequence>& sequences,
+                     const std::vector<TestPlace>& places, const std::vector<int64_t>& which) {
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const TestPlace& place = places[static_cast<size_t>(which[s])];
+    SequenceRows rows;
+    rows.first_row = static_cast<int32_t>(positions_.size());
+    rows.num_rows = sequences[s].num_rows;
+    rows.first_position = sequences[s].first_position;
+    rows.slot = place.slot;
+    rows.page_offset = static_cast<int32_t>(page_tables_.size());
+    rows.is_decode = sequences[s].is_decode ? 1 : 0;
+    sequences_.push_back(rows);
+    page_tables_.insert(page_tables_.end(), place.pages.begin(), place.pages.end());
+    for (int32_t i = 0; i < rows.num_rows; ++i) {
+      row_sequence_.push_back(static_cast<int32_t>(s));
+      positions_.push_back(rows.first_position + i);
+    }
+  }
+  layout_.num_rows = static_cast<int32_t>(positions_.size());
+  layout_.num_sequences = static_cast<int32_t>(sequences_.size());
+  layout_.sequences = sequences_.data();
+  layout_.row_sequence = row_sequence_.data();
+  layout_.positions = positions_.data();
+  layout_.page_tables = page_tables_.data();
+}
+
+int64_t TestBatch::num_decode_rows() const {
+  return std::count_if(sequences_.begin(), sequences_.end(),
+                       [](const SequenceRows& rows) { return rows.is_decode != 0; });
+}
+
+int64_t TestBatch::max_position() const {
+  return *std::max_element(positions_.begin(), positions_.end());
+}
+
+OwnedPages::OwnedPages(DType type, int64_t num_pages, int32_t page_tokens, int32_t num_kv_heads,
+                       int32_t head_dim)
+    : keys_(static_cast<size_t>(num_pages) * RingBytes(type, page_tokens, num_kv_heads, head_dim)),
+      values_(keys_.size()),
+      view_{keys_.data(), values_.data(), type, page_tokens, num_kv_heads, head_dim} {}
+
+int64_t OwnedPages::Index(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+  const int64_t page = place.pages[static_cast<size_t>(position / view_.page_tokens)];
+  const int64_t slot = position % view_.page_tokens;
+  return ((page * view_.num_kv_heads + head) * view_.page_tokens + slot) * view_.head_dim + d;
+}
+
+void OwnedPages::Write(const TestPlace& place, int64_t position, const OwnedMatrix& k,
+                       const OwnedMatrix& v, int64_t row) {
+  for (int64_t h = 0; h < view_.num_kv_heads; ++h) {
+    for (int64_t d = 0; d < view_.head_dim; ++d) {
+      const size_t offset = static_cast<size_t>(Index(place, position, h, d)) * SizeOf(view_.type);
+      StoreElement(view_.type, k.at(row, h * view_.head_dim + d), keys_.data() + offset);
+      StoreElement(view_.type, v.at(row, h * view_.head_dim + d), values_.data() + offset);
+    }
+  }
+}
+
+float OwnedPages::key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+  return LoadElement(
+      view_.type,
+      keys_.data() + static_cast<size_t>(Index(place, position, head, d)) * SizeOf(view_.type));
+}
+
+float OwnedPages::value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+  return LoadElement(
+      view_.type,
+      values_.data() + static_cast<size_t>(Index(place, position, head, d)) * SizeOf(view_.type));
+}
+
+OwnedRings::OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads,
+                       int32_t head_dim, bool has_values) {
+  const size_t ring_bytes = RingBytes(type, slots, num_kv_heads, head_dim);
+  // Values of a slot follow its keys.
+  view_.slot_stride = static_cast<int64_t>(ring_bytes * (has_values ? 2 : 1)) + kGapBytes;
+  memory_ = Buffer(static_cast<size_t>(num_slots * view_.slot_stride));
+  view_.keys = memory_.data();
+  if (has_values) view_.values = memory_.data() + ring_bytes;
+  view_.type = type;
+  view_.slots = slots;
+  view_.num_kv_heads = num_kv_heads;
+  view_.head_dim = head_dim;
+}
+
+std::byte* OwnedRings::Element(std::byte* store, const TestPlace& place, int64_t position,
+                               int64_t head, int64_t d) const {
+  const int64_t index = (head * view_.slots + position % view_.slots) * view_.head_dim + d;
+  return store + place.slot * view_.slot_stride + index * static_cast<int64_t>(SizeOf(view_.type));
+}
+
+void OwnedRings::Write(const TestPlace& place, int64_t position, const OwnedMatrix& k,
+                       const OwnedMatrix& v, int64_t row) {
+  for (int64_t h = 0; h < view_.num_kv_heads; ++h) {
+    for (int64_t d = 0; d < view_.head_dim; ++d) {
+      const int64_t column = h * view_.head_dim + d;
+      StoreElement(view_.type, k.at(row, column), Element(view_.keys, place, position, h, d));
+      if (view_.values == nullptr) continue;
+      StoreElement(view_.type, v.at(row, column), Element(view_.values, place, position, h, d));
+    }
+  }
+}
+
+float OwnedRings::key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+  return LoadElement(view_.type, Element(view_.keys, place, position, head, d));
+}
+
+float OwnedRings::value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+  return LoadElement(view_.type, Element(view_.values, place, position, head, d));
+}
+
+void ExpectSameBytes(const void* actual, const void* expected, size_t size,
+                     const std::string& what) {
+  EXPECT_EQ(std::memcmp(actual, expected, size), 0) << what;
+}
+
+}  // namespace longstream

@@ -1,0 +1,106 @@
+// Batches, pages and rings for the tests of the ops that read and write caches.
+//
+// Everything that no row of a batch may read is NaN (Buffer): other pages, the rest of a last page,
+// ring slots outside the window. Pages and slots are handed out in a random order.
+#ifndef LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
+#define LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/core/batch_layout.h"
+#include "tests/kernels/op_test.h"
+
+namespace longstream {
+
+// One sequence's part of a test batch.
+struct TestSequence {
+  int64_t first_position = 0;
+  int32_t num_rows = 1;
+  bool is_decode = false;
+
+  int64_t end() const { return first_position + num_rows; }
+};
+
+// Where a sequence's caches are: kept from step to step while the batches around it change.
+struct TestPlace {
+  std::vector<int32_t> pages;
+  int32_t slot = 0;
+};
+
+// Places for sequences of up to `max_tokens` tokens; ids are scattered and some stay unused.
+std::vector<TestPlace> ScatteredPlaces(int64_t num_sequences, int64_t max_tokens,
+                                       int32_t page_tokens, Random& random);
+int64_t NumPages(const std::vector<TestPlace>& places);
+int64_t NumSlots(const std::vector<TestPlace>& places);
+
+// Owns the arrays of a BatchLayout. Sequence i lies at places[which[i]].
+class TestBatch {
+ public:
+  TestBatch(const std::vector<TestSequence>& sequences, const std::vector<TestPlace>& places,
+            const std::vector<int64_t>& which);
+  // Sequence i at places[i].
+  TestBatch(const std::vector<TestSequence>& sequences, const std::vector<TestPlace>& places);
+
+  const BatchLayout& layout() const { return layout_; }
+  int64_t num_rows() const { return layout_.num_rows; }
+  int64_t num_decode_rows() const;
+  int64_t max_position() const;
+
+ private:
+  std::vector<SequenceRows> sequences_;
+  std::vector<int32_t> row_sequence_;
+  std::vector<int64_t> positions_;
+  std::vector<int32_t> page_tables_;
+  BatchLayout layout_;
+};
+
+// The pages of one layer.
+class OwnedPages {
+ public:
+  OwnedPages(DType type, int64_t num_pages, int32_t page_tokens, int32_t num_kv_heads,
+             int32_t head_dim);
+
+  const PagedCache& view() const { return view_; }
+  // Writes row `row` of k and v [*, num_kv_heads * head_dim] as position `position` of `place`.
+  void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,
+             int64_t row);
+  float key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+  float value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+
+ private:
+  int64_t Index(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+
+  Buffer keys_;
+  Buffer values_;
+  PagedCache view_;
+};
+
+// The rings of one layer; there is a gap between two slots' rings.
+class OwnedRings {
+ public:
+  OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads, int32_t head_dim,
+             bool has_values);
+
+  const RingCache& view() const { return view_; }
+  void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,
+             int64_t row);
+  float key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+  float value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+
+ private:
+  std::byte* Element(std::byte* store, const TestPlace& place, int64_t position, int64_t head,
+                     int64_t d) const;
+
+  Buffer memory_;
+  RingCache view_;
+};
+
+// The same bytes in both.
+void ExpectSameBytes(const void* actual, const void* expected, size_t size,
+                     const std::string& what);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
