@@ -1,7 +1,6 @@
 // Conversion of stored elements that a kernel library's packing does not do itself.
 #include "backends/common/weights/convert.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -44,25 +43,6 @@ int64_t ConvertTo(const std::byte* source, DType source_type, int64_t count, voi
 }
 
 }  // namespace
-
-F16 ToF16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  uint32_t half = 0;
-  if (magnitude > 0x7f800000u) {
-    half = 0x7e00u;  // NaN
-  } else if (magnitude >= 0x477ff000u) {
-    half = 0x7c00u;  // at least halfway from 65504 to the 65536 that does not exist
-  } else if (magnitude < 0x38800000u) {
-    // Subnormal, in units of 2^-24: adding 0.5, whose last bit is 2^-24, rounds to them.
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  } else {
-    const uint32_t rounding = 0xfffu + ((magnitude >> 13) & 1u);
-    half = (magnitude - 0x38000000u + rounding) >> 13;
-  }
-  return F16{static_cast<uint16_t>(sign | half)};
-}
 
 int64_t Convert(const std::byte* source, DType source_type, int64_t count, DType type,
                 void* destination) {

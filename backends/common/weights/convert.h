@@ -9,9 +9,6 @@
 
 namespace longstream {
 
-// Round to nearest, ties to even; what exceeds 65504 becomes infinite, NaN stays NaN.
-F16 ToF16(float value);
-
 // Elements [0, count) of `source`, which may be misaligned, as `type` to `destination`, which is
 // aligned for it. Returns the first element that is finite at the source and not at the
 // destination, or -1.
