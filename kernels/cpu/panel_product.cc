@@ -26,7 +26,7 @@ constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 
 // Bytes of weights per output that a block of k covers: kBlockPanels of them fill half of a
 // first-level cache of 32 to 64 KiB and are reused by all tiles of rows.
-constexpr int64_t kBlockBytes = 512;
+constexpr int64_t kBlockBytes = 256;
 
 // How a weight type is read and multiplied: kInputs values of k at a time.
 template <typename W>

@@ -27,7 +27,7 @@ struct OutputBlock {
 };
 
 // Rows per block: more read the weights less often, fewer keep the block's rows and sums in cache.
-inline constexpr int64_t kBlockRows = 96;
+inline constexpr int64_t kBlockRows = 256;
 inline constexpr int64_t kBlockPanels = 2;
 // A single row streams the weights, and needs more sums in flight to hide the latency of FMA.
 inline constexpr int64_t kSingleRowPanels = 4;

@@ -20,6 +20,7 @@ LONGSTREAM_INLINE F32x16 Same(const F32x16& x) { return x; }
 
 SimdFunctions GetSimdFunctions() {
   return {
+      .native_lanes = kNativeLanes,
       .exp = [](const float* x, float* y, int64_t n) { Map(x, y, n, Exp); },
       .log = [](const float* x, float* y, int64_t n) { Map(x, y, n, Log); },
       .sigmoid = [](const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); },

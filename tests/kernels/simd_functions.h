@@ -10,6 +10,7 @@ namespace longstream {
 
 // Arrays of n elements; n need not be a multiple of 16.
 struct SimdFunctions {
+  int native_lanes;  // f32 lanes of the registers it was compiled for
   void (*exp)(const float* x, float* y, int64_t n);
   void (*log)(const float* x, float* y, int64_t n);
   void (*sigmoid)(const float* x, float* y, int64_t n);

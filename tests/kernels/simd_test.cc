@@ -63,6 +63,11 @@ std::vector<float> Spread(float low, float high) {
   return x;
 }
 
+TEST_P(SimdTest, IsCompiledForTheSetThatItIsCalled) {
+  const int lanes = GetParam() == "avx512" ? 16 : GetParam() == "avx2" ? 8 : 4;
+  EXPECT_EQ(simd_.native_lanes, lanes);
+}
+
 TEST_P(SimdTest, ExpIsWithinTwoUlps) {
   ExpectWithin(simd_.exp, std::exp, Spread(-87.3f, 88.73f), 2);
   ExpectWithin(simd_.exp, std::exp, Spread(-110.0f, -87.3f), 3);

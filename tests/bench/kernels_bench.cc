@@ -1,0 +1,169 @@
+// Speed of the projections and of sampling on this processor, beside what it can do at most: the
+// probes of read bandwidth and multiply-adds run first, in the same process.
+//
+// The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/thread_pool.h"
+#include "kernels/ops/op_table.h"
+#include "tests/bench/probe.h"
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kInputs = 1024;
+constexpr int64_t kVocabulary = 151936;
+constexpr size_t kProbeBytes = size_t{512} << 20;
+
+// Uninitialised memory, 64-byte aligned.
+struct Deleter {
+  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
+};
+using Memory = std::unique_ptr<std::byte, Deleter>;
+Memory Allocate(size_t bytes) {
+  return Memory(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
+}
+
+Probe DeviceProbe() {
+  const std::string_view isa = DeviceOps().name;
+  if (isa == "avx512") return cpu::avx512::GetProbe();
+  if (isa == "avx2") return cpu::avx2::GetProbe();
+  return cpu::baseline::GetProbe();
+}
+
+Executor ExecutorOf(int64_t threads) {
+  static std::map<int64_t, std::unique_ptr<ThreadPool>> pools;
+  std::unique_ptr<ThreadPool>& pool = pools[threads];
+  if (pool == nullptr) pool = std::make_unique<ThreadPool>(static_cast<uint32_t>(threads));
+  return pool->AsExecutor();
+}
+
+// A head of a large vocabulary: 311 MB as bf16, more than caches hold. Its rows also serve as the
+// smaller weights, a different one for every call, as the layers of a model would be.
+const PackedWeight& Head(DType type) {
+  static std::map<DType, std::pair<Memory, PackedWeight>> heads;
+  auto& [memory, weight] = heads[type];
+  if (memory == nullptr) {
+    const size_t bytes = DeviceOps().packed_bytes(type, kVocabulary, kInputs);
+    memory = Allocate(bytes);
+    std::memset(memory.get(), 0x3c, bytes);  // small positive numbers in every type
+    weight = {memory.get(), type, kVocabulary, kInputs};
+  }
+  return weight;
+}
+
+void ReadBandwidth(benchmark::State& state) {
+  static const Memory memory = [] {
+    Memory data = Allocate(kProbeBytes);
+    std::memset(data.get(), 0, kProbeBytes);
+    return data;
+  }();
+  const Probe probe = DeviceProbe();
+  constexpr uint32_t kTasks = 256;
+  for (auto _ : state) {
+    ParallelFor(ExecutorOf(state.range(0)), kTasks, [&](uint32_t i) {
+      benchmark::DoNotOptimize(
+          probe.read(memory.get() + i * (kProbeBytes / kTasks), kProbeBytes / kTasks));
+    });
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kProbeBytes));
+}
+BENCHMARK(ReadBandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+
+void MultiplyAdd(benchmark::State& state, double (*loop)(int64_t, float*)) {
+  if (loop == nullptr) return state.SkipWithError("the instruction set has none");
+  const uint32_t threads = static_cast<uint32_t>(state.range(0));
+  double operations = 0;
+  for (auto _ : state) {
+    std::vector<double> done(threads);
+    ParallelFor(ExecutorOf(threads), threads, [&](uint32_t i) {
+      float result;
+      done[i] = loop(1000000, &result);
+      benchmark::DoNotOptimize(result);
+    });
+    for (double count : done) operations += count;
+  }
+  state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
+}
+void PeakF32(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_f32); }
+void PeakBF16(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_bf16); }
+BENCHMARK(PeakF32)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(PeakBF16)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+
+// Arguments: rows, outputs, threads. bytes_per_second counts the weight once per call.
+void Project(benchmark::State& state, DType type) {
+  const int64_t rows = state.range(0), outputs = state.range(1);
+  const PackedWeight& head = Head(type);
+  const size_t weight_bytes = DeviceOps().packed_bytes(type, outputs, kInputs);
+  const size_t workspace_bytes = NormProjectWorkspace(rows, kInputs);
+  const Memory workspace = Allocate(workspace_bytes);
+  std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
+  std::vector<float> out(static_cast<size_t>(rows * outputs));
+  std::vector<float> norm_weight(kInputs, 1.0f);
+  Stream stream;
+  stream.executor = ExecutorOf(state.range(2));
+  stream.workspace = workspace.get();
+  stream.workspace_bytes = workspace_bytes;
+  NormProjectArgs args;
+  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
+  args.norm = {norm_weight.data(), kInputs, 1e-6f};
+  args.out = {out.data(), DType::kF32, rows, outputs, outputs};
+  const int64_t layers = kVocabulary / outputs;
+  int64_t layer = 0;
+  for (auto _ : state) {
+    const auto* data = static_cast<const std::byte*>(head.data);
+    args.weight = {data + static_cast<size_t>(layer) * weight_bytes, type, outputs, kInputs};
+    DeviceOps().norm_project(stream, args);
+    layer = (layer + 1) % layers;
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(weight_bytes));
+  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(rows * outputs * kInputs),
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"rows", "outputs", "threads"})->UseRealTime();
+  for (int64_t threads : {1, 2}) {
+    for (int64_t rows : {1, 4, 16, 64, 256, 512}) benchmark->Args({rows, 3072, threads});
+    for (int64_t rows : {1, 16}) benchmark->Args({rows, kVocabulary, threads});
+  }
+}
+BENCHMARK_CAPTURE(Project, bf16, DType::kBF16)->Apply(ProjectionSizes);
+BENCHMARK_CAPTURE(Project, f32, DType::kF32)->Apply(ProjectionSizes);
+BENCHMARK_CAPTURE(Project, f16, DType::kF16)->Apply(ProjectionSizes);
+
+// One row of a large vocabulary, logits N(0, 3).
+void Sample(benchmark::State& state, const SamplingRow& parameters) {
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  std::vector<float> logits(kVocabulary);
+  for (float& logit : logits) logit = normal(engine);
+  const Memory workspace = Allocate(SampleWorkspace(1, kVocabulary));
+  Stream stream;
+  stream.workspace = workspace.get();
+  stream.workspace_bytes = SampleWorkspace(1, kVocabulary);
+  SamplingRow row = parameters;
+  int32_t sampled = 0;
+  for (auto _ : state) {
+    ++row.position;
+    DeviceOps().sample(
+        stream, {{logits.data(), DType::kF32, 1, kVocabulary, kVocabulary}, &row, 1, &sampled});
+    benchmark::DoNotOptimize(sampled);
+  }
+}
+BENCHMARK_CAPTURE(Sample, greedy, SamplingRow{});
+BENCHMARK_CAPTURE(Sample, temperature, SamplingRow{.temperature = 1.0f});
+BENCHMARK_CAPTURE(Sample, top_k_50, SamplingRow{.temperature = 1.0f, .top_k = 50});
+BENCHMARK_CAPTURE(Sample, top_p_95, SamplingRow{.temperature = 1.0f, .top_p = 0.95f});
+BENCHMARK_CAPTURE(Sample, top_p_95_flat, SamplingRow{.temperature = 100.0f, .top_p = 0.95f});
+BENCHMARK_CAPTURE(Sample, min_p_05, SamplingRow{.temperature = 1.0f, .min_p = 0.05f});
+
+}  // namespace
+}  // namespace longstream

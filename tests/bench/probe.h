@@ -1,0 +1,34 @@
+// What a processor can do at most with each instruction set: the yardstick of the benchmarks.
+#ifndef LONGSTREAM_TESTS_BENCH_PROBE_H_
+#define LONGSTREAM_TESTS_BENCH_PROBE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace longstream {
+
+struct Probe {
+  // Reads `bytes`, a multiple of 1024; the result keeps the compiler from leaving it out.
+  float (*read)(const void* data, size_t bytes);
+  // Independent f32 multiply-adds in registers; returns how many floating point operations (two per
+  // multiply-add and lane) were done.
+  double (*multiply_add_f32)(int64_t iterations, float* result);
+  // The same with bf16 dot products; nullptr where the instruction set has none.
+  double (*multiply_add_bf16)(int64_t iterations, float* result);
+};
+
+namespace cpu {
+namespace baseline {
+Probe GetProbe();
+}
+namespace avx2 {
+Probe GetProbe();
+}
+namespace avx512 {
+Probe GetProbe();
+}
+}  // namespace cpu
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_PROBE_H_
