@@ -1,0 +1,109 @@
+// From a model's layers to the layout of its caches.
+#include "backends/common/cache/cache_layout.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace longstream {
+namespace {
+
+// Places arrays one after the other in a slot.
+class SlotPlanner {
+ public:
+  // The offset of an array of `bytes` bytes.
+  int64_t Place(int64_t bytes) {
+    const int64_t offset = end_;
+    end_ += (bytes + 63) / 64 * 64;
+    return offset;
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t end_ = 0;
+};
+
+RingLayout Ring(const MixerSpec& mixer, int32_t window) {
+  return {window, window + kPrefillGrid, mixer.num_kv_heads, mixer.head_dim};
+}
+
+void PlaceWindow(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
+  RingLayout& ring = layer->ring.emplace(Ring(mixer, mixer.window));
+  const int64_t bytes = ring.elements() * static_cast<int64_t>(SizeOf(type));
+  ring.keys = slot.Place(bytes);
+  ring.values = slot.Place(bytes);
+  layer->bytes_fixed = static_cast<uint64_t>(2 * bytes);
+}
+
+void PlaceNear(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
+  RingLayout& near = layer->near.emplace(Ring(mixer, mixer.rerope_window));
+  const int64_t bytes = near.elements() * static_cast<int64_t>(SizeOf(type));
+  near.keys = slot.Place(bytes);
+  layer->bytes_fixed = static_cast<uint64_t>(bytes);
+}
+
+void PlaceRecurrent(const MixerSpec& mixer, SlotPlanner& slot, LayerCacheLayout* layer) {
+  RecurrentLayout& memory = layer->recurrent.emplace();
+  memory.num_heads = mixer.num_heads;
+  memory.num_kv_heads = mixer.num_kv_heads;
+  memory.key_dim = mixer.head_dim;
+  memory.value_dim = mixer.value_dim;
+  memory.gated = mixer.kind == MixerKind::kGatedRnn;
+  const auto place = [&](int64_t elements) {
+    const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
+    layer->bytes_fixed += static_cast<uint64_t>(bytes);
+    return slot.Place(bytes);
+  };
+  memory.state = place(memory.state_elements());
+  memory.keys = place(kPrefillGrid * memory.key_row());
+  memory.values = place(kPrefillGrid * memory.value_row());
+  memory.gates = place(kPrefillGrid * memory.gate_row());
+}
+
+// Sums over the layers, once each is placed.
+void Total(CacheLayout* layout) {
+  layout->min_ring_slots = layout->min_near_slots = std::numeric_limits<int64_t>::max();
+  for (const LayerCacheLayout& layer : layout->layers) {
+    layout->bytes_per_token += layer.bytes_per_token;
+    (layer.recurrent ? layout->state_bytes : layout->ring_bytes) += layer.bytes_fixed;
+    if (!layer.near) layout->checkpoint_bytes += layer.bytes_fixed;
+    if (layer.near) {
+      layout->has_near_rings = true;
+      layout->min_near_slots = std::min<int64_t>(layout->min_near_slots, layer.near->slots);
+    }
+    if (layer.ring) {
+      layout->has_rings = true;
+      layout->min_ring_slots = std::min<int64_t>(layout->min_ring_slots, layer.ring->slots);
+    }
+    layout->has_states = layout->has_states || layer.recurrent.has_value();
+  }
+  layout->page_bytes = layout->bytes_per_token * kPageTokens;
+}
+
+}  // namespace
+
+CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
+  CacheLayout layout;
+  layout.type = type;
+  layout.layers.resize(spec.layers.size());
+  SlotPlanner slot;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const MixerSpec& mixer = spec.layers[i];
+    if (mixer.kind == MixerKind::kWindow) PlaceWindow(mixer, type, slot, &layout.layers[i]);
+    if (mixer.recurrent()) PlaceRecurrent(mixer, slot, &layout.layers[i]);
+  }
+  layout.checkpoint_end = slot.end();
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const MixerSpec& mixer = spec.layers[i];
+    LayerCacheLayout& layer = layout.layers[i];
+    if (mixer.kind != MixerKind::kFull) continue;
+    layer.paged = PagedLayout{mixer.num_kv_heads, mixer.head_dim};
+    layer.bytes_per_token =
+        2 * static_cast<uint64_t>(layer.paged->page_elements()) * SizeOf(type) / kPageTokens;
+    if (mixer.rerope()) PlaceNear(mixer, type, slot, &layer);
+  }
+  layout.slot_stride = slot.end();
+  Total(&layout);
+  return layout;
+}
+
+}  // namespace longstream

@@ -1,0 +1,101 @@
+// Pages, their holders and their promises.
+#include "backends/common/cache/page_store.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <limits>
+
+namespace longstream {
+
+PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
+    : layout_(layout), budget_(budget), layers_(layout.layers.size()) {
+  if (!layout.has_pages()) return;
+  capacity_ = static_cast<int64_t>(
+      std::min<uint64_t>(capacity_bytes / layout.page_bytes, std::numeric_limits<int32_t>::max()));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!layout.layers[i].paged) continue;
+    LayerStore& store = layers_[i];
+    store.page_bytes =
+        static_cast<size_t>(layout.layers[i].paged->page_elements()) * SizeOf(layout.type);
+    const size_t size = store.page_bytes * static_cast<size_t>(capacity_);
+    store.keys = MappedMemory(size, "pages of keys");
+    store.values = MappedMemory(size, "pages of values");
+  }
+}
+
+void PageStore::Promise(int64_t pages) {
+  if (pages == 0) return;
+  const uint64_t bytes = static_cast<uint64_t>(pages) * layout_.page_bytes;
+  budget_.Require(bytes, "a reservation of pages");
+  // The budget is never above the capacity, so there are ids for what it grants. Grown here, that
+  // Take need not.
+  const size_t most = ids_.num_taken() + static_cast<size_t>(promised_ + pages);
+  assert(most <= static_cast<size_t>(capacity_));
+  ids_.Prepare(most);
+  if (holders_.size() < most) holders_.resize(most);
+  budget_.Add(CacheKind::kPromised, bytes);
+  promised_ += pages;
+}
+
+void PageStore::TakeBackPromise(int64_t pages) {
+  assert(pages <= promised_);
+  budget_.Remove(CacheKind::kPromised, static_cast<uint64_t>(pages) * layout_.page_bytes);
+  promised_ -= pages;
+}
+
+int32_t PageStore::Take() {
+  assert(promised_ > 0);
+  --promised_;
+  budget_.Move(CacheKind::kPromised, CacheKind::kPages, layout_.page_bytes);
+  const int32_t page = ids_.Take();
+  holders_[static_cast<size_t>(page)] = 1;
+  for (LayerStore& store : layers_) {
+    const size_t offset = static_cast<size_t>(page) * store.page_bytes;
+    store.keys.Unpoison(offset, store.page_bytes);
+    store.values.Unpoison(offset, store.page_bytes);
+  }
+  return page;
+}
+
+void PageStore::Release(int32_t page) {
+  int32_t& holders = holders_[static_cast<size_t>(page)];
+  assert(holders > 0);
+  if (--holders > 0) return;
+  budget_.Remove(CacheKind::kPages, layout_.page_bytes);
+  for (LayerStore& store : layers_) {
+    const size_t offset = static_cast<size_t>(page) * store.page_bytes;
+    store.keys.Poison(offset, store.page_bytes);
+    store.values.Poison(offset, store.page_bytes);
+  }
+  ids_.Give(page);
+}
+
+void PageStore::Copy(int32_t from, int32_t to) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const size_t bytes = layers_[i].page_bytes;
+    if (bytes == 0) continue;
+    std::memcpy(keys(i, to), keys(i, from), bytes);
+    std::memcpy(values(i, to), values(i, from), bytes);
+  }
+}
+
+PagedCache PageStore::layer(size_t layer) const {
+  const PagedLayout& paged = *layout_.layers[layer].paged;
+  return {layers_[layer].keys.data(),
+          layers_[layer].values.data(),
+          layout_.type,
+          kPageTokens,
+          paged.num_kv_heads,
+          paged.head_dim};
+}
+
+std::byte* PageStore::keys(size_t layer, int32_t page) const {
+  return layers_[layer].keys.data() + static_cast<size_t>(page) * layers_[layer].page_bytes;
+}
+
+std::byte* PageStore::values(size_t layer, int32_t page) const {
+  return layers_[layer].values.data() + static_cast<size_t>(page) * layers_[layer].page_bytes;
+}
+
+}  // namespace longstream

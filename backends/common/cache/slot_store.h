@@ -1,0 +1,64 @@
+// The fixed-size memory of sequences: rings and recurrent memory, one slot each.
+#ifndef LONGSTREAM_BACKENDS_COMMON_CACHE_SLOT_STORE_H_
+#define LONGSTREAM_BACKENDS_COMMON_CACHE_SLOT_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/common/cache/budget.h"
+#include "backends/common/cache/cache_layout.h"
+#include "backends/common/cache/id_pool.h"
+#include "backends/common/cache/mapped_memory.h"
+#include "kernels/core/batch_layout.h"
+
+namespace longstream {
+
+// Live sequences and checkpoints take their slots from the same store, the lowest first; memory is
+// never given back. A free slot, and of a checkpoint's what it does not cover, is poisoned under
+// AddressSanitizer. Not thread-safe.
+class SlotStore {
+ public:
+  // Address space for the slots that `capacity_bytes` pay for. `layout` and `budget` must outlive
+  // the store.
+  SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget);
+
+  // A slot with empty memory: states zero, rings without meaning.
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  int32_t TakeLive();
+  void GiveLive(int32_t slot);
+
+  // A slot for a copy, without meaning. REQUIRES: budget.Require(layout.checkpoint_bytes) passed.
+  int32_t TakeCheckpoint();
+  void GiveCheckpoint(int32_t slot);
+
+  // The memory of position 0: zeroes the states.
+  void Clear(int32_t slot);
+  // A live slot into a live one.
+  void CopyAll(int32_t from, int32_t to);
+  // What a checkpoint covers, from or to one.
+  void CopyCheckpoint(int32_t from, int32_t to);
+
+  // One layer's caches as ops see them, for all slots.
+  RingCache ring(size_t layer) const;
+  RingCache near_ring(size_t layer) const;
+  RecurrentCache recurrent(size_t layer) const;
+
+  std::byte* data(int32_t slot) const { return memory_.data() + Offset(slot); }
+
+ private:
+  size_t Offset(int32_t slot) const {
+    return static_cast<size_t>(slot) * static_cast<size_t>(layout_.slot_stride);
+  }
+  int32_t Take(size_t bytes);
+  void Give(int32_t slot);
+  RingCache Ring(const RingLayout& ring, bool has_values) const;
+
+  const CacheLayout& layout_;
+  Budget& budget_;
+  MappedMemory memory_;
+  IdPool ids_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_CACHE_SLOT_STORE_H_

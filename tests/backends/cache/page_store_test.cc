@@ -1,0 +1,104 @@
+// Pages: promises, holders, lowest ids first, distinct memory.
+#include "backends/common/cache/page_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "backends/common/cache/cache_store.h"
+#include "backends/common/error.h"
+#include "tests/backends/cache/fake_ops.h"
+
+namespace longstream {
+namespace {
+
+TEST(PageStoreTest, PromisesEndAtTheBudget) {
+  const CacheLayout layout = LayoutOf("full+full");
+  CacheStore store(layout, 10 * layout.page_bytes + layout.page_bytes / 2);
+  store.pages.Promise(7);
+  try {
+    store.pages.Promise(4);
+    FAIL() << "a promise past the budget";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.code(), LS_RESOURCE_EXHAUSTED);
+    // Needed, free, budget.
+    EXPECT_NE(std::string(error.what()).find(std::to_string(4 * layout.page_bytes)),
+              std::string::npos)
+        << error.what();
+  }
+  store.pages.Promise(3);
+  EXPECT_EQ(store.budget.held(CacheKind::kPromised), 10 * layout.page_bytes);
+  store.pages.TakeBackPromise(10);
+  EXPECT_EQ(store.budget.reserved(), 0u);
+}
+
+TEST(PageStoreTest, HandsOutTheLowestFreePage) {
+  CacheStore store(LayoutOf("full"), 0);
+  store.pages.Promise(9);
+  for (int32_t page = 0; page < 6; ++page) EXPECT_EQ(store.pages.Take(), page);
+  store.pages.Release(4);
+  store.pages.Release(1);
+  EXPECT_EQ(store.pages.Take(), 1);
+  EXPECT_EQ(store.pages.Take(), 4);
+  EXPECT_EQ(store.pages.Take(), 6);
+}
+
+TEST(PageStoreTest, TheLastHolderFreesAPage) {
+  CacheStore store(LayoutOf("full"), 0);
+  store.pages.Promise(1);
+  const int32_t page = store.pages.Take();
+  store.pages.Share(page);
+  store.pages.Share(page);
+  store.pages.Release(page);
+  EXPECT_TRUE(store.pages.IsShared(page));
+  store.pages.Release(page);
+  EXPECT_FALSE(store.pages.IsShared(page));
+  EXPECT_EQ(store.budget.held(CacheKind::kPages), store.layout.page_bytes);
+  store.pages.Release(page);
+  EXPECT_EQ(store.budget.reserved(), 0u);
+}
+
+TEST(PageStoreTest, PagesHaveMemoryOfTheirOwnAndCopyInAllLayers) {
+  CacheStore store(LayoutOf("full+window+full"), 0);
+  store.pages.Promise(3);
+  const size_t bytes =
+      static_cast<size_t>(store.layout.layers[0].paged->page_elements()) * sizeof(float);
+  for (int32_t page = 0; page < 3; ++page) {
+    ASSERT_EQ(store.pages.Take(), page);
+    for (const size_t layer : {0, 2}) {
+      std::memset(store.pages.keys(layer, page), 10 * page + static_cast<int>(layer), bytes);
+      std::memset(store.pages.values(layer, page), 10 * page + static_cast<int>(layer) + 1, bytes);
+    }
+  }
+  store.pages.Copy(0, 2);
+  for (int32_t page = 0; page < 3; ++page) {
+    const int expected = page == 2 ? 0 : 10 * page;
+    for (const size_t layer : {0, 2}) {
+      const std::vector<std::byte> keys(bytes,
+                                        static_cast<std::byte>(expected + static_cast<int>(layer)));
+      EXPECT_EQ(std::memcmp(store.pages.keys(layer, page), keys.data(), bytes), 0);
+      const std::vector<std::byte> values(
+          bytes, static_cast<std::byte>(expected + static_cast<int>(layer) + 1));
+      EXPECT_EQ(std::memcmp(store.pages.values(layer, page), values.data(), bytes), 0);
+    }
+  }
+}
+
+TEST(PageStoreTest, LayersSeeTheirStore) {
+  CacheStore store(LayoutOf("full+rerope"), 0);
+  store.pages.Promise(2);
+  store.pages.Take();
+  const int32_t page = store.pages.Take();
+  const PagedCache layer = store.pages.layer(1);
+  EXPECT_EQ(layer.page_tokens, kPageTokens);
+  EXPECT_EQ(layer.num_kv_heads, 2);
+  EXPECT_EQ(layer.head_dim, 3);
+  const int64_t elements = store.layout.layers[1].paged->page_elements();
+  EXPECT_EQ(reinterpret_cast<std::byte*>(static_cast<float*>(layer.keys) + page * elements),
+            store.pages.keys(1, page));
+}
+
+}  // namespace
+}  // namespace longstream
