@@ -1,0 +1,401 @@
+// Checks of submit and wait: malformed batches, sequences that fail, tickets in flight.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/script.h"
+
+namespace longstream::conformance {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// A batch with something wrong in its second entry; the first is as it should be.
+struct BadBatch {
+  const char* what;
+  std::function<void(Entry& entry, ls_sampling& sampling)> spoil;
+  ls_code expected = LS_INVALID_ARGUMENT;
+};
+
+std::vector<BadBatch> BadTokens(const Kit& kit) {
+  const auto vocabulary = static_cast<int32_t>(kit.vocabulary());
+  std::vector<BadBatch> batches = {
+      {"a token id of the vocabulary's size", [=](Entry& e, auto&) { e.tokens[0] = vocabulary; }},
+      {"a negative token id", [](Entry& e, auto&) { e.tokens[0] = -2; }},
+      {"the largest token id", [](Entry& e, auto&) { e.tokens[0] = INT32_MAX; }},
+      {"-1 as a prefill token", [](Entry& e, auto&) { e.tokens[0] = -1; }},
+      {"a bad last token of several",
+       [=](Entry& e, auto&) {
+         e.tokens = {0, 0, vocabulary};
+       }},
+      {"no token", [](Entry& e, auto&) { e.tokens.clear(); }},
+      {"a decode entry of two tokens",
+       [](Entry& e, auto&) {
+         e.tokens = {0, 0}, e.is_decode = true;
+       }},
+      {"tokens past the reservation", [](Entry& e, auto&) { e.tokens.assign(9, 0); }},
+      {"a target of the vocabulary's size",
+       [=](Entry& e, auto&) { e.log_prob_rows = LS_ROWS_LAST, e.targets = {vocabulary}; }},
+      {"a target below -1",
+       [](Entry& e, auto&) { e.log_prob_rows = LS_ROWS_LAST, e.targets = {-2}; }},
+      {"too many top tokens",
+       [](Entry& e, auto&) { e.log_prob_rows = LS_ROWS_LAST, e.num_top = LS_MAX_TOP + 1; }},
+      {"unknown rows", [](Entry& e, auto&) { e.logit_rows = 3; }},
+      {"negative rows", [](Entry& e, auto&) { e.log_prob_rows = -1; }},
+  };
+  const auto previous = [](Entry& e, auto&) {
+    e.tokens = {LS_TOKEN_FROM_PREVIOUS};
+    e.is_decode = true;
+  };
+  batches.push_back({"the previous token where none is sampled", previous,
+                     kit.Has(LS_CAP_IN_FLIGHT_TOKENS) ? LS_INVALID_ARGUMENT : LS_UNIMPLEMENTED});
+  if (!kit.Has(LS_CAP_SCORE)) {
+    batches.push_back({"scores of all rows without the capability",
+                       [](Entry& e, auto&) { e.logit_rows = LS_ROWS_ALL; }, LS_UNIMPLEMENTED});
+  }
+  return batches;
+}
+
+std::vector<BadBatch> BadSampling(const Kit& kit) {
+  static const ls_token_count kBadHistory[] = {{static_cast<int32_t>(kit.vocabulary()), 1, 0}};
+  static const ls_logit_bias kBadId[] = {{-1, 0.0f}};
+  static const ls_logit_bias kBadBias[] = {{0, kNaN}};
+  static const ls_logit_bias kInfiniteBias[] = {{0, kInfinity}};
+  return {
+      {"temperature -1", [](Entry&, ls_sampling& s) { s.temperature = -1; }},
+      {"temperature NaN", [](Entry&, ls_sampling& s) { s.temperature = kNaN; }},
+      {"temperature infinity", [](Entry&, ls_sampling& s) { s.temperature = kInfinity; }},
+      {"top_k -1", [](Entry&, ls_sampling& s) { s.top_k = -1; }},
+      {"top_p 0", [](Entry&, ls_sampling& s) { s.top_p = 0; }},
+      {"top_p 1.5", [](Entry&, ls_sampling& s) { s.top_p = 1.5f; }},
+      {"top_p NaN", [](Entry&, ls_sampling& s) { s.top_p = kNaN; }},
+      {"min_p -0.5", [](Entry&, ls_sampling& s) { s.min_p = -0.5f; }},
+      {"min_p 1.5", [](Entry&, ls_sampling& s) { s.min_p = 1.5f; }},
+      {"min_p NaN", [](Entry&, ls_sampling& s) { s.min_p = kNaN; }},
+      {"repetition_penalty 0", [](Entry&, ls_sampling& s) { s.repetition_penalty = 0; }},
+      {"repetition_penalty NaN", [](Entry&, ls_sampling& s) { s.repetition_penalty = kNaN; }},
+      {"presence_penalty NaN", [](Entry&, ls_sampling& s) { s.presence_penalty = kNaN; }},
+      {"frequency_penalty infinity",
+       [](Entry&, ls_sampling& s) { s.frequency_penalty = kInfinity; }},
+      {"a history id out of range",
+       [](Entry&, ls_sampling& s) { s.history = kBadHistory, s.num_history = 1; }},
+      {"a bias id out of range", [](Entry&, ls_sampling& s) { s.bias = kBadId, s.num_bias = 1; }},
+      {"a bias of NaN", [](Entry&, ls_sampling& s) { s.bias = kBadBias, s.num_bias = 1; }},
+      {"a bias of infinity",
+       [](Entry&, ls_sampling& s) { s.bias = kInfiniteBias, s.num_bias = 1; }},
+  };
+}
+
+// Two sequences that stand side by side, with room for 8 more tokens each.
+struct Pair {
+  explicit Pair(const Kit& kit, Model& model) : tokens(kit.Tokens(81, kit.grid() + 8)) {
+    for (Sequence* sequence : {&good, &other}) {
+      *sequence = model.Create();
+      sequence->Reserve(kit.grid() + 8);
+      model.Step(Prefill(*sequence, {tokens.begin(), tokens.begin() + kit.grid()}));
+      sequence->Reserve(8);
+      sequence->Checkpoint();
+    }
+  }
+  std::vector<int32_t> tokens;
+  Sequence good, other;
+};
+
+void ExpectRefused(Check& check, Model& model, const Pair& pair, const std::vector<Entry>& entries,
+                   const std::string& what, ls_code expected) {
+  const uint64_t good = pair.good.position();
+  const uint64_t other = pair.other.position();
+  const ls_memory before = model.Memory();
+  uint64_t ticket = 0;
+  std::string error;
+  const ls_code code = model.TrySubmit(entries, &ticket, &error);
+  if (code == LS_OK) model.Wait(ticket, entries);
+  check.Expect(code == expected,
+               what + ": expected " + NameOf(expected) + ", found " + NameOf(code));
+  check.Expect(pair.good.position() == good && pair.other.position() == other,
+               what + ": a sequence moved");
+  const ls_memory after = model.Memory();
+  check.Expect(after.pages == before.pages && after.reserved == before.reserved,
+               what + ": memory changed");
+}
+
+void Malformed(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Pair pair(kit, model);
+  const int32_t next = pair.tokens[kit.grid()];
+  std::vector<BadBatch> batches = BadTokens(kit);
+  for (BadBatch& bad : BadSampling(kit)) batches.push_back(bad);
+  for (const BadBatch& bad : batches) {
+    ls_sampling sampling = Greedy();
+    std::vector<Entry> entries = {Decode(pair.good, next), Prefill(pair.other, {next})};
+    entries[1].sampling = &sampling;
+    bad.spoil(entries[1], sampling);
+    ExpectRefused(check, model, pair, entries, bad.what, bad.expected);
+  }
+  ExpectRefused(check, model, pair, {}, "no entry", LS_INVALID_ARGUMENT);
+  ExpectRefused(check, model, pair, {Decode(pair.good, next), Decode(pair.good, next)},
+                "a sequence twice", LS_INVALID_ARGUMENT);
+
+  // All those refusals have changed nothing.
+  Pair control(kit, model);
+  const Output expected = model.Step(Decode(control.good, next));
+  const std::string difference = Difference(expected, model.Step(Decode(pair.good, next)));
+  check.Expect(difference.empty(), "after refused batches: " + difference);
+}
+
+void TooLarge(const Kit& kit, Check& check) {
+  OpenOptions options = kit.Defaults();
+  options.max_batch_tokens = 6;
+  options.max_batch_sequences = 2;
+  Model model = kit.Open(options);
+  std::vector<Sequence> sequences;
+  for (int i = 0; i < 3; ++i) {
+    sequences.push_back(model.Create());
+    sequences.back().Reserve(8);
+  }
+  const std::vector<int32_t> tokens = kit.Tokens(82, 7);
+  const auto refused = [&](const std::vector<Entry>& entries) {
+    uint64_t ticket = 0;
+    std::string error;
+    return model.TrySubmit(entries, &ticket, &error) == LS_INVALID_ARGUMENT;
+  };
+  check.Expect(refused({Prefill(sequences[0], tokens)}), "more tokens than max_batch_tokens");
+  check.Expect(refused({Prefill(sequences[0], {tokens.begin(), tokens.begin() + 4}),
+                        Prefill(sequences[1], {tokens.begin(), tokens.begin() + 3})}),
+               "more tokens than max_batch_tokens in two entries");
+  check.Expect(refused({Decode(sequences[0], 0), Decode(sequences[1], 0), Decode(sequences[2], 0)}),
+               "more entries than max_batch_sequences");
+  model.Step({Prefill(sequences[0], {tokens.begin(), tokens.begin() + 3}),
+              Prefill(sequences[1], {tokens.begin(), tokens.begin() + 3})});
+}
+
+// Every token banned: the one thing that fails in any backend, on demand.
+struct BanAll {
+  explicit BanAll(const Kit& kit) : sampling(Greedy()) {
+    for (uint32_t id = 0; id < kit.vocabulary(); ++id) {
+      bias.push_back({static_cast<int32_t>(id), -kInfinity});
+    }
+    sampling.bias = bias.data();
+    sampling.num_bias = kit.vocabulary();
+  }
+  std::vector<ls_logit_bias> bias;
+  ls_sampling sampling;
+};
+
+void FailedSequence(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const BanAll ban(kit);
+  Pair pair(kit, model);
+  Pair control(kit, model);
+  const uint64_t position = pair.other.position();
+  const int32_t next = pair.tokens[kit.grid()];
+  const Output expected = model.Step(Decode(control.good, next));
+
+  std::vector<Entry> entries = {Decode(pair.good, next), Decode(pair.other, next)};
+  entries[1].sampling = &ban.sampling;
+  std::vector<Output> outputs = model.Step(entries);
+  check.Expect(Difference(expected, outputs[0]).empty(),
+               "the other sequence did not stand: " + Difference(expected, outputs[0]));
+  check.Expect(
+      outputs[1].code == LS_INVALID_ARGUMENT,
+      "every token banned: expected LS_INVALID_ARGUMENT, found " + NameOf(outputs[1].code));
+  check.Expect(pair.other.position() == position, "a failed sequence moved");
+
+  outputs = model.Step(std::vector<Entry>{Decode(pair.other, next)});
+  check.Expect(outputs[0].code == LS_FAILED_PRECONDITION,
+               "a token for a failed sequence: " + NameOf(outputs[0].code));
+  check.Expect(pair.other.TryCheckpoint() == LS_FAILED_PRECONDITION,
+               "a checkpoint of a failed sequence");
+  std::string error;
+  std::string snapshot;
+  Sequence fork;
+  if (kit.Has(LS_CAP_FORK)) {
+    check.Expect(pair.other.TryFork(&fork, &error) == LS_FAILED_PRECONDITION,
+                 "a fork of a failed sequence");
+  }
+  if (kit.Has(LS_CAP_SNAPSHOT)) {
+    check.Expect(pair.other.TryExport(&snapshot, &error) == LS_FAILED_PRECONDITION,
+                 "a snapshot of a failed sequence");
+  }
+  check.Expect(pair.other.Truncate(position) == position,
+               "a failed sequence does not come back to its checkpoint");
+  const std::string difference = Difference(expected, model.Step(Decode(pair.other, next)));
+  check.Expect(difference.empty(), "after a failure and a rollback: " + difference);
+}
+
+// The same turn, one ticket at a time and with two in flight.
+void TwoTickets(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Pair pair(kit, model);
+  Pair control(kit, model);
+  std::vector<Output> expected;
+  for (uint32_t i = 0; i < 6; ++i) {
+    expected.push_back(model.Step(Decode(control.good, pair.tokens[kit.grid() + i])));
+  }
+  std::vector<Entry> before;
+  uint64_t ticket_before = 0;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const std::vector<Entry> entries = {Decode(pair.good, pair.tokens[kit.grid() + i])};
+    uint64_t ticket = 0;
+    std::string error;
+    check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
+    check.Expect(pair.good.position() == kit.grid() + i + 1,
+                 "the position does not count the tokens of a ticket in flight");
+    if (!before.empty()) {
+      const std::string difference =
+          Difference(expected[i - 1], model.Wait(ticket_before, before).front());
+      check.Expect(difference.empty(), "ticket " + std::to_string(i - 1) + ": " + difference);
+    }
+    before = entries;
+    ticket_before = ticket;
+  }
+  const std::string difference = Difference(expected[5], model.Wait(ticket_before, before).front());
+  check.Expect(difference.empty(), "the last ticket: " + difference);
+}
+
+void TicketErrors(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Pair pair(kit, model);
+  const std::vector<Entry> first = {Decode(pair.good, 0)};
+  const std::vector<Entry> second = {Decode(pair.other, 0)};
+  uint64_t tickets[3] = {};
+  std::string error;
+  check.Require(model.TrySubmit(first, &tickets[0], &error) == LS_OK, error);
+  check.Require(model.TrySubmit(second, &tickets[1], &error) == LS_OK, error);
+  check.Expect(model.TrySubmit(first, &tickets[2], &error) == LS_FAILED_PRECONDITION,
+               "a third ticket: expected LS_FAILED_PRECONDITION");
+  const auto wait = [&](uint64_t ticket) {
+    ls_results results{};
+    ErrorText text;
+    return kit.backend().wait(model.handle(), ticket, &results, text.get());
+  };
+  check.Expect(wait(tickets[1]) == LS_INVALID_ARGUMENT,
+               "waiting out of order: expected LS_INVALID_ARGUMENT");
+  check.Expect(wait(tickets[1] + 1000) == LS_INVALID_ARGUMENT,
+               "waiting for no ticket: expected LS_INVALID_ARGUMENT");
+  model.Wait(tickets[0], first);
+  model.Wait(tickets[1], second);
+  check.Expect(wait(tickets[1]) == LS_INVALID_ARGUMENT,
+               "waiting twice: expected LS_INVALID_ARGUMENT");
+}
+
+// Results stay as they are until the second submit after theirs.
+void ResultsLast(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Pair pair(kit, model);
+  const std::vector<Entry> first = {Decode(pair.good, 1)};
+  const std::vector<Entry> second = {Prefill(pair.other, {0, 1, 0})};
+  uint64_t ticket = 0;
+  uint64_t later = 0;
+  std::string error;
+  check.Require(model.TrySubmit(first, &ticket, &error) == LS_OK, error);
+  ls_results results{};
+  ErrorText text;
+  check.Require(kit.backend().wait(model.handle(), ticket, &results, text.get()) == LS_OK,
+                text.str());
+  const ls_result result = results.results[0];
+  const std::vector<float> logits(result.logits, result.logits + kit.vocabulary());
+  check.Require(model.TrySubmit(second, &later, &error) == LS_OK, error);
+  model.Wait(later, second);
+  check.Expect(results.results[0].logits == result.logits &&
+                   std::equal(logits.begin(), logits.end(), result.logits),
+               "the next submit overwrote the results of the ticket before");
+}
+
+// A sequence that feeds itself, two tickets ahead, against one fed by the host.
+void FromPrevious(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_IN_FLIGHT_TOKENS, "in-flight tokens");
+  Model model = kit.Open();
+  Pair pair(kit, model);
+  Pair control(kit, model);
+  ls_sampling sampling = Greedy();
+  sampling.temperature = 1.5f;
+  sampling.seed = 83;
+  std::vector<Output> expected;
+  int32_t token = pair.tokens[kit.grid()];
+  for (int i = 0; i < 7; ++i) {
+    Entry entry = Decode(control.good, token);
+    entry.sampling = &sampling;
+    expected.push_back(model.Step(entry));
+    token = expected.back().sampled;
+  }
+  std::vector<Entry> before;
+  uint64_t ticket_before = 0;
+  for (size_t i = 0; i < 7; ++i) {
+    std::vector<Entry> entries = {
+        Decode(pair.good, i == 0 ? pair.tokens[kit.grid()] : LS_TOKEN_FROM_PREVIOUS)};
+    entries[0].sampling = &sampling;
+    uint64_t ticket = 0;
+    std::string error;
+    check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
+    if (i > 0) {
+      const std::string difference =
+          Difference(expected[i - 1], model.Wait(ticket_before, before).front());
+      check.Expect(difference.empty(), "step " + std::to_string(i - 1) + ": " + difference);
+    }
+    before = entries;
+    ticket_before = ticket;
+  }
+  const std::string difference = Difference(expected[6], model.Wait(ticket_before, before).front());
+  check.Expect(difference.empty(), "the last step: " + difference);
+
+  // Where the step before fails, there is no token to feed.
+  const BanAll ban(kit);
+  std::vector<Entry> failing = {Decode(pair.other, 0)};
+  failing[0].sampling = &ban.sampling;
+  std::vector<Entry> next = {Decode(pair.other, LS_TOKEN_FROM_PREVIOUS)};
+  uint64_t tickets[2] = {};
+  std::string error;
+  check.Require(model.TrySubmit(failing, &tickets[0], &error) == LS_OK, error);
+  check.Require(model.TrySubmit(next, &tickets[1], &error) == LS_OK, error);
+  check.Expect(model.Wait(tickets[0], failing)[0].code == LS_INVALID_ARGUMENT,
+               "every token banned: expected LS_INVALID_ARGUMENT");
+  check.Expect(model.Wait(tickets[1], next)[0].code == LS_FAILED_PRECONDITION,
+               "the token of a step that failed: expected LS_FAILED_PRECONDITION");
+}
+
+// One thread at a time, but not always the same one.
+void ThreadsTakeTurns(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Script script;
+  const std::vector<int32_t> tokens = kit.Tokens(84, kit.grid() + 4);
+  AddPrefill(script, tokens, 0, kit.grid());
+  AddDecode(script, tokens, kit.grid(), kit.grid() + 4);
+  const Trace expected = RunAlone(model, script);
+  Sequence sequence = model.Create();
+  sequence.Reserve(script.num_tokens());
+  Trace trace;
+  std::string failure;
+  for (size_t i = 0; i < script.pieces.size(); ++i) {
+    std::thread([&] {
+      try {
+        trace.push_back(Run(sequence, script, i, i + 1).front());
+      } catch (const CheckFailed& failed) {
+        failure = failed.why;
+      }
+    }).join();
+    check.Require(failure.empty(), failure);
+  }
+  const std::string difference = Difference(expected, trace);
+  check.Expect(difference.empty(), "each step from a thread of its own: " + difference);
+}
+
+}  // namespace
+
+Checks BatchChecks() {
+  return {
+      {"batch.malformed", &Malformed},
+      {"batch.too_large", &TooLarge},
+      {"batch.failed_sequence", &FailedSequence},
+      {"batch.two_tickets", &TwoTickets},
+      {"batch.ticket_errors", &TicketErrors},
+      {"batch.results_last", &ResultsLast},
+      {"batch.token_from_previous", &FromPrevious},
+      {"batch.threads_take_turns", &ThreadsTakeTurns},
+  };
+}
+
+}  // namespace longstream::conformance

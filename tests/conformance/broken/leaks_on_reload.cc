@@ -1,0 +1,23 @@
+// A plugin that forgets a few bytes with every model it closes.
+#include <cstdlib>
+
+#include "tests/conformance/broken/wrapped_minimal.h"
+
+namespace {
+
+void Close(ls_model* model) {
+  // Written to, so that the compiler keeps an allocation of which nothing is kept.
+  *static_cast<volatile char*>(std::malloc(24)) = 1;
+  longstream::conformance::Minimal().model_close(model);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
+  static const ls_backend kBackend = [] {
+    ls_backend backend = longstream::conformance::Minimal();
+    backend.model_close = Close;
+    return backend;
+  }();
+  return &kBackend;
+}

@@ -1,0 +1,123 @@
+// Small defects, one per plugin (the macro MUTANT names it), each of which one check must find.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "tests/conformance/broken/wrapped_minimal.h"
+
+namespace {
+
+using longstream::conformance::Minimal;
+using longstream::conformance::SpoiledResults;
+
+constexpr uint32_t kVocabulary = 256;
+
+enum Mutant {
+  kForksEmpty,         // a fork has forgotten the history
+  kRestoresTooFar,     // truncate reports a position that was not restored
+  kImportsDamage,      // a damaged snapshot becomes an empty sequence
+  kReservesAnything,   // reserve never refuses
+  kFreesNothing,       // sequence_free keeps the bytes
+  kIgnoresSeed,        // sampling uses the same seed for everyone
+  kCountsThreads,      // logits depend on the number of threads
+  kSeesCuts,           // logits depend on the length of their piece
+  kClampsTokens,       // a token id out of range is made to fit
+  kOverwritesResults,  // results are lost with the next submit
+  kForgetsHistory,     // all tokens are taken for the same one
+  kMisscores,          // log-probabilities are not those of the logits
+};
+
+ls_code Fork(ls_model* model, ls_sequence*, ls_sequence** sequence, ls_error error) {
+  return Minimal().sequence_create(model, sequence, error);
+}
+
+ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint64_t* restored,
+                 ls_error error) {
+  const ls_code code = Minimal().sequence_truncate(model, sequence, position, restored, error);
+  if (code == LS_OK) *restored = position;
+  return code;
+}
+
+ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
+  const ls_code code = Minimal().sequence_import(model, reader, sequence, error);
+  return code == LS_DATA_LOSS ? Minimal().sequence_create(model, sequence, error) : code;
+}
+
+ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
+  const ls_code code = Minimal().sequence_reserve(model, sequence, tokens, error);
+  return code == LS_RESOURCE_EXHAUSTED ? LS_OK : code;
+}
+
+void Free(ls_model*, ls_sequence*) {}
+
+uint32_t num_threads = 0;
+
+ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) {
+  num_threads = options->host->num_threads;
+  return Minimal().model_open(options, model, error);
+}
+
+SpoiledResults& Spoiled() {
+  static SpoiledResults spoiled;
+  return spoiled;
+}
+
+ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
+  std::vector<ls_batch_entry> entries(batch->entries, batch->entries + batch->num_entries);
+  std::vector<std::vector<int32_t>> tokens(entries.size());
+  std::vector<ls_sampling> sampling(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ls_batch_entry& entry = entries[i];
+    tokens[i].assign(entry.tokens, entry.tokens + entry.num_tokens);
+    for (int32_t& token : tokens[i]) {
+      if (MUTANT == kClampsTokens) token = std::min(token, 255);
+      if (MUTANT == kForgetsHistory && token >= 0 && token < 256) token = 0;
+    }
+    if (entry.num_tokens > 0) entry.tokens = tokens[i].data();
+    if (MUTANT == kIgnoresSeed && entry.sampling != nullptr) {
+      sampling[i] = *entry.sampling;
+      sampling[i].seed = 1;
+      entry.sampling = &sampling[i];
+    }
+  }
+  const ls_batch changed = {sizeof(ls_batch), entries.data(), batch->num_entries};
+  const ls_code code = Minimal().submit(model, &changed, ticket, error);
+  if (code == LS_OK) Spoiled().Submitted(*ticket, changed);
+  return code;
+}
+
+ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
+  // Both slots of a double buffer in one.
+  const uint64_t slot = MUTANT == kOverwritesResults ? 0 : ticket;
+  const ls_code code = Minimal().wait(model, ticket, results, error);
+  if (code != LS_OK) return code;
+  Spoiled().Waited(slot, kVocabulary, results,
+                   [](std::vector<float>& logits, const ls_batch& batch, size_t i) {
+                     const bool is_long = batch.entries[i].num_tokens > 16;
+                     if (MUTANT == kCountsThreads)
+                       logits[0] += 0.001f * static_cast<float>(num_threads);
+                     if (MUTANT == kSeesCuts && is_long) logits[0] += 1.0f;
+                     if (MUTANT == kMisscores) logits[0] += 1.0f;
+                   });
+  return LS_OK;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
+  static const ls_backend kBackend = [] {
+    ls_backend backend = Minimal();
+    if (MUTANT == kForksEmpty) backend.sequence_fork = Fork;
+    if (MUTANT == kRestoresTooFar) backend.sequence_truncate = Truncate;
+    if (MUTANT == kImportsDamage) backend.sequence_import = Import;
+    if (MUTANT == kReservesAnything) backend.sequence_reserve = Reserve;
+    if (MUTANT == kFreesNothing) backend.sequence_free = Free;
+    if (MUTANT >= kIgnoresSeed) {
+      backend.model_open = Open;
+      backend.submit = Submit;
+      backend.wait = Wait;
+    }
+    return backend;
+  }();
+  return &kBackend;
+}

@@ -1,0 +1,37 @@
+// The checks of the kit, by the part of the ABI that they cover.
+#ifndef LONGSTREAM_TESTS_CONFORMANCE_CHECKS_H_
+#define LONGSTREAM_TESTS_CONFORMANCE_CHECKS_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/conformance/kit.h"
+#include "tests/conformance/report.h"
+
+namespace longstream::conformance {
+
+struct NamedCheck {
+  const char* name;
+  void (*run)(const Kit& kit, Check& check);
+};
+using Checks = std::vector<NamedCheck>;
+
+// Checks of the file and of the table; they open no model. The rest is only run where they pass.
+void RunFileChecks(const std::string& plugin, Report& report);
+void RunTableChecks(const ls_backend& backend, Report& report);
+
+Checks OpenChecks();         // model_open, model_info, probe
+Checks DeterminismChecks();  // batch, threads, cuts of a prefill
+Checks ForkChecks();
+Checks RollbackChecks();  // checkpoint and truncate
+Checks SnapshotChecks();
+Checks MemoryChecks();    // budget, reservations, bytes by kind
+Checks SamplingChecks();  // sampled tokens and log-probabilities against the reference ops
+Checks BatchChecks();     // malformed batches, failed sequences, tickets in flight
+
+// Checks of what is left when a plugin has been unloaded. REQUIRES: it is not loaded.
+void RunReloadChecks(const Target& target, Report& report);
+
+}  // namespace longstream::conformance
+
+#endif  // LONGSTREAM_TESTS_CONFORMANCE_CHECKS_H_

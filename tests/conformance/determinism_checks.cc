@@ -1,0 +1,216 @@
+// Checks that a result depends on its sequence alone: not on the batch, the threads or, up to
+// rounding, the cuts of a prefill.
+#include <algorithm>
+#include <random>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/script.h"
+
+namespace longstream::conformance {
+namespace {
+
+// Sequences of lengths around grid lines, each a prefill, some decode steps, and a second turn; so
+// that batches hold prefill pieces and decode rows at once.
+std::vector<Script> MixedScripts(const Kit& kit) {
+  const size_t grid = kit.grid();
+  std::vector<Script> scripts;
+  for (const size_t length : std::initializer_list<size_t>{1, grid, grid + 1, 2 * grid - 1,
+                                                           kit.prompt(), kit.prompt() - grid / 2}) {
+    Script script;
+    script.seed = 1000 + scripts.size();
+    const size_t prompt = std::max<size_t>(1, length);
+    const size_t decoded = prompt + 6 + scripts.size();
+    const size_t end = decoded + grid;
+    const std::vector<int32_t> tokens = kit.Tokens(scripts.size() + 1, end + 2);
+    AddPrefill(script, tokens, 0, prompt, GridLines(kit, 0, prompt, 2));
+    AddDecode(script, tokens, prompt, decoded);
+    AddPrefill(script, tokens, decoded, end, GridLines(kit, decoded, end));
+    AddDecode(script, tokens, end, end + 2);
+    scripts.push_back(script);
+  }
+  return scripts;
+}
+
+Choose EveryoneForward() {
+  return [](const std::vector<size_t>& ready) { return ready; };
+}
+
+Choose EveryoneBackward() {
+  return [](const std::vector<size_t>& ready) {
+    return std::vector<size_t>(ready.rbegin(), ready.rend());
+  };
+}
+
+// A batch of random members in random order.
+Choose RandomSubsets(uint32_t seed) {
+  return [random = std::mt19937(seed)](const std::vector<size_t>& ready) mutable {
+    std::vector<size_t> chosen = ready;
+    for (size_t i = chosen.size(); i > 1; --i) std::swap(chosen[i - 1], chosen[random() % i]);
+    chosen.resize(1 + random() % chosen.size());
+    return chosen;
+  };
+}
+
+void Batches(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const std::vector<Script> scripts = MixedScripts(kit);
+  std::vector<Trace> alone;
+  for (const Script& script : scripts) alone.push_back(RunAlone(model, script));
+
+  const struct {
+    const char* name;
+    Choose choose;
+  } kCompositions[] = {
+      {"all in one batch", EveryoneForward()},
+      {"all in one batch, in reverse", EveryoneBackward()},
+      {"random batches", RandomSubsets(1)},
+      {"other random batches", RandomSubsets(2)},
+  };
+  for (const auto& composition : kCompositions) {
+    const std::vector<Trace> traces = RunTogether(model, scripts, composition.choose);
+    for (size_t i = 0; i < scripts.size(); ++i) {
+      const std::string difference = Difference(alone[i], traces[i]);
+      check.Expect(difference.empty(), std::string(composition.name) + ": sequence " +
+                                           std::to_string(i) +
+                                           " differs from the same run alone: " + difference);
+    }
+  }
+}
+
+void Threads(const Kit& kit, Check& check) {
+  const std::vector<Script> scripts = MixedScripts(kit);
+  std::vector<Trace> expected;
+  const struct {
+    uint32_t threads;
+    TaskOrder order;
+  } kHosts[] = {{1, TaskOrder::kForward},
+                {2, TaskOrder::kForward},
+                {3, TaskOrder::kForward},
+                {1, TaskOrder::kBackward},
+                {3, TaskOrder::kBackward}};
+  for (const auto& row : kHosts) {
+    const TestHost host(row.threads, row.order);
+    Model model(kit.backend(), kit.target().model, kit.Defaults(), host);
+    const std::vector<Trace> traces = RunTogether(model, scripts, RandomSubsets(3));
+    if (expected.empty()) expected = traces;
+    for (size_t i = 0; i < scripts.size(); ++i) {
+      const std::string difference = Difference(expected[i], traces[i]);
+      check.Expect(difference.empty(),
+                   std::to_string(row.threads) + " threads" +
+                       (row.order == TaskOrder::kBackward ? ", tasks in reverse order" : "") +
+                       ": sequence " + std::to_string(i) + ": " + difference);
+    }
+    ExpectNoMisuse(check, host);
+  }
+}
+
+// The last piece's logits of each script.
+struct LastLogits {
+  std::vector<float> prompt;
+  std::vector<float> decoded;
+};
+
+// Feeds [0, turn) as a first turn, then [turn, end) cut at `cuts`, then a few decode steps.
+LastLogits RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts) {
+  const size_t end = kit.prompt();
+  const std::vector<int32_t> tokens = kit.Tokens(11, end + 4);
+  Script script;
+  AddPrefill(script, tokens, 0, turn);
+  AddPrefill(script, tokens, turn, end, cuts);
+  const size_t steps = script.pieces.size();
+  AddDecode(script, tokens, end, end + 4);
+  const Trace trace = RunAlone(model, script);
+  return {trace[steps - 1].logits, trace.back().logits};
+}
+
+void GridCuts(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const size_t end = kit.prompt();
+  // The first turn ends on no grid line, so that the second begins within a block.
+  for (const size_t turn : {size_t{0}, size_t{kit.grid() + kit.grid() / 3 + 1}}) {
+    const LastLogits whole = RunTurns(kit, model, turn, {});
+    const std::vector<size_t> lines = GridLines(kit, turn, end);
+    check.Require(!lines.empty(), "the context is too short for a cut");
+    std::vector<std::vector<size_t>> choices = {lines, GridLines(kit, turn, end, 2)};
+    choices.push_back({lines.back()});
+    for (const std::vector<size_t>& cuts : choices) {
+      const LastLogits cut = RunTurns(kit, model, turn, cuts);
+      const std::string where = "turn from " + std::to_string(turn) + ", " +
+                                std::to_string(cuts.size()) + " cuts from " +
+                                std::to_string(cuts.front());
+      Output expected, found;
+      expected.logits = whole.prompt;
+      found.logits = cut.prompt;
+      check.Expect(Difference(expected, found).empty(), where + ": " + Difference(expected, found));
+      expected.logits = whole.decoded;
+      found.logits = cut.decoded;
+      check.Expect(Difference(expected, found).empty(),
+                   where + ", after decode: " + Difference(expected, found));
+    }
+  }
+}
+
+void ExpectClose(const Kit& kit, Check& check, const std::string& what,
+                 const std::vector<float>& expected, const std::vector<float>& found) {
+  const double difference = RelativeDifference(expected, found, kit.vocabulary());
+  check.Expect(difference <= kit.target().tolerance,
+               what + ": logits differ by " + Text(difference) +
+                   " standard deviations, more than rounding (" + Text(kit.target().tolerance) +
+                   ")");
+}
+
+void OtherCuts(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const size_t end = kit.prompt();
+  const LastLogits whole = RunTurns(kit, model, 0, {});
+  for (const size_t length : std::initializer_list<size_t>{1, 3, kit.grid() - 1, kit.grid() + 1}) {
+    std::vector<size_t> cuts;
+    for (size_t cut = length; length > 0 && cut < end; cut += length) cuts.push_back(cut);
+    const LastLogits cut = RunTurns(kit, model, 0, cuts);
+    const std::string what = "pieces of " + std::to_string(length);
+    ExpectClose(kit, check, what, whole.prompt, cut.prompt);
+    ExpectClose(kit, check, what + ", after decode", whole.decoded, cut.decoded);
+  }
+}
+
+void DecodeAgainstPrefill(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const size_t end = kit.prompt();
+  const std::vector<int32_t> tokens = kit.Tokens(12, end);
+  Script prefill, decode;
+  AddPrefill(prefill, tokens, 0, end);
+  AddDecode(decode, tokens, 0, end);
+  ExpectClose(kit, check, "a prompt fed token by token", RunAlone(model, prefill).back().logits,
+              RunAlone(model, decode).back().logits);
+}
+
+// All the checks above would pass for a model that ignores what it is fed.
+void HistoryMatters(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  std::vector<int32_t> tokens = kit.Tokens(13, kit.prompt());
+  Script script, changed;
+  AddPrefill(script, tokens, 0, tokens.size());
+  tokens[tokens.size() - 2] =
+      (tokens[tokens.size() - 2] + 1) % static_cast<int32_t>(kit.vocabulary());
+  AddPrefill(changed, tokens, 0, tokens.size());
+  const double difference =
+      RelativeDifference(RunAlone(model, script).back().logits,
+                         RunAlone(model, changed).back().logits, kit.vocabulary());
+  check.Expect(difference > kit.target().tolerance,
+               "another token one before the last changes nothing");
+}
+
+}  // namespace
+
+Checks DeterminismChecks() {
+  return {
+      {"determinism.history_matters", &HistoryMatters},
+      {"determinism.batches", &Batches},
+      {"determinism.threads", &Threads},
+      {"determinism.grid_cuts", &GridCuts},
+      {"determinism.other_cuts", &OtherCuts},
+      {"determinism.decode_against_prefill", &DecodeAgainstPrefill},
+  };
+}
+
+}  // namespace longstream::conformance

@@ -1,0 +1,103 @@
+// Sizes a run of the kit to its model and goes through the checks.
+#include "tests/conformance/kit.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/plugin_file.h"
+
+namespace longstream::conformance {
+
+Kit::Kit(const ls_backend& backend, const Target& target)
+    : backend_(backend), target_(target), host_(2) {
+  OpenOptions options;
+  options.options = target.options;
+  const Model model(backend_, target_.model, options, host_);
+  const ls_model_info& info = model.info();
+  vocabulary_ = info.vocabulary_size;
+  grid_ = info.prefill_grid;
+  page_tokens_ = info.page_tokens;
+  context_limit_ = info.context_limit;
+  uint64_t reach = 0;
+  for (uint32_t i = 0; i < info.num_layers; ++i) reach = std::max(reach, info.layers[i].window);
+
+  if (grid_ == 0 || vocabulary_ < 2) throw CheckFailed{"prefill_grid is 0 or vocabulary_size < 2"};
+  const uint64_t wanted = std::max<uint64_t>(3 * grid_ + grid_ / 2 + 3, reach + grid_ + 3);
+  if (context_limit_ < 2 * grid_ + 8 + tail()) {
+    throw CheckFailed{"context_limit " + std::to_string(context_limit_) +
+                      " is too short for a grid of " + std::to_string(grid_)};
+  }
+  prompt_ = static_cast<uint32_t>(std::min(wanted, context_limit_ - tail()));
+}
+
+void Kit::Need(uint64_t capability, const char* name) const {
+  if (!Has(capability)) throw CheckNotApplicable{std::string("capability: ") + name};
+}
+
+OpenOptions Kit::Defaults() const {
+  OpenOptions options;
+  options.options = target_.options;
+  options.max_batch_tokens = 8 * (prompt_ + tail());
+  return options;
+}
+
+Model Kit::Open(const OpenOptions& options) const {
+  return Model(backend_, target_.model, options, host_);
+}
+
+std::vector<int32_t> Kit::Tokens(uint64_t seed, size_t count) const {
+  std::vector<int32_t> tokens;
+  uint64_t state = seed;
+  for (size_t i = 0; i < count; ++i) {
+    // SplitMix64 (Steele et al. 2014).
+    uint64_t x = state += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    tokens.push_back(static_cast<int32_t>((x ^ (x >> 31)) % vocabulary_));
+  }
+  return tokens;
+}
+
+void ExpectNoMisuse(Check& check, const TestHost& host) {
+  check.Expect(host.misuse().empty(), "host: " + host.misuse());
+}
+
+namespace {
+
+void RunModelChecks(const Kit& kit, Report& report) {
+  for (const Checks& checks : {OpenChecks(), DeterminismChecks(), ForkChecks(), RollbackChecks(),
+                               SnapshotChecks(), MemoryChecks(), SamplingChecks(), BatchChecks()}) {
+    for (const NamedCheck& named : checks) {
+      report.Run(named.name, [&](Check& check) {
+        named.run(kit, check);
+        ExpectNoMisuse(check, kit.host());
+      });
+    }
+  }
+}
+
+}  // namespace
+
+int RunConformance(const Target& target, std::ostream& out) {
+  Report report(out);
+  RunFileChecks(target.plugin, report);
+  // What does not hold the ABI cannot be called; a model that does not open has nothing to check.
+  bool usable = report.num_failed() == 0;
+  if (usable) {
+    const PluginFile plugin(target.plugin);
+    RunTableChecks(*plugin.backend(), report);
+    usable = report.num_failed() == 0;
+    if (usable) {
+      report.Run("model.open", [&](Check&) { const Kit kit(*plugin.backend(), target); });
+      usable = report.num_failed() == 0;
+    }
+    if (usable) RunModelChecks(Kit(*plugin.backend(), target), report);
+  }
+  if (usable) RunReloadChecks(target, report);
+  if (!usable) out << "the checks that follow were not run" << std::endl;
+  report.Summarise();
+  return report.num_failed();
+}
+
+}  // namespace longstream::conformance

@@ -1,0 +1,291 @@
+// Checks of the byte budget: what sequences hold, what reserve promises, and that all comes back.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/script.h"
+
+namespace longstream::conformance {
+namespace {
+
+uint64_t Held(const ls_memory& memory) {
+  return memory.pages + memory.rings + memory.states + memory.checkpoints;
+}
+
+std::string Print(const ls_memory& memory) {
+  return "weights " + std::to_string(memory.weights) + ", pages " + std::to_string(memory.pages) +
+         ", rings " + std::to_string(memory.rings) + ", states " + std::to_string(memory.states) +
+         ", checkpoints " + std::to_string(memory.checkpoints) + ", workspace " +
+         std::to_string(memory.workspace) + ", reserved " + std::to_string(memory.reserved);
+}
+
+void ExpectSame(Check& check, const ls_memory& before, const ls_memory& after,
+                const std::string& when) {
+  check.Expect(Print(before) == Print(after),
+               when + ": " + Print(after) + "; before: " + Print(before));
+}
+
+void ExpectWithinBudget(Check& check, const ls_memory& memory) {
+  check.Expect(Held(memory) <= memory.reserved && memory.reserved <= memory.budget,
+               "not held <= reserved <= budget: " + Print(memory));
+}
+
+// Bytes of pages that `tokens` tokens take.
+uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
+  if (info.page_tokens == 0) return 0;
+  const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;
+  return pages * info.page_tokens * info.kv_bytes_per_token;
+}
+
+// Of a sequence that may grow to `tokens`, with its checkpoint.
+uint64_t FullBytes(const ls_model_info& info, uint64_t tokens) {
+  return PageBytes(info, tokens) + info.window_bytes_per_sequence + info.state_bytes_per_sequence +
+         info.checkpoint_bytes_per_sequence;
+}
+
+void BytesByKind(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const ls_model_info& info = model.info();
+  const ls_memory start = model.Memory();
+  check.Expect(Held(start) == 0 && start.reserved == 0,
+               "a model without sequences holds bytes: " + Print(start));
+  const std::vector<int32_t> tokens = kit.Tokens(61, kit.prompt());
+  {
+    Sequence first = model.Create();
+    Sequence second = model.Create();
+    second.Reserve(2 * kit.grid());
+    model.Step(Prefill(second, {tokens.begin(), tokens.begin() + kit.grid()}));
+    first.Reserve(kit.prompt());
+    while (first.position() < kit.prompt()) {
+      const uint64_t position = first.position();
+      const uint64_t step = std::min<uint64_t>(kit.prompt() - position, 1 + position);
+      const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(position);
+      model.Step(Prefill(first, {from, from + static_cast<std::ptrdiff_t>(step)}));
+      const ls_sequence_bytes bytes = first.Bytes();
+      const ls_sequence_bytes others = second.Bytes();
+      const ls_memory memory = model.Memory();
+      const std::string where = "at position " + std::to_string(first.position()) + ": ";
+      check.Expect(bytes.kv == PageBytes(info, first.position()),
+                   where + "kv " + std::to_string(bytes.kv) + ", expected " +
+                       std::to_string(PageBytes(info, first.position())));
+      check.Expect(bytes.window == info.window_bytes_per_sequence &&
+                       bytes.state == info.state_bytes_per_sequence &&
+                       bytes.checkpoint == info.checkpoint_bytes_per_sequence,
+                   where + "window, state or checkpoint are not those of model_info");
+      check.Expect(memory.pages == bytes.kv + others.kv &&
+                       memory.rings == bytes.window + others.window &&
+                       memory.states == bytes.state + others.state &&
+                       memory.checkpoints == bytes.checkpoint + others.checkpoint,
+                   where + "model_memory is not the sum of the sequences: " + Print(memory));
+      ExpectWithinBudget(check, memory);
+    }
+    first.Reserve(0);
+    check.Expect(first.Bytes().checkpoint == 0, "reserve(0) keeps the checkpoint");
+  }
+  ExpectSame(check, start, model.Memory(), "after all sequences were freed");
+}
+
+// A budget for `count` sequences of `tokens` tokens each, and `empty` more without a reservation.
+OpenOptions Budget(const Kit& kit, uint64_t count, uint64_t tokens, uint64_t empty = 0) {
+  const Model model = kit.Open();
+  const ls_model_info& info = model.info();
+  OpenOptions options = kit.Defaults();
+  options.cache_bytes_budget =
+      count * FullBytes(info, tokens) +
+      empty * (info.window_bytes_per_sequence + info.state_bytes_per_sequence);
+  return options;
+}
+
+// As many sequences as fit, each with its reservation, then one more thing that does not.
+std::vector<Sequence> FillUp(Model& model, Check& check, uint64_t tokens) {
+  std::vector<Sequence> sequences;
+  std::string error;
+  while (sequences.size() < 1000) {
+    Sequence sequence;
+    ls_code code = model.TryCreate(&sequence, &error);
+    if (code == LS_OK) code = sequence.TryReserve(tokens, &error);
+    if (code != LS_OK) {
+      check.Expect(code == LS_RESOURCE_EXHAUSTED,
+                   "expected LS_RESOURCE_EXHAUSTED, found " + NameOf(code));
+      break;
+    }
+    sequences.push_back(std::move(sequence));
+    ExpectWithinBudget(check, model.Memory());
+  }
+  return sequences;
+}
+
+void Exhaustion(const Kit& kit, Check& check) {
+  // There is always room to create one more sequence, so that it is reserve that must refuse.
+  const uint64_t tokens = kit.prompt();
+  Model model = kit.Open(Budget(kit, 3, tokens, 1));
+  const ls_memory start = model.Memory();
+  const std::vector<int32_t> ids = kit.Tokens(62, tokens);
+  {
+    std::vector<Sequence> sequences = FillUp(model, check, tokens);
+    check.Require(sequences.size() == 3, "a budget for 3 sequences of " + std::to_string(tokens) +
+                                             " tokens served " + std::to_string(sequences.size()));
+    // Within the reservations no step fails, though nothing is left.
+    std::vector<Output> last;
+    for (Sequence& sequence : sequences) sequence.Checkpoint();
+    for (uint64_t i = 0; i < tokens; ++i) {
+      std::vector<Entry> entries;
+      for (Sequence& sequence : sequences) entries.push_back(Decode(sequence, ids[i]));
+      last = model.Step(entries);
+      for (const Output& output : last) {
+        check.Require(output.code == LS_OK,
+                      "a step within its reservation failed: " + output.message);
+      }
+    }
+    ExpectWithinBudget(check, model.Memory());
+    // A promise that cannot be made leaves the one before it, and what the sequence holds.
+    if (model.info().kv_bytes_per_token > 0) {
+      std::string error;
+      const ls_code code = sequences[0].TryReserve(kit.tail(), &error);
+      check.Expect(code == LS_RESOURCE_EXHAUSTED,
+                   "a reservation of more than is left: " + NameOf(code));
+    }
+    check.Expect(sequences[0].Truncate(0) == 0, "a refused reservation dropped the checkpoint");
+    const Output again = [&] {
+      Output output;
+      for (uint64_t i = 0; i < tokens; ++i) output = model.Step(Decode(sequences[0], ids[i]));
+      return output;
+    }();
+    check.Expect(Difference(last[0], again).empty(), "a refused reservation changed the sequence");
+    // What one gives back another may have.
+    sequences.pop_back();
+    Sequence next = model.Create();
+    next.Reserve(tokens);
+  }
+  ExpectSame(check, start, model.Memory(), "after all sequences were freed");
+}
+
+// Pages that two sequences share must still be promised to both: each will need its own copy.
+void ForksWithinBudget(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_FORK, "fork");
+  const uint64_t past = kit.prompt();
+  const uint64_t future = kit.tail();
+  Model model = kit.Open(Budget(kit, 3, past + future));
+  const ls_memory start = model.Memory();
+  const std::vector<int32_t> ids = kit.Tokens(63, past + future);
+  {
+    Sequence parent = model.Create();
+    parent.Reserve(past);
+    model.Step(Prefill(parent, {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(past)}));
+    std::vector<Sequence> family;
+    family.push_back(std::move(parent));
+    std::string error;
+    while (family.size() < 100) {
+      Sequence child;
+      if (family[0].TryFork(&child, &error) != LS_OK) break;
+      if (child.TryReserve(future, &error) != LS_OK) break;
+      family.push_back(std::move(child));
+    }
+    check.Require(family.size() >= 2, "no fork fits: " + error);
+    const ls_code code = family[0].TryReserve(future, &error);
+    const size_t first = code == LS_OK ? 0 : 1;  // those that hold a promise
+    for (uint64_t i = past; i < past + future; ++i) {
+      for (size_t j = first; j < family.size(); ++j) {
+        // Alone in its batch: each tries to be the one that runs out.
+        const Output output = model.Step(std::vector<Entry>{Decode(family[j], ids[i])}).front();
+        check.Require(output.code == LS_OK,
+                      "a fork ran out within its reservation: " + output.message);
+      }
+    }
+    ExpectWithinBudget(check, model.Memory());
+  }
+  ExpectSame(check, start, model.Memory(), "after all forks were freed");
+}
+
+void ReserveLimits(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  Sequence sequence = model.Create();
+  check.Expect(sequence.TryReserve(kit.context_limit() + 1) == LS_INVALID_ARGUMENT,
+               "a reservation past the context limit: expected LS_INVALID_ARGUMENT");
+  check.Expect(sequence.TryReserve(UINT64_MAX) == LS_INVALID_ARGUMENT,
+               "a reservation of 2^64 - 1 tokens: expected LS_INVALID_ARGUMENT");
+  check.Expect(model.Memory().reserved ==
+                   FullBytes(model.info(), 0) - model.info().checkpoint_bytes_per_sequence,
+               "a refused reservation left something reserved");
+  const std::vector<int32_t> tokens = kit.Tokens(64, 4);
+  sequence.Reserve(3);
+  model.Step(Prefill(sequence, {tokens[0], tokens[1]}));
+  uint64_t ticket = 0;
+  std::string error;
+  check.Expect(model.TrySubmit({Prefill(sequence, {tokens[2], tokens[3]})}, &ticket, &error) ==
+                   LS_INVALID_ARGUMENT,
+               "tokens past the reservation: expected LS_INVALID_ARGUMENT");
+  model.Step(Prefill(sequence, {tokens[2]}));
+  // The promise ends at an absolute position; it may be made anew, smaller or larger.
+  sequence.Reserve(1);
+  model.Step(Decode(sequence, tokens[3]));
+  sequence.Reserve(0);
+  check.Expect(
+      model.TrySubmit({Decode(sequence, tokens[0])}, &ticket, &error) == LS_INVALID_ARGUMENT,
+      "a token after reserve(0): expected LS_INVALID_ARGUMENT");
+}
+
+void ImportWithinBudget(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  const uint64_t tokens = kit.prompt();
+  Model model = kit.Open(Budget(kit, 1, tokens));
+  Sequence sequence = model.Create();
+  sequence.Reserve(tokens);
+  model.Step(Prefill(sequence, kit.Tokens(65, tokens)));
+  const std::string snapshot = sequence.Export();
+  const ls_memory before = model.Memory();
+  Sequence copy;
+  std::string error;
+  // One sequence with its reservation fills the budget, unless it holds no more than its
+  // checkpoint.
+  const ls_code code = model.TryImport(snapshot, &copy, &error);
+  check.Expect(code == LS_RESOURCE_EXHAUSTED,
+               "expected LS_RESOURCE_EXHAUSTED, found " + NameOf(code));
+  copy.Free();
+  ExpectSame(check, before, model.Memory(), "after a refused import");
+  sequence.Free();
+  check.Expect(model.TryImport(snapshot, &copy, &error) == LS_OK,
+               "with the budget free again: " + error);
+}
+
+void MemoryFromAnotherThread(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> bad{0};
+  std::thread watcher([&] {
+    while (!stop) {
+      ls_memory memory{};
+      memory.struct_size = sizeof(memory);
+      if (kit.backend().model_memory(model.handle(), &memory) != LS_OK) ++bad;
+    }
+  });
+  try {
+    Script script;
+    AddPrefill(script, kit.Tokens(66, kit.prompt()), 0, kit.prompt(),
+               GridLines(kit, 0, kit.prompt()));
+    for (int round = 0; round < 10; ++round) RunAlone(model, script);
+  } catch (...) {
+    stop = true;
+    watcher.join();
+    throw;
+  }
+  stop = true;
+  watcher.join();
+  check.Expect(bad == 0, "model_memory failed while steps ran");
+}
+
+}  // namespace
+
+Checks MemoryChecks() {
+  return {
+      {"memory.bytes_by_kind", &BytesByKind},
+      {"memory.exhaustion", &Exhaustion},
+      {"memory.forks_within_budget", &ForksWithinBudget},
+      {"memory.import_within_budget", &ImportWithinBudget},
+      {"memory.reserve_limits", &ReserveLimits},
+      {"memory.from_another_thread", &MemoryFromAnotherThread},
+  };
+}
+
+}  // namespace longstream::conformance

@@ -1,0 +1,145 @@
+// The ABI's handles as the kit uses them: owned, with every failure that a check did not ask for
+// ending the check.
+#ifndef LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
+#define LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/api/backend.h"
+#include "tests/conformance/test_host.h"
+
+namespace longstream::conformance {
+
+// A buffer for a plugin's sentence. The bytes after it are watched.
+class ErrorText {
+ public:
+  ErrorText();
+  ls_error get() { return {text_, kCapacity}; }
+  // Throws CheckFailed where the sentence is not terminated or its buffer was overrun.
+  std::string str() const;
+
+ private:
+  static constexpr size_t kCapacity = 400;
+  char text_[kCapacity + 8];
+};
+
+// "LS_OK", "LS_INVALID_ARGUMENT", ...
+std::string NameOf(ls_code code);
+
+struct OpenOptions {
+  std::string options = "{}";
+  uint64_t cache_bytes_budget = 0;
+  uint32_t max_batch_tokens = 1024;
+  uint32_t max_batch_sequences = 16;
+};
+
+// Calls model_open; returns its code. *model is only set on LS_OK, by a correct plugin.
+ls_code TryOpen(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
+                const TestHost& host, ls_model** model, std::string* error);
+
+class Sequence;
+struct Entry;
+struct Output;
+
+// An opened model. Not thread-safe; closes in its destructor. `backend`, `host` must outlive it.
+class Model {
+ public:
+  Model(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
+        const TestHost& host);
+  ~Model();
+
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const ls_backend& backend() const { return backend_; }
+  ls_model* handle() const { return handle_; }
+  const ls_model_info& info() const { return info_; }
+  ls_memory Memory() const;
+
+  Sequence Create();
+  // create, import: on another code than LS_OK returns it and leaves *sequence alone.
+  ls_code TryCreate(Sequence* sequence, std::string* error);
+  ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error,
+                    size_t* consumed = nullptr);
+  Sequence Import(const std::string& snapshot);
+
+  // submit and wait. Throws CheckFailed where the batch is refused; what entries say is in the
+  // outputs, one per entry.
+  std::vector<Output> Step(const std::vector<Entry>& entries);
+  // Throws CheckFailed unless the one entry ends with LS_OK.
+  Output Step(const Entry& entry);
+  ls_code TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket, std::string* error);
+  std::vector<Output> Wait(uint64_t ticket, const std::vector<Entry>& entries);
+
+ private:
+  const ls_backend& backend_;
+  ls_model* handle_ = nullptr;
+  ls_model_info info_{};
+};
+
+// A sequence; freed in its destructor, before its model closes. Movable.
+class Sequence {
+ public:
+  Sequence() = default;
+  Sequence(Model* model, ls_sequence* handle) : model_(model), handle_(handle) {}
+  Sequence(Sequence&& other) noexcept;
+  Sequence& operator=(Sequence&& other) noexcept;
+  ~Sequence() { Free(); }
+
+  ls_sequence* handle() const { return handle_; }
+  Model& model() const { return *model_; }
+  uint64_t position() const;
+  ls_sequence_bytes Bytes() const;
+
+  void Free();
+  Sequence Fork();
+  void Reserve(uint64_t tokens);
+  void Checkpoint();
+  uint64_t Truncate(uint64_t position);
+  std::string Export();
+
+  ls_code TryFork(Sequence* fork, std::string* error);
+  ls_code TryReserve(uint64_t tokens, std::string* error = nullptr);
+  ls_code TryCheckpoint(std::string* error = nullptr);
+  ls_code TryTruncate(uint64_t position, uint64_t* restored, std::string* error = nullptr);
+  // Stops the writer after `limit` bytes.
+  ls_code TryExport(std::string* snapshot, std::string* error, size_t limit = SIZE_MAX);
+
+ private:
+  Model* model_ = nullptr;
+  ls_sequence* handle_ = nullptr;
+};
+
+// One sequence's part of a step, with the memory that the ABI's structure points to.
+struct Entry {
+  Sequence* sequence = nullptr;
+  std::vector<int32_t> tokens;
+  bool is_decode = false;
+  int32_t logit_rows = LS_ROWS_LAST;
+  int32_t log_prob_rows = LS_ROWS_NONE;
+  uint32_t num_top = 0;
+  std::vector<int32_t> targets;           // empty: NULL
+  const ls_sampling* sampling = nullptr;  // nullptr: nothing is sampled
+};
+
+Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens);
+Entry Decode(Sequence& sequence, int32_t token);
+
+// A result, copied out of the plugin's memory.
+struct Output {
+  ls_code code = LS_OK;
+  std::string message;
+  int32_t sampled = -1;
+  std::vector<float> log_probs;
+  std::vector<ls_top_token> top;  // [log_probs.size(), num_top]
+  std::vector<float> logits;      // [num_logit_rows, vocabulary_size]
+};
+
+// Sampling with every step off: greedy.
+ls_sampling Greedy();
+
+}  // namespace longstream::conformance
+
+#endif  // LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_

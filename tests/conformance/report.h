@@ -1,0 +1,77 @@
+// What the conformance kit says: one line per check, and how many failed.
+#ifndef LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
+#define LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace longstream::conformance {
+
+// Ends a check at once; Check::Run catches them.
+struct CheckFailed {
+  std::string why;
+};
+struct CheckNotApplicable {
+  std::string why;
+};
+
+// One check in progress. Expect notes a failure and goes on; Require ends the check.
+// Not thread-safe.
+class Check {
+ public:
+  // Returns `ok`, so that a caller can stop where going on makes no sense.
+  bool Expect(bool ok, const std::string& why) {
+    if (!ok) failures_.push_back(why);
+    return ok;
+  }
+  void Require(bool ok, const std::string& why) const {
+    if (!ok) throw CheckFailed{why};
+  }
+
+  const std::vector<std::string>& failures() const { return failures_; }
+
+ private:
+  std::vector<std::string> failures_;
+};
+
+// Counts and prints. `out` must outlive it.
+class Report {
+ public:
+  explicit Report(std::ostream& out) : out_(out) {}
+
+  // Runs body(check) and prints its line; an exception counts as a failure.
+  template <typename Body>
+  void Run(const std::string& name, Body&& body) {
+    Check check;
+    try {
+      body(check);
+      Finish(name, check);
+    } catch (const CheckNotApplicable& end) {
+      check.failures().empty() ? NotApplicable(name, end.why) : Finish(name, check);
+    } catch (const CheckFailed& end) {
+      check.Expect(false, end.why);
+      Finish(name, check);
+    }
+  }
+
+  void NotApplicable(const std::string& name, const std::string& why);
+
+  // Prints the totals.
+  void Summarise();
+
+  int num_failed() const { return num_failed_; }
+  int num_passed() const { return num_passed_; }
+
+ private:
+  void Finish(const std::string& name, const Check& check);
+
+  std::ostream& out_;
+  int num_passed_ = 0;
+  int num_failed_ = 0;
+  int num_not_applicable_ = 0;
+};
+
+}  // namespace longstream::conformance
+
+#endif  // LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_

@@ -1,0 +1,179 @@
+// Runs scripts and compares their traces.
+#include "tests/conformance/script.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "tests/conformance/report.h"
+
+namespace longstream::conformance {
+namespace {
+
+bool SameBits(const void* a, const void* b, size_t size) {
+  return size == 0 || std::memcmp(a, b, size) == 0;
+}
+
+ls_sampling Sampled(uint64_t seed) {
+  ls_sampling sampling = Greedy();
+  sampling.temperature = 1.0f;
+  sampling.seed = seed;
+  return sampling;
+}
+
+Entry EntryFor(Sequence& sequence, const Piece& piece, const ls_sampling& sampling) {
+  Entry entry = Prefill(sequence, piece.tokens);
+  entry.is_decode = piece.is_decode;
+  entry.sampling = &sampling;
+  entry.log_prob_rows = LS_ROWS_LAST;
+  entry.num_top = 2;
+  return entry;
+}
+
+}  // namespace
+
+uint64_t Script::num_tokens() const {
+  return std::accumulate(
+      pieces.begin(), pieces.end(), uint64_t{0},
+      [](uint64_t sum, const Piece& piece) { return sum + piece.tokens.size(); });
+}
+
+void AddPrefill(Script& script, const std::vector<int32_t>& tokens, size_t begin, size_t end,
+                const std::vector<size_t>& cuts) {
+  size_t from = begin;
+  for (size_t i = 0; i <= cuts.size() && from < end; ++i) {
+    const size_t to = i < cuts.size() ? std::min(cuts[i], end) : end;
+    if (to <= from) continue;
+    script.pieces.push_back({{tokens.begin() + static_cast<std::ptrdiff_t>(from),
+                              tokens.begin() + static_cast<std::ptrdiff_t>(to)},
+                             false});
+    from = to;
+  }
+}
+
+void AddDecode(Script& script, const std::vector<int32_t>& tokens, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) script.pieces.push_back({{tokens[i]}, true});
+}
+
+std::vector<size_t> GridLines(const Kit& kit, size_t begin, size_t end, size_t every) {
+  std::vector<size_t> lines;
+  for (size_t line = (begin / kit.grid() + 1) * kit.grid(); line < end;
+       line += every * kit.grid()) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+Trace Run(Sequence& sequence, const Script& script, size_t first, size_t last) {
+  const ls_sampling sampling = Sampled(script.seed);
+  Trace trace;
+  for (size_t i = first; i < std::min(last, script.pieces.size()); ++i) {
+    trace.push_back(sequence.model().Step(EntryFor(sequence, script.pieces[i], sampling)));
+  }
+  return trace;
+}
+
+Trace RunAlone(Model& model, const Script& script) {
+  Sequence sequence = model.Create();
+  sequence.Reserve(script.num_tokens());
+  return Run(sequence, script);
+}
+
+std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
+                               const Choose& choose) {
+  std::vector<Sequence> sequences;
+  std::vector<ls_sampling> sampling;
+  for (const Script& script : scripts) {
+    sequences.push_back(model.Create());
+    sequences.back().Reserve(script.num_tokens());
+    sampling.push_back(Sampled(script.seed));
+  }
+  std::vector<Trace> traces(scripts.size());
+  while (true) {
+    std::vector<size_t> ready;
+    for (size_t i = 0; i < scripts.size(); ++i) {
+      if (traces[i].size() < scripts[i].pieces.size()) ready.push_back(i);
+    }
+    if (ready.empty()) return traces;
+    const std::vector<size_t> chosen = choose(ready);
+    std::vector<Entry> entries;
+    for (const size_t i : chosen) {
+      entries.push_back(EntryFor(sequences[i], scripts[i].pieces[traces[i].size()], sampling[i]));
+    }
+    std::vector<Output> outputs = model.Step(entries);
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (outputs[i].code != LS_OK) throw CheckFailed{"step: " + outputs[i].message};
+      traces[chosen[i]].push_back(std::move(outputs[i]));
+    }
+  }
+}
+
+std::string Text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", number);
+  return text;
+}
+
+std::string Difference(const Output& expected, const Output& found) {
+  if (expected.code != found.code) return NameOf(found.code) + " " + found.message;
+  if (expected.logits.size() != found.logits.size()) return "another number of logits";
+  for (size_t i = 0; i < expected.logits.size(); ++i) {
+    if (!SameBits(&expected.logits[i], &found.logits[i], sizeof(float))) {
+      return "logit " + std::to_string(i) + " is " + std::to_string(found.logits[i]) + ", off by " +
+             std::to_string(found.logits[i] - expected.logits[i]);
+    }
+  }
+  if (expected.sampled != found.sampled) {
+    return "sampled " + std::to_string(found.sampled) + ", not " + std::to_string(expected.sampled);
+  }
+  if (expected.log_probs.size() != found.log_probs.size() ||
+      !SameBits(expected.log_probs.data(), found.log_probs.data(),
+                expected.log_probs.size() * sizeof(float))) {
+    return "log-probabilities differ";
+  }
+  if (expected.top.size() != found.top.size() ||
+      !SameBits(expected.top.data(), found.top.data(),
+                expected.top.size() * sizeof(ls_top_token))) {
+    return "the most probable tokens differ";
+  }
+  return "";
+}
+
+std::string Difference(const Trace& expected, const Trace& found) {
+  if (expected.size() != found.size()) return "another number of steps";
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string difference = Difference(expected[i], found[i]);
+    if (!difference.empty()) return "step " + std::to_string(i) + ": " + difference;
+  }
+  return "";
+}
+
+double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0.0;
+  for (size_t begin = 0; begin < a.size(); begin += row) {
+    double sum = 0.0;
+    double sum_of_squares = 0.0;
+    double difference = 0.0;
+    for (size_t i = begin; i < begin + row; ++i) {
+      sum += a[i];
+      sum_of_squares += double{a[i]} * a[i];
+      const double here = std::abs(double{a[i]} - b[i]);
+      difference = here <= difference ? difference : here;  // a NaN is kept
+    }
+    const double mean = sum / static_cast<double>(row);
+    const double deviation =
+        std::sqrt(std::max(0.0, sum_of_squares / static_cast<double>(row) - mean * mean));
+    const double relative = difference == 0.0 ? 0.0 : difference / deviation;
+    if (!(relative <= std::numeric_limits<double>::max())) {
+      return std::numeric_limits<double>::infinity();
+    }
+    largest = std::max(largest, relative);
+  }
+  return largest;
+}
+
+}  // namespace longstream::conformance

@@ -1,0 +1,201 @@
+// Checks of sequence_export and sequence_import.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/script.h"
+#include "tests/conformance/temporary_directory.h"
+
+namespace longstream::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A prompt, and what follows it: decode steps, a prefill, decode steps.
+Script Conversation(const Kit& kit, size_t past, size_t* first_piece) {
+  const std::vector<int32_t> tokens = kit.Tokens(51, past + kit.grid() + 12);
+  Script script;
+  AddPrefill(script, tokens, 0, past);
+  *first_piece = script.pieces.size();
+  AddDecode(script, tokens, past, past + 4);
+  AddPrefill(script, tokens, past + 4, tokens.size() - 3,
+             GridLines(kit, past + 4, tokens.size() - 3));
+  AddDecode(script, tokens, tokens.size() - 3, tokens.size());
+  return script;
+}
+
+Sequence Prompted(Model& model, const Kit& kit, size_t past) {
+  Sequence sequence = model.Create();
+  sequence.Reserve(past);
+  model.Step(Prefill(sequence, kit.Tokens(51, past)));
+  return sequence;
+}
+
+void RoundTrip(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  Model model = kit.Open();
+  Model reopened = kit.Open();
+  for (const size_t past : std::initializer_list<size_t>{0, 1, 2 * kit.grid(), kit.prompt()}) {
+    size_t first = 0;
+    const Script script = Conversation(kit, past, &first);
+    const Trace alone = RunAlone(model, script);
+    const Trace expected(alone.begin() + static_cast<std::ptrdiff_t>(first), alone.end());
+    Sequence sequence = past == 0 ? model.Create() : Prompted(model, kit, past);
+    sequence.Reserve(script.num_tokens() - past);
+    const std::string snapshot = sequence.Export();
+    const std::string where = "at position " + std::to_string(past) + ": ";
+    check.Expect(sequence.Export() == snapshot, where + "two exports differ");
+    for (Model* into : {&model, &reopened}) {
+      Sequence copy = into->Import(snapshot);
+      check.Expect(copy.position() == past, where + "the copy stands elsewhere");
+      const ls_sequence_bytes a = sequence.Bytes();
+      const ls_sequence_bytes b = copy.Bytes();
+      check.Expect(a.kv == b.kv && a.window == b.window && a.state == b.state && b.checkpoint == 0,
+                   where + "the copy holds other bytes");
+      copy.Reserve(script.num_tokens() - past);
+      const std::string difference = Difference(expected, Run(copy, script, first));
+      check.Expect(difference.empty(), where + "the copy differs: " + difference);
+    }
+    const std::string difference = Difference(expected, Run(sequence, script, first));
+    check.Expect(difference.empty(), where + "the source changed: " + difference);
+  }
+}
+
+// A snapshot taken within a turn, after decode steps and a rollback.
+void WithinATurn(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  Model model = kit.Open();
+  size_t first = 0;
+  const Script script = Conversation(kit, kit.prompt(), &first);
+  const Trace alone = RunAlone(model, script);
+  Sequence sequence = Prompted(model, kit, kit.prompt());
+  sequence.Reserve(script.num_tokens() - kit.prompt());
+  sequence.Checkpoint();
+  Run(sequence, script, first, first + 4);
+  const uint64_t restored = sequence.Truncate(kit.prompt() + 2);
+  Run(sequence, script, first + (restored - kit.prompt()), first + 3);
+  Sequence copy = model.Import(sequence.Export());
+  copy.Reserve(script.num_tokens() - copy.position());
+  const Trace expected(alone.begin() + static_cast<std::ptrdiff_t>(first + 3), alone.end());
+  const std::string difference = Difference(expected, Run(copy, script, first + 3));
+  check.Expect(difference.empty(), difference);
+}
+
+// The first and the last bytes one by one, and a spread of those between.
+std::vector<size_t> Places(size_t size) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < std::min<size_t>(size, 128); ++i) {
+    places.push_back(i);
+    places.push_back(size - 1 - i);
+    places.push_back(size * i / 128);
+  }
+  return places;
+}
+
+void ExpectNothingLeft(Check& check, const ls_memory& before, const ls_memory& after,
+                       const std::string& what) {
+  check.Expect(before.pages == after.pages && before.rings == after.rings &&
+                   before.states == after.states && before.reserved == after.reserved,
+               what + " left memory behind");
+}
+
+void Damage(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  Model model = kit.Open();
+  const std::string good = Prompted(model, kit, kit.prompt()).Export();
+  const ls_memory before = model.Memory();
+  Sequence sequence;
+  std::string error;
+  for (const size_t place : Places(good.size())) {
+    std::string bad = good;
+    bad[place] = static_cast<char>(bad[place] ^ (1 << (place % 8)));
+    const ls_code code = model.TryImport(bad, &sequence, &error);
+    sequence.Free();
+    check.Expect(code == LS_DATA_LOSS, "a flipped bit in byte " + std::to_string(place) + " of " +
+                                           std::to_string(good.size()) + ": " + NameOf(code));
+    const ls_code cut = model.TryImport(good.substr(0, place), &sequence, &error);
+    sequence.Free();
+    check.Expect(cut == LS_DATA_LOSS, "cut short after " + std::to_string(place) + " of " +
+                                          std::to_string(good.size()) + " bytes: " + NameOf(cut));
+  }
+  ExpectNothingLeft(check, before, model.Memory(), "damaged snapshots");
+  size_t consumed = 0;
+  const ls_code code = model.TryImport(good + "what follows", &sequence, &error, &consumed);
+  check.Expect(code == LS_OK && consumed == good.size(), "read " + std::to_string(consumed) +
+                                                             " bytes of a snapshot of " +
+                                                             std::to_string(good.size()));
+}
+
+// A copy of the model with one bit of its weights flipped: the lowest of some mantissa.
+std::optional<std::string> OtherWeights(const std::string& model, const fs::path& directory) {
+  std::optional<fs::path> weights;
+  for (const auto& entry : fs::directory_iterator(model)) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path copy = directory / entry.path().filename();
+    fs::copy_file(entry.path(), copy);
+    const std::string name = copy.filename();
+    if (name.starts_with("model") && name.ends_with(".safetensors")) weights = copy;
+  }
+  if (!weights.has_value()) return std::nullopt;
+  fs::permissions(*weights, fs::perms::owner_write, fs::perm_options::add);
+  std::fstream file(*weights, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-4, std::ios::end);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-4, std::ios::end);
+  file.put(byte);
+  return directory.string();
+}
+
+void OtherModel(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  const TemporaryDirectory directory;
+  std::string other = kit.target().other_model;
+  if (other.empty()) {
+    const auto changed = OtherWeights(kit.target().model, directory.path());
+    if (!changed.has_value()) {
+      throw CheckNotApplicable{"no safetensors file to change and no other model given"};
+    }
+    other = *changed;
+  }
+  Model model = kit.Open();
+  Model stranger(kit.backend(), other, kit.Defaults(), kit.host());
+  check.Expect(model.info().fingerprint != stranger.info().fingerprint,
+               "other weights have the same fingerprint");
+  const std::string snapshot = Prompted(model, kit, kit.prompt()).Export();
+  const ls_memory before = stranger.Memory();
+  Sequence sequence;
+  std::string error;
+  const ls_code code = stranger.TryImport(snapshot, &sequence, &error);
+  sequence.Free();
+  check.Expect(code == LS_FAILED_PRECONDITION,
+               "expected LS_FAILED_PRECONDITION, found " + NameOf(code));
+  ExpectNothingLeft(check, before, stranger.Memory(), "a snapshot of another model");
+}
+
+void WriterGivesUp(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_SNAPSHOT, "snapshot");
+  Model model = kit.Open();
+  Sequence sequence = Prompted(model, kit, kit.prompt());
+  const std::string good = sequence.Export();
+  std::string part;
+  std::string error;
+  const ls_code code = sequence.TryExport(&part, &error, good.size() / 2);
+  check.Expect(code == LS_UNAVAILABLE, "expected LS_UNAVAILABLE, found " + NameOf(code));
+  check.Expect(sequence.Export() == good, "the sequence changed");
+}
+
+}  // namespace
+
+Checks SnapshotChecks() {
+  return {
+      {"snapshot.round_trip", &RoundTrip},
+      {"snapshot.within_a_turn", &WithinATurn},
+      {"snapshot.damage", &Damage},
+      {"snapshot.other_model", &OtherModel},
+      {"snapshot.writer_gives_up", &WriterGivesUp},
+  };
+}
+
+}  // namespace longstream::conformance

@@ -1,0 +1,42 @@
+// The host that the kit lends to a plugin: a thread pool with an eye on how it is used.
+#ifndef LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
+#define LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "backends/api/backend.h"
+#include "kernels/core/thread_pool.h"
+
+namespace longstream::conformance {
+
+enum class TaskOrder { kForward, kBackward };
+
+class TestHost {
+ public:
+  explicit TestHost(uint32_t num_threads, TaskOrder order = TaskOrder::kForward);
+
+  TestHost(const TestHost&) = delete;
+  TestHost& operator=(const TestHost&) = delete;
+
+  const ls_host* table() const { return &table_; }
+
+  // What the plugin did that the ABI forbids, or "".
+  std::string misuse() const;
+
+ private:
+  static void ParallelRun(void* context, uint32_t num_tasks,
+                          void (*task)(void* argument, uint32_t i), void* argument);
+  static void Log(void* context, int32_t severity, const char* text);
+
+  const TaskOrder order_;
+  ThreadPool pool_;
+  ls_host table_;
+  std::atomic<bool> nested_{false};  // parallel_run was called by a task
+  std::atomic<bool> bad_log_{false};
+};
+
+}  // namespace longstream::conformance
+
+#endif  // LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
