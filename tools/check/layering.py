@@ -41,6 +41,7 @@ LAYERS = {
     "tests/kernels": (("kernels", "tests"), ()),
     "tests/backends": (("kernels", "backends", "tests"), ()),
     "tests/conformance": (("kernels", "backends", "tests"), ()),
+    "tests/install": (("backends/api",), ()),
     "tests/bench": (("kernels", "backends", "tests"), ()),
     "tests/tools": ((), ()),
     "tests/tsan": ((), ("absl",)),
