@@ -32,7 +32,7 @@ struct LinearRecurrenceArgs {
   Matrix k;                          // [T, H_kv * Dk] f32
   Matrix v;                          // [T, H_kv * Dv] f32
   const float* log_decay = nullptr;  // [H] ln of the fixed decay, <= 0; nullptr: gates are given
-  Matrix gate;                       // [T, H * Dk] gate logits, f = sigmoid(gate)
+  Matrix gate{};                     // [T, H * Dk] gate logits, f = sigmoid(gate)
   float scale = 1.0f;
   RecurrentCache cache;
   Matrix out;  // [T, H * Dv]

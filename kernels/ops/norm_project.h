@@ -19,8 +19,8 @@ namespace longstream {
 struct NormProjectArgs {
   Matrix x;                              // [*, k]; not modified
   const int32_t* rows = nullptr;         // [R] device; nullptr: row r of x for r = 0 ... R - 1
-  Norm norm;                             // size k; disabled: h = x
-  Matrix addend;                         // [*, k] f32, e.g. chunk embeddings; data nullptr: none
+  Norm norm{};                           // size k; disabled: h = x
+  Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none
   const int32_t* addend_rows = nullptr;  // [R] device
   PackedWeight weight;                   // [n, k]
   const float* bias = nullptr;           // [n] f32 or nullptr

@@ -18,8 +18,8 @@ namespace longstream {
 // Workspace: NormProjectWorkspace(T, k).
 struct ProjectResidualArgs {
   Matrix in;                    // [T, k]; not modified
-  Norm norm;                    // over all k elements; disabled: in as it is
-  Matrix gate;                  // [T, k] logits; data nullptr: no gate
+  Norm norm{};                  // over all k elements; disabled: in as it is
+  Matrix gate{};                // [T, k] logits; data nullptr: no gate
   PackedWeight weight;          // [d, k]
   const float* bias = nullptr;  // [d] f32 or nullptr
   float scale = 1.0f;

@@ -13,8 +13,8 @@ namespace longstream {
 // Of a piece longer than the ring only its last ring.slots rows are kept.
 struct RingWriteArgs {
   BatchLayout batch;
-  Matrix k;  // [T, H_kv * D] of the ring's type
-  Matrix v;  // likewise; data nullptr where the ring holds keys only
+  Matrix k;    // [T, H_kv * D] of the ring's type
+  Matrix v{};  // likewise; data nullptr where the ring holds keys only
   RingCache ring;
 };
 using RingWriteFunction = void (*)(Stream& stream, const RingWriteArgs& args);

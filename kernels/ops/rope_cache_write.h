@@ -38,12 +38,12 @@ struct RopeCacheWriteArgs {
   const float* rope_near = nullptr;   // [T, D]; read where near_out is wanted
   const float* q_scale = nullptr;     // [T] from LogitScale; nullptr: 1
   Matrix q_out;                       // [T, H * D]
-  Matrix q_far_out;                   // [T, H * D]; data nullptr: not wanted
+  Matrix q_far_out{};                 // [T, H * D]; data nullptr: not wanted
   // Keys and values go to the pages if paged.keys is set, else to the rows below.
-  PagedCache paged;
-  Matrix k_out;     // [T, H_kv * D] of the cache's type
-  Matrix v_out;     // [T, H_kv * value_dim] of the cache's type; data nullptr: not wanted
-  Matrix near_out;  // [T, H_kv * D] of the cache's type; data nullptr: none
+  PagedCache paged{};
+  Matrix k_out{};     // [T, H_kv * D] of the cache's type
+  Matrix v_out{};     // [T, H_kv * value_dim] of the cache's type; data nullptr: not wanted
+  Matrix near_out{};  // [T, H_kv * D] of the cache's type; data nullptr: none
 };
 using RopeCacheWriteFunction = void (*)(Stream& stream, const RopeCacheWriteArgs& args);
 

@@ -1,0 +1,84 @@
+// Attention layers: over all tokens in pages, over a window in a ring, and ReRoPE, which reads
+// both.
+#include "backends/common/layers/decoder.h"
+
+namespace longstream {
+
+//   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
+//
+// with q and k normed per head, rotated and, q, scaled by position (PositionTables). Of ReRoPE the
+// pages hold main keys, whose score with far queries is that of far keys, and the near ring the
+// rotated ones.
+void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
+  const MixerSpec& mixer = spec_.layers[layer];
+  const LayerWeights& weights = weights_.layers[layer];
+  const LayerTables tables = tables_.layer(layer);
+  const Projections in = Project(stream, rows, layer);
+  const Matrix mixed = buffers_.Mixed(num_rows_, in.q.cols);
+
+  RopeCacheWriteArgs write = {.batch = rows.layout(),
+                              .num_heads = mixer.num_heads,
+                              .num_kv_heads = mixer.num_kv_heads,
+                              .head_dim = mixer.head_dim,
+                              .value_dim = mixer.head_dim,
+                              .q = in.q,
+                              .k = in.k,
+                              .v = in.v,
+                              .q_norm = NormOf(weights.q_norm, mixer.head_dim),
+                              .k_norm = NormOf(weights.k_norm, mixer.head_dim),
+                              .rope_q = tables.q,
+                              .rope_q_far = tables.q_far,
+                              .rope_k = tables.k,
+                              .rope_near = tables.near,
+                              .q_scale = tables.q_scale,
+                              .q_out = in.q};
+
+  if (mixer.kind == MixerKind::kWindow) {
+    write.k_out = buffers_.Keys(num_rows_, in.k.cols);
+    write.v_out = buffers_.Values(num_rows_, in.v.cols);
+    ops_.rope_cache_write(stream, write);
+    const RingCache ring = caches_.slots.ring(layer);
+    ops_.window_attention(stream, {.batch = write.batch,
+                                   .num_heads = mixer.num_heads,
+                                   .window = mixer.window,
+                                   .scale = static_cast<float>(mixer.score_scale),
+                                   .q = in.q,
+                                   .k = write.k_out,
+                                   .v = write.v_out,
+                                   .ring = ring,
+                                   .out = mixed});
+    ops_.ring_write(stream,
+                    {.batch = write.batch, .k = write.k_out, .v = write.v_out, .ring = ring});
+  } else if (mixer.rerope()) {
+    write.paged = caches_.pages.layer(layer);
+    write.q_far_out = buffers_.FarQueries(num_rows_, in.q.cols);
+    write.near_out = buffers_.Keys(num_rows_, in.k.cols);
+    ops_.rope_cache_write(stream, write);
+    const RingCache near = caches_.slots.near_ring(layer);
+    ops_.rerope_attention(stream, {.batch = write.batch,
+                                   .num_heads = mixer.num_heads,
+                                   .window = mixer.rerope_window,
+                                   .scale = static_cast<float>(mixer.score_scale),
+                                   .q = in.q,
+                                   .q_far = write.q_far_out,
+                                   .cache = write.paged,
+                                   .near = near,
+                                   .near_rows = write.near_out,
+                                   .max_position = rows.max_position(),
+                                   .out = mixed});
+    ops_.ring_write(stream, {.batch = write.batch, .k = write.near_out, .v = {}, .ring = near});
+  } else {
+    write.paged = caches_.pages.layer(layer);
+    ops_.rope_cache_write(stream, write);
+    ops_.paged_attention(stream, {.batch = write.batch,
+                                  .num_heads = mixer.num_heads,
+                                  .scale = static_cast<float>(mixer.score_scale),
+                                  .q = in.q,
+                                  .cache = write.paged,
+                                  .max_position = rows.max_position(),
+                                  .out = mixed});
+  }
+  ProjectBack(stream, mixed, in.gate, layer);
+}
+
+}  // namespace longstream

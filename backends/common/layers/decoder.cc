@@ -1,0 +1,149 @@
+// The forward pass: embedding, layers, head.
+#include "backends/common/layers/decoder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace longstream {
+
+Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
+                 const OpTable& ops, const Executor& executor, int64_t max_rows,
+                 int64_t max_sequences)
+    : spec_(spec),
+      weights_(weights),
+      caches_(caches),
+      ops_(ops),
+      executor_(executor),
+      tables_(spec, max_rows),
+      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences) {}
+
+//   x = embedding_multiplier * embed[token]
+//   for each layer:  x = x + Mixer_l(Norm(x));  x = x + MLP_l(Norm(x))
+OpStatus Decoder::Forward(const StepRows& rows) {
+  Stream stream = buffers_.MakeStream(executor_);
+  num_rows_ = rows.num_rows();
+  ops_.embed(stream, {.table = weights_.embedding,
+                      .ids = rows.ids(),
+                      .multiplier = spec_.embedding_multiplier,
+                      .out = buffers_.Residual(num_rows_)});
+  tables_.Compute(ops_, stream, rows.positions(), num_rows_);
+  for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    if (spec_.layers[layer].recurrent()) {
+      Recur(stream, rows, layer);
+    } else {
+      Attend(stream, rows, layer);
+    }
+    Mlp(stream, layer);
+  }
+  return stream.status;
+}
+
+//   x = x + residual_multiplier * W_down(silu(W_gate h) * (W_up h)),  h = Norm(x)
+void Decoder::Mlp(Stream& stream, size_t layer) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const Matrix x = buffers_.Residual(num_rows_);
+  const Matrix hidden = buffers_.Hidden(num_rows_, spec_.mlp_width);
+  ops_.gated_mlp(stream, {.x = x,
+                          .norm = NormOf(weights.mlp_norm, spec_.width),
+                          .gate = weights.mlp_gate,
+                          .up = weights.mlp_up,
+                          .out = hidden});
+  ops_.project_residual(
+      stream,
+      {.in = hidden, .weight = weights.mlp_down, .scale = spec_.residual_multiplier, .x = x});
+}
+
+//   [q k v gate] = W_in Norm(x) + bias
+// With chunked RoPE q and k see the chunk's embedding besides, and v does not:
+//   [q k] = W_in (Norm(x) + E[p div C]),  v = W_v Norm(x)
+Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size_t layer) {
+  const MixerSpec& mixer = spec_.layers[layer];
+  const LayerWeights& weights = weights_.layers[layer];
+  const bool chunked = mixer.position == PositionKind::kChunkedRope;
+  const int64_t in_cols = weights.mixer_in.n;
+  const Matrix all = buffers_.Projected(num_rows_, in_cols + weights.value.n);
+
+  NormProjectArgs in = {.x = buffers_.Residual(num_rows_),
+                        .norm = NormOf(weights.mixer_norm, spec_.width),
+                        .weight = weights.mixer_in,
+                        .bias = weights.mixer_in_bias,
+                        .out = all.Columns(0, in_cols)};
+  if (chunked) {
+    in.addend = weights_.chunk_embedding;
+    in.addend_rows = rows.chunks();
+  }
+  ops_.norm_project(stream, in);
+  if (chunked) {
+    ops_.norm_project(stream, {.x = in.x,
+                               .norm = in.norm,
+                               .weight = weights.value,
+                               .bias = weights.value_bias,
+                               .out = all.Columns(in_cols, weights.value.n)});
+  }
+
+  const int64_t q_cols = int64_t{mixer.num_heads} * mixer.head_dim;
+  const int64_t k_cols = int64_t{mixer.num_kv_heads} * mixer.head_dim;
+  const int64_t v_cols = int64_t{mixer.num_kv_heads} * mixer.value_dim;
+  const int64_t gate_begin = q_cols + k_cols + v_cols;
+  Projections out = {all.Columns(0, q_cols),
+                     all.Columns(q_cols, k_cols),
+                     all.Columns(q_cols + k_cols, v_cols),
+                     {}};
+  if (all.cols > gate_begin) out.gate = all.Columns(gate_begin, all.cols - gate_begin);
+  return out;
+}
+
+//   x = x + residual_multiplier * (W_o (Norm(mixed) * sigmoid(gate)) + bias)
+void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer) {
+  const MixerSpec& mixer = spec_.layers[layer];
+  const LayerWeights& weights = weights_.layers[layer];
+  ProjectResidualArgs args = {.in = mixed,
+                              .weight = weights.mixer_out,
+                              .bias = weights.mixer_out_bias,
+                              .scale = spec_.residual_multiplier,
+                              .x = buffers_.Residual(num_rows_)};
+  if (mixer.output_norm) args.norm = NormOf(weights.output_norm, mixed.cols);
+  if (mixer.output_gate) args.gate = gate;
+  ops_.project_residual(stream, args);
+}
+
+//   logits = logit_multiplier * W_head Norm(x)
+OpStatus Decoder::Logits(std::span<const int32_t> rows, float* logits) {
+  Stream stream = buffers_.MakeStream(executor_);
+  const int64_t num_rows = static_cast<int64_t>(rows.size());
+  ops_.norm_project(stream,
+                    {.x = buffers_.Residual(num_rows_),
+                     .rows = rows.data(),
+                     .norm = NormOf(weights_.final_norm, spec_.width),
+                     .weight = weights_.head,
+                     .scale = spec_.logit_multiplier,
+                     .out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary}});
+  return stream.status;
+}
+
+OpStatus Decoder::RebuildNearRings(SequenceCache& cache) {
+  if (!cache.near_rings_stale()) return OpStatus::kOk;
+  Stream stream = buffers_.MakeStream(executor_);
+  for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    if (!spec_.layers[layer].rerope()) continue;
+    const RingCache ring = caches_.slots.near_ring(layer);
+    const int64_t end = cache.position();
+    const int64_t begin = std::max<int64_t>(end - ring.slots, 0);
+    std::vector<int64_t> positions(static_cast<size_t>(end - begin));
+    std::iota(positions.begin(), positions.end(), begin);
+    std::vector<float> rope(positions.size() * static_cast<size_t>(ring.head_dim));
+    tables_.ComputeNear(ops_, stream, layer, positions.data(), end - begin, rope.data());
+    ops_.ring_rebuild(stream, {.cache = caches_.pages.layer(layer),
+                               .page_table = cache.page_table().data(),
+                               .ring = ring,
+                               .slot = cache.slot(),
+                               .begin = begin,
+                               .end = end,
+                               .rope = rope.data()});
+  }
+  if (stream.ok()) cache.NearRingsRebuilt();
+  return stream.status;
+}
+
+}  // namespace longstream

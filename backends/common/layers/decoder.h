@@ -1,0 +1,71 @@
+// The forward pass of a model over the rows of a step. Equations: docs/models.md.
+#ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_DECODER_H_
+#define LONGSTREAM_BACKENDS_COMMON_LAYERS_DECODER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "backends/common/cache/sequence_cache.h"
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/layers/model_weights.h"
+#include "backends/common/layers/position_tables.h"
+#include "backends/common/layers/step_buffers.h"
+#include "backends/common/layers/step_rows.h"
+#include "kernels/core/executor.h"
+#include "kernels/core/stream.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Written against the table of ops alone, and against the spec: it knows no model family and no
+// device. A step allocates nothing. Not thread-safe; what is referred to must outlive it.
+class Decoder {
+ public:
+  Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
+          const OpTable& ops, const Executor& executor, int64_t max_rows, int64_t max_sequences);
+
+  // Runs the rows through all layers: fills their caches, leaves their last hidden states for
+  // Logits. rows: at most max_rows of at most max_sequences sequences.
+  OpStatus Forward(const StepRows& rows);
+
+  // logits[i, :] = head(Norm(hidden state of row rows[i])). logits: [rows.size(), vocabulary] f32.
+  OpStatus Logits(std::span<const int32_t> rows, float* logits);
+
+  // Makes the near rings of a sequence anew from its pages, where they are stale. Allocates.
+  OpStatus RebuildNearRings(SequenceCache& cache);
+
+  // Bytes of activations, tables and workspace.
+  uint64_t bytes() const { return buffers_.bytes() + tables_.bytes(); }
+
+ private:
+  // x += residual_multiplier * Mixer_l(Norm(x))
+  void Attend(Stream& stream, const StepRows& rows, size_t layer);
+  void Recur(Stream& stream, const StepRows& rows, size_t layer);
+  // x += residual_multiplier * W_down(act(W_gate h) * (W_up h)), h = Norm(x)
+  void Mlp(Stream& stream, size_t layer);
+
+  // A mixer's input projections of the step's rows: views into one buffer.
+  struct Projections {
+    Matrix q;
+    Matrix k;
+    Matrix v;
+    Matrix gate;  // of the output (attention, lightning) or of the decay (gated RNN)
+  };
+  Projections Project(Stream& stream, const StepRows& rows, size_t layer);
+  // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
+  void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
+  Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec_.norm_eps}; }
+
+  const ModelSpec& spec_;
+  const ModelWeights& weights_;
+  const CacheStore& caches_;
+  const OpTable& ops_;
+  const Executor executor_;
+  PositionTables tables_;
+  StepBuffers buffers_;
+  int64_t num_rows_ = 0;  // of the last Forward
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_LAYERS_DECODER_H_

@@ -1,0 +1,144 @@
+// Which rotations and scales a model's layers need, and their values for a step.
+#include "backends/common/layers/position_tables.h"
+
+#include <cmath>
+
+namespace longstream {
+namespace {
+
+LogitScaleArgs ScaleArgs(LogitScaleKind kind, double base) {
+  LogitScaleArgs args;
+  args.base = base;
+  switch (kind) {
+    case LogitScaleKind::kLogNAlways:  // ln(max(n, 16)) / ln(N), n = p + 1
+      args.minimum = 16;
+      break;
+    case LogitScaleKind::kLogNExtrapolate:  // max(1, ln(n) / ln(N))
+      args.floor = 1;
+      break;
+    case LogitScaleKind::kHype:  // ln(p + a) / ln(a)
+      args.offset = base;
+      break;
+    case LogitScaleKind::kNone:
+      break;
+  }
+  return args;
+}
+
+}  // namespace
+
+PositionTables::PositionTables(const ModelSpec& spec, int64_t max_rows) {
+  for (const MixerSpec& mixer : spec.layers) layers_.push_back(Plan(spec, mixer));
+  size_t size = 0;
+  for (RotationTable& table : rotations_) {
+    table.offset = size;
+    size += static_cast<size_t>(max_rows * table.rotation.head_dim);
+  }
+  for (ScaleTable& table : scales_) {
+    table.offset = size;
+    size += static_cast<size_t>(max_rows);
+  }
+  memory_.resize(size);
+}
+
+PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerSpec& mixer) {
+  Indices indices;
+  const auto rotation = [&](double scale, double offset, int64_t modulo = 0) {
+    return IndexOf(Rotation{mixer.rope_theta, mixer.head_dim, scale, offset, modulo});
+  };
+  const double w = mixer.rerope_window;
+  const double k = mixer.leaky_factor;
+  switch (mixer.position) {
+    case PositionKind::kNone:
+      break;
+    case PositionKind::kRope:
+      indices.q = indices.k = rotation(1, 0);
+      break;
+    case PositionKind::kChunkedRope:
+      indices.q = indices.k = rotation(1, 0, spec.chunk_size);
+      break;
+    case PositionKind::kRerope:
+      // Far: distance w whatever the positions, so the pages hold keys without rotation.
+      indices.q = indices.near = rotation(1, 0);
+      indices.q_far = rotation(0, w);
+      break;
+    case PositionKind::kLeakyRerope:
+      // Far: distance (p - j) / k + w - w / k, near: p - j.
+      indices.q = rotation(1, 0);
+      indices.q_far = rotation(1 / k, w - w / k);
+      indices.k = rotation(1 / k, 0);
+      indices.near = rotation(1 - 1 / k, 0);
+      break;
+  }
+  if (mixer.logit_scale != LogitScaleKind::kNone) {
+    indices.scale = IndexOf(Scale{mixer.logit_scale, mixer.logit_scale_base});
+  }
+  return indices;
+}
+
+int PositionTables::IndexOf(const Rotation& rotation) {
+  for (size_t i = 0; i < rotations_.size(); ++i) {
+    if (rotations_[i].rotation == rotation) return static_cast<int>(i);
+  }
+  RotationTable& table = rotations_.emplace_back();
+  table.rotation = rotation;
+  for (int32_t i = 0; i < rotation.head_dim / 2; ++i) {
+    table.inv_freq.push_back(std::pow(rotation.theta, -2.0 * i / rotation.head_dim));
+  }
+  return static_cast<int>(rotations_.size()) - 1;
+}
+
+int PositionTables::IndexOf(const Scale& scale) {
+  for (size_t i = 0; i < scales_.size(); ++i) {
+    if (scales_[i].scale == scale) return static_cast<int>(i);
+  }
+  scales_.push_back({scale, 0});
+  return static_cast<int>(scales_.size()) - 1;
+}
+
+void PositionTables::Compute(const OpTable& ops, Stream& stream, const int64_t* positions,
+                             int64_t num_rows) {
+  for (const RotationTable& table : rotations_) {
+    ComputeRotation(ops, stream, table, positions, num_rows, memory_.data() + table.offset);
+  }
+  for (const ScaleTable& table : scales_) {
+    LogitScaleArgs args = ScaleArgs(table.scale.kind, table.scale.base);
+    args.positions = positions;
+    args.num_rows = num_rows;
+    args.out = memory_.data() + table.offset;
+    ops.logit_scale(stream, args);
+  }
+}
+
+void PositionTables::ComputeNear(const OpTable& ops, Stream& stream, size_t layer,
+                                 const int64_t* positions, int64_t num_rows, float* out) const {
+  const RotationTable& table = rotations_[static_cast<size_t>(layers_[layer].near)];
+  ComputeRotation(ops, stream, table, positions, num_rows, out);
+}
+
+void PositionTables::ComputeRotation(const OpTable& ops, Stream& stream, const RotationTable& table,
+                                     const int64_t* positions, int64_t num_rows, float* out) {
+  const Rotation& rotation = table.rotation;
+  ops.rope_table(stream, {.positions = positions,
+                          .num_rows = num_rows,
+                          .inv_freq = table.inv_freq.data(),
+                          .head_dim = rotation.head_dim,
+                          .position_scale = rotation.scale,
+                          .position_offset = rotation.offset,
+                          .modulo = rotation.modulo,
+                          .table = out});
+}
+
+const float* PositionTables::Table(int index) const {
+  return index < 0 ? nullptr : memory_.data() + rotations_[static_cast<size_t>(index)].offset;
+}
+
+LayerTables PositionTables::layer(size_t layer) const {
+  const Indices& indices = layers_[layer];
+  const float* scale = indices.scale < 0
+                           ? nullptr
+                           : memory_.data() + scales_[static_cast<size_t>(indices.scale)].offset;
+  return {Table(indices.q), Table(indices.q_far), Table(indices.k), Table(indices.near), scale};
+}
+
+}  // namespace longstream

@@ -1,0 +1,83 @@
+// Sizes of a step's activations: the largest that any layer needs.
+#include "backends/common/layers/step_buffers.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "backends/common/cache/cache_layout.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+namespace {
+
+// Columns of each buffer, and bytes of workspace.
+struct Widths {
+  int64_t projected = 0;
+  int64_t far_queries = 0;
+  int64_t keys_values = 0;
+  int64_t mixed = 0;
+  size_t workspace = 0;
+};
+
+Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_rows,
+               int64_t max_sequences) {
+  Widths widths;
+  const auto raise = [](auto& value, auto candidate) { value = std::max(value, candidate); };
+  raise(widths.workspace, NormProjectWorkspace(max_rows, std::max(spec.width, spec.mlp_width)));
+  const int64_t decode_rows = std::min(max_rows, max_sequences);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const MixerSpec& mixer = spec.layers[i];
+    const LayerWeights& layer = weights.layers[i];
+    const int64_t mixed = int64_t{mixer.num_heads} * mixer.value_dim;
+    raise(widths.projected, layer.mixer_in.n + layer.value.n);
+    raise(widths.mixed, mixed);
+    raise(widths.workspace, NormProjectWorkspace(max_rows, mixed));
+    if (mixer.recurrent()) {
+      raise(widths.workspace,
+            LinearRecurrenceWorkspace(max_rows, mixer.num_heads, kPrefillGrid, mixer.head_dim));
+      continue;
+    }
+    raise(widths.keys_values, int64_t{mixer.num_kv_heads} * mixer.head_dim);
+    if (mixer.rerope()) raise(widths.far_queries, int64_t{mixer.num_heads} * mixer.head_dim);
+    raise(widths.workspace,
+          AttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim, spec.context_limit - 1));
+  }
+  return widths;
+}
+
+}  // namespace
+
+StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType cache_type,
+                         int64_t max_rows, int64_t max_sequences)
+    : width_(spec.width), cache_type_(cache_type) {
+  const Widths widths = Largest(spec, weights, max_rows, max_sequences);
+  struct Part {
+    std::byte** begin;
+    size_t bytes;
+  };
+  const auto rows_of = [&](int64_t cols, DType type = DType::kF32) {
+    return static_cast<size_t>(max_rows * cols) * SizeOf(type);
+  };
+  const std::initializer_list<Part> parts = {
+      {&residual_, rows_of(spec.width)},
+      {&projected_, rows_of(widths.projected)},
+      {&far_queries_, rows_of(widths.far_queries)},
+      {&keys_, rows_of(widths.keys_values, cache_type)},
+      {&values_, rows_of(widths.keys_values, cache_type)},
+      {&mixed_, rows_of(widths.mixed)},
+      {&hidden_, rows_of(spec.mlp_width)},
+      {&workspace_, widths.workspace},
+  };
+  const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  size_t size = 0;
+  for (const Part& part : parts) size += padded(part.bytes);
+  memory_ = MappedMemory(size, "activations");
+  size_t offset = 0;
+  for (const Part& part : parts) {
+    *part.begin = memory_.data() + offset;
+    offset += padded(part.bytes);
+  }
+  workspace_bytes_ = padded(widths.workspace);
+}
+
+}  // namespace longstream

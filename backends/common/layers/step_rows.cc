@@ -1,0 +1,60 @@
+// Rows and descriptors of a step.
+#include "backends/common/layers/step_rows.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace longstream {
+
+StepRows::StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size)
+    : chunk_size_(chunk_size) {
+  const size_t rows = static_cast<size_t>(max_rows);
+  ids_.reserve(rows);
+  positions_.reserve(rows);
+  if (chunk_size > 0) chunks_.reserve(rows);
+  row_sequence_.reserve(rows);
+  sequences_.reserve(static_cast<size_t>(max_sequences));
+}
+
+void StepRows::Clear() {
+  ids_.clear();
+  positions_.clear();
+  chunks_.clear();
+  row_sequence_.clear();
+  sequences_.clear();
+  page_tables_.clear();
+  max_position_ = 0;
+}
+
+int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode) {
+  assert(!is_decode || tokens.size() == 1);
+  const int64_t first_position = cache.position() - static_cast<int64_t>(tokens.size());
+  const SequenceRows rows{.first_row = num_rows(),
+                          .num_rows = static_cast<int32_t>(tokens.size()),
+                          .first_position = first_position,
+                          .slot = cache.slot(),
+                          .page_offset = static_cast<int32_t>(page_tables_.size()),
+                          .is_decode = is_decode ? 1 : 0};
+  row_sequence_.insert(row_sequence_.end(), tokens.size(), num_sequences());
+  sequences_.push_back(rows);
+  ids_.insert(ids_.end(), tokens.begin(), tokens.end());
+  for (int64_t position = first_position; position < cache.position(); ++position) {
+    positions_.push_back(position);
+    if (chunk_size_ > 0) chunks_.push_back(static_cast<int32_t>(position / chunk_size_));
+  }
+  const std::span<const int32_t> pages = cache.page_table();
+  page_tables_.insert(page_tables_.end(), pages.begin(), pages.end());
+  max_position_ = std::max(max_position_, cache.position() - 1);
+  return rows.first_row;
+}
+
+BatchLayout StepRows::layout() const {
+  return {.num_rows = num_rows(),
+          .num_sequences = num_sequences(),
+          .sequences = sequences_.data(),
+          .row_sequence = row_sequence_.data(),
+          .positions = positions_.data(),
+          .page_tables = page_tables_.data()};
+}
+
+}  // namespace longstream

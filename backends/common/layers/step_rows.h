@@ -1,0 +1,55 @@
+// The rows of one step: tokens of several sequences, one after the other, and the descriptors that
+// tell the ops which row belongs to whom.
+#ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_STEP_ROWS_H_
+#define LONGSTREAM_BACKENDS_COMMON_LAYERS_STEP_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/common/cache/sequence_cache.h"
+#include "kernels/core/batch_layout.h"
+
+namespace longstream {
+
+// Filled anew for each step, in memory that is allocated once. Not thread-safe.
+class StepRows {
+ public:
+  // chunk_size: C of chunked RoPE, or 0.
+  StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size);
+
+  // Room for that many page ids in a step, all its sequences together. Called when pages are
+  // promised, so that Add allocates nothing.
+  void PreparePageTables(size_t num_pages) { page_tables_.reserve(num_pages); }
+
+  void Clear();
+
+  // Adds a sequence's next tokens, whose pages `cache` holds already: they are at its last
+  // tokens.size() positions. Returns the first row.
+  int32_t Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode);
+
+  int32_t num_rows() const { return static_cast<int32_t>(ids_.size()); }
+  int32_t num_sequences() const { return static_cast<int32_t>(sequences_.size()); }
+  int64_t max_position() const { return max_position_; }
+
+  BatchLayout layout() const;
+  const int32_t* ids() const { return ids_.data(); }              // [T] token ids
+  const int64_t* positions() const { return positions_.data(); }  // [T]
+  // [T] position div C, rows of the chunk embedding; empty where C is 0.
+  const int32_t* chunks() const { return chunks_.data(); }
+
+ private:
+  const int64_t chunk_size_;
+  std::vector<int32_t> ids_;
+  std::vector<int64_t> positions_;
+  std::vector<int32_t> chunks_;
+  std::vector<int32_t> row_sequence_;
+  std::vector<SequenceRows> sequences_;
+  std::vector<int32_t> page_tables_;
+  int64_t max_position_ = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_LAYERS_STEP_ROWS_H_
