@@ -63,7 +63,8 @@ absl::Status ActiveTurn::ReserveForRequest() {
     const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
     wanted += request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
   }
-  return session_->sequence.Reserve(wanted - session_->sequence.position());
+  // At least one token, so that there is a reservation for the checkpoint to stand on.
+  return session_->sequence.Reserve(std::max(wanted - session_->sequence.position(), uint64_t{1}));
 }
 
 absl::Status ActiveTurn::Admit(absl::Time now) {

@@ -1,0 +1,156 @@
+// Turns that end badly leave their session at a committed state.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+constexpr char kSlow[] = R"({"step_delay_us": 2000})";
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+// Reads until `tokens` tokens have been delivered.
+std::string ReadSome(Turn& turn, size_t tokens) {
+  std::string text;
+  size_t seen = 0;
+  while (seen < tokens && !turn.stream.End().has_value()) {
+    if (const std::optional<TurnEvent> event = turn.stream.Next()) {
+      if (const auto* delta = std::get_if<DeltaEvent>(&*event)) {
+        text += delta->text;
+        seen += delta->tokens.size();
+        turn.stream.Delivered(delta->position);
+      }
+    }
+  }
+  return text;
+}
+
+TEST(EngineAbort, CancelRollsBack) {
+  TestEngine engine(kSlow);
+  const auto session = engine.Open();
+  const std::string before = RunTurn(*engine, NewTurn(Generate(session, "start", 10))).text;
+  const auto turn = NewTurn(Generate(session, "more", 100000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ReadSome(*turn, 5);
+  turn->Cancel();
+  engine->Wake();
+  const Outcome outcome = ReadToEnd(*turn);
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(session->View().position, 15u);
+  EXPECT_FALSE(session->View().turn_running);
+
+  // What follows is what would have followed without the cancelled turn.
+  const auto twin = engine.Open();
+  RunTurn(*engine, NewTurn(Generate(twin, "start", 10)));
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "x", 20))).text,
+            RunTurn(*engine, NewTurn(Generate(twin, "x", 20))).text);
+}
+
+TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
+  TestEngine engine(kSlow);
+  const auto session = engine.Open();
+  TurnRequest request = Generate(session, "start", 100000);
+  request.on_abort = OnAbort::kKeep;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ReadSome(*turn, 7);
+  const uint64_t delivered = turn->stream.delivered_position();
+  turn->Cancel();
+  engine->Wake();
+  while (!turn->stream.End().has_value()) turn->stream.Next();
+  EXPECT_EQ(session->View().position, delivered);
+  EXPECT_GE(delivered, 12u);
+
+  const auto twin = engine.Open();
+  RunTurn(*engine, NewTurn(Generate(twin, "start", delivered - 5)));
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 20))).text,
+            RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
+}
+
+TEST(EngineAbort, DeadlineDuringTheTurn) {
+  TestEngine engine(kSlow);
+  const auto session = engine.Open();
+  TurnRequest request = Generate(session, "start", 100000);
+  request.deadline = absl::Now() + absl::Milliseconds(100);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(session->View().position, 0u);
+}
+
+TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
+  TestEngine engine(R"({"step_delay_us": 50000})");
+  const auto session = engine.Open();
+  ASSERT_TRUE(
+      RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
+  TurnRequest request = Generate(session, std::string(20000, 'a'), 1);
+  request.deadline = absl::Now() + absl::Milliseconds(200);
+  const auto turn = NewTurn(request);
+  const absl::Status status = engine->Start(turn);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_FALSE(session->View().turn_running);
+}
+
+TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
+  TestEngine engine(R"({"fail_at_position": 30})");
+  const auto session = engine.Open();
+  ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
+  TurnRequest request = Generate(session, "", 1000);
+  request.on_abort = OnAbort::kKeep;  // applies to callers, not to failures
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(session->View().position, 15u);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
+}
+
+TEST(EngineAbort, SecondWriterIsAborted) {
+  TestEngine engine(kSlow);
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 100000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kAborted);
+  turn->Cancel();
+  engine->Wake();
+  ReadToEnd(*turn);
+}
+
+TEST(EngineAbort, CloseCancelsTheTurn) {
+  TestEngine engine(kSlow);
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 100000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ReadSome(*turn, 3);
+  ASSERT_TRUE(session->Close());
+  engine->Close(session, [](uint64_t) {});
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
+  TestEngine engine(kSlow);
+  const auto turn = NewTurn(Generate(engine.Open(), "start", 100000));
+  const auto other = engine.Open();
+  ASSERT_TRUE(engine->Start(turn).ok());
+  engine->BeginDrain();
+  EXPECT_EQ(engine->Start(NewTurn(Generate(other, "x", 1))).code(), absl::StatusCode::kUnavailable);
+  engine->AbortAll(absl::UnavailableError("over"));
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(EngineAbort, EngineThatGoesEndsItsTurns) {
+  std::shared_ptr<Turn> turn;
+  {
+    TestEngine engine(kSlow);
+    turn = NewTurn(Generate(engine.Open(), "start", 100000));
+    ASSERT_TRUE(engine->Start(turn).ok());
+  }
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,134 @@
+// Loading of the minimal plugin and reading of turns.
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+
+namespace longstream {
+namespace {
+
+std::filesystem::path NewDirectory() {
+  static std::atomic<int> count = 0;
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() /
+      ("longstream_minimal_" + std::to_string(getpid()) + "_" + std::to_string(count++));
+  std::filesystem::create_directories(path);
+  std::ofstream(path / "config.json") << R"({"model_type": "minimal"})";
+  return path;
+}
+
+}  // namespace
+
+MinimalModel::MinimalModel()
+    : directory_(NewDirectory()),
+      host_(Executor{}, nullptr),
+      registry_(std::make_unique<prometheus::Registry>()) {
+  auto plugin = Plugin::Load(LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so");
+  if (!plugin.ok()) throw std::runtime_error(std::string(plugin.status().message()));
+  plugins_.push_back(*std::move(plugin));
+}
+
+MinimalModel::~MinimalModel() { std::filesystem::remove_all(directory_); }
+
+ModelSource MinimalModel::Source(const std::string& options_json, uint64_t cache_bytes) const {
+  ModelSource source;
+  source.name = "m";
+  source.directory = directory_.string();
+  source.options_json = options_json;
+  source.cache_bytes_budget = cache_bytes;
+  return source;
+}
+
+TestEngine::TestEngine(const std::string& options_json, uint64_t cache_bytes,
+                       Engine::Options options) {
+  ModelSource source = model_.Source(options_json, cache_bytes);
+  source.max_batch_tokens = options.max_batch_tokens;
+  source.max_batch_sequences = options.max_batch_sequences;
+  auto served = ServedModel::Load(source, model_.plugins(), model_.host());
+  if (!served.ok()) throw std::runtime_error(std::string(served.status().message()));
+  metrics_ = std::make_unique<ModelMetrics>(model_.registry(),
+                                            ModelMetrics::Labels{"m", "1", "minimal", "cpu"});
+  engine_ = std::make_unique<Engine>(*served, options, metrics_.get());
+}
+
+absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen() {
+  const ServedModel& served = engine_->model();
+  auto session =
+      std::make_shared<Session>(SessionId{0, next_id_++}, served.name(),
+                                served.backend().info().context_limit, absl::InfiniteDuration());
+  absl::Notification done;
+  absl::Status status;
+  engine_->Open(session, [&](absl::Status opened) {
+    status = std::move(opened);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  if (!status.ok()) return status;
+  return session;
+}
+
+std::shared_ptr<Session> TestEngine::Open() {
+  auto session = TryOpen();
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *session;
+}
+
+Outcome ReadToEnd(Turn& turn) {
+  Outcome outcome;
+  while (true) {
+    while (const std::optional<TurnEvent> event = turn.stream.Next()) {
+      if (const auto* delta = std::get_if<DeltaEvent>(&*event)) {
+        outcome.text += delta->text;
+        outcome.tokens.insert(outcome.tokens.end(), delta->tokens.begin(), delta->tokens.end());
+        outcome.log_probs.insert(outcome.log_probs.end(), delta->log_probs.begin(),
+                                 delta->log_probs.end());
+        turn.stream.Delivered(delta->position);
+      } else if (const auto* score = std::get_if<ScoreEvent>(&*event)) {
+        outcome.scores.insert(outcome.scores.end(), score->tokens.begin(), score->tokens.end());
+      } else if (std::holds_alternative<PrefillEvent>(*event)) {
+        ++outcome.prefill_events;
+      }
+    }
+    if (std::optional<TurnEnd> end = turn.stream.End()) {
+      outcome.end = *std::move(end);
+      return outcome;
+    }
+    absl::SleepFor(absl::Microseconds(100));
+  }
+}
+
+Outcome RunTurn(Engine& engine, std::shared_ptr<Turn> turn) {
+  const absl::Status status = engine.Start(turn);
+  if (status.ok()) return ReadToEnd(*turn);
+  Outcome outcome;
+  outcome.end.status = status;
+  return outcome;
+}
+
+TurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt, uint64_t max_tokens,
+                     uint64_t seed) {
+  TurnRequest request;
+  request.session = std::move(session);
+  request.prompt = Bytes(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 1.0f;
+  request.sampling.seed = seed;
+  return request;
+}
+
+std::vector<int32_t> Bytes(std::string_view text) {
+  std::vector<int32_t> ids;
+  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+}  // namespace longstream

@@ -1,0 +1,88 @@
+// A served minimal model for tests of the engine, and turns that are waited for.
+#ifndef LONGSTREAM_TESTS_SERVICE_SCHEDULER_SCHEDULER_FIXTURE_H_
+#define LONGSTREAM_TESTS_SERVICE_SCHEDULER_SCHEDULER_FIXTURE_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/registry/host.h"
+#include "service/scheduler/engine.h"
+#include "service/scheduler/turn.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+// The plugin, a host on the calling thread alone, and a model directory that is removed at the end.
+class MinimalModel {
+ public:
+  MinimalModel();
+  ~MinimalModel();
+  MinimalModel(const MinimalModel&) = delete;
+  MinimalModel& operator=(const MinimalModel&) = delete;
+
+  const Host* host() const { return &host_; }
+  const std::vector<std::shared_ptr<const Plugin>>& plugins() const { return plugins_; }
+  prometheus::Registry* registry() { return registry_.get(); }
+
+  // A source with these backend options and cache budget.
+  ModelSource Source(const std::string& options_json = "{}", uint64_t cache_bytes = 0) const;
+
+ private:
+  std::filesystem::path directory_;
+  Host host_;
+  std::vector<std::shared_ptr<const Plugin>> plugins_;
+  std::unique_ptr<prometheus::Registry> registry_;
+};
+
+// An engine over a minimal model.
+class TestEngine {
+ public:
+  explicit TestEngine(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
+                      Engine::Options options = {});
+
+  Engine* operator->() { return engine_.get(); }
+  Engine& operator*() { return *engine_; }
+
+  // A session with caches; fails the test where there is no room.
+  std::shared_ptr<Session> Open();
+  absl::StatusOr<std::shared_ptr<Session>> TryOpen();
+
+ private:
+  MinimalModel model_;
+  std::unique_ptr<ModelMetrics> metrics_;
+  std::unique_ptr<Engine> engine_;
+  uint64_t next_id_ = 1;
+};
+
+// What a turn gave, all events put together.
+struct Outcome {
+  TurnEnd end;
+  std::string text;
+  std::vector<int32_t> tokens;
+  std::vector<TokenLogProb> log_probs;
+  std::vector<TokenLogProb> scores;
+  uint64_t prefill_events = 0;
+};
+
+// Starts the turn and reads it to its end. A refusal is the outcome's status.
+Outcome RunTurn(Engine& engine, std::shared_ptr<Turn> turn);
+// Reads a turn that was started to its end.
+Outcome ReadToEnd(Turn& turn);
+
+// Sampling with this seed at temperature 1, so that every token matters.
+TurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt, uint64_t max_tokens,
+                     uint64_t seed = 1);
+
+std::vector<int32_t> Bytes(std::string_view text);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_SERVICE_SCHEDULER_SCHEDULER_FIXTURE_H_

@@ -1,0 +1,91 @@
+// Composition of a step: order, budget, and where prefill pieces are cut.
+#include "service/scheduler/step_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace longstream {
+namespace {
+
+constexpr StepLimits kLimits{.max_tokens = 200, .max_sequences = 4, .prefill_grid = 64};
+
+StepCandidate Decode(uint64_t last_step = 0) {
+  return {.position = 10, .remaining = 1, .is_decode = true, .last_step = last_step};
+}
+StepCandidate Prefill(uint64_t position, uint64_t remaining, uint64_t last_step = 0) {
+  return {.position = position, .remaining = remaining, .last_step = last_step};
+}
+
+TEST(PlanStep, DecodeRowsComeFirst) {
+  const StepCandidate candidates[] = {Prefill(0, 1000), Decode(), Decode()};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].candidate, 2u);
+  EXPECT_EQ(plan[2].candidate, 0u);
+  EXPECT_EQ(plan[2].num_tokens, 192u) << "198 rows are left; the last grid line is at 192";
+}
+
+TEST(PlanStep, PieceEndsOnAnAbsoluteGridLine) {
+  const StepCandidate candidates[] = {Prefill(70, 1000)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(plan[0].num_tokens, 256u - 70u);
+}
+
+TEST(PlanStep, EndOfAPromptNeedsNoGridLine) {
+  const StepCandidate candidates[] = {Prefill(70, 33)};
+  EXPECT_EQ(PlanStep(candidates, kLimits)[0].num_tokens, 33u);
+}
+
+TEST(PlanStep, OpenInputWaitsForTheGridLine) {
+  StepCandidate open = Prefill(70, 33);
+  open.input_open = true;
+  EXPECT_TRUE(PlanStep({&open, 1}, kLimits).empty());
+  open.remaining = 60;
+  ASSERT_EQ(PlanStep({&open, 1}, kLimits).size(), 1u);
+  EXPECT_EQ(PlanStep({&open, 1}, kLimits)[0].num_tokens, 128u - 70u);
+}
+
+TEST(PlanStep, WhoWaitedLongestGoesFirst) {
+  const StepCandidate candidates[] = {Prefill(0, 1000, 9), Prefill(0, 1000, 5), Prefill(0, 30, 7)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_GE(plan.size(), 1u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+}
+
+TEST(PlanStep, PriorityBeforeWaiting) {
+  StepCandidate candidates[] = {Prefill(0, 100, 0), Prefill(0, 100, 9)};
+  candidates[1].priority = 2;
+  EXPECT_EQ(PlanStep(candidates, kLimits)[0].candidate, 1u);
+}
+
+// Whatever the candidates, a step stays within its limits and every cut is legal.
+TEST(PlanStep, LimitsHoldForRandomCandidates) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<StepCandidate> candidates(random() % 12);
+    for (StepCandidate& candidate : candidates) {
+      candidate = random() % 2 == 0 ? Decode(random() % 50)
+                                    : Prefill(random() % 500, 1 + random() % 700, random() % 50);
+      candidate.input_open = !candidate.is_decode && random() % 4 == 0;
+    }
+    uint64_t rows = 0;
+    const auto plan = PlanStep(candidates, kLimits);
+    EXPECT_LE(plan.size(), kLimits.max_sequences);
+    for (const StepPiece& piece : plan) {
+      const StepCandidate& candidate = candidates[piece.candidate];
+      const uint64_t end = candidate.position + piece.num_tokens;
+      rows += piece.num_tokens;
+      EXPECT_GE(piece.num_tokens, 1u);
+      EXPECT_LE(piece.num_tokens, candidate.remaining);
+      EXPECT_TRUE(end % kLimits.prefill_grid == 0 ||
+                  (piece.num_tokens == candidate.remaining && !candidate.input_open));
+    }
+    EXPECT_LE(rows, kLimits.max_tokens);
+  }
+}
+
+}  // namespace
+}  // namespace longstream

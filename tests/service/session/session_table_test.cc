@@ -1,0 +1,121 @@
+// The table of sessions and the one-writer rule.
+#include "service/session/session_table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Session> NewSession(uint64_t low, const char* model = "m",
+                                    absl::Duration timeout = absl::Hours(1)) {
+  return std::make_shared<Session>(SessionId{0, low}, model, 100, timeout);
+}
+
+TEST(Session, OneTurnAtATime) {
+  const auto session = NewSession(1);
+  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
+  EXPECT_TRUE(session->View().turn_running);
+  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
+  session->EndTurn();
+  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
+  session->EndTurn();
+}
+
+TEST(Session, ExpectedPositionIsChecked) {
+  const auto session = NewSession(1);
+  ASSERT_TRUE(session->BeginTurn(0).ok());
+  session->tokens = {1, 2, 3};
+  session->EndTurn();
+  const absl::Status status = session->BeginTurn(0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("at position 3, the request expects 0"), std::string::npos);
+  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
+  EXPECT_TRUE(session->BeginTurn(3).ok());
+}
+
+TEST(Session, ExactlyOneOfManyWritersWins) {
+  const auto session = NewSession(1);
+  std::atomic<int> inside = 0;
+  std::atomic<int> won = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        if (!session->BeginTurn(std::nullopt).ok()) continue;
+        EXPECT_EQ(inside.fetch_add(1), 0);
+        session->tokens.push_back(i);
+        won.fetch_add(1);
+        inside.fetch_sub(1);
+        session->EndTurn();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(session->View().position, static_cast<uint64_t>(won.load()));
+  EXPECT_GT(won.load(), 0);
+}
+
+TEST(Session, NoTurnAfterClose) {
+  const auto session = NewSession(1);
+  EXPECT_TRUE(session->Close());
+  EXPECT_FALSE(session->Close());
+  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Session, ExpiresOnlyWhenIdle) {
+  const auto session = NewSession(1, "m", absl::Seconds(10));
+  const absl::Time now = absl::Now();
+  EXPECT_FALSE(session->Expired(now));
+  EXPECT_TRUE(session->Expired(now + absl::Seconds(11)));
+  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(11)));
+  session->EndTurn();
+  EXPECT_TRUE(session->CloseIfExpired(now + absl::Seconds(60)));
+  EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(60))) << "it is closed once";
+}
+
+TEST(SessionTable, IdsAreUniqueAndFound) {
+  SessionTable table(0);
+  EXPECT_TRUE(table.Insert(NewSession(1)).ok());
+  EXPECT_EQ(table.Insert(NewSession(1)).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(table.Find(SessionId{0, 1}).ok());
+  EXPECT_EQ(table.Find(SessionId{0, 2}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(table.Remove(SessionId{0, 1}), nullptr);
+  EXPECT_EQ(table.Remove(SessionId{0, 1}), nullptr);
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(SessionTable, LimitIsResourceExhausted) {
+  SessionTable table(2);
+  EXPECT_TRUE(table.Insert(NewSession(1)).ok());
+  EXPECT_TRUE(table.Insert(NewSession(2)).ok());
+  EXPECT_EQ(table.Insert(NewSession(3)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(table.Insert(NewSession(2)).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST(SessionTable, PagesFollowEachOther) {
+  SessionTable table(0);
+  for (uint64_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(table.Insert(NewSession(i, i % 2 == 0 ? "even" : "odd")).ok());
+  }
+  std::vector<uint64_t> seen;
+  std::optional<SessionId> after;
+  while (true) {
+    const auto page = table.List(after, 2, "even");
+    if (page.empty()) break;
+    for (const auto& session : page) seen.push_back(session->id().low);
+    after = page.back()->id();
+  }
+  EXPECT_EQ(seen, (std::vector<uint64_t>{0, 2, 4, 6, 8}));
+  EXPECT_EQ(table.List(std::nullopt, 100, "").size(), 10u);
+}
+
+}  // namespace
+}  // namespace longstream
