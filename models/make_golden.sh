@@ -5,5 +5,6 @@ set -euo pipefail
 
 models=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$("$models/setup_venv.sh" "${LONGSTREAM_VENV:-$models/../build/venv}")
-PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error \
-  "$python" "$models/make_goldens.py" "$@"
+export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
+"$python" "$models/make_goldens.py"
+"$python" "$models/tokenizer_golden.py"
