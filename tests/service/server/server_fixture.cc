@@ -1,0 +1,90 @@
+// Starting the server and the calls most tests make.
+#include "tests/service/server/server_fixture.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace longstream {
+
+ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes)
+    : models_({model_.plugins(), model_.host(), model_.registry(), {}, nullptr},
+              {model_.Source(options_json, cache_bytes)}, nullptr),
+      dispatcher_(&models_, {}) {
+  EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+  auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
+  if (!server.ok()) throw std::runtime_error(std::string(server.status().message()));
+  server_ = *std::move(server);
+  server_->SetModelServing("m", true);
+  channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                 grpc::InsecureChannelCredentials());
+  stub_ = v1::Longstream::NewStub(channel_);
+}
+
+ServerTest::~ServerTest() {
+  dispatcher_.Drain(absl::ZeroDuration());
+  server_->Shutdown(absl::Now() + absl::Seconds(5));
+}
+
+std::string ServerTest::Open() {
+  grpc::ClientContext context;
+  v1::OpenSessionRequest request;
+  v1::Session session;
+  request.set_model("m");
+  const grpc::Status status = stub_->OpenSession(&context, request, &session);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return session.session_id();
+}
+
+v1::Session ServerTest::Get(const std::string& id) {
+  grpc::ClientContext context;
+  v1::GetSessionRequest request;
+  v1::Session session;
+  request.set_session_id(id);
+  const grpc::Status status = stub_->GetSession(&context, request, &session);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return session;
+}
+
+v1::GenerateRequest ServerTest::Request(const std::string& id) const {
+  v1::GenerateRequest request;
+  request.set_session_id(id);
+  request.mutable_input()->set_text("hello");
+  request.set_max_tokens(10);
+  request.mutable_sampling()->set_temperature(1.0f);
+  request.mutable_sampling()->set_seed(1);
+  return request;
+}
+
+Generated ServerTest::Generate(
+    const v1::GenerateRequest& request,
+    const std::function<void(const v1::GenerateResponse&, grpc::ClientContext*)>& on_message,
+    std::chrono::milliseconds timeout) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  const auto reader = stub_->Generate(&context, request);
+  Generated generated;
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    if (response.has_started()) generated.started = response.started();
+    if (response.has_finish()) generated.finish = response.finish();
+    if (response.has_delta()) {
+      generated.text += response.delta().text();
+      generated.tokens.insert(generated.tokens.end(), response.delta().token_ids().begin(),
+                              response.delta().token_ids().end());
+      generated.deltas.push_back(response.delta());
+    }
+    if (on_message) on_message(response, &context);
+  }
+  generated.status = reader->Finish();
+  return generated;
+}
+
+void ServerTest::ExpectAlive() {
+  const Generated generated = Generate(Request(Open()));
+  EXPECT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.tokens.size(), 10u);
+}
+
+}  // namespace longstream

@@ -1,0 +1,66 @@
+// A server on a loopback port with a minimal model "m", and a stub that talks to it.
+#ifndef LONGSTREAM_TESTS_SERVICE_SERVER_SERVER_FIXTURE_H_
+#define LONGSTREAM_TESTS_SERVICE_SERVER_SERVER_FIXTURE_H_
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "longstream/v1/longstream.grpc.pb.h"
+#include "service/scheduler/dispatcher.h"
+#include "service/scheduler/model_set.h"
+#include "service/server/grpc_server.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+namespace longstream {
+
+// What a Generate call gave.
+struct Generated {
+  grpc::Status status;
+  std::string text;
+  std::vector<int32_t> tokens;
+  v1::TurnStarted started;
+  v1::Finish finish;
+  std::vector<v1::Delta> deltas;
+};
+
+class ServerTest : public testing::Test {
+ protected:
+  explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0);
+  ~ServerTest() override;
+
+  v1::Longstream::Stub& stub() { return *stub_; }
+  std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  GrpcServer& server() { return *server_; }
+
+  // A new session's id.
+  std::string Open();
+  v1::Session Get(const std::string& id);
+
+  // 10 tokens of "hello" with seed 1, unless changed.
+  v1::GenerateRequest Request(const std::string& id) const;
+  // Runs a call; `on_message` may cancel through the context.
+  Generated Generate(
+      const v1::GenerateRequest& request,
+      const std::function<void(const v1::GenerateResponse&, grpc::ClientContext*)>& on_message = {},
+      std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+  // The server still answers: what every test of bad input ends with.
+  void ExpectAlive();
+
+ private:
+  MinimalModel model_;
+  ModelSet models_;
+  Dispatcher dispatcher_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_SERVICE_SERVER_SERVER_FIXTURE_H_

@@ -1,0 +1,238 @@
+// Bad input and bad moments: each row of the status table, and a server that lives on.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "google/rpc/status.pb.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+
+constexpr char kUnknownId[] = "ffffffffffffffffffffffffffffffff";
+
+// A request that is wrong in one way, and what must be said of it.
+struct BadRequest {
+  const char* name;
+  std::function<void(v1::GenerateRequest*)> spoil;
+  StatusCode code;
+  const char* message;  // must be part of the status message
+};
+
+std::vector<BadRequest> BadRequests() {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const auto sampling = [](auto set) {
+    return [set](v1::GenerateRequest* request) { set(request->mutable_sampling()); };
+  };
+  const auto stop = [](auto set) {
+    return [set](v1::GenerateRequest* request) { set(request->mutable_stop()); };
+  };
+  return {
+      {"id of another form", [](auto* r) { r->set_session_id("abc"); },
+       StatusCode::INVALID_ARGUMENT, "session_id: expected 32 hexadecimal digits"},
+      {"unknown session", [](auto* r) { r->set_session_id(kUnknownId); }, StatusCode::NOT_FOUND,
+       kUnknownId},
+      {"empty session, no input", [](auto* r) { r->clear_input(); }, StatusCode::INVALID_ARGUMENT,
+       "input: the session is empty"},
+      {"token id too large", [](auto* r) { r->mutable_input()->mutable_tokens()->add_ids(256); },
+       StatusCode::INVALID_ARGUMENT,
+       "input.tokens.ids[0]: token id 256 is outside the vocabulary of 256"},
+      {"token id negative", [](auto* r) { r->mutable_input()->mutable_tokens()->add_ids(-1); },
+       StatusCode::INVALID_ARGUMENT, "token id -1"},
+      {"prompt over the context",
+       [](auto* r) { r->mutable_input()->set_text(std::string(70000, 'x')); },
+       StatusCode::INVALID_ARGUMENT, "exceed the model's context of 65536"},
+      {"wrong expected position", [](auto* r) { r->set_expected_position(3); },
+       StatusCode::FAILED_PRECONDITION, "is at position 0, the request expects 3"},
+      {"NaN temperature", sampling([nan](auto* s) { s->set_temperature(nan); }),
+       StatusCode::INVALID_ARGUMENT, "sampling.temperature: expected 0 ... 1000, found nan"},
+      {"negative temperature", sampling([](auto* s) { s->set_temperature(-1); }),
+       StatusCode::INVALID_ARGUMENT, "sampling.temperature"},
+      {"top_k", sampling([](auto* s) { s->set_top_k(-1); }), StatusCode::INVALID_ARGUMENT,
+       "sampling.top_k"},
+      {"top_p zero", sampling([](auto* s) { s->set_top_p(0); }), StatusCode::INVALID_ARGUMENT,
+       "sampling.top_p"},
+      {"min_p", sampling([](auto* s) { s->set_min_p(1.5f); }), StatusCode::INVALID_ARGUMENT,
+       "sampling.min_p"},
+      {"repetition_penalty", sampling([](auto* s) { s->set_repetition_penalty(0); }),
+       StatusCode::INVALID_ARGUMENT, "sampling.repetition_penalty"},
+      {"presence_penalty", sampling([](auto* s) { s->set_presence_penalty(3); }),
+       StatusCode::INVALID_ARGUMENT, "sampling.presence_penalty"},
+      {"frequency_penalty", sampling([nan](auto* s) { s->set_frequency_penalty(nan); }),
+       StatusCode::INVALID_ARGUMENT, "sampling.frequency_penalty"},
+      {"logit_bias id", sampling([](auto* s) { (*s->mutable_logit_bias())[999] = 1; }),
+       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias: token id 999"},
+      {"logit_bias value", sampling([](auto* s) { (*s->mutable_logit_bias())[9] = 101; }),
+       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias"},
+      {"empty stop string", stop([](auto* s) { s->add_strings(""); }), StatusCode::INVALID_ARGUMENT,
+       "stop.strings"},
+      {"stop string of invalid UTF-8", stop([](auto* s) { s->add_strings("\xff\xfe"); }),
+       StatusCode::INVALID_ARGUMENT, "stop.strings"},
+      {"too many stop strings", stop([](auto* s) {
+         for (int i = 0; i < 17; ++i) s->add_strings("a");
+       }),
+       StatusCode::INVALID_ARGUMENT, "stop.strings: at most 16, found 17"},
+      {"stop id", stop([](auto* s) { s->add_token_ids(256); }), StatusCode::INVALID_ARGUMENT,
+       "stop.token_ids[0]"},
+      {"min over max", stop([](auto* s) { s->set_min_tokens(11); }), StatusCode::INVALID_ARGUMENT,
+       "stop.min_tokens: 11 is more than max_tokens, 10"},
+      {"top_log_probs", [](auto* r) { r->set_top_log_probs(21); }, StatusCode::INVALID_ARGUMENT,
+       "top_log_probs: expected 0 ... 20, found 21"},
+      {"on_abort", [](auto* r) { r->set_on_abort(static_cast<v1::OnAbort>(9)); },
+       StatusCode::INVALID_ARGUMENT, "on_abort: unknown value 9"},
+      {"priority", [](auto* r) { r->set_priority(static_cast<v1::Priority>(9)); },
+       StatusCode::INVALID_ARGUMENT, "priority: unknown value 9"},
+  };
+}
+
+TEST_F(ServerTest, BadRequestsAreNamedAndChangeNothing) {
+  const std::string id = Open();
+  for (const BadRequest& bad : BadRequests()) {
+    v1::GenerateRequest request = Request(id);
+    bad.spoil(&request);
+    const Generated generated = Generate(request);
+    EXPECT_EQ(generated.status.error_code(), bad.code) << bad.name;
+    EXPECT_NE(generated.status.error_message().find(bad.message), std::string::npos)
+        << bad.name << ": " << generated.status.error_message();
+    EXPECT_EQ(Get(id).position(), 0u) << bad.name;
+    EXPECT_FALSE(Get(id).turn_running()) << bad.name;
+  }
+  ExpectAlive();
+}
+
+TEST_F(ServerTest, UnknownModelAndIdInUse) {
+  v1::OpenSessionRequest request;
+  v1::Session session;
+  request.set_model("nobody");
+  {
+    grpc::ClientContext context;
+    EXPECT_EQ(stub().OpenSession(&context, request, &session).error_code(), StatusCode::NOT_FOUND);
+  }
+  request.set_model("m");
+  request.set_session_id(Open());
+  grpc::ClientContext context;
+  EXPECT_EQ(stub().OpenSession(&context, request, &session).error_code(),
+            StatusCode::ALREADY_EXISTS);
+  ExpectAlive();
+}
+
+TEST_F(ServerTest, AppendRefusals) {
+  const std::string id = Open();
+  const auto append = [&](const std::vector<v1::AppendRequest>& messages) {
+    grpc::ClientContext context;
+    v1::AppendResponse response;
+    const auto writer = stub().Append(&context, &response);
+    for (const v1::AppendRequest& message : messages) writer->Write(message);
+    writer->WritesDone();
+    return writer->Finish();
+  };
+  EXPECT_EQ(append({}).error_code(), StatusCode::INVALID_ARGUMENT);
+  v1::AppendRequest good;
+  good.set_session_id(id);
+  good.mutable_input()->set_text("fine");
+  v1::AppendRequest bad;
+  bad.mutable_input()->mutable_tokens()->add_ids(300);
+  const grpc::Status status = append({good, bad});
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(status.error_message().find("token id 300"), std::string::npos);
+  EXPECT_EQ(Get(id).position(), 0u) << "the whole turn is rolled back";
+  v1::AppendRequest unknown = good;
+  unknown.set_session_id(kUnknownId);
+  EXPECT_EQ(append({unknown}).error_code(), StatusCode::NOT_FOUND);
+  EXPECT_TRUE(append({good}).ok());
+  EXPECT_EQ(Get(id).position(), 4u);
+}
+
+class SlowServerTest : public ServerTest {
+ protected:
+  SlowServerTest() : ServerTest(R"({"step_delay_us": 2000})") {}
+
+  // The server learns of a cancelled call a moment after the client.
+  void WaitUntilIdle(const std::string& id) {
+    const absl::Time give_up = absl::Now() + absl::Seconds(10);
+    while (Get(id).turn_running() && absl::Now() < give_up) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    EXPECT_FALSE(Get(id).turn_running());
+  }
+};
+
+TEST_F(SlowServerTest, SecondWriterIsAborted) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Request(id);
+  request.set_max_tokens(100000);
+  StatusCode second = StatusCode::OK;
+  const Generated first =
+      Generate(request, [&](const v1::GenerateResponse& response, grpc::ClientContext* context) {
+        if (!response.has_delta() || second != StatusCode::OK) return;
+        second = Generate(Request(id)).status.error_code();
+        context->TryCancel();
+      });
+  EXPECT_EQ(second, StatusCode::ABORTED);
+  EXPECT_EQ(first.status.error_code(), StatusCode::CANCELLED);
+}
+
+TEST_F(SlowServerTest, CancelAndDeadlineFreeTheSession) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Request(id);
+  request.set_max_tokens(100000);
+  Generate(request, [](const v1::GenerateResponse& response, grpc::ClientContext* context) {
+    if (response.has_delta()) context->TryCancel();
+  });
+  WaitUntilIdle(id);
+  const Generated late = Generate(request, {}, std::chrono::milliseconds(100));
+  EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  WaitUntilIdle(id);
+  EXPECT_EQ(Get(id).position(), 0u);
+  EXPECT_TRUE(Generate(Request(id)).status.ok());
+}
+
+class FailingServerTest : public ServerTest {
+ protected:
+  FailingServerTest() : ServerTest(R"({"fail_at_position": 100})") {}
+};
+
+TEST_F(FailingServerTest, BackendFailureIsInternalAndRolledBack) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Request(id);
+  request.set_max_tokens(1000);
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_EQ(Get(id).position(), 0u);
+  ExpectAlive();
+}
+
+class SmallServerTest : public ServerTest {
+ protected:
+  SmallServerTest() : ServerTest("{}", /*cache_bytes=*/1 << 12) {}
+};
+
+TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
+  grpc::Status status;
+  for (int i = 0; i < 10000 && status.ok(); ++i) {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    v1::Session session;
+    status = stub().OpenSession(&context, request, &session);
+  }
+  ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  google::rpc::RetryInfo retry;
+  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_TRUE(details.details(0).UnpackTo(&retry));
+  EXPECT_GT(retry.retry_delay().seconds(), 0);
+}
+
+}  // namespace
+}  // namespace longstream

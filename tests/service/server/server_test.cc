@@ -1,0 +1,182 @@
+// What a client sees of calls that go well.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+TEST_F(ServerTest, GenerateStreamsAndFinishes) {
+  const std::string id = Open();
+  const Generated generated = Generate(Request(id));
+  ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.tokens.size(), 10u);
+  EXPECT_EQ(generated.text.size(), 10u);
+  EXPECT_EQ(generated.started.prompt_tokens(), 5u);
+  EXPECT_EQ(generated.started.seed(), 1u);
+  EXPECT_EQ(generated.finish.reason(), v1::FINISH_REASON_MAX_TOKENS);
+  EXPECT_EQ(generated.finish.position(), 15u);
+  uint64_t position = 5;
+  for (const v1::Delta& delta : generated.deltas) {
+    position += static_cast<uint64_t>(delta.token_ids_size());
+    EXPECT_EQ(delta.position(), position);
+  }
+}
+
+// The three places that tell what a session holds agree.
+TEST_F(ServerTest, BytesAreTheSameEverywhere) {
+  const std::string id = Open();
+  const v1::SessionBytes finish = Generate(Request(id)).finish.usage().bytes();
+  const v1::SessionBytes session = Get(id).bytes();
+  EXPECT_EQ(finish.SerializeAsString(), session.SerializeAsString());
+  EXPECT_GT(session.kv() + session.window() + session.state(), 0u);
+}
+
+TEST_F(ServerTest, SeedIsDrawnAndReportedAndReproduces) {
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_sampling()->clear_seed();
+  const Generated first = Generate(request);
+  request = Request(Open());
+  request.mutable_sampling()->set_seed(first.started.seed());
+  EXPECT_EQ(Generate(request).text, first.text);
+}
+
+TEST_F(ServerTest, AppendInPiecesThenGenerate) {
+  const std::string whole(1000, 'w');
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->set_text(whole);
+  const std::string expected = Generate(request).text;
+
+  const std::string id = Open();
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  const auto writer = stub().Append(&context, &response);
+  for (size_t begin = 0; begin < whole.size(); begin += 130) {
+    v1::AppendRequest piece;
+    if (begin == 0) piece.set_session_id(id);
+    piece.mutable_input()->set_text(whole.substr(begin, 130));
+    ASSERT_TRUE(writer->Write(piece));
+  }
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.position(), 1000u);
+  EXPECT_EQ(response.usage().prompt_tokens(), 1000u);
+  request.set_session_id(id);
+  request.clear_input();
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.text, expected);
+  EXPECT_EQ(generated.finish.usage().reused_tokens(), 999u);
+}
+
+TEST_F(ServerTest, ScoreSumsUp) {
+  grpc::ClientContext context;
+  v1::ScoreRequest request;
+  request.set_model("m");
+  request.mutable_input()->set_text(std::string(700, 's'));
+  request.set_top_log_probs(2);
+  const auto reader = stub().Score(&context, request);
+  v1::ScoreResponse response;
+  v1::ScoreSummary summary;
+  uint64_t next = 0;
+  double sum = 0;
+  while (reader->Read(&response)) {
+    if (response.has_summary()) {
+      summary = response.summary();
+      continue;
+    }
+    EXPECT_EQ(response.first_index(), next);
+    for (const v1::TokenScore& token : response.tokens()) {
+      EXPECT_EQ(token.token_id(), 's');
+      EXPECT_EQ(token.has_log_prob(), next > 0);
+      EXPECT_EQ(token.top_size(), next > 0 ? 2 : 0);
+      sum += token.log_prob();
+      ++next;
+    }
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(next, 700u);
+  EXPECT_EQ(summary.tokens(), 699u);
+  EXPECT_NEAR(summary.sum_log_prob(), sum, 1e-3 * std::abs(sum));
+}
+
+TEST_F(ServerTest, ListsSessionsInPages) {
+  std::set<std::string> opened;
+  for (int i = 0; i < 7; ++i) opened.insert(Open());
+  std::set<std::string> listed;
+  v1::ListSessionsRequest request;
+  request.set_page_size(3);
+  int pages = 0;
+  do {
+    grpc::ClientContext context;
+    v1::ListSessionsResponse response;
+    ASSERT_TRUE(stub().ListSessions(&context, request, &response).ok());
+    for (const v1::Session& session : response.sessions()) listed.insert(session.session_id());
+    request.set_page_token(response.next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(listed, opened);
+  EXPECT_EQ(pages, 3);
+}
+
+TEST_F(ServerTest, ForkGetAndClose) {
+  const std::string id = Open();
+  Generate(Request(id));
+  v1::Session fork;
+  {
+    grpc::ClientContext context;
+    v1::ForkSessionRequest request;
+    request.set_session_id(id);
+    request.set_new_session_id("0123456789abcdef0123456789abcdef");
+    ASSERT_TRUE(stub().ForkSession(&context, request, &fork).ok());
+  }
+  EXPECT_EQ(fork.session_id(), "0123456789abcdef0123456789abcdef");
+  EXPECT_EQ(fork.forked_from(), id);
+  EXPECT_EQ(fork.position(), 15u);
+  grpc::ClientContext context;
+  v1::CloseSessionRequest request;
+  v1::CloseSessionResponse response;
+  request.set_session_id(id);
+  ASSERT_TRUE(stub().CloseSession(&context, request, &response).ok());
+  EXPECT_EQ(response.position(), 15u);
+  EXPECT_EQ(Get(fork.session_id()).position(), 15u);
+}
+
+TEST_F(ServerTest, ModelIsDescribed) {
+  grpc::ClientContext context;
+  v1::GetModelRequest request;
+  v1::Model model;
+  request.set_name("m");
+  ASSERT_TRUE(stub().GetModel(&context, request, &model).ok());
+  EXPECT_EQ(model.state(), v1::MODEL_STATE_READY);
+  EXPECT_EQ(model.backend(), "minimal");
+  EXPECT_EQ(model.vocabulary_size(), 256u);
+  EXPECT_EQ(model.tokenizer(), "byte");
+  EXPECT_EQ(model.fingerprint().size(), 16u);
+}
+
+TEST_F(ServerTest, HealthPerModel) {
+  const auto health = grpc::health::v1::Health::NewStub(channel());
+  for (const std::string& name : {std::string(), std::string("m")}) {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    grpc::health::v1::HealthCheckResponse response;
+    request.set_service(name);
+    ASSERT_TRUE(health->Check(&context, request, &response).ok()) << name;
+    EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVING) << name;
+  }
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckRequest request;
+  grpc::health::v1::HealthCheckResponse response;
+  request.set_service("nobody");
+  EXPECT_EQ(health->Check(&context, request, &response).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace longstream
