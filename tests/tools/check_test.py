@@ -219,7 +219,7 @@ class TidyTest(CompiledCheckTest):
         self.write("service/a.cc", "int F(int x) { return x; }\n")
         self.write_database(["service/a.cc"], "-Wno-unknown-to-clang")
         self.assert_passes("tidy")
-        self.write("service/a.cc", "bool F(int x) { return x == x; }\n")
+        self.write("service/a.cc", "int F(int x) { if (x); return x; }\n")
         self.assert_fails("tidy", "service/a.cc:1:")
 
     def test_lock_annotations_are_checked(self):

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""clang-tidy over every source of the compilation database, and over the lock annotations.
+"""clang-tidy over every C++ source of the compilation database, and over the lock annotations.
 
 Paths given on the command line restrict it to the sources below them.
 """
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -18,11 +20,14 @@ import source_tree
 # what the annotations GUARDED_BY and the like are for; GCC ignores them.
 EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety")
 
+# Where one diagnostic ends and the next begins.
+DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
+
 
 def sources(root, build, below):
     """The database's sources that lie in the tree (not in the build), below one of the paths."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    in_tree = set(source_tree.files(root, source_tree.CXX_SUFFIXES))
+    in_tree = set(source_tree.files(root, (".cc",)))
     found = set()
     for command in commands:
         path = pathlib.Path(command["file"])
@@ -33,13 +38,14 @@ def sources(root, build, below):
 
 
 def tidy(root, build, path):
-    """Returns what clang-tidy says against one source, empty when nothing."""
+    """Returns the diagnostics of one source, each with the source lines clang-tidy shows."""
     result = subprocess.run(
         ["clang-tidy", "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
-        return ""
-    return result.stdout.strip() or result.stderr.strip()
+        return []
+    output = result.stdout.replace(f"{root}/", "").strip()
+    return DIAGNOSTIC.split(output) if output else [result.stderr.strip()]
 
 
 def main():
@@ -55,7 +61,8 @@ def main():
     paths = sources(root, build, arguments.below)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         findings = pool.map(lambda path: tidy(root, build, path), paths)
-        problems = [finding for finding in findings if finding]
+        # A header's diagnostics come once for each source that includes it.
+        problems = list(dict.fromkeys(itertools.chain.from_iterable(findings)))
     if not paths:
         problems = [f"{build}: no source of the tree in compile_commands.json"]
     return source_tree.report(f"tidy ({len(paths)} sources)", problems)
