@@ -35,7 +35,7 @@ LAYERS = {
     "service/server": (
         LEAVES + ("service/registry", "service/scheduler", "service/session"),
         ("absl", "grpc", "protobuf")),
-    "service/main.cc": (("service", "kernels/core"), ("absl", "grpc", "protobuf")),
+    "service/main.cc": (("service", "kernels/core"), ("absl", "grpc", "protobuf", "prometheus")),
     "client": ((), ("absl", "grpc", "protobuf")),
     # Tests see what they test and each other; those of kernels and backends build without gRPC.
     "tests/kernels": (("kernels", "tests"), ()),
