@@ -1,0 +1,92 @@
+// An opened model: weights, caches and decoder behind the operations of the ABI, in C++.
+#ifndef LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_H_
+#define LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/api/backend.h"
+#include "backends/common/cache/cache_store.h"
+#include "backends/common/layers/decoder.h"
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/layers/model_weights.h"
+#include "backends/common/layers/step_rows.h"
+#include "backends/common/plugin/definition.h"
+#include "backends/common/plugin/model_description.h"
+#include "backends/common/plugin/sequence.h"
+#include "backends/common/plugin/step_outputs.h"
+#include "kernels/core/executor.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// What every backend built on this layer can do, ls_backend.capabilities.
+inline constexpr uint64_t kCapabilities =
+    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
+
+struct ModelLimits {
+  uint64_t cache_bytes_budget = 0;  // 0: unlimited
+  uint32_t max_batch_tokens = 1;
+  uint32_t max_batch_sequences = 1;
+};
+
+// Each operation does what the function of the same name in backends/api/backend.h says, with the
+// same codes, thrown as Failure (plugin.h) or BackendError. A step runs inside Submit.
+//
+// Used by one thread at a time, except info and memory, which any thread may call at any time.
+class Model {
+ public:
+  // Throws BackendError(LS_INVALID_ARGUMENT) for a budget that does not hold one sequence of one
+  // token. `ops` must outlive the model, and so must what `executor` borrows.
+  Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
+        const Executor& executor, const ModelLimits& limits);
+
+  const ls_model_info& info() const { return description_.info(); }
+  ls_memory memory() const;
+  const ModelSpec& spec() const { return spec_; }
+  const ModelWeights& weights() const { return weights_; }
+
+  std::unique_ptr<ls_sequence> Create();
+  std::unique_ptr<ls_sequence> Fork(ls_sequence& source);
+  void Reserve(ls_sequence& sequence, uint64_t tokens);
+  void Checkpoint(ls_sequence& sequence);
+  uint64_t Truncate(ls_sequence& sequence, uint64_t position);
+  void Export(const ls_sequence& sequence, const ls_writer& writer) const;
+  std::unique_ptr<ls_sequence> Import(const ls_reader& reader);
+
+  uint64_t Submit(const ls_batch& batch);
+  ls_results Wait(uint64_t ticket);
+
+ private:
+  void CheckBatch(const ls_batch& batch) const;
+  // Adds an entry to the step, or fails it.
+  void Enter(const ls_batch& batch, size_t index, TicketResults* results);
+  // Runs the step and fills the results of the entries in it.
+  void Run(TicketResults* results);
+  void RebuildNearRings(ls_sequence& sequence);
+
+  const ModelSpec spec_;
+  const ModelWeights weights_;
+  const ModelLimits limits_;
+  CacheStore caches_;
+  const ModelDescription description_;
+  Decoder decoder_;
+  StepRows rows_;
+  StepOutputs outputs_;
+  std::array<TicketResults, 2> results_;  // two, because two tickets may be in flight
+  std::vector<size_t> entered_;           // entries of the batch that are in the step
+  int64_t longest_table_ = 0;             // pages that one sequence was ever promised
+  uint64_t next_ticket_ = 1;
+  uint64_t oldest_ticket_ = 1;  // in flight; next_ticket_ where none is
+};
+
+// Reads a model directory: config, plan, checkpoint, weights. The devices of `options` are left to
+// the caller. Throws BackendError.
+std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
+                                 const ls_model_options& options, const OpTable& ops);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_H_

@@ -1,0 +1,33 @@
+// What a model says about itself through the ABI: its layers, its bytes, its fingerprint.
+#ifndef LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_DESCRIPTION_H_
+#define LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_DESCRIPTION_H_
+
+#include <string>
+#include <vector>
+
+#include "backends/api/backend.h"
+#include "backends/common/cache/cache_layout.h"
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/layers/model_weights.h"
+
+namespace longstream {
+
+// Owns what info() points to. Immutable.
+class ModelDescription {
+ public:
+  ModelDescription(const ModelSpec& spec, const ModelWeights& weights, const CacheLayout& layout);
+
+  ModelDescription(const ModelDescription&) = delete;
+  ModelDescription& operator=(const ModelDescription&) = delete;
+
+  const ls_model_info& info() const { return info_; }
+
+ private:
+  const std::string architecture_;
+  std::vector<ls_layer_info> layers_;
+  ls_model_info info_{};
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_DESCRIPTION_H_

@@ -1,0 +1,22 @@
+// The ABI's sequence handle.
+#ifndef LONGSTREAM_BACKENDS_COMMON_PLUGIN_SEQUENCE_H_
+#define LONGSTREAM_BACKENDS_COMMON_PLUGIN_SEQUENCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "backends/api/backend.h"
+#include "backends/common/cache/sequence_cache.h"
+
+struct ls_sequence {
+  explicit ls_sequence(std::unique_ptr<longstream::SequenceCache> sequence_cache)
+      : cache(std::move(sequence_cache)) {}
+
+  const std::unique_ptr<longstream::SequenceCache> cache;
+  // What LS_TOKEN_FROM_PREVIOUS stands for.
+  int32_t sampled = -1;     // by the ticket below, or -1 where it failed
+  uint64_t sampled_by = 0;  // the last ticket that sampled for the sequence; 0: none
+};
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_PLUGIN_SEQUENCE_H_

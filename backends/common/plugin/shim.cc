@@ -1,0 +1,200 @@
+// The C side of a plugin: the table of the ABI around Definition() and DeviceOps(), with an
+// exception barrier on every entry.
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backends/api/backend.h"
+#include "backends/api/plugin.h"
+#include "backends/common/error.h"
+#include "backends/common/plugin/definition.h"
+#include "backends/common/plugin/model.h"
+#include "backends/common/weights/config.h"
+#include "kernels/ops/op_table.h"
+
+struct ls_model {
+  std::unique_ptr<longstream::Model> model;
+};
+
+namespace longstream {
+namespace {
+
+// Calls body(); what it throws becomes a code and a sentence.
+template <typename Body>
+ls_code Barrier(ls_error error, Body&& body) noexcept {
+  return Guarded(error, [&] {
+    try {
+      body();
+    } catch (const BackendError& failure) {
+      throw Failure{failure.code(), failure.what()};
+    } catch (const std::bad_alloc&) {
+      throw Failure{LS_RESOURCE_EXHAUSTED, "out of memory"};
+    }
+  });
+}
+
+// A structure that the host has filled must cover what version 1.0 of the ABI defines.
+template <typename Structure>
+void CheckSize(const Structure& structure, const char* name) {
+  Require(structure.struct_size >= sizeof(Structure), LS_INVALID_ARGUMENT,
+          std::string(name) + ".struct_size: expected at least " +
+              std::to_string(sizeof(Structure)) + ", found " +
+              std::to_string(structure.struct_size));
+}
+
+const char* Device() { return std::string_view(DeviceOps().name) == "cuda" ? "cuda" : "cpu"; }
+
+ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
+  return Barrier(error, [&] {
+    std::string why;
+    const int found = Definition().fit(Config(directory), &why);
+    if (found == 0) Report(LS_OK, why, error);
+    *fit = found;
+  });
+}
+
+void CheckOptions(const ls_model_options& options) {
+  CheckSize(options, "options");
+  Require(options.directory != nullptr && options.host != nullptr, LS_INVALID_ARGUMENT,
+          "options: directory and host are needed");
+  CheckSize(*options.host, "host");
+  Require(options.host->num_threads >= 1, LS_INVALID_ARGUMENT,
+          "host.num_threads: expected at least 1");
+  Require(options.max_batch_tokens >= 1 && options.max_batch_sequences >= 1, LS_INVALID_ARGUMENT,
+          "max_batch_tokens and max_batch_sequences: expected at least 1");
+  Require(options.num_devices == 1, LS_INVALID_ARGUMENT,
+          "devices: expected one, found " + std::to_string(options.num_devices));
+  Require(std::string_view(options.devices[0]) == Device(), LS_NOT_FOUND,
+          std::string("devices: this plugin runs on \"") + Device() + "\", found \"" +
+              options.devices[0] + "\"");
+}
+
+void LogOpened(const ls_host& host, const char* directory, const Model& model) {
+  if (host.log == nullptr) return;
+  const std::string text = std::string(Definition().name) + ": " + directory + ": " +
+                           std::to_string(model.info().num_layers) + " layers, " +
+                           std::to_string(model.info().num_parameters) + " parameters, " +
+                           std::to_string(model.weights().bytes) + " bytes of weights, ops " +
+                           DeviceOps().name;
+  host.log(host.context, /*severity=*/1, text.c_str());
+}
+
+ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) {
+  return Barrier(error, [&] {
+    CheckOptions(*options);
+    auto opened = std::make_unique<ls_model>();
+    opened->model = OpenModel(Definition(), *options, DeviceOps());
+    LogOpened(*options->host, options->directory, *opened->model);
+    *model = opened.release();
+  });
+}
+
+void Close(ls_model* model) { delete model; }
+
+ls_code Info(const ls_model* model, ls_model_info* info) {
+  Fill(info, model->model->info());
+  return LS_OK;
+}
+
+ls_code Memory(const ls_model* model, ls_memory* memory) {
+  Fill(memory, model->model->memory());
+  return LS_OK;
+}
+
+ls_code Create(ls_model* model, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Create().release(); });
+}
+
+ls_code Fork(ls_model* model, ls_sequence* source, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Fork(*source).release(); });
+}
+
+void Free(ls_model*, ls_sequence* sequence) { delete sequence; }
+
+ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
+  return Barrier(error, [&] { model->model->Reserve(*sequence, tokens); });
+}
+
+ls_code Checkpoint(ls_model* model, ls_sequence* sequence, ls_error error) {
+  return Barrier(error, [&] { model->model->Checkpoint(*sequence); });
+}
+
+ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint64_t* restored,
+                 ls_error error) {
+  return Barrier(error, [&] { *restored = model->model->Truncate(*sequence, position); });
+}
+
+uint64_t Position(const ls_sequence* sequence) {
+  return static_cast<uint64_t>(sequence->cache->position());
+}
+
+ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* bytes) {
+  const CacheBytes held = sequence->cache->bytes();
+  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.checkpoint});
+  return LS_OK;
+}
+
+ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, ls_error error) {
+  return Barrier(error, [&] { model->model->Export(*sequence, *writer); });
+}
+
+ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Import(*reader).release(); });
+}
+
+ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
+  return Barrier(error, [&] {
+    CheckSize(*batch, "batch");
+    for (uint32_t i = 0; i < batch->num_entries; ++i) {
+      const ls_sampling* sampling = batch->entries[i].sampling;
+      if (sampling != nullptr) CheckSize(*sampling, "sampling");
+    }
+    *ticket = model->model->Submit(*batch);
+  });
+}
+
+ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
+  return Barrier(error, [&] { *results = model->model->Wait(ticket); });
+}
+
+const ls_backend& Table() {
+  static const ls_backend kTable = {
+      .abi_major = LS_ABI_MAJOR,
+      .abi_minor = LS_ABI_MINOR,
+      .struct_size = sizeof(ls_backend),
+      .name = Definition().name,
+      .device = Device(),
+      .version = Definition().version,
+      .capabilities = kCapabilities,
+      .probe = Probe,
+      .model_open = Open,
+      .model_close = Close,
+      .model_info = Info,
+      .model_memory = Memory,
+      .sequence_create = Create,
+      .sequence_fork = Fork,
+      .sequence_free = Free,
+      .sequence_reserve = Reserve,
+      .sequence_checkpoint = Checkpoint,
+      .sequence_truncate = Truncate,
+      .sequence_position = Position,
+      .sequence_bytes = Bytes,
+      .sequence_export = Export,
+      .sequence_import = Import,
+      .submit = Submit,
+      .wait = Wait,
+  };
+  return kTable;
+}
+
+}  // namespace
+}  // namespace longstream
+
+// The one symbol that the version script lets out.
+extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
+  return &longstream::Table();
+}

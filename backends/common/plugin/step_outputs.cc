@@ -1,0 +1,266 @@
+// The head, sampling and log-probabilities of a step.
+#include "backends/common/plugin/step_outputs.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace longstream {
+namespace {
+
+// Rows of logits at a time: enough that the head's weights are read for many rows at once, few
+// enough that scoring a long text needs no logits of its whole length.
+constexpr int64_t kBlockRows = 64;
+
+uint32_t NumRows(const ls_batch_entry& entry, int32_t rows) {
+  return rows == LS_ROWS_ALL ? entry.num_tokens : rows == LS_ROWS_LAST ? 1 : 0;
+}
+
+// The last rows of an entry that need logits.
+uint32_t NumLogitRows(const ls_batch_entry& entry) {
+  return std::max({NumRows(entry, entry.log_prob_rows), NumRows(entry, entry.logit_rows),
+                   entry.sampling != nullptr ? 1u : 0u});
+}
+
+size_t LogitBytes(int64_t rows, int64_t vocabulary) {
+  return static_cast<size_t>(rows * vocabulary) * sizeof(float);
+}
+
+// Neither NaN nor infinite: not all bits of the exponent set. A loop that compilers vectorise.
+bool AllFinite(const float* values, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t non_finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    non_finite |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1u : 0u;
+  }
+  return non_finite == 0;
+}
+
+// Appends items of the ABI's type as the op's, which is laid out alike; returns the first.
+template <typename To, typename From>
+const To* Append(std::vector<To>* to, const From* from, uint32_t count) {
+  const size_t first = to->size();
+  for (uint32_t i = 0; i < count; ++i) to->push_back(std::bit_cast<To>(from[i]));
+  return to->data() + first;
+}
+
+}  // namespace
+
+TicketResults::TicketResults(int64_t max_rows, int64_t max_sequences, int64_t vocabulary)
+    : results(static_cast<size_t>(max_sequences)),
+      messages(static_cast<size_t>(max_sequences)),
+      log_probs(static_cast<size_t>(max_rows)),
+      top(static_cast<size_t>(max_rows) * LS_MAX_TOP),
+      logits(LogitBytes(max_rows, vocabulary), "rows of logits") {}
+
+void TicketResults::Fail(size_t entry, ls_code code, const char* message) {
+  messages[entry] = message;
+  results[entry] = {};
+  results[entry].code = code;
+  results[entry].message = messages[entry].c_str();
+  results[entry].sampled = -1;
+}
+
+StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, const Executor& executor,
+                         int64_t vocabulary, int64_t max_rows, int64_t max_sequences)
+    : decoder_(decoder), ops_(ops), executor_(executor), vocabulary_(vocabulary) {
+  const int64_t block = std::min(kBlockRows, max_rows);
+  workspace_offset_ = (LogitBytes(block, vocabulary) + 63) / 64 * 64;
+  scratch_ = MappedMemory(
+      workspace_offset_ + SampleWorkspace(std::min(block, max_sequences), vocabulary), "logits");
+  wanted_.reserve(static_cast<size_t>(max_rows));
+  end_positions_.resize(static_cast<size_t>(max_sequences));
+  const size_t rows = static_cast<size_t>(block);
+  rows_.reserve(rows);
+  sampling_.reserve(rows);
+  sampled_index_.reserve(rows);
+  finite_.resize(rows);
+  sampled_.resize(rows);
+  log_prob_rows_.reserve(rows);
+  log_probs_.resize(rows);
+  top_.resize(rows * LS_MAX_TOP);
+}
+
+Stream StepOutputs::MakeStream() const {
+  return {.executor = executor_,
+          .workspace = scratch_.data() + workspace_offset_,
+          .workspace_bytes = scratch_.size() - workspace_offset_};
+}
+
+float* StepOutputs::LogitsOf(size_t index) const {
+  return reinterpret_cast<float*>(scratch_.data()) + index * static_cast<size_t>(vocabulary_);
+}
+
+void StepOutputs::Begin(const ls_batch& batch, TicketResults* results) {
+  batch_ = &batch;
+  results_ = results;
+  wanted_.clear();
+  used_log_probs_ = used_top_ = used_logits_ = 0;
+  results->num_results = batch.num_entries;
+  for (uint32_t i = 0; i < batch.num_entries; ++i) {
+    results->results[i] = {};
+    results->results[i].message = "";
+    results->results[i].sampled = -1;
+  }
+}
+
+void StepOutputs::Add(size_t index, int32_t first_row, int64_t end_position) {
+  const ls_batch_entry& entry = batch_->entries[index];
+  ls_result& result = results_->results[index];
+  end_positions_[index] = end_position;
+  for (uint32_t to_come = NumLogitRows(entry); to_come-- > 0;) {
+    const int32_t row = first_row + static_cast<int32_t>(entry.num_tokens - 1 - to_come);
+    wanted_.push_back({index, row, to_come});
+  }
+  result.num_log_prob_rows = NumRows(entry, entry.log_prob_rows);
+  result.log_probs = results_->log_probs.data() + used_log_probs_;
+  result.top = results_->top.data() + used_top_;
+  used_log_probs_ += result.num_log_prob_rows;
+  used_top_ += size_t{result.num_log_prob_rows} * entry.num_top;
+  result.num_logit_rows = NumRows(entry, entry.logit_rows);
+  result.logits = reinterpret_cast<const float*>(results_->logits.data()) +
+                  used_logits_ * static_cast<size_t>(vocabulary_);
+  used_logits_ += result.num_logit_rows;
+}
+
+void StepOutputs::Compute() {
+  for (size_t first = 0; first < wanted_.size(); first += kBlockRows) {
+    const size_t count = std::min<size_t>(kBlockRows, wanted_.size() - first);
+    ComputeBlock({wanted_.data() + first, count});
+  }
+}
+
+void StepOutputs::ComputeBlock(std::span<const WantedRow> rows) {
+  rows_.clear();
+  for (const WantedRow& row : rows) rows_.push_back(row.row);
+  const OpStatus status = decoder_.Logits(rows_, LogitsOf(0));
+  if (status != OpStatus::kOk) return FailBlock(rows, status);
+  FailNonFinite(rows);
+  Sample(rows);
+  LogProbs(rows);
+  CopyLogits(rows);
+}
+
+void StepOutputs::FailBlock(std::span<const WantedRow> rows, OpStatus status) {
+  for (const WantedRow& row : rows) {
+    results_->Fail(row.entry, LS_INTERNAL,
+                   status == OpStatus::kUnsupported ? "an op refused its arguments"
+                                                    : "the device reported a failure");
+  }
+}
+
+void StepOutputs::FailNonFinite(std::span<const WantedRow> rows) {
+  ParallelFor(executor_, static_cast<uint32_t>(rows.size()),
+              [this](uint32_t i) { finite_[i] = AllFinite(LogitsOf(i), vocabulary_); });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (finite_[i]) continue;
+    const int64_t position = end_positions_[rows[i].entry] - 1 - rows[i].to_come;
+    results_->Fail(rows[i].entry, LS_INTERNAL,
+                   ("NaN or infinite logits after position " + std::to_string(position)).c_str());
+  }
+}
+
+void StepOutputs::Sample(std::span<const WantedRow> rows) {
+  const auto is_sampled = [&](const WantedRow& row) {
+    return row.to_come == 0 && EntryOf(row).sampling != nullptr && !IsFailed(row);
+  };
+  size_t num_history = 0;
+  size_t num_bias = 0;
+  for (const WantedRow& row : rows) {
+    if (!is_sampled(row)) continue;
+    num_history += EntryOf(row).sampling->num_history;
+    num_bias += EntryOf(row).sampling->num_bias;
+  }
+  // Reserved first, because the rows point into them.
+  history_.clear();
+  history_.reserve(num_history);
+  bias_.clear();
+  bias_.reserve(num_bias);
+  sampling_.clear();
+  sampled_index_.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!is_sampled(rows[i])) continue;
+    const ls_sampling& sampling = *EntryOf(rows[i]).sampling;
+    sampled_index_.push_back(i);
+    sampling_.push_back({.row = static_cast<int32_t>(i),
+                         .seed = sampling.seed,
+                         .position = end_positions_[rows[i].entry],
+                         .temperature = sampling.temperature,
+                         .top_k = sampling.top_k,
+                         .top_p = sampling.top_p,
+                         .min_p = sampling.min_p,
+                         .repetition_penalty = sampling.repetition_penalty,
+                         .presence_penalty = sampling.presence_penalty,
+                         .frequency_penalty = sampling.frequency_penalty,
+                         .history = Append(&history_, sampling.history, sampling.num_history),
+                         .num_history = static_cast<int32_t>(sampling.num_history),
+                         .bias = Append(&bias_, sampling.bias, sampling.num_bias),
+                         .num_bias = static_cast<int32_t>(sampling.num_bias)});
+  }
+  if (sampling_.empty()) return;
+  Stream stream = MakeStream();
+  const int64_t num_rows = static_cast<int64_t>(rows.size());
+  ops_.sample(stream, {.logits = {LogitsOf(0), DType::kF32, num_rows, vocabulary_, vocabulary_},
+                       .rows = sampling_.data(),
+                       .num_rows = static_cast<int32_t>(sampling_.size()),
+                       .sampled = sampled_.data()});
+  if (!stream.ok()) return FailBlock(rows, stream.status);
+  for (size_t i = 0; i < sampling_.size(); ++i) {
+    const WantedRow& row = rows[sampled_index_[i]];
+    ResultOf(row).sampled = sampled_[i];
+    if (sampled_[i] < 0) {
+      results_->Fail(row.entry, LS_INVALID_ARGUMENT, "bias: every token is banned");
+    }
+  }
+}
+
+void StepOutputs::LogProbs(std::span<const WantedRow> rows) {
+  const auto is_wanted = [&](const WantedRow& row) {
+    return row.to_come < ResultOf(row).num_log_prob_rows && !IsFailed(row);
+  };
+  log_prob_rows_.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!is_wanted(rows[i])) continue;
+    const ls_batch_entry& entry = EntryOf(rows[i]);
+    const ls_result& result = ResultOf(rows[i]);
+    const uint32_t index = result.num_log_prob_rows - 1 - rows[i].to_come;
+    const int32_t sampled = rows[i].to_come == 0 ? result.sampled : -1;
+    log_prob_rows_.push_back({.row = static_cast<int32_t>(i),
+                              .target = entry.targets != nullptr ? entry.targets[index] : sampled,
+                              .num_top = static_cast<int32_t>(entry.num_top)});
+  }
+  if (log_prob_rows_.empty()) return;
+  Stream stream = MakeStream();
+  const int64_t num_rows = static_cast<int64_t>(rows.size());
+  ops_.log_probs(stream, {.logits = {LogitsOf(0), DType::kF32, num_rows, vocabulary_, vocabulary_},
+                          .rows = log_prob_rows_.data(),
+                          .num_rows = static_cast<int32_t>(log_prob_rows_.size()),
+                          .log_probs = log_probs_.data(),
+                          .top = top_.data(),
+                          .top_stride = LS_MAX_TOP});
+  if (!stream.ok()) return FailBlock(rows, stream.status);
+  for (size_t i = 0; i < log_prob_rows_.size(); ++i) {
+    const WantedRow& row = rows[static_cast<size_t>(log_prob_rows_[i].row)];
+    const ls_result& result = ResultOf(row);
+    const uint32_t num_top = EntryOf(row).num_top;
+    const size_t index = result.num_log_prob_rows - 1 - row.to_come;
+    const size_t at = static_cast<size_t>(result.log_probs - results_->log_probs.data()) + index;
+    const size_t top_at = static_cast<size_t>(result.top - results_->top.data()) + index * num_top;
+    results_->log_probs[at] = log_probs_[i];
+    std::transform(top_.data() + i * LS_MAX_TOP, top_.data() + i * LS_MAX_TOP + num_top,
+                   results_->top.data() + top_at,
+                   [](const TopToken& token) { return std::bit_cast<ls_top_token>(token); });
+  }
+}
+
+void StepOutputs::CopyLogits(std::span<const WantedRow> rows) {
+  auto* out = reinterpret_cast<float*>(results_->logits.data());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ls_result& result = ResultOf(rows[i]);
+    if (rows[i].to_come >= result.num_logit_rows || IsFailed(rows[i])) continue;
+    const size_t index = result.num_logit_rows - 1 - rows[i].to_come;
+    const size_t first = static_cast<size_t>(result.logits - out);
+    std::copy_n(LogitsOf(i), vocabulary_, out + first + index * static_cast<size_t>(vocabulary_));
+  }
+}
+
+}  // namespace longstream

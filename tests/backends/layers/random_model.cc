@@ -1,0 +1,211 @@
+// Random specs and weights.
+#include "tests/backends/layers/random_model.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+// Counter-based, so that rows can be made on several threads: hashes of (seed, tensor, element).
+class Noise {
+ public:
+  explicit Noise(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u) {}
+
+  // About N(0, 1): the sum of four uniforms, scaled to variance 1.
+  float Normal() {
+    float sum = -2.0f;
+    for (int i = 0; i < 4; ++i) sum += static_cast<float>(Next() >> 40) * 0x1p-24f;
+    return sum * 1.7320508f;
+  }
+
+ private:
+  uint64_t Next() {  // SplitMix64
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  uint64_t state_;
+};
+
+MixerSpec Attention(const RandomShape& shape) {
+  MixerSpec mixer;
+  mixer.num_heads = shape.num_heads;
+  mixer.num_kv_heads = shape.num_kv_heads;
+  mixer.head_dim = mixer.value_dim = shape.head_dim;
+  mixer.score_scale = 1.0 / std::sqrt(shape.head_dim);
+  return mixer;
+}
+
+MixerSpec Mixer(const std::string& name, const RandomShape& shape) {
+  MixerSpec mixer = Attention(shape);
+  if (name == "full") return mixer;
+  if (name == "nope") {
+    mixer.position = PositionKind::kNone;
+    mixer.qk_norm = mixer.output_gate = true;
+    mixer.logit_scale = LogitScaleKind::kHype;
+    mixer.logit_scale_base = 50;
+  } else if (name == "rerope" || name == "leaky") {
+    mixer.position = name == "leaky" ? PositionKind::kLeakyRerope : PositionKind::kRerope;
+    mixer.rerope_window = shape.window;
+    mixer.leaky_factor = 3;
+    mixer.logit_scale = LogitScaleKind::kLogNExtrapolate;
+    mixer.logit_scale_base = 40;
+  } else if (name == "window") {
+    mixer.kind = MixerKind::kWindow;
+    mixer.window = shape.window;
+  } else if (name == "chunked" || name == "chunked_window") {
+    mixer.kind = name == "chunked" ? MixerKind::kFull : MixerKind::kWindow;
+    mixer.window = name == "chunked" ? 0 : shape.window;
+    mixer.position = PositionKind::kChunkedRope;
+  } else if (name == "lightning") {
+    mixer.kind = MixerKind::kLightning;
+    mixer.qk_norm = mixer.output_gate = mixer.output_norm = true;
+  } else if (name == "gated") {
+    mixer.kind = MixerKind::kGatedRnn;
+    mixer.position = PositionKind::kNone;
+    mixer.num_kv_heads = shape.num_heads;
+    mixer.value_dim = shape.head_dim + 2;
+    mixer.score_scale = 1;
+  } else {
+    throw std::invalid_argument("no such layer: " + name);
+  }
+  return mixer;
+}
+
+// Allocates and fills the tensors of a model.
+class WeightMaker {
+ public:
+  WeightMaker(DType type, const OpTable& ops, const Executor& executor, uint64_t seed)
+      : type_(type), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
+
+  // [n, k]: N(0, 1) / sqrt(k).
+  PackedWeight Matrix(int64_t n, int64_t k) {
+    std::vector<float> rows(static_cast<size_t>(n * k));
+    const uint64_t seed = next_seed_;
+    next_seed_ += static_cast<uint64_t>(n);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(k));
+    ParallelFor(executor_, static_cast<uint32_t>(n), [&](uint32_t row) {
+      Noise noise(seed + row);
+      float* out = rows.data() + int64_t{row} * k;
+      for (int64_t i = 0; i < k; ++i) out[i] = scale * noise.Normal();
+    });
+    void* packed = Allocate(ops_.packed_bytes(type_, n, k));
+    ops_.pack(executor_, {.source = rows.data(),
+                          .num_rows = n,
+                          .destination = packed,
+                          .type = type_,
+                          .n = n,
+                          .k = k});
+    weights_.num_parameters += static_cast<uint64_t>(n * k);
+    return {packed, type_, n, k};
+  }
+
+  // [n]: mean + deviation * N(0, 1).
+  float* Vector(int64_t n, float mean, float deviation) {
+    auto* out = static_cast<float*>(Allocate(static_cast<size_t>(n) * sizeof(float)));
+    Noise noise(next_seed_++);
+    for (int64_t i = 0; i < n; ++i) out[i] = mean + deviation * noise.Normal();
+    weights_.num_parameters += static_cast<uint64_t>(n);
+    return out;
+  }
+  const float* Norm(int64_t n) { return Vector(n, 1.0f, 0.1f); }
+
+  ModelWeights& weights() { return weights_; }
+
+ private:
+  // Zeroed, 64-byte aligned, owned by the weights.
+  void* Allocate(size_t bytes) {
+    const size_t padded = (bytes + 63) / 64 * 64;
+    std::shared_ptr<void> memory(std::aligned_alloc(64, padded), std::free);
+    std::memset(memory.get(), 0, padded);
+    weights_.bytes += padded;
+    weights_.storage.push_back(memory);
+    return memory.get();
+  }
+
+  const DType type_;
+  const OpTable& ops_;
+  const Executor executor_;
+  uint64_t next_seed_;
+  ModelWeights weights_;
+};
+
+LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec& mixer) {
+  LayerWeights layer;
+  const int64_t q = int64_t{mixer.num_heads} * mixer.head_dim;
+  const int64_t k = int64_t{mixer.num_kv_heads} * mixer.head_dim;
+  const int64_t v = int64_t{mixer.num_kv_heads} * mixer.value_dim;
+  const int64_t out = int64_t{mixer.num_heads} * mixer.value_dim;
+  const bool chunked = mixer.position == PositionKind::kChunkedRope;
+  const bool gated = mixer.kind == MixerKind::kGatedRnn;
+  const int64_t gate = gated ? q : mixer.output_gate ? out : 0;
+  layer.mixer_norm = make.Norm(spec.width);
+  layer.mlp_norm = make.Norm(spec.width);
+  layer.mixer_in = make.Matrix(q + k + (chunked ? 0 : v) + gate, spec.width);
+  if (chunked) layer.value = make.Matrix(v, spec.width);
+  if (gated) layer.mixer_in_bias = make.Vector(layer.mixer_in.n, 0.5f, 0.5f);
+  if (mixer.qk_norm) {
+    layer.q_norm = make.Norm(mixer.head_dim);
+    layer.k_norm = make.Norm(mixer.head_dim);
+  }
+  if (mixer.output_norm) layer.output_norm = make.Norm(out);
+  if (mixer.kind == MixerKind::kLightning) {
+    float* decay = make.Vector(mixer.num_heads, 0, 0);
+    for (int32_t h = 0; h < mixer.num_heads; ++h) {
+      decay[h] =
+          -std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(mixer.num_heads));
+    }
+    layer.log_decay = decay;
+  }
+  layer.mixer_out = make.Matrix(spec.width, out);
+  layer.mlp_gate = make.Matrix(spec.mlp_width, spec.width);
+  layer.mlp_up = make.Matrix(spec.mlp_width, spec.width);
+  layer.mlp_down = make.Matrix(spec.width, spec.mlp_width);
+  return layer;
+}
+
+}  // namespace
+
+ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape) {
+  ModelSpec spec;
+  spec.architecture = "random";
+  spec.vocabulary = shape.vocabulary;
+  spec.width = shape.width;
+  spec.mlp_width = shape.mlp_width;
+  spec.context_limit = shape.context_limit;
+  std::istringstream names(plan);
+  for (std::string name; std::getline(names, name, '+');) {
+    spec.layers.push_back(Mixer(name, shape));
+    if (spec.layers.back().position != PositionKind::kChunkedRope) continue;
+    spec.chunk_size = shape.chunk_size;
+    spec.num_chunks = (shape.context_limit + shape.chunk_size - 1) / shape.chunk_size;
+  }
+  return spec;
+}
+
+ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
+                           const Executor& executor, uint64_t seed) {
+  WeightMaker make(type, ops, executor, seed);
+  ModelWeights& weights = make.weights();
+  weights.embedding = make.Matrix(spec.vocabulary, spec.width);
+  weights.head = make.Matrix(spec.vocabulary, spec.width);
+  weights.final_norm = make.Norm(spec.width);
+  if (spec.num_chunks > 0) {
+    float* chunks = make.Vector(spec.num_chunks * spec.width, 0, 0.5f);
+    weights.chunk_embedding = {chunks, DType::kF32, spec.num_chunks, spec.width, spec.width};
+  }
+  for (const MixerSpec& mixer : spec.layers) {
+    weights.layers.push_back(MakeLayer(make, spec, mixer));
+  }
+  weights.fingerprint = seed;
+  return std::move(weights);
+}
+
+}  // namespace longstream

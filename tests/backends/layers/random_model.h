@@ -1,0 +1,39 @@
+// Models with random weights, made in memory: specs from a line of text, weights of any size.
+#ifndef LONGSTREAM_TESTS_BACKENDS_LAYERS_RANDOM_MODEL_H_
+#define LONGSTREAM_TESTS_BACKENDS_LAYERS_RANDOM_MODEL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/layers/model_weights.h"
+#include "kernels/core/executor.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Sizes that all layers of a random model share.
+struct RandomShape {
+  int64_t vocabulary = 71;
+  int64_t width = 26;
+  int64_t mlp_width = 38;
+  int32_t num_heads = 4;
+  int32_t num_kv_heads = 2;
+  int32_t head_dim = 6;
+  int32_t window = 20;     // of window layers, and of ReRoPE
+  int64_t chunk_size = 0;  // C of chunked layers
+  int64_t context_limit = 2000;
+};
+
+// Layers joined by '+': "full" (RoPE), "nope" (with hype scaling, gate and QK-norm), "rerope",
+// "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
+ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
+
+// Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms around 1. The same for
+// the same seed, whatever the kernel library.
+ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
+                           const Executor& executor = {}, uint64_t seed = 1);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BACKENDS_LAYERS_RANDOM_MODEL_H_
