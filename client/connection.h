@@ -1,0 +1,75 @@
+// A connection to a server, and the calls the commands make on it.
+#ifndef LONGSTREAM_CLIENT_CONNECTION_H_
+#define LONGSTREAM_CLIENT_CONNECTION_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "longstream/v1/longstream.grpc.pb.h"
+
+namespace longstream::client {
+
+// What the program returns; part of its interface (--help).
+enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kInterrupted = 130 };
+
+// A call the server refused or did not answer.
+class CallError : public std::runtime_error {
+ public:
+  explicit CallError(const grpc::Status& status);
+
+  int exit_code() const { return exit_code_; }
+  const grpc::Status& status() const { return status_; }
+
+ private:
+  grpc::Status status_;
+  int exit_code_;
+};
+
+// What a Generate call gave.
+struct Generation {
+  std::string text;
+  std::vector<double> token_seconds;  // arrival of each delta with tokens, from the call's start
+  std::vector<int> token_counts;      // tokens of each such delta
+  v1::TurnStarted started;
+  v1::Finish finish;
+
+  int tokens() const { return static_cast<int>(finish.usage().generated_tokens()); }
+};
+
+// Thread-safe. Calls block and throw CallError.
+class Connection {
+ public:
+  explicit Connection(const std::string& server);
+
+  // Waits until the server is reachable and `model` (empty: the server as a whole) serves.
+  void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
+
+  std::vector<v1::Model> Models();
+  v1::Model Model(const std::string& name);
+  v1::Session Open(const std::string& model, const std::string& id = "");
+  v1::Session Get(const std::string& id);
+  v1::Session Fork(const std::string& id);
+  std::vector<v1::Session> Sessions(const std::string& model);
+  void Close(const std::string& id);
+
+  // `on_message` may be empty; false cancels the call, which then throws CANCELLED.
+  using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
+  Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {});
+
+  // The summary; every piece goes to `on_piece` if it is set.
+  using OnPiece = std::function<void(const v1::ScoreResponse& response)>;
+  v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+};
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_CONNECTION_H_

@@ -1,0 +1,95 @@
+// `longstream score`: how well a model predicts a text.
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "client/commands.h"
+#include "nlohmann/json.hpp"
+
+namespace longstream::client {
+namespace {
+
+struct ScoreOptions {
+  std::string model;
+  std::string file;
+  size_t window_bytes = 0;
+  size_t max_windows = 0;
+};
+
+// The text in windows of `bytes` (the last one dropped if it is shorter), cut between characters.
+std::vector<std::string> Windows(const std::string& text, size_t bytes, size_t most) {
+  if (bytes == 0) return {text};
+  std::vector<std::string> windows;
+  size_t begin = 0;
+  while (begin + bytes <= text.size() && (most == 0 || windows.size() < most)) {
+    size_t end = begin + bytes;
+    while (end < text.size() && end > begin &&
+           (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+      --end;
+    }
+    windows.push_back(text.substr(begin, end - begin));
+    begin = end;
+  }
+  return windows;
+}
+
+void Score(const Global& global, const ScoreOptions& options) {
+  std::ifstream file(options.file, std::ios::binary);
+  if (!file) throw CLI::ValidationError("file", options.file + " cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::vector<std::string> windows = Windows(text, options.window_bytes, options.max_windows);
+  if (windows.empty()) {
+    throw CLI::ValidationError("--window-bytes", "the text is shorter than one window");
+  }
+  Connection connection = Connect(global, options.model);
+  uint64_t tokens = 0;
+  uint64_t top1 = 0;
+  double sum = 0;
+  v1::SessionBytes bytes;
+  for (const std::string& window : windows) {
+    v1::ScoreRequest request;
+    request.set_model(options.model);
+    request.mutable_input()->set_text(window);
+    const v1::ScoreSummary summary = connection.Score(request);
+    tokens += summary.tokens();
+    top1 += summary.top1_tokens();
+    sum += summary.sum_log_prob();
+    bytes = summary.bytes();
+  }
+  const double count = static_cast<double>(tokens);
+  const double accuracy = static_cast<double>(top1) / count;
+  const double perplexity = std::exp(-sum / count);
+  if (global.json) {
+    const nlohmann::ordered_json json = {
+        {"model", options.model},
+        {"windows", windows.size()},
+        {"tokens", tokens},
+        {"top1_accuracy", accuracy},
+        {"perplexity", perplexity},
+        {"nats_per_token", -sum / count},
+        {"bytes", {{"kv", bytes.kv()}, {"window", bytes.window()}, {"state", bytes.state()}}}};
+    std::cout << json.dump(2) << "\n";
+    return;
+  }
+  std::printf("%zu windows, %llu tokens: next-token accuracy %.2f %%, perplexity %.3f\n",
+              windows.size(), static_cast<unsigned long long>(tokens), 100 * accuracy, perplexity);
+}
+
+}  // namespace
+
+void AddScore(CLI::App* app, const Global* global) {
+  auto options = std::make_shared<ScoreOptions>();
+  CLI::App* command = app->add_subcommand("score", "Score a text: accuracy and perplexity");
+  command->add_option("-m,--model", options->model, "model; empty: the only one");
+  command->add_option("file", options->file, "the text")->required();
+  command->add_option("-w,--window-bytes", options->window_bytes,
+                      "score pieces of this many bytes, each from an empty history; 0: all as one");
+  command->add_option("--max-windows", options->max_windows, "at most so many pieces; 0: all");
+  command->footer("Example:\n  longstream score -m dense -w 4096 models/demo/heldout.txt");
+  command->callback([=] { Score(*global, *options); });
+}
+
+}  // namespace longstream::client

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# `make demo`: starts the server with the three demo models, streams one prompt from each, prints a
+# table of what each costs and how well it predicts, and stops the server.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=build/release
+results=$(mktemp -d)
+server=""
+
+stop() {
+  if [[ -n "$server" ]]; then
+    kill -TERM "$server" 2>/dev/null || true
+    wait "$server" || echo "the server ended with status $?"
+  fi
+  rm -rf "$results"
+}
+trap stop EXIT
+
+models=(dense hwfa2 hypenet)
+flags=()
+for model in "${models[@]}"; do
+  flags+=(--model "$model=models/demo/$model")
+done
+# Any free ports; the server's log says which it got.
+"$build/bin/longstream-server" "${flags[@]}" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+  2>"$results/server.log" &
+server=$!
+for _ in $(seq 200); do
+  grep -q '"listening"' "$results/server.log" && break
+  if ! kill -0 "$server" 2>/dev/null; then
+    cat "$results/server.log"
+    exit 1
+  fi
+  sleep 0.05
+done
+port=$(sed -n 's/.*"listening","port":"\([0-9]*\)".*/\1/p' "$results/server.log")
+client=("$build/bin/longstream" --server "127.0.0.1:$port" --wait 60)
+
+prompt='def read_lines(path):
+    """Return the lines of a file."""
+'
+for model in "${models[@]}"; do
+  echo "=== $model"
+  printf '%s' "$prompt"
+  "${client[@]}" generate -m "$model" -n 200 -t 0.6 --seed 7 "$prompt"
+  "${client[@]}" --json generate -m "$model" -n 200 -t 0.6 --seed 7 "$prompt" \
+    >"$results/$model.generate.json"
+done
+
+echo
+echo "Scoring held-out text at 512 and at 4096 tokens ..."
+for model in "${models[@]}"; do
+  for length in 512 4096; do
+    "${client[@]}" --json score -m "$model" -w "$length" models/demo/heldout.txt \
+      >"$results/$model.score.$length.json"
+  done
+done
+python3 tools/demo_table.py "$results" "${models[@]}"
