@@ -1,0 +1,98 @@
+// Starting, watching and stopping the child.
+#include "tests/e2e/server_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+
+namespace longstream {
+namespace {
+
+// The number after `key` in the log, or 0.
+int NumberAfter(const std::string& log, const std::string& key) {
+  const size_t found = log.find(key);
+  return found == std::string::npos ? 0 : std::atoi(log.c_str() + found + key.size());
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
+  std::string path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
+  const int log = mkostemp(path.data(), O_CLOEXEC);
+  if (log < 0) throw std::runtime_error("no temporary file for the server's log");
+  log_path_ = path;
+  arguments.insert(arguments.begin(), binary);
+  arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ == 0) {
+    dup2(log, STDERR_FILENO);
+    execv(binary.c_str(), argv.data());
+    _exit(127);
+  }
+  close(log);
+  for (int i = 0; i < 1200; ++i) {
+    if (ReadPorts()) return;
+    if (!running()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw std::runtime_error("the server does not listen: " + Log());
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::filesystem::remove(log_path_);
+}
+
+bool ServerProcess::ReadPorts() {
+  const std::string log = Log();
+  port_ = NumberAfter(log, "\"event\":\"listening\",\"port\":\"");
+  metrics_port_ = NumberAfter(log, "\"metrics_port\":\"");
+  return port_ != 0;
+}
+
+std::string ServerProcess::Log() const {
+  std::ifstream file(log_path_);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+uint64_t ServerProcess::resident_bytes() const {
+  std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
+  uint64_t size = 0;
+  uint64_t resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool ServerProcess::running() {
+  if (pid_ <= 0) return false;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == 0) return true;
+  pid_ = -1;
+  return false;
+}
+
+int ServerProcess::Stop() {
+  if (pid_ <= 0) return -1;
+  kill(pid_, SIGTERM);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace longstream

@@ -1,0 +1,42 @@
+// A longstream-server as a child process, for tests that need the real thing.
+#ifndef LONGSTREAM_TESTS_E2E_SERVER_PROCESS_H_
+#define LONGSTREAM_TESTS_E2E_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longstream {
+
+// Listens on free loopback ports. Killed with the object if it still runs.
+class ServerProcess {
+ public:
+  // Starts it and waits until it listens. Throws std::runtime_error with its log where it does not.
+  ServerProcess(const std::string& binary, std::vector<std::string> arguments);
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int metrics_port() const { return metrics_port_; }
+  uint64_t resident_bytes() const;
+  bool running();
+
+  // SIGTERM, then the exit status; -1 where a signal ended it.
+  int Stop();
+  std::string Log() const;
+
+ private:
+  bool ReadPorts();
+
+  std::string log_path_;
+  pid_t pid_ = -1;
+  int port_ = 0;
+  int metrics_port_ = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_E2E_SERVER_PROCESS_H_
