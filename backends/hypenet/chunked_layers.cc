@@ -1,6 +1,4 @@
 // The chunked profile of HypeNet: attention with chunk-local positions around gated RNN layers.
-#include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 

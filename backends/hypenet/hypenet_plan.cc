@@ -2,7 +2,6 @@
 #include "backends/hypenet/hypenet_plan.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "backends/common/plan/transformer_plan.h"

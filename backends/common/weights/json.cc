@@ -1,7 +1,6 @@
 // JSON documents from outside, parsed with limits.
 #include "backends/common/weights/json.h"
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -2,6 +2,7 @@
 #include "backends/common/weights/load_options.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "backends/common/error.h"

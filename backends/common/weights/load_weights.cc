@@ -1,10 +1,8 @@
 // From a checkpoint's tensors to the packed weights that a decoder reads: which tensor goes where.
 #include "backends/common/weights/load_weights.h"
 
-#include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backends/common/weights/decay.h"

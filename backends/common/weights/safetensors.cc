@@ -119,7 +119,8 @@ void Checkpoint::ReadIndex(const std::string& path) {
                                                   " must be in a file of this directory, found " +
                                                   Shortened(file.dump()));
     }
-    shards.emplace(name, directory_ + "/" + name);
+    std::string& shard = shards[name];
+    if (shard.empty()) shard.append(directory_).append("/").append(name);
   }
   for (const auto& [name, shard] : shards) AddFile(shard);
   for (const auto& [tensor, file] : map->items()) {

@@ -1,7 +1,6 @@
 // The header of a safetensors file: read event by event, so that what it costs is bounded by what
 // it may hold, and checked in full before anyone sees a tensor.
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 #include <utility>

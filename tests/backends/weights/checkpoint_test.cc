@@ -11,7 +11,6 @@
 namespace longstream {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kIndex = "model.safetensors.index.json";

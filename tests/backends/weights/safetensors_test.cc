@@ -2,7 +2,6 @@
 #include "backends/common/weights/safetensors.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstring>
 #include <filesystem>
@@ -15,7 +14,6 @@
 namespace longstream {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::vector<StoredTensor> Parse(const std::string& bytes) {
