@@ -213,8 +213,9 @@ def encode_cases(tokenizer, texts):
 def decode_cases(tokenizer, generator, count):
     """Random ids: mostly bytes that are no character.
 
-    Left out are added tokens such as "é", which the library reads as a byte written in the
-    alphabet of the vocabulary, 0xE9, and decodes to U+FFFD. Ours gives the text it was made from.
+    Left out are added tokens such as "café", which the library reads as if they were written in
+    the byte alphabet of the vocabulary: "é" becomes the byte 0xE9, and that U+FFFD. Ours gives the
+    text that the token was made from.
     """
     added = tokenizer.get_added_tokens_decoder()
     usable = [i for i in range(tokenizer.get_vocab_size())

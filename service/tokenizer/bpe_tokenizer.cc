@@ -134,7 +134,7 @@ BpeTokenizer::BpeTokenizer(TokenizerInfo info, Stages stages, std::vector<Token>
 
 // The tokens by id. A text of the vocabulary is written in the byte alphabet and gives the bytes it
 // stands for, or its own where it is not. An added token is looked for in the text as it is, so it
-// gives back what it was made from; "é" is no byte 0xE9 there.
+// gives that text back, unless the vocabulary has it too.
 absl::StatusOr<std::vector<BpeTokenizer::Token>> BpeTokenizer::ListTokens(
     const TokenizerSpec& spec) {
   std::vector<Token> tokens;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -16,7 +17,8 @@ absl::StatusOr<JsonFile> JsonFile::Read(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
-  if (!stream.is_open() || text.bad()) {
+  std::error_code ignored;
+  if (!stream.is_open() || !std::filesystem::is_regular_file(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(file.path_, ": cannot be read"));
   }
   try {

@@ -22,7 +22,7 @@
 namespace longstream {
 
 struct StreamDecoderOptions {
-  DecodeOptions decode;
+  DecodeOptions decode = {};
   // Position of the first token to be pushed; the positions of the deltas count from here.
   uint64_t start_position = 0;
   // So many tokens from the start are not searched for stop strings.
@@ -36,7 +36,7 @@ struct TextDelta {
   // included. Text of the token at this position may have been sent in part.
   uint64_t position = 0;
   // Index of the stop string that was found: the text ends before it, and this is the last delta.
-  std::optional<size_t> stop;
+  std::optional<size_t> stop = std::nullopt;
 };
 
 class StreamDecoder {

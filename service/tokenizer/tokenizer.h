@@ -40,11 +40,11 @@ struct TokenizerInfo {
   // Of everything that decides which ids a text gets: the same in every process and build.
   uint64_t fingerprint = 0;
   // bos_token and eos_token of tokenizer_config.json.
-  std::optional<int32_t> bos_id;
-  std::optional<int32_t> eos_id;
+  std::optional<int32_t> bos_id = std::nullopt;
+  std::optional<int32_t> eos_id = std::nullopt;
   // What the post_processor of tokenizer.json puts before a text, <|begin_of_text|> for one. Encode
   // does not add it: it belongs before the first text of a session only.
-  std::vector<int32_t> sequence_prefix;
+  std::vector<int32_t> sequence_prefix = {};
 };
 
 class Tokenizer {

@@ -1,0 +1,340 @@
+// Model directories: which tokenizer they give, and the sentence for each thing that is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "service/tokenizer/tokenizer.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr int kVocabSize = 4096;
+
+using Ids = std::vector<int32_t>;
+
+// A model directory of its own for each test, empty at first.
+class LoadTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(testing::TempDir()) /
+                 testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name, std::ios::binary) << text;
+  }
+
+  // Writes the golden tokenizer of a family, edited.
+  void WriteFamily(const std::string& family, const std::function<void(json&)>& edit) const {
+    std::ifstream file(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/" + family +
+                       "/tokenizer.json");
+    json tokenizer = json::parse(file);
+    edit(tokenizer);
+    Write("tokenizer.json", tokenizer.dump());
+  }
+
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
+    return Tokenizer::Load(directory_, vocab_size);
+  }
+
+  absl::Status LoadEdited(const std::function<void(json&)>& edit) const {
+    WriteFamily("llama3", edit);
+    return Load().status();
+  }
+
+  uint64_t FingerprintOfEdited(const std::function<void(json&)>& edit) const {
+    WriteFamily("llama3", edit);
+    const auto tokenizer = Load();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return (*tokenizer)->fingerprint();
+  }
+
+  std::filesystem::path directory_;
+};
+
+void Unedited(json&) {}
+
+TEST_F(LoadTest, PlainBytesWithoutFiles) {
+  const auto tokenizer = Load(300);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->kind(), "byte");
+  EXPECT_EQ((*tokenizer)->vocab_size(), 300);
+  EXPECT_EQ(*(*tokenizer)->Encode(std::string("h\xC3\xA9\xFF\0", 5)),
+            (Ids{'h', 0xC3, 0xA9, 0xFF, 0}));
+  EXPECT_EQ((*tokenizer)->Decode(Ids{'h', 0xC3, 0xA9, 0xFF, 299, -1, 1000, '!'}), "h\u00e9\uFFFD!");
+  EXPECT_EQ((*tokenizer)->TokenBytes(0xFF), "\xFF");
+  EXPECT_EQ((*tokenizer)->TokenBytes(256), "");
+  EXPECT_FALSE((*tokenizer)->IsSpecial(0));
+  EXPECT_EQ((*tokenizer)->eos_id(), std::nullopt);
+  EXPECT_THAT((*tokenizer)->sequence_prefix(), ElementsAre());
+}
+
+TEST_F(LoadTest, PlainBytesNeedAVocabularyFor256) {
+  EXPECT_TRUE(Load(256).ok());
+  EXPECT_EQ(Load(255).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Load(255).status().message(), HasSubstr("expected vocab_size >= 256, found 255"));
+}
+
+TEST_F(LoadTest, RefusesOtherTokenizersByName) {
+  Write("tokenizer.model", "SentencePiece");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Load().status().message(), HasSubstr("tokenizer.model is not supported"));
+}
+
+TEST_F(LoadTest, ReadsTheFamilies) {
+  WriteFamily("llama3", Unedited);
+  Write("tokenizer_config.json",
+        R"({"bos_token": "<|begin_of_text|>", "eos_token": {"content": "<|eot_id|>"}})");
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->kind(), "bpe");
+  EXPECT_EQ((*tokenizer)->vocab_size(), kVocabSize);
+  const auto ids = (*tokenizer)->Encode("<|begin_of_text|><|eot_id|>", {.parse_special = true});
+  ASSERT_TRUE(ids.ok());
+  ASSERT_EQ(ids->size(), 2u);
+  EXPECT_EQ((*tokenizer)->bos_id(), ids->front());
+  EXPECT_EQ((*tokenizer)->eos_id(), ids->back());
+  EXPECT_THAT((*tokenizer)->sequence_prefix(), ElementsAre(ids->front()));
+  EXPECT_TRUE((*tokenizer)->IsSpecial(ids->back()));
+  EXPECT_EQ((*tokenizer)->TokenBytes(ids->back()), "<|eot_id|>");
+  EXPECT_FALSE((*tokenizer)->IsSpecial('a'));
+  EXPECT_FALSE((*tokenizer)->IsSpecial(-1));
+  EXPECT_EQ((*tokenizer)->TokenBytes(kVocabSize - 1), "") << "a row without a token";
+  EXPECT_EQ((*tokenizer)->TokenBytes(-1), "");
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "<|begin_of_text|><|eot_id|>");
+  EXPECT_EQ((*tokenizer)->Decode(*ids, {.skip_special = true}), "");
+}
+
+TEST_F(LoadTest, ReadsSpecialTokensAsTextByDefault) {
+  WriteFamily("qwen3", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto text = (*tokenizer)->Encode("<|im_end|>");
+  const auto special = (*tokenizer)->Encode("<|im_end|>", {.parse_special = true});
+  ASSERT_TRUE(text.ok() && special.ok());
+  EXPECT_GT(text->size(), 1u);
+  EXPECT_EQ(special->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Encode("<think>")->size(), 1u) << "added, but not special";
+}
+
+TEST_F(LoadTest, AddedTokensGiveBackTheTextTheyWereFoundIn) {
+  WriteFamily("flags", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  // Every character of it is a letter of the byte alphabet, but it is not written in that.
+  const auto ids = (*tokenizer)->Encode("caf\u00e9");
+  ASSERT_TRUE(ids.ok());
+  ASSERT_EQ(ids->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "cafe\u0301") << "as the file spells it";
+}
+
+TEST_F(LoadTest, NamesTheInvalidByteOfAText) {
+  WriteFamily("gpt2", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto ids = (*tokenizer)->Encode("fine until\xFF here");
+  EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ids.status().message(), "expected UTF-8 text, found invalid UTF-8 at byte 10");
+  EXPECT_EQ((*tokenizer)->Encode("cut \xE2\x82").status().message(),
+            "expected UTF-8 text, found invalid UTF-8 at byte 4");
+  EXPECT_EQ((*tokenizer)->Encode("")->size(), 0u);
+}
+
+TEST_F(LoadTest, EncodesFromManyThreads) {
+  WriteFamily("qwen3", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::string text = "def read(self): # e\u0301tait 1234 \u4e2d\u6587 <think>  \n";
+  const Ids expected = *(*tokenizer)->Encode(text);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (int& count : wrong) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) count += *(*tokenizer)->Encode(text) != expected;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
+}
+
+TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
+  const std::string file = (directory_ / "tokenizer.json").string();
+  const auto message = [&](const std::function<void(json&)>& edit) {
+    const absl::Status status = LoadEdited(edit);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message([](json& t) { t.erase("model"); }),
+            file + ": model: expected an object, found nothing");
+  EXPECT_EQ(message([](json& t) {
+              t["model"]["vocab"] = json::array({1, 2});
+            }),
+            file + ": model.vocab: expected an object, found an array of 2");
+  EXPECT_EQ(
+      message([](json& t) { t["model"]["vocab"]["a"] = 4096; }),
+      file + ": model.vocab.a: expected an id below 4096, the model's vocabulary, found 4096");
+  EXPECT_EQ(message([](json& t) { t["model"]["vocab"]["a"] = -1; }),
+            file + ": model.vocab.a: expected an id below 4096, the model's vocabulary, found -1");
+  EXPECT_EQ(message([](json& t) { t["model"]["vocab"]["a"] = 0; }),
+            file + ": expected one token for id 0, found \"!\" and \"a\"");
+  EXPECT_EQ(message([](json& t) { t["model"]["merges"][3] = "abc"; }),
+            file + ": model.merges[3]: expected two tokens with one space between, found \"abc\"");
+  EXPECT_EQ(message([](json& t) {
+              t["model"]["merges"][3] = {"a", "b", "c"};
+            }),
+            file + ": model.merges[3]: expected a pair of tokens, found an array of 3");
+  EXPECT_EQ(message([](json& t) { t["model"]["ignore_merges"] = "yes"; }),
+            file + ": model.ignore_merges: expected true or false, found \"yes\"");
+  EXPECT_EQ(message([](json& t) { t["added_tokens"][0]["id"] = 7; }),
+            file + ": expected one token for id 7, found \"(\" and \"<|begin_of_text|>\"");
+  EXPECT_EQ(message([](json& t) { t["added_tokens"][1] = t["added_tokens"][0]; }),
+            file +
+                ": added_tokens: expected each text once, found \"<|begin_of_text|>\" for ids "
+                "1161 and 1161");
+  EXPECT_EQ(message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; }),
+            file +
+                ": pre_tokenizer.pretokenizers[0].behavior: expected Isolated, Removed, "
+                "Contiguous, MergedWithPrevious or MergedWithNext, found \"Odd\"");
+  EXPECT_EQ(message([](json& t) { t["version"] = "2.0"; }),
+            file + ": version: expected \"1.0\", found \"2.0\"");
+}
+
+TEST_F(LoadTest, RefusesByNameWhatIsNotSupported) {
+  const auto message = [&](const std::function<void(json&)>& edit) {
+    const absl::Status status = LoadEdited(edit);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith(directory_.string()));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message([](json& t) { t["model"]["type"] = "Unigram"; }),
+              HasSubstr("model.type: model type \"Unigram\" is not supported"));
+  EXPECT_THAT(message([](json& t) { t["model"]["dropout"] = 0.1; }),
+              HasSubstr("model.dropout: dropout is not supported"));
+  EXPECT_THAT(message([](json& t) { t["model"]["end_of_word_suffix"] = "</w>"; }),
+              HasSubstr("a end_of_word_suffix is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["normalizer"] = {{"type", "Lowercase"}};
+              }),
+              HasSubstr("normalizer.type: normalizer \"Lowercase\" is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["normalizer"] = {{"type", "Sequence"},
+                                   {"normalizers", json::array({{{"type", "NFKC"}}})}};
+              }),
+              HasSubstr("normalizer.normalizers[0].type: normalizer \"NFKC\" is not supported"));
+  EXPECT_THAT(
+      message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["type"] = "Metaspace"; }),
+      HasSubstr("pre-tokenizer \"Metaspace\" is not supported"));
+  EXPECT_THAT(message([](json& t) { t["pre_tokenizer"]["pretokenizers"].erase(1); }),
+              HasSubstr("a pre-tokenizer without ByteLevel is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                auto& steps = t["pre_tokenizer"]["pretokenizers"];
+                steps.push_back(steps[0]);
+              }),
+              HasSubstr("after ByteLevel a pre-tokenizer \"Split\" is not supported"));
+  EXPECT_THAT(
+      message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"; }),
+      HasSubstr("uses the escape \\w at byte 0, which is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["decoder"] = {{"type", "Metaspace"}};
+              }),
+              HasSubstr("decoder \"Metaspace\" is not supported"));
+  EXPECT_THAT(message([](json& t) { t["decoder"] = nullptr; }),
+              HasSubstr("decoder: a decoder that is not one ByteLevel is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["post_processor"] = {{"type", "BertProcessing"}};
+              }),
+              HasSubstr("post-processor \"BertProcessing\" is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                for (int i = 0; i < 20; ++i) {
+                  t["pre_tokenizer"] = {{"type", "Sequence"},
+                                        {"pretokenizers", json::array({t["pre_tokenizer"]})}};
+                }
+              }),
+              HasSubstr("so deep a Sequence is not supported"));
+}
+
+TEST_F(LoadTest, ReportsDamagedFiles) {
+  Write("tokenizer.json", "{\"model\": ");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Load().status().message()),
+              AllOf(StartsWith((directory_ / "tokenizer.json").string() + ": not JSON"),
+                    HasSubstr("line 1, column 11")));
+  Write("tokenizer.json", "");
+  EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
+  Write("tokenizer.json", "[1, 2]");
+  EXPECT_THAT(Load().status().message(), HasSubstr("expected an object, found an array of 2"));
+  Write("tokenizer.json", std::string(1'000'000, '['));
+  EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
+  std::filesystem::remove(directory_ / "tokenizer.json");
+  std::filesystem::create_directory(directory_ / "tokenizer.json");
+  EXPECT_THAT(Load().status().message(), HasSubstr("cannot be read"));
+}
+
+TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
+  WriteFamily("gpt2", Unedited);
+  Write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      Load().status().message(),
+      HasSubstr("expected the eos_token of tokenizer_config.json, \"<|im_end|>\", among the "
+                "tokens, found it nowhere"));
+  Write("tokenizer_config.json", R"({"eos_token": 5})");
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("tokenizer_config.json: eos_token: expected a string, found 5"));
+}
+
+TEST_F(LoadTest, FingerprintsTellTokenizersApart) {
+  const uint64_t unedited = FingerprintOfEdited(Unedited);
+  // What it was when this was written: snapshots depend on it.
+  EXPECT_EQ(unedited, 5197337522257142916u);
+  // The form of the file does not matter.
+  EXPECT_EQ(FingerprintOfEdited([](json& t) {
+              for (json& merge : t["model"]["merges"]) {
+                merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+              }
+              t["truncation"] = nullptr;
+            }),
+            unedited);
+  const std::vector<std::function<void(json&)>> edits = {
+      [](json& t) { t["model"]["vocab"]["new"] = 2000; },
+      [](json& t) { std::swap(t["model"]["merges"][0], t["model"]["merges"][1]); },
+      [](json& t) { t["model"]["merges"].erase(5); },
+      [](json& t) { t["model"]["ignore_merges"] = false; },
+      [](json& t) { t["added_tokens"][0]["lstrip"] = true; },
+      [](json& t) { t["added_tokens"][0]["special"] = false; },
+      [](json& t) { t["added_tokens"][0]["content"] = "<other>"; },
+      [](json& t) {
+        t["normalizer"] = {{"type", "NFC"}};
+      },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["invert"] = true; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a"; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][1]["use_regex"] = true; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; },
+  };
+  std::set<uint64_t> fingerprints = {unedited};
+  for (const auto& edit : edits) fingerprints.insert(FingerprintOfEdited(edit));
+  EXPECT_EQ(fingerprints.size(), edits.size() + 1);
+}
+
+}  // namespace
+}  // namespace longstream
