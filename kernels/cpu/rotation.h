@@ -21,20 +21,23 @@ struct HeadTransform {
 template <typename From, typename To>
 LONGSTREAM_INLINE void TransformHead(const HeadTransform& transform, int64_t dim, const From* from,
                                      To* to) {
-  const auto [norm_weight, inverse_rms, rope, scale] = transform;
-  const auto read = [&](int64_t i, const auto& access) {
+  const float* norm_weight = transform.norm_weight;
+  const float* rope = transform.rope;
+  const float inverse_rms = transform.inverse_rms;
+  const float scale = transform.scale;
+  const auto read = [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
     const F32x16 x = access.Read(from + i);
     if (norm_weight == nullptr) return x;
     return x * Broadcast(inverse_rms) * access.Read(norm_weight + i);
   };
   if (rope == nullptr) {
-    ForEachRowVector(dim, [&](int64_t i, const auto& access) {
+    ForEachRowVector(dim, [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
       access.Write(read(i, access) * Broadcast(scale), to + i);
     });
     return;
   }
   const int64_t half = dim / 2;
-  ForEachRowVector(half, [&](int64_t i, const auto& access) {
+  ForEachRowVector(half, [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
     const F32x16 a = read(i, access);
     const F32x16 b = read(i + half, access);
     const F32x16 cosine = access.Read(rope + i);

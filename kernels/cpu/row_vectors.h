@@ -57,7 +57,7 @@ LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
 // 1 / sqrt(mean(x^2) + eps) over n elements.
 LONGSTREAM_INLINE float InverseRms(const float* x, int64_t n, float eps) {
   F32x16 squares = Zero();
-  ForEachRowVector(n, [&](int64_t i, const auto& access) {
+  ForEachRowVector(n, [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
     const F32x16 v = access.Read(x + i);
     squares = Fma(v, v, squares);
   });

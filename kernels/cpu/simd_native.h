@@ -13,6 +13,8 @@
 
 // Inlined even where the optimiser would not: see isa_ops.h.
 #define LONGSTREAM_INLINE [[gnu::always_inline]] inline
+// The same for a lambda in a header: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
+#define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 

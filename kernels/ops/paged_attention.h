@@ -40,13 +40,19 @@ constexpr int64_t AttentionSplit(int64_t position) {
   return split;
 }
 
+// No decode row up to `max_position` is cut into more parts. (One just below a doubling of
+// AttentionSplit has more parts than one just above it.)
+constexpr int64_t AttentionSplits(int64_t max_position) {
+  const int64_t splits = max_position / kAttentionSplit + 1;
+  return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
+}
+
 // Workspace in bytes for decode rows of H heads of width D, none at a position > max_position: each
 // split's weighted sum of values, its largest score and its sum of weights. Prefill rows need none.
 constexpr size_t AttentionWorkspace(int64_t decode_rows, int64_t heads, int64_t head_dim,
                                     int64_t max_position) {
-  const int64_t splits = max_position / kAttentionSplit + 1;
-  const int64_t bounded = splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
-  return static_cast<size_t>(decode_rows * heads * bounded * (head_dim + 2)) * sizeof(float);
+  return static_cast<size_t>(decode_rows * heads * AttentionSplits(max_position) * (head_dim + 2)) *
+         sizeof(float);
 }
 
 }  // namespace longstream

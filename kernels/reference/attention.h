@@ -7,9 +7,11 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/reference/cache_access.h"
+
 namespace longstream::reference {
 
-// out[d] = sum_j softmax_j(score(j)) value(j, d),   begin <= j <= end, 0 <= d < head_dim
+// out[d] = sum_j softmax_j(score(j)) value(j)[d],   begin <= j <= end, 0 <= d < head_dim
 template <typename Score, typename Value>
 void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score,
                 const Value& value, float* out) {
@@ -23,19 +25,18 @@ void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score
   std::vector<double> weighted(static_cast<size_t>(head_dim), 0.0);
   for (int64_t j = begin; j <= end; ++j) {
     const double weight = std::exp(scores[static_cast<size_t>(j - begin)] - largest);
+    const ElementRow row = value(j);
     sum += weight;
-    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * value(j, d);
+    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * row.at(d);
   }
   for (int64_t d = 0; d < head_dim; ++d) {
     out[d] = static_cast<float>(weighted[static_cast<size_t>(d)] / sum);
   }
 }
 
-// sum_d q[d] key(d)
-template <typename Key>
-double DotWith(const float* q, int64_t head_dim, const Key& key) {
+inline double Dot(const float* q, const ElementRow& key, int64_t head_dim) {
   double sum = 0.0;
-  for (int64_t d = 0; d < head_dim; ++d) sum += static_cast<double>(q[d]) * key(d);
+  for (int64_t d = 0; d < head_dim; ++d) sum += q[d] * key.at(d);
   return sum;
 }
 

@@ -48,6 +48,15 @@ inline int64_t RingIndex(const RingCache& ring, int64_t head, int64_t position) 
   return (head * ring.slots + position % ring.slots) * ring.head_dim;
 }
 
+// The elements of one head's key or value.
+struct ElementRow {
+  const void* data;
+  DType type;
+  int64_t first;  // index of element 0
+
+  double at(int64_t d) const { return ElementAt(data, type, first + d); }
+};
+
 inline const SequenceRows& SequenceOf(const BatchLayout& batch, int64_t row) {
   return batch.sequences[batch.row_sequence[row]];
 }

@@ -16,15 +16,11 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
     for (int64_t h = 0; h < args.num_heads; ++h) {
       const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
       const float* q = args.q.f32_row(t) + h * dim;
-      const auto score = [&](int64_t j) {
-        const int64_t index = PagedIndex(cache, pages, kv_head, j);
-        return args.scale * DotWith(q, dim, [&](int64_t d) {
-                 return ElementAt(cache.keys, cache.type, index + d);
-               });
+      const auto row = [&](const void* store, int64_t j) {
+        return ElementRow{store, cache.type, PagedIndex(cache, pages, kv_head, j)};
       };
-      const auto value = [&](int64_t j, int64_t d) {
-        return ElementAt(cache.values, cache.type, PagedIndex(cache, pages, kv_head, j) + d);
-      };
+      const auto score = [&](int64_t j) { return args.scale * Dot(q, row(cache.keys, j), dim); };
+      const auto value = [&](int64_t j) { return row(cache.values, j); };
       SoftmaxSum(0, args.batch.positions[t], dim, score, value, args.out.f32_row(t) + h * dim);
     }
   }

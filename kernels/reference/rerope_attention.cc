@@ -16,31 +16,28 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
     const int32_t* pages = PagesOf(args.batch, sequence);
     const std::byte* ring = args.near.keys + sequence.slot * args.near.slot_stride;
     const int64_t p = args.batch.positions[t];
-    // Element d of the near key of position j: in the ring, or in a row of this step.
-    const auto near_key = [&](int64_t head, int64_t j, int64_t d) {
+    // The near key of position j: in the ring, or in a row of this step.
+    const auto near_key = [&](int64_t head, int64_t j) {
       if (j >= sequence.first_position) {
         const int64_t row = sequence.first_row + (j - sequence.first_position);
-        return MatrixAt(args.near_rows, row, head * dim + d);
+        return ElementRow{args.near_rows.data, args.near_rows.type,
+                          row * args.near_rows.stride + head * dim};
       }
-      return ElementAt(ring, args.near.type, RingIndex(args.near, head, j) + d);
+      return ElementRow{ring, args.near.type, RingIndex(args.near, head, j)};
     };
     for (int64_t h = 0; h < args.num_heads; ++h) {
       const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
       const float* q_near = args.q.f32_row(t) + h * dim;
       const float* q_far = args.q_far.f32_row(t) + h * dim;
+      const auto paged_row = [&](const void* store, int64_t j) {
+        return ElementRow{store, cache.type, PagedIndex(cache, pages, kv_head, j)};
+      };
       const auto score = [&](int64_t j) {
-        if (p - j < args.window) {
-          return args.scale *
-                 DotWith(q_near, dim, [&](int64_t d) { return near_key(kv_head, j, d); });
-        }
-        const int64_t index = PagedIndex(cache, pages, kv_head, j);
-        return args.scale * DotWith(q_far, dim, [&](int64_t d) {
-                 return ElementAt(cache.keys, cache.type, index + d);
-               });
+        const bool near = p - j < args.window;
+        return args.scale * (near ? Dot(q_near, near_key(kv_head, j), dim)
+                                  : Dot(q_far, paged_row(cache.keys, j), dim));
       };
-      const auto value = [&](int64_t j, int64_t d) {
-        return ElementAt(cache.values, cache.type, PagedIndex(cache, pages, kv_head, j) + d);
-      };
+      const auto value = [&](int64_t j) { return paged_row(cache.values, j); };
       SoftmaxSum(0, p, dim, score, value, args.out.f32_row(t) + h * dim);
     }
   }

@@ -15,15 +15,15 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   const int64_t dim = ring.head_dim;
   for (int64_t t = 0; t < args.batch.num_rows; ++t) {
     const SequenceRows& sequence = SequenceOf(args.batch, t);
-    // Element d of the key or value of position j: in the ring, or in a row of this step.
-    const auto element = [&](const std::byte* store, const Matrix& rows, int64_t head, int64_t j,
-                             int64_t d) {
+    // The key or value of position j: in the ring, or in a row of this step.
+    const auto element_row = [&](const std::byte* store, const Matrix& rows, int64_t head,
+                                 int64_t j) {
       if (j >= sequence.first_position) {
         const int64_t row = sequence.first_row + (j - sequence.first_position);
-        return MatrixAt(rows, row, head * dim + d);
+        return ElementRow{rows.data, rows.type, row * rows.stride + head * dim};
       }
-      return ElementAt(store + sequence.slot * ring.slot_stride, ring.type,
-                       RingIndex(ring, head, j) + d);
+      return ElementRow{store + sequence.slot * ring.slot_stride, ring.type,
+                        RingIndex(ring, head, j)};
     };
     const int64_t last = args.batch.positions[t];
     const int64_t first = std::max<int64_t>(0, last - args.window + 1);
@@ -31,13 +31,9 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
       const int64_t kv_head = h / (args.num_heads / ring.num_kv_heads);
       const float* q = args.q.f32_row(t) + h * dim;
       const auto score = [&](int64_t j) {
-        return args.scale * DotWith(q, dim, [&](int64_t d) {
-                 return element(ring.keys, args.k, kv_head, j, d);
-               });
+        return args.scale * Dot(q, element_row(ring.keys, args.k, kv_head, j), dim);
       };
-      const auto value = [&](int64_t j, int64_t d) {
-        return element(ring.values, args.v, kv_head, j, d);
-      };
+      const auto value = [&](int64_t j) { return element_row(ring.values, args.v, kv_head, j); };
       SoftmaxSum(first, last, dim, score, value, args.out.f32_row(t) + h * dim);
     }
   }

@@ -20,6 +20,10 @@ NOT_AN_OP = {
 
 # Sources that belong to no header of kernels/ops: why they are there.
 NOT_OF_AN_OP = {
+    "kernels/cpu/attention_core.cc": "tasks of all attention ops",
+    "kernels/cpu/attention_decode.cc": "the decode row of all attention ops",
+    "kernels/cpu/attention_prefill.cc": "the prefill tile of all attention ops",
+    "kernels/cpu/block_product.cc": "products in cache, of attention and recurrence",
     "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",
     "kernels/cpu/panel_product.cc": "the matrix product that all projections share",
     "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",

@@ -1,0 +1,194 @@
+// Division of attention into tasks, and the merge of split rows.
+#include "kernels/cpu/attention_core.h"
+
+#include "kernels/cpu/row_vectors.h"
+#include "kernels/ops/paged_attention.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Positions of a prefill tile: a power of two that divides kKeyBlock, so that the rows of a tile,
+// cut at absolute multiples of it, end in the same block of keys.
+int64_t TilePositions(int64_t group_heads) {
+  int64_t positions = kKeyBlock;
+  while (positions * group_heads > kTileRows) positions /= 2;
+  return positions;
+}
+
+// What the tasks of one call have in common.
+class Tasks {
+ public:
+  Tasks(Stream& stream, const Attention& attention)
+      : attention_(attention),
+        dim_(attention.values.head_dim),
+        heads_per_kv_head_(attention.num_heads / attention.values.num_kv_heads),
+        groups_per_kv_head_((heads_per_kv_head_ + kMaxGroup - 1) / kMaxGroup),
+        num_groups_(attention.values.num_kv_heads * groups_per_kv_head_),
+        tile_positions_(
+            TilePositions(heads_per_kv_head_ < kMaxGroup ? heads_per_kv_head_ : kMaxGroup)),
+        max_splits_(attention.split ? AttentionSplits(attention.max_position) : 1),
+        partials_(reinterpret_cast<float*>(stream.workspace)) {
+    for (int32_t s = 0; s < attention.batch.num_sequences; ++s) {
+      const SequenceRows& sequence = attention.batch.sequences[s];
+      num_units_ += NumUnits(sequence);
+      if (sequence.is_decode != 0) ++num_decode_rows_;
+      const int64_t last = sequence.first_position + sequence.num_rows - 1;
+      if (last > last_position_) last_position_ = last;
+    }
+  }
+
+  bool Served(const Stream& stream) const {
+    if (dim_ > kMaxHeadDim) return false;
+    if (!attention_.split) return true;
+    return last_position_ <= attention_.max_position &&
+           stream.workspace_bytes >= AttentionWorkspace(num_decode_rows_, attention_.num_heads,
+                                                        dim_, attention_.max_position);
+  }
+
+  int64_t num_tasks() const { return num_units_ * num_groups_; }
+  int64_t num_merges() const {
+    return max_splits_ > 1 ? num_decode_rows_ * attention_.num_heads : 0;
+  }
+
+  // Units (tiles of a prefill, splits of a decode row) of all sequences follow each other, the
+  // groups of a unit likewise.
+  void Run(int64_t task) const {
+    const HeadGroup group = Group(task % num_groups_);
+    int64_t unit = task / num_groups_;
+    int64_t decode_row = 0;
+    const SequenceRows* sequence = attention_.batch.sequences;
+    for (; unit >= NumUnits(*sequence); ++sequence) {
+      unit -= NumUnits(*sequence);
+      if (sequence->is_decode != 0) ++decode_row;
+    }
+    if (sequence->is_decode != 0) {
+      RunSplit(*sequence, group, decode_row, unit);
+    } else {
+      // The longest rows first: what is left for the end is then short.
+      RunTile(*sequence, group, NumUnits(*sequence) - 1 - unit);
+    }
+  }
+
+  // Merges the splits of one head of one decode row.
+  void Merge(int64_t merge) const {
+    const int64_t head = merge % attention_.num_heads;
+    int64_t decode_row = merge / attention_.num_heads;
+    const SequenceRows* sequence = attention_.batch.sequences;
+    for (; sequence->is_decode == 0 || decode_row > 0; ++sequence) {
+      if (sequence->is_decode != 0) --decode_row;
+    }
+    const int64_t splits = NumUnits(*sequence);
+    if (splits == 1) return;  // written by its only task
+    const float* partials = Partial(merge / attention_.num_heads, head, 0);
+    float max = kLowestScore;
+    for (int64_t s = 0; s < splits; ++s) {
+      const float split_max = partials[s * partial_size() + dim_];
+      if (split_max > max) max = split_max;
+    }
+    float weights[kMaxAttentionSplits];
+    float sum = 0.0f;
+    for (int64_t s = 0; s < splits; ++s) {
+      const float* partial = partials + s * partial_size();
+      weights[s] = Exp(Broadcast(partial[dim_] - max)).part[0][0];
+      sum += weights[s] * partial[dim_ + 1];
+    }
+    float* out = attention_.out.f32_row(sequence->first_row) + head * dim_;
+    ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
+      F32x16 weighted = Zero();
+      for (int64_t s = 0; s < splits; ++s) {
+        weighted =
+            Fma(Broadcast(weights[s]), access.Read(partials + s * partial_size() + d), weighted);
+      }
+      access.Write(weighted / Broadcast(sum), out + d);
+    });
+  }
+
+ private:
+  static int64_t NumSplits(int64_t position) { return position / AttentionSplit(position) + 1; }
+
+  int64_t NumUnits(const SequenceRows& sequence) const {
+    if (sequence.is_decode != 0) {
+      return attention_.split ? NumSplits(sequence.first_position) : 1;
+    }
+    const int64_t last = sequence.first_position + sequence.num_rows - 1;
+    return last / tile_positions_ - sequence.first_position / tile_positions_ + 1;
+  }
+
+  HeadGroup Group(int64_t index) const {
+    HeadGroup group;
+    group.kv_head = index / groups_per_kv_head_;
+    const int64_t skipped = index % groups_per_kv_head_ * kMaxGroup;
+    group.first_head = group.kv_head * heads_per_kv_head_ + skipped;
+    const int64_t left = heads_per_kv_head_ - skipped;
+    group.num_heads = left < kMaxGroup ? left : kMaxGroup;
+    return group;
+  }
+
+  int64_t partial_size() const { return dim_ + 2; }
+  float* Partial(int64_t decode_row, int64_t head, int64_t split) const {
+    return partials_ +
+           ((decode_row * attention_.num_heads + head) * max_splits_ + split) * partial_size();
+  }
+
+  void RunTile(const SequenceRows& sequence, const HeadGroup& group, int64_t tile) const {
+    const int64_t first = sequence.first_position;
+    const int64_t last = first + sequence.num_rows;
+    const int64_t tile_begin = (first / tile_positions_ + tile) * tile_positions_;
+    const int64_t tile_end = tile_begin + tile_positions_;
+    AttendPrefill(attention_, sequence, group, tile_begin < first ? first : tile_begin,
+                  tile_end < last ? tile_end : last);
+  }
+
+  void RunSplit(const SequenceRows& sequence, const HeadGroup& group, int64_t decode_row,
+                int64_t split) const {
+    const int64_t end = sequence.first_position + 1;
+    if (attention_.split && NumUnits(sequence) > 1) {
+      const int64_t length = AttentionSplit(sequence.first_position);
+      const int64_t split_end = (split + 1) * length;
+      AttendDecode(attention_, sequence, group, split * length, split_end < end ? split_end : end,
+                   {Partial(decode_row, group.first_head, split), max_splits_ * partial_size()});
+      return;
+    }
+    const bool has_far = attention_.q_far.data != nullptr;
+    const int64_t window_begin = end - attention_.window;
+    alignas(64) float partials[kMaxGroup * (kMaxHeadDim + 2)];
+    AttendDecode(attention_, sequence, group, has_far || window_begin < 0 ? 0 : window_begin, end,
+                 {partials, partial_size()});
+    for (int64_t h = 0; h < group.num_heads; ++h) {
+      const float* weighted = partials + h * partial_size();
+      const F32x16 sum = Broadcast(weighted[dim_ + 1]);
+      float* out = attention_.out.f32_row(sequence.first_row) + (group.first_head + h) * dim_;
+      ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
+        access.Write(access.Read(weighted + d) / sum, out + d);
+      });
+    }
+  }
+
+  const Attention& attention_;
+  const int64_t dim_;
+  const int64_t heads_per_kv_head_;
+  const int64_t groups_per_kv_head_;
+  const int64_t num_groups_;
+  const int64_t tile_positions_;
+  const int64_t max_splits_;
+  float* const partials_;  // [decode rows, H, max_splits_, D + 2]
+  int64_t num_units_ = 0;
+  int64_t num_decode_rows_ = 0;
+  int64_t last_position_ = 0;
+};
+
+}  // namespace
+
+void Attend(Stream& stream, const Attention& attention) {
+  const Tasks tasks(stream, attention);
+  if (!tasks.Served(stream)) {
+    stream.Fail(OpStatus::kUnsupported);
+    return;
+  }
+  ParallelFor(stream.executor, static_cast<uint32_t>(tasks.num_tasks()),
+              [&](uint32_t task) { tasks.Run(task); });
+  ParallelFor(stream.executor, static_cast<uint32_t>(tasks.num_merges()),
+              [&](uint32_t merge) { tasks.Merge(merge); });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

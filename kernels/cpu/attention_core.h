@@ -1,0 +1,86 @@
+// Flash attention over pages and rings: the core of paged, window and ReRoPE attention.
+//
+// Per row and head an online softmax (Dao 2022) over blocks of kKeyBlock keys at absolute
+// positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
+// therefore depend on its own position and keys alone, not on the rows it is computed with.
+//
+//   decode   one task per K/V head and split of the context; keys and values are read in place,
+//            once for all query heads that share them; splits are merged in order
+//   prefill  one task per K/V head and tile of up to kTileRows (position, query head) pairs; scores
+//            are computed transposed, keys down and rows across, so that the softmax of 16 rows is
+//            plain vector arithmetic and no key is ever transposed
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_CORE_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_CORE_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/cpu/head_rows.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// A block of keys and values in f32 stays in a second-level cache together with a tile's sums.
+inline constexpr int64_t kKeyBlock = 64;
+inline constexpr int64_t kTileRows = 64;
+// Query heads of one task. A tile then covers at least 4 positions.
+inline constexpr int64_t kMaxGroup = 16;
+// Bounds the scratch on a task's stack to about 350 KiB.
+inline constexpr int64_t kMaxHeadDim = 256;
+// No window; its sum with a position does not overflow.
+inline constexpr int64_t kUnbounded = INT64_MAX / 2;
+
+inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
+// Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
+inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
+
+// score(p, j) = scale * q . keys_j         where p - j < window
+//               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
+struct Attention {
+  BatchLayout batch;
+  int32_t num_heads = 0;
+  float scale = 1.0f;
+  int64_t window = kUnbounded;
+  Matrix q;      // [T, H * D]
+  Matrix q_far;  // [T, H * D]; data nullptr: none
+  RowStore keys;
+  RowStore far_keys;
+  RowStore values;
+  // Decode rows are split by AttentionSplit and use AttentionWorkspace; otherwise each is one task.
+  bool split = false;
+  int64_t max_position = 0;  // read with split
+  Matrix out;                // [T, H * D]
+};
+
+// Query heads that share a K/V head, or kMaxGroup of them: what one task computes together.
+struct HeadGroup {
+  int64_t kv_head = 0;
+  int64_t first_head = 0;
+  int64_t num_heads = 0;
+};
+
+// Sums over some of the keys of a decode row, for the heads of a group. Head h has D + 2 floats at
+// data + h * stride: sum of e^(score - max) value [D], max, sum of e^(score - max).
+struct PartialRows {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
+
+// Attention of one decode row over its keys [begin, end).
+void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+                  int64_t begin, int64_t end, const PartialRows& partials);
+
+// Attention of the rows of one sequence at the positions [begin, end), to `out`.
+// REQUIRES: (end - begin) * group.num_heads <= kTileRows, and both ends in one block of keys.
+void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+                   int64_t begin, int64_t end);
+
+// Fails the stream for heads wider than kMaxHeadDim, a position beyond max_position, or a workspace
+// that is too small.
+void Attend(Stream& stream, const Attention& attention);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_CORE_H_

@@ -1,0 +1,244 @@
+// Attention of a tile of prefill rows.
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/block_product.h"
+#include "kernels/cpu/row_vectors.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+// Row r of the tile is query head r % H of position first_ + r / H, H being the group's heads.
+class PrefillTile {
+ public:
+  PrefillTile(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+              int64_t begin, int64_t end)
+      : attention_(attention),
+        group_(group),
+        keys_(attention.keys.Head(attention.batch, sequence, group.kv_head)),
+        values_(attention.values.Head(attention.batch, sequence, group.kv_head)),
+        has_far_(attention.q_far.data != nullptr),
+        window_(attention.window),
+        first_(begin),
+        last_(end - 1),
+        first_row_(sequence.first_row + (begin - sequence.first_position)),
+        dim_(attention.values.head_dim),
+        rows_((end - begin) * group.num_heads),
+        stride_((rows_ + kLanes - 1) / kLanes * kLanes) {
+    if (has_far_) far_keys_ = attention.far_keys.Head(attention.batch, sequence, group.kv_head);
+  }
+
+  template <typename T>
+  void Run() {
+    Start();
+    const int64_t low = first_ - window_ + 1;
+    const int64_t lowest = has_far_ || low < 0 ? 0 : low;
+    for (int64_t block = lowest / kKeyBlock * kKeyBlock; block <= last_; block += kKeyBlock) {
+      const int64_t begin = block < lowest ? lowest : block;
+      const int64_t end = block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
+      Score<T>(begin, end);
+      Mask(begin, end);
+      Softmax(end - begin);
+      Weigh<T>(begin, end);
+    }
+    Finish();
+  }
+
+ private:
+  void Start() {
+    LoadQueries(attention_.q, q_);
+    if (has_far_) LoadQueries(attention_.q_far, q_far_);
+    for (int64_t r = 0; r < stride_; ++r) {
+      max_[r] = kLowestScore;
+      sum_[r] = 0.0f;
+      offset_[r] = r < rows_ ? static_cast<int32_t>(r / group_.num_heads) : 0;
+    }
+    for (int64_t i = 0; i < rows_ * dim_; ++i) weighted_[i] = 0.0f;
+  }
+
+  // to[d, r] = scale * q[r, d]; rows beyond the last are zero.
+  void LoadQueries(const Matrix& q, float* to) const {
+    for (int64_t r = 0; r < stride_; ++r) {
+      if (r >= rows_) {
+        for (int64_t d = 0; d < dim_; ++d) to[d * stride_ + r] = 0.0f;
+        continue;
+      }
+      const float* from = q.f32_row(first_row_ + r / group_.num_heads) +
+                          (group_.first_head + r % group_.num_heads) * dim_;
+      for (int64_t d = 0; d < dim_; ++d) to[d * stride_ + r] = attention_.scale * from[d];
+    }
+  }
+
+  // Rows [begin, end) as f32, without gaps.
+  template <typename T>
+  void Gather(const HeadRows& rows, int64_t begin, int64_t end, float* to) const {
+    ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        const T* from = reinterpret_cast<const T*>(run.data + i * run.stride);
+        float* row = to + (position + i - begin) * dim_;
+        ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
+          access.Write(access.Read(from + d), row + d);
+        });
+      }
+    });
+  }
+
+  // scores[j - begin, r] = key_j . q[:, r] for the keys [begin, end).
+  template <typename T>
+  void ScoreWith(const float* q, const HeadRows& keys, int64_t begin, int64_t end, float* scores) {
+    if (begin >= end) return;
+    Gather<T>(keys, begin, end, gathered_);
+    for (int64_t i = 0; i < (end - begin) * stride_; ++i) scores[i] = 0.0f;
+    Product<float> product;
+    product.a = gathered_;
+    product.a_row = dim_;
+    product.a_k = 1;
+    product.b = q;
+    product.b_stride = stride_;
+    product.c = scores;
+    product.c_stride = stride_;
+    product.rows = end - begin;
+    product.cols = stride_;
+    product.depth = dim_;
+    AddProduct(product);
+  }
+
+  // Keys before near_begin are far for every row of the tile, keys from far_end on near; between
+  // them lies the band that the border crosses, where each row takes the one or the other.
+  template <typename T>
+  void Score(int64_t begin, int64_t end) {
+    const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
+    float* band = scores_ + (near_begin - begin) * stride_;
+    ScoreWith<T>(q_, keys_, near_begin, end, band);
+    if (!has_far_) return;
+    const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
+    ScoreWith<T>(q_far_, far_keys_, begin, near_begin, scores_);
+    ScoreWith<T>(q_far_, far_keys_, near_begin, far_end, far_scores_);
+    for (int64_t j = near_begin; j < far_end; ++j) {
+      float* near_scores = band + (j - near_begin) * stride_;
+      const float* far_scores = far_scores_ + (j - near_begin) * stride_;
+      for (int64_t r = 0; r < stride_; r += kLanes) {
+        Store(Select(IsFar(j, r), Load(far_scores + r), Load(near_scores + r)), near_scores + r);
+      }
+    }
+  }
+
+  // Which of the rows r ... r + 15 are at a position p with p - j >= window.
+  LONGSTREAM_INLINE I32x16 IsFar(int64_t j, int64_t r) const {
+    return Broadcast(static_cast<int32_t>(window_ - 1 + j - first_)) < Load(offset_ + r);
+  }
+
+  // Hides keys behind a row, and before its window where there is no far attention.
+  void Mask(int64_t begin, int64_t end) {
+    const F32x16 hidden = Broadcast(kHiddenScore);
+    for (int64_t j = begin > first_ ? begin : first_ + 1; j < end; ++j) {
+      const I32x16 position = Broadcast(static_cast<int32_t>(j - first_));
+      float* scores = scores_ + (j - begin) * stride_;
+      for (int64_t r = 0; r < stride_; r += kLanes) {
+        Store(Select(Load(offset_ + r) < position, hidden, Load(scores + r)), scores + r);
+      }
+    }
+    if (has_far_) return;
+    const int64_t seen_by_all = Clamp(last_ - window_ + 1, begin, end);
+    for (int64_t j = begin; j < seen_by_all; ++j) {
+      float* scores = scores_ + (j - begin) * stride_;
+      for (int64_t r = 0; r < stride_; r += kLanes) {
+        Store(Select(IsFar(j, r), hidden, Load(scores + r)), scores + r);
+      }
+    }
+  }
+
+  // Scores become weights e^(score - max); sums so far are brought to the new maximum.
+  void Softmax(int64_t count) {
+    for (int64_t r = 0; r < stride_; r += kLanes) {
+      const F32x16 old_max = Load(max_ + r);
+      F32x16 new_max = old_max;
+      for (int64_t j = 0; j < count; ++j) new_max = Max(Load(scores_ + j * stride_ + r), new_max);
+      F32x16 sum = Zero();
+      for (int64_t j = 0; j < count; ++j) {
+        float* score = scores_ + j * stride_ + r;
+        const F32x16 weight = Exp(Load(score) - new_max);
+        Store(weight, score);
+        sum = sum + weight;
+      }
+      const F32x16 correction = Exp(old_max - new_max);
+      Store(Fma(Load(sum_ + r), correction, sum), sum_ + r);
+      Store(new_max, max_ + r);
+      Store(correction, correction_ + r);
+    }
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (correction_[r] == 1.0f) continue;
+      const F32x16 correction = Broadcast(correction_[r]);
+      float* weighted = weighted_ + r * dim_;
+      ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
+        access.Write(access.Read(weighted + d) * correction, weighted + d);
+      });
+    }
+  }
+
+  template <typename T>
+  void Weigh(int64_t begin, int64_t end) {
+    Gather<T>(values_, begin, end, gathered_);
+    Product<float> product;
+    product.a = scores_;
+    product.a_row = 1;
+    product.a_k = stride_;
+    product.b = gathered_;
+    product.b_stride = dim_;
+    product.c = weighted_;
+    product.c_stride = dim_;
+    product.rows = rows_;
+    product.cols = dim_;
+    product.depth = end - begin;
+    AddProduct(product);
+  }
+
+  void Finish() const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      const F32x16 sum = Broadcast(sum_[r]);
+      const float* weighted = weighted_ + r * dim_;
+      float* out = attention_.out.f32_row(first_row_ + r / group_.num_heads) +
+                   (group_.first_head + r % group_.num_heads) * dim_;
+      ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
+        access.Write(access.Read(weighted + d) / sum, out + d);
+      });
+    }
+  }
+
+  const Attention& attention_;
+  const HeadGroup& group_;
+  const HeadRows keys_;
+  HeadRows far_keys_;
+  const HeadRows values_;
+  const bool has_far_;
+  const int64_t window_;
+  const int64_t first_;      // position
+  const int64_t last_;       // position
+  const int64_t first_row_;  // of the step
+  const int64_t dim_;
+  const int64_t rows_;
+  const int64_t stride_;  // rows_, rounded up to whole vectors
+
+  alignas(64) float q_[kMaxHeadDim * kTileRows];         // [D, stride_]
+  alignas(64) float q_far_[kMaxHeadDim * kTileRows];     // [D, stride_]
+  alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
+  alignas(64) float scores_[kKeyBlock * kTileRows];      // [keys, stride_]
+  alignas(64) float far_scores_[kKeyBlock * kTileRows];  // [keys of the band, stride_]
+  alignas(64) float weighted_[kTileRows * kMaxHeadDim];  // [rows_, D]
+  alignas(64) float max_[kTileRows];
+  alignas(64) float sum_[kTileRows];
+  alignas(64) float correction_[kTileRows];
+  alignas(64) int32_t offset_[kTileRows];  // of a row's position from first_
+};
+
+}  // namespace
+
+void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+                   int64_t begin, int64_t end) {
+  PrefillTile tile(attention, sequence, group, begin, end);
+  ForType(attention.values.type, [&](auto element) { tile.Run<decltype(element)>(); });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,201 @@
+// Register-blocked products of small blocks.
+#include "kernels/cpu/block_product.h"
+
+#include "kernels/cpu/row_vectors.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Tiles of sums that stay in registers, rows x vectors of 16. A few rows take wider tiles, so that
+// the sums in flight still hide the latency of the multiply-add.
+#if defined(__AVX512F__)  // 32 registers, 1 a vector
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 4;
+constexpr int kFewRows = 2;
+constexpr int kFewRowsVectors = 8;
+constexpr int kDotRows = 4;
+#elif defined(__AVX2__)  // 16 registers, 2 a vector
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 1;
+constexpr int kFewRows = 1;
+constexpr int kFewRowsVectors = 4;
+constexpr int kDotRows = 1;
+#else                    // 16 registers, 4 a vector
+constexpr int kTileRows = 2;
+constexpr int kTileVectors = 1;
+constexpr int kFewRows = 1;
+constexpr int kFewRowsVectors = 2;
+constexpr int kDotRows = 1;
+#endif
+// Columns of a dot product tile: as many as SumsOfFour adds at a time.
+constexpr int kDotCols = 4;
+
+// Steps of k between two visits of the same sums. Many rows reuse a block of B, which then fills
+// a third of a first-level cache (64 x 4 vectors of f32); few rows stream B, in long runs of
+// columns.
+constexpr int64_t kDepthOfManyRows = 64;
+constexpr int64_t kDepthOfFewRows = 16;
+
+// kRows rows times kVectors vectors; the last vector is read and written through `access`.
+template <int kRows, int kVectors, typename T, typename Access>
+void Tile(const Product<T>& product, const Access& access) {
+  // Copies, so that the compiler knows that stores leave them alone.
+  const float* a = product.a;
+  const T* b = product.b;
+  float* c = product.c;
+  const int64_t a_row = product.a_row;
+  const int64_t a_k = product.a_k;
+  const int64_t b_stride = product.b_stride;
+  const int64_t c_stride = product.c_stride;
+  F32x16 sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = access.Read(c + r * c_stride + v * kLanes);
+  }
+  for (int64_t k = 0; k < product.depth; ++k) {
+    F32x16 vectors[kVectors];
+    for (int v = 0; v < kVectors; ++v) vectors[v] = access.Read(b + k * b_stride + v * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const F32x16 factor = Broadcast(a[r * a_row + k * a_k]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(factor, vectors[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) access.Write(sum[r][v], c + r * c_stride + v * kLanes);
+  }
+}
+
+template <int kRows, int kVectors, typename T, typename Access>
+void TileOf(int64_t rows, const Product<T>& product, const Access& access) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return TileOf<kRows - 1, kVectors>(rows, product, access);
+  }
+  Tile<kRows, kVectors>(product, access);
+}
+
+// All rows of a strip of columns, in tiles of nearly equal height.
+template <int kMaxRows, int kVectors, typename T, typename Access>
+void Strip(Product<T> product, const Access& access) {
+  int64_t left = product.rows;
+  for (int64_t tiles = (left + kMaxRows - 1) / kMaxRows; tiles > 0; --tiles) {
+    const int64_t rows = (left + tiles - 1) / tiles;
+    TileOf<kMaxRows, kVectors>(rows, product, access);
+    product.a += rows * product.a_row;
+    product.c += rows * product.c_stride;
+    left -= rows;
+  }
+}
+
+// All columns for one block of k.
+template <int kMaxRows, int kVectors, typename T>
+void Strips(const Product<T>& product) {
+  constexpr int64_t kWide = kVectors * kLanes;
+  const auto strip_at = [&](int64_t column) {
+    Product<T> strip = product;
+    strip.b += column;
+    strip.c += column;
+    return strip;
+  };
+  int64_t c = 0;
+  for (; c + kWide <= product.cols; c += kWide) Strip<kMaxRows, kVectors>(strip_at(c), Whole{});
+  for (; c + kLanes <= product.cols; c += kLanes) Strip<kMaxRows, 1>(strip_at(c), Whole{});
+  if (c < product.cols) Strip<kMaxRows, 1>(strip_at(c), Part{product.cols - c});
+}
+
+template <typename T>
+void AddProductOf(Product<T> product) {
+  const bool few_rows = product.rows <= kFewRows;
+  const int64_t block = product.rows <= kTileRows ? kDepthOfFewRows : kDepthOfManyRows;
+  const int64_t depth = product.depth;
+  for (int64_t k = 0; k < depth; k += block) {
+    product.depth = depth - k < block ? depth - k : block;
+    if (few_rows) {
+      Strips<kFewRows, kFewRowsVectors>(product);
+    } else {
+      Strips<kTileRows, kTileVectors>(product);
+    }
+    product.a += product.depth * product.a_k;
+    product.b += product.depth * product.b_stride;
+  }
+}
+
+// The lanes of each of four vectors added in the order of Sum.
+LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x16& c,
+                                    const F32x16& d) {
+  const __m128 a4 = NativeSumToFour(a.part), b4 = NativeSumToFour(b.part);
+  const __m128 c4 = NativeSumToFour(c.part), d4 = NativeSumToFour(d.part);
+  const __m128 ab = _mm_unpacklo_ps(a4, b4) + _mm_unpackhi_ps(a4, b4);  // a0+a2 b0+b2 a1+a3 b1+b3
+  const __m128 cd = _mm_unpacklo_ps(c4, d4) + _mm_unpackhi_ps(c4, d4);
+  return _mm_movelh_ps(ab, cd) + _mm_movehl_ps(cd, ab);
+}
+
+// kRows rows times kCols columns.
+template <int kRows, int kCols, typename T>
+void DotTile(const DotProduct<T>& product) {
+  const float* a = product.a;
+  const T* b = product.b;
+  const int64_t a_stride = product.a_stride;
+  const int64_t b_stride = product.b_stride;
+  F32x16 sum[kRows][kCols];
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kCols; ++c) sum[r][c] = Zero();
+  }
+  ForEachRowVector(product.depth, [&](int64_t k, const auto& access) {
+    F32x16 columns[kCols];
+    for (int c = 0; c < kCols; ++c) columns[c] = access.Read(b + c * b_stride + k);
+    for (int r = 0; r < kRows; ++r) {
+      const F32x16 row = access.Read(a + r * a_stride + k);
+      for (int c = 0; c < kCols; ++c) sum[r][c] = Fma(row, columns[c], sum[r][c]);
+    }
+  });
+  for (int r = 0; r < kRows; ++r) {
+    float* to = product.c + r * product.c_stride;
+    if constexpr (kCols == kDotCols) {
+      const __m128 sums = SumsOfFour(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+      _mm_storeu_ps(to, _mm_loadu_ps(to) + sums);
+    } else {
+      for (int c = 0; c < kCols; ++c) to[c] += Sum(sum[r][c]);
+    }
+  }
+}
+
+template <int kRows, typename T>
+void DotStrip(int64_t rows, DotProduct<T> product) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return DotStrip<kRows - 1>(rows, product);
+  }
+  int64_t c = 0;
+  for (; c + kDotCols <= product.cols; c += kDotCols) {
+    DotTile<kRows, kDotCols>(product);
+    product.b += kDotCols * product.b_stride;
+    product.c += kDotCols;
+  }
+  for (; c < product.cols; ++c) {
+    DotTile<kRows, 1>(product);
+    product.b += product.b_stride;
+    product.c += 1;
+  }
+}
+
+template <typename T>
+void AddDotProductsOf(DotProduct<T> product) {
+  int64_t left = product.rows;
+  while (left > 0) {
+    const int64_t rows = left < kDotRows ? left : kDotRows;
+    DotStrip<kDotRows>(rows, product);
+    product.a += rows * product.a_stride;
+    product.c += rows * product.c_stride;
+    left -= rows;
+  }
+}
+
+}  // namespace
+
+void AddProduct(const Product<float>& product) { AddProductOf(product); }
+void AddProduct(const Product<F16>& product) { AddProductOf(product); }
+void AddProduct(const Product<BF16>& product) { AddProductOf(product); }
+
+void AddDotProducts(const DotProduct<float>& product) { AddDotProductsOf(product); }
+void AddDotProducts(const DotProduct<F16>& product) { AddDotProductsOf(product); }
+void AddDotProducts(const DotProduct<BF16>& product) { AddDotProductsOf(product); }
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,53 @@
+// Products of f32 blocks that stay in cache: what attention and linear recurrence are made of.
+//
+// A sum has a fixed order: over k = 0, 1, ... in one lane (AddProduct), or as 16 interleaved sums
+// that a fixed tree adds (AddDotProducts). Neither the tile an element is in nor how rows and
+// columns are divided among calls changes its bits.
+#ifndef LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_
+#define LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+#include "kernels/cpu/simd_native.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// C[r, c] += sum_k A[r, k] B[k, c]      0 <= r < rows, 0 <= c < cols, 0 <= k < depth
+template <typename T>
+struct Product {
+  const float* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
+  int64_t a_row = 0;
+  int64_t a_k = 0;
+  const T* b = nullptr;  // B[k, c] at b[k * b_stride + c]
+  int64_t b_stride = 0;
+  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t depth = 0;
+};
+void AddProduct(const Product<float>& product);
+void AddProduct(const Product<F16>& product);
+void AddProduct(const Product<BF16>& product);
+
+// C[r, c] += sum_k A[r, k] B[c, k]: rows of both are contiguous in k.
+template <typename T>
+struct DotProduct {
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const T* b = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t depth = 0;
+};
+void AddDotProducts(const DotProduct<float>& product);
+void AddDotProducts(const DotProduct<F16>& product);
+void AddDotProducts(const DotProduct<BF16>& product);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_

@@ -1,0 +1,24 @@
+// Attention over pages. See kernels/ops/paged_attention.h.
+#include "kernels/ops/paged_attention.h"
+
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/isa_ops.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
+  if (!stream.ok()) return;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.num_heads = args.num_heads;
+  attention.scale = args.scale;
+  attention.q = args.q;
+  attention.keys = RowStore::Pages(args.cache, args.cache.keys);
+  attention.values = RowStore::Pages(args.cache, args.cache.values);
+  attention.split = true;
+  attention.max_position = args.max_position;
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

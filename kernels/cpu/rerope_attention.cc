@@ -1,0 +1,27 @@
+// Attention with clipped or slowed distances. See kernels/ops/rerope_attention.h.
+#include "kernels/ops/rerope_attention.h"
+
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/isa_ops.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
+  if (!stream.ok()) return;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.num_heads = args.num_heads;
+  attention.scale = args.scale;
+  attention.window = args.window;
+  attention.q = args.q;
+  attention.q_far = args.q_far;
+  attention.keys = RowStore::Ring(args.near, args.near.keys, args.near_rows);
+  attention.far_keys = RowStore::Pages(args.cache, args.cache.keys);
+  attention.values = RowStore::Pages(args.cache, args.cache.values);
+  attention.split = true;
+  attention.max_position = args.max_position;
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,23 @@
+// Attention over a window. See kernels/ops/window_attention.h.
+#include "kernels/ops/window_attention.h"
+
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/isa_ops.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
+  if (!stream.ok()) return;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.num_heads = args.num_heads;
+  attention.scale = args.scale;
+  attention.window = args.window;
+  attention.q = args.q;
+  attention.keys = RowStore::Ring(args.ring, args.ring.keys, args.k);
+  attention.values = RowStore::Ring(args.ring, args.ring.values, args.v);
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,183 @@
+// What the tests of the three attention ops share.
+#include "tests/kernels/attention_fixture.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace longstream {
+namespace {
+
+// Rows [begin, begin + count) of `from` become rows of `to` from `row` on.
+void CopyRows(const OwnedMatrix& from, int64_t begin, int64_t count, OwnedMatrix& to, int64_t row) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t c = 0; c < from.cols(); ++c) to.set(row + i, c, from.at(begin + i, c));
+  }
+}
+
+std::vector<TestSequence> SequencesOf(const std::vector<AttentionEntry>& entries) {
+  std::vector<TestSequence> sequences;
+  for (const AttentionEntry& entry : entries) sequences.push_back(entry.rows);
+  return sequences;
+}
+
+std::vector<int64_t> PlacesOf(const std::vector<AttentionEntry>& entries) {
+  std::vector<int64_t> which;
+  for (const AttentionEntry& entry : entries) which.push_back(entry.history);
+  return which;
+}
+
+// Around the edges of pages, tiles and key blocks.
+std::vector<AttentionEntry> MixedBatch() {
+  return {{0, {130, 1, true}}, {1, {0, 70, false}},    {2, {60, 100, false}}, {3, {63, 1, true}},
+          {4, {64, 1, true}},  {5, {0, 1, true}},      {6, {0, 1, false}},    {7, {255, 45, false}},
+          {8, {299, 1, true}}, {9, {127, 130, false}}, {10, {200, 1, false}}};
+}
+constexpr int64_t kMixedHistories = 11;
+constexpr int64_t kMixedTokens = 300;
+
+}  // namespace
+
+std::string NameOf(const AttentionShape& shape, DType type) {
+  return std::string(NameOf(type)) + " H " + std::to_string(shape.num_heads) + "/" +
+         std::to_string(shape.num_kv_heads) + " D " + std::to_string(shape.head_dim);
+}
+
+AttentionHistory::AttentionHistory(int64_t tokens, const AttentionShape& shape, DType type,
+                                   Random& random)
+    : q(tokens, shape.num_heads * shape.head_dim, random),
+      q_far(tokens, shape.num_heads * shape.head_dim, random),
+      k(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type),
+      k_near(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type),
+      v(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type) {}
+
+AttentionStep::AttentionStep(const std::vector<AttentionHistory>& histories,
+                             const std::vector<AttentionEntry>& entries,
+                             const std::vector<TestPlace>& places)
+    : batch(SequencesOf(entries), places, PlacesOf(entries)) {
+  const AttentionHistory& first = histories.front();
+  const int64_t rows = batch.num_rows();
+  q = OwnedMatrix(rows, first.q.cols());
+  q_far = OwnedMatrix(rows, first.q.cols());
+  k = OwnedMatrix(rows, first.k.cols(), first.k.view().type);
+  k_near = OwnedMatrix(rows, first.k.cols(), first.k.view().type);
+  v = OwnedMatrix(rows, first.k.cols(), first.k.view().type);
+  int64_t row = 0;
+  for (const auto& [index, part] : entries) {
+    const AttentionHistory& history = histories[static_cast<size_t>(index)];
+    CopyRows(history.q, part.first_position, part.num_rows, q, row);
+    CopyRows(history.q_far, part.first_position, part.num_rows, q_far, row);
+    CopyRows(history.k, part.first_position, part.num_rows, k, row);
+    CopyRows(history.k_near, part.first_position, part.num_rows, k_near, row);
+    CopyRows(history.v, part.first_position, part.num_rows, v, row);
+    row += part.num_rows;
+  }
+}
+
+void AttentionTest::MakeHistories(int64_t count, int64_t tokens, const AttentionShape& shape,
+                                  DType type, int32_t page_tokens) {
+  shape_ = shape;
+  type_ = type;
+  page_tokens_ = page_tokens;
+  histories_.clear();
+  for (int64_t i = 0; i < count; ++i) histories_.emplace_back(tokens, shape, type, random_);
+  places_ = ScatteredPlaces(count, tokens, page_tokens, random_);
+}
+
+float AttentionTest::scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
+
+OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool near_keys) const {
+  OwnedPages pages(type_, NumPages(places_), page_tokens_, shape_.num_kv_heads, shape_.head_dim);
+  for (const auto& [index, part] : entries) {
+    const AttentionHistory& history = histories_[static_cast<size_t>(index)];
+    for (int64_t j = 0; j < part.end(); ++j) {
+      pages.Write(places_[static_cast<size_t>(index)], j, near_keys ? history.k_near : history.k,
+                  history.v, j);
+    }
+  }
+  return pages;
+}
+
+OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int32_t window,
+                                int32_t slots, bool near_keys) const {
+  OwnedRings rings(type_, NumSlots(places_), slots, shape_.num_kv_heads, shape_.head_dim,
+                   !near_keys);
+  for (const auto& [index, part] : entries) {
+    const AttentionHistory& history = histories_[static_cast<size_t>(index)];
+    const int64_t first = std::max<int64_t>(0, part.first_position - window + 1);
+    for (int64_t j = first; j < part.first_position; ++j) {
+      rings.Write(places_[static_cast<size_t>(index)], j, near_keys ? history.k_near : history.k,
+                  history.v, j);
+    }
+  }
+  return rings;
+}
+
+void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
+                                const std::string& what) {
+  const OwnedMatrix expected = Run(reference(), {}, entries);
+  const OwnedMatrix actual = Run(ops(), ExecutorOf(2), entries);
+  // An error of e in a score changes its weight by a factor 1 + e, and an output by at most
+  // 2 e sum_j p_j |v_j|, where that sum is below 4. A score is a sum of D products around
+  // 1 / sqrt(D): its partial sums stay below 8, and their D rounding errors add up like a random
+  // walk, e < 4 sqrt(D) eps 8. The sums over the keys add the walk of their own errors, whose
+  // terms shrink with the number of keys; 16 eps covers it and the exponential.
+  const double e = (32 * std::sqrt(static_cast<double>(shape_.head_dim)) + 16) * kEps;
+  ExpectNear(actual.view(), expected.view(), 2 * e * 4, 0,
+             NameOf(shape_, type_) + " pages of " + std::to_string(page_tokens_) + " " + what);
+  actual.CheckGaps();
+}
+
+void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
+  constexpr AttentionShape kShapes[] = {{1, 1, 8}, {6, 2, 24}, {5, 1, 64}, {4, 4, 80}, {4, 1, 128}};
+  for (const AttentionShape& shape : kShapes) {
+    // One type per shape and call: the pairs change from call to call.
+    const DType type = std::array{DType::kF32, DType::kF16, DType::kBF16}[next_type_++ % 3];
+    const int32_t page_tokens = next_type_ % 2 == 0 ? 16 : 64;
+    MakeHistories(kMixedHistories, kMixedTokens, shape, type, page_tokens);
+    ExpectMatch(MixedBatch(), what);
+  }
+}
+
+void AttentionTest::ExpectSameBitsAlone() {
+  for (const AttentionShape& shape : {AttentionShape{6, 2, 24}, AttentionShape{2, 1, 64}}) {
+    MakeHistories(kMixedHistories, kMixedTokens, shape, DType::kBF16);
+    const OwnedMatrix together = Run(ops(), ExecutorOf(2), MixedBatch());
+    int64_t row = 0;
+    for (const AttentionEntry& entry : MixedBatch()) {
+      const OwnedMatrix alone = Run(ops(), {}, {entry});
+      ExpectSameBits(alone.view(), together.view().Rows(row, entry.rows.num_rows),
+                     "alone: entry " + std::to_string(entry.history));
+      row += entry.rows.num_rows;
+    }
+  }
+}
+
+void AttentionTest::ExpectSameBitsOnAnyThreads() {
+  MakeHistories(kMixedHistories, kMixedTokens, {6, 3, 64}, DType::kF32);
+  const OwnedMatrix expected = Run(ops(), {}, MixedBatch());
+  for (uint32_t threads : {1u, 2u, 3u}) {
+    ExpectSameBits(Run(ops(), ExecutorOf(threads), MixedBatch()).view(), expected.view(),
+                   std::to_string(threads) + " threads");
+  }
+}
+
+void AttentionTest::ExpectSameBitsInPieces() {
+  for (const AttentionShape& shape : {AttentionShape{3, 1, 24}, AttentionShape{1, 1, 64}}) {
+    MakeHistories(1, kMixedTokens, shape, DType::kBF16);
+    const OwnedMatrix whole = Run(ops(), {}, {{0, {0, kMixedTokens, false}}});
+    for (const std::vector<int32_t>& pieces :
+         {std::vector<int32_t>{64, 128, 64, 44}, std::vector<int32_t>{1, 62, 2, 100, 7, 128}}) {
+      int64_t position = 0;
+      for (int32_t piece : pieces) {
+        const OwnedMatrix part = Run(ops(), {}, {{0, {position, piece, false}}});
+        ExpectSameBits(part.view(), whole.view().Rows(position, piece),
+                       "piece at " + std::to_string(position));
+        position += piece;
+      }
+      EXPECT_EQ(position, kMixedTokens);
+    }
+  }
+}
+
+}  // namespace longstream

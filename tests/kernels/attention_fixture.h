@@ -1,0 +1,90 @@
+// What the tests of the three attention ops share: histories of random queries, keys and values,
+// steps cut from them, and the properties that each op is tested for.
+#ifndef LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
+#define LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/cache_fixture.h"
+#include "tests/kernels/op_test.h"
+
+namespace longstream {
+
+struct AttentionShape {
+  int32_t num_heads = 1;
+  int32_t num_kv_heads = 1;
+  int32_t head_dim = 8;
+};
+
+std::string NameOf(const AttentionShape& shape, DType type);
+
+// Every row of one sequence, whether or not a step has come to it.
+struct AttentionHistory {
+  AttentionHistory(int64_t tokens, const AttentionShape& shape, DType type, Random& random);
+
+  OwnedMatrix q;       // [tokens, H * D]
+  OwnedMatrix q_far;   // [tokens, H * D]
+  OwnedMatrix k;       // [tokens, H_kv * D] of the cache's type
+  OwnedMatrix k_near;  // likewise
+  OwnedMatrix v;       // likewise
+};
+
+// A sequence's part of a step: which history, and which of its rows.
+struct AttentionEntry {
+  int64_t history = 0;
+  TestSequence rows;
+};
+
+// A step's batch and the rows of its histories, side by side.
+struct AttentionStep {
+  AttentionStep(const std::vector<AttentionHistory>& histories,
+                const std::vector<AttentionEntry>& entries, const std::vector<TestPlace>& places);
+
+  TestBatch batch;
+  OwnedMatrix q, q_far, k, k_near, v;
+};
+
+// The tests of one op derive from it and say how the op is run.
+class AttentionTest : public OpTest {
+ protected:
+  // Histories of `tokens` tokens each, at scattered places.
+  void MakeHistories(int64_t count, int64_t tokens, const AttentionShape& shape, DType type,
+                     int32_t page_tokens = 16);
+
+  // Runs the op on caches that hold what the entries' rows may read and NaN elsewhere.
+  virtual OwnedMatrix Run(const OpTable& table, const Executor& executor,
+                          const std::vector<AttentionEntry>& entries) = 0;
+
+  // Compares with the reference.
+  void ExpectMatch(const std::vector<AttentionEntry>& entries, const std::string& what);
+  // Decode rows and prefill pieces of all lengths and positions up to 300, in one batch, for heads
+  // of several shapes.
+  void ExpectMatchInMixedBatch(const std::string& what);
+  // Every entry of the mixed batch has the same bits alone.
+  void ExpectSameBitsAlone();
+  // The mixed batch has the same bits on 1, 2 and 3 threads.
+  void ExpectSameBitsOnAnyThreads();
+  // A prefill of 300 tokens has the same bits however it is cut.
+  void ExpectSameBitsInPieces();
+
+  // Caches of the current histories for a step.
+  OwnedPages Pages(const std::vector<AttentionEntry>& entries, bool near_keys = false) const;
+  // Holds only the last window - 1 positions before each entry.
+  OwnedRings Rings(const std::vector<AttentionEntry>& entries, int32_t window, int32_t slots,
+                   bool near_keys) const;
+  float scale() const;
+
+  AttentionShape shape_;
+  DType type_ = DType::kF32;
+  int32_t page_tokens_ = 16;
+  std::vector<AttentionHistory> histories_;
+  std::vector<TestPlace> places_;
+  size_t next_type_ = 0;
+  Random random_{1};
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_

@@ -1,0 +1,123 @@
+// Attention over pages on every instruction set.
+#include "kernels/ops/paged_attention.h"
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace longstream {
+namespace {
+
+class PagedAttentionTest : public AttentionTest {
+ protected:
+  OwnedMatrix Run(const OpTable& table, const Executor& executor,
+                  const std::vector<AttentionEntry>& entries) override {
+    const AttentionStep step(histories_, entries, places_);
+    const OwnedPages pages = Pages(entries);
+    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    PagedAttentionArgs args;
+    args.batch = step.batch.layout();
+    args.num_heads = shape_.num_heads;
+    args.scale = scale();
+    args.q = step.q.view();
+    args.cache = pages.view();
+    args.max_position = step.batch.max_position();
+    args.out = out.view();
+    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
+                                          shape_.head_dim, args.max_position),
+                       executor);
+    table.paged_attention(*stream, args);
+    EXPECT_TRUE(stream->ok());
+    return out;
+  }
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(PagedAttentionTest);
+
+TEST_P(PagedAttentionTest, MatchesTheReference) {
+  for (int i = 0; i < 3; ++i) ExpectMatchInMixedBatch("");
+}
+
+TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
+  for (DType type : {DType::kF32, DType::kBF16}) {
+    MakeHistories(5, 5100, {3, 1, 24}, type);
+    ExpectMatch({{0, {1023, 1, true}},
+                 {1, {5000, 1, true}},
+                 {2, {1024, 1, true}},
+                 {3, {2047, 3, false}},
+                 {4, {4095, 1, true}}},
+                "splits");
+  }
+}
+
+// Beyond 32768 splits are longer than kAttentionSplit.
+TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
+  MakeHistories(3, 70001, {1, 1, 8}, DType::kBF16, 64);
+  ExpectMatch({{0, {32767, 1, true}}, {1, {33000, 1, true}}, {2, {70000, 1, true}}}, "long splits");
+}
+
+// More query heads than a task takes.
+TEST_P(PagedAttentionTest, MatchesTheReferenceForManyHeadsPerKey) {
+  MakeHistories(2, 1300, {37, 1, 8}, DType::kF16);
+  ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "many heads");
+}
+
+TEST_P(PagedAttentionTest, HasTheSameBitsAlone) { ExpectSameBitsAlone(); }
+TEST_P(PagedAttentionTest, HasTheSameBitsOnAnyThreads) { ExpectSameBitsOnAnyThreads(); }
+TEST_P(PagedAttentionTest, HasTheSameBitsInPieces) { ExpectSameBitsInPieces(); }
+
+// Splits depend on the row's own position, not on max_position.
+TEST_P(PagedAttentionTest, LongRowsHaveTheSameBitsAlone) {
+  MakeHistories(3, 40000, {2, 1, 8}, DType::kBF16, 64);
+  const std::vector<AttentionEntry> entries = {
+      {0, {1500, 1, true}}, {1, {39999, 1, true}}, {2, {3000, 1, true}}};
+  const OwnedMatrix together = Run(ops(), ExecutorOf(3), entries);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ExpectSameBits(Run(ops(), {}, {entries[i]}).view(),
+                   together.view().Rows(static_cast<int64_t>(i), 1), "row " + std::to_string(i));
+  }
+}
+
+// Scores far apart: weights of 0 and 1, and maxima that grow from block to block.
+TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
+  MakeHistories(1, 200, {1, 1, 8}, DType::kF32);
+  AttentionHistory& history = histories_[0];
+  for (int64_t j = 0; j < 200; ++j) {
+    for (int64_t d = 0; d < 8; ++d) {
+      history.q.set(j, d, 1.0f);
+      history.k.set(j, d, 50.0f * static_cast<float>(j % 2 == 0 ? j : -j));
+    }
+  }
+  for (const AttentionEntry& entry :
+       {AttentionEntry{0, {199, 1, true}}, AttentionEntry{0, {0, 200, false}}}) {
+    const OwnedMatrix out = Run(ops(), {}, {entry});
+    // The largest score is that of the last even position, ahead of the next by 282.
+    for (int64_t r = 0; r < out.rows(); ++r) {
+      const int64_t seen = (entry.rows.first_position + r) / 2 * 2;
+      for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(out.at(r, d), history.v.at(seen, d)) << r;
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, RefusesWhatItCannotServe) {
+  MakeHistories(1, 2000, {1, 1, 8}, DType::kF32);
+  const AttentionStep step(histories_, {{0, {1999, 1, true}}}, places_);
+  const OwnedPages pages = Pages({{0, {1999, 1, true}}});
+  OwnedMatrix out(1, 8);
+  PagedAttentionArgs args;
+  args.batch = step.batch.layout();
+  args.num_heads = 1;
+  args.q = step.q.view();
+  args.cache = pages.view();
+  args.max_position = 1999;
+  args.out = out.view();
+  OwnedStream small(AttentionWorkspace(1, 1, 8, 1999) - 1);
+  ops().paged_attention(*small, args);
+  EXPECT_EQ(small->status, OpStatus::kUnsupported);
+
+  OwnedStream stream(AttentionWorkspace(1, 1, 8, 1999));
+  args.max_position = 1998;
+  ops().paged_attention(*stream, args);
+  EXPECT_EQ(stream->status, OpStatus::kUnsupported);
+  EXPECT_TRUE(std::isnan(out.at(0, 0)));
+}
+
+}  // namespace
+}  // namespace longstream

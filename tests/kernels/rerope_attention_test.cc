@@ -1,0 +1,79 @@
+// Attention with clipped distances on every instruction set.
+#include "kernels/ops/rerope_attention.h"
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace longstream {
+namespace {
+
+class ReropeAttentionTest : public AttentionTest {
+ protected:
+  OwnedMatrix Run(const OpTable& table, const Executor& executor,
+                  const std::vector<AttentionEntry>& entries) override {
+    const AttentionStep step(histories_, entries, places_);
+    const OwnedPages pages = Pages(entries);
+    const OwnedRings rings = Rings(entries, window_, window_ + slack_, true);
+    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    ReropeAttentionArgs args;
+    args.batch = step.batch.layout();
+    args.num_heads = shape_.num_heads;
+    args.window = window_;
+    args.scale = scale();
+    args.q = step.q.view();
+    args.q_far = step.q_far.view();
+    args.cache = pages.view();
+    args.near = rings.view();
+    args.near_rows = step.k_near.view();
+    args.max_position = step.batch.max_position();
+    args.out = out.view();
+    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
+                                          shape_.head_dim, args.max_position),
+                       executor);
+    table.rerope_attention(*stream, args);
+    EXPECT_TRUE(stream->ok());
+    return out;
+  }
+
+  int32_t window_ = 64;
+  int32_t slack_ = 0;  // slots beyond the window
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(ReropeAttentionTest);
+
+TEST_P(ReropeAttentionTest, MatchesTheReference) {
+  // With the last window every key is near.
+  for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
+    window_ = window;
+    slack_ = window % 2 == 0 ? 64 : 3;
+    ExpectMatchInMixedBatch("window " + std::to_string(window));
+  }
+}
+
+// Splits wholly far, wholly near, and with the border inside.
+TEST_P(ReropeAttentionTest, MatchesTheReferenceInLongRows) {
+  for (int32_t window : {65, 1024, 1500}) {
+    window_ = window;
+    MakeHistories(3, 3100, {3, 1, 24}, DType::kBF16);
+    ExpectMatch({{0, {3099, 1, true}}, {1, {2048, 1, true}}, {2, {2900, 70, false}}},
+                "splits, window " + std::to_string(window));
+  }
+}
+
+TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {
+  window_ = 65;
+  ExpectSameBitsAlone();
+}
+
+TEST_P(ReropeAttentionTest, HasTheSameBitsOnAnyThreads) {
+  window_ = 65;
+  ExpectSameBitsOnAnyThreads();
+}
+
+TEST_P(ReropeAttentionTest, HasTheSameBitsInPieces) {
+  for (int32_t window : {5, 64, 100}) {
+    window_ = window;
+    ExpectSameBitsInPieces();
+  }
+}
+
+}  // namespace
+}  // namespace longstream

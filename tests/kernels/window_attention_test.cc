@@ -1,0 +1,79 @@
+// Attention over a window on every instruction set.
+#include "kernels/ops/window_attention.h"
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace longstream {
+namespace {
+
+class WindowAttentionTest : public AttentionTest {
+ protected:
+  OwnedMatrix Run(const OpTable& table, const Executor& executor,
+                  const std::vector<AttentionEntry>& entries) override {
+    const AttentionStep step(histories_, entries, places_);
+    const OwnedRings rings = Rings(entries, window_, window_ + slack_, false);
+    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    WindowAttentionArgs args;
+    args.batch = step.batch.layout();
+    args.num_heads = shape_.num_heads;
+    args.window = window_;
+    args.scale = scale();
+    args.q = step.q.view();
+    args.k = step.k.view();
+    args.v = step.v.view();
+    args.ring = rings.view();
+    args.out = out.view();
+    OwnedStream stream(0, executor);
+    table.window_attention(*stream, args);
+    EXPECT_TRUE(stream->ok());
+    return out;
+  }
+
+  int32_t window_ = 64;
+  int32_t slack_ = 0;  // slots beyond the window
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(WindowAttentionTest);
+
+TEST_P(WindowAttentionTest, MatchesTheReference) {
+  // The last window holds every context.
+  for (int32_t window : {1, 5, 63, 64, 65, 400}) {
+    window_ = window;
+    slack_ = window % 2 == 0 ? 64 : 3;
+    ExpectMatchInMixedBatch("window " + std::to_string(window));
+  }
+}
+
+TEST_P(WindowAttentionTest, MatchesTheReferenceWithoutSlack) {
+  for (int32_t window : {1, 5, 64, 65}) {
+    window_ = window;
+    slack_ = 0;
+    ExpectMatchInMixedBatch("window and ring " + std::to_string(window));
+  }
+}
+
+// A row costs its window, not its position: pages of the past do not even exist here.
+TEST_P(WindowAttentionTest, MatchesTheReferenceFarFromTheStart) {
+  window_ = 70;
+  MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
+  ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {
+  window_ = 65;
+  ExpectSameBitsAlone();
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsOnAnyThreads) {
+  window_ = 65;
+  ExpectSameBitsOnAnyThreads();
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsInPieces) {
+  for (int32_t window : {5, 64, 100}) {
+    window_ = window;
+    ExpectSameBitsInPieces();
+  }
+}
+
+}  // namespace
+}  // namespace longstream
