@@ -10,6 +10,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/api/backend.h"
 
@@ -86,8 +87,8 @@ inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
 }
 
 // What ls_backend.submit says about one entry on its own; throws Failure. What depends on the
-// sequence (reservation, context limit, twice in a batch, where LS_TOKEN_FROM_PREVIOUS has a
-// previous token) is left to the backend.
+// sequence (its reservation, whether LS_TOKEN_FROM_PREVIOUS has a previous token) is left to the
+// backend.
 inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
   const auto require = [](bool condition, const char* text) {
     if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
@@ -122,6 +123,25 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
           "outputs of every row: this backend does not score");
   Require(!from_previous || (capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0, LS_UNIMPLEMENTED,
           "LS_TOKEN_FROM_PREVIOUS: this backend does not feed itself");
+}
+
+// What ls_backend.submit says about a batch as a whole, its entries included; throws Failure.
+inline void CheckBatch(const ls_batch& batch, uint32_t max_sequences, uint32_t max_tokens,
+                       int32_t vocabulary, uint64_t capabilities) {
+  Require(batch.num_entries >= 1 && batch.num_entries <= max_sequences, LS_INVALID_ARGUMENT,
+          "entries: expected 1 ... " + std::to_string(max_sequences));
+  std::vector<const ls_sequence*> sequences;
+  uint64_t tokens = 0;
+  for (uint32_t i = 0; i < batch.num_entries; ++i) {
+    CheckEntry(batch.entries[i], vocabulary, capabilities);
+    sequences.push_back(batch.entries[i].sequence);
+    tokens += batch.entries[i].num_tokens;
+  }
+  Require(tokens <= max_tokens, LS_INVALID_ARGUMENT,
+          "tokens: expected at most " + std::to_string(max_tokens) + " in a batch");
+  std::sort(sequences.begin(), sequences.end());
+  Require(std::adjacent_find(sequences.begin(), sequences.end()) == sequences.end(),
+          LS_INVALID_ARGUMENT, "entries: a sequence twice");
 }
 
 }  // namespace longstream

@@ -4,18 +4,17 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <limits>
 #include <memory>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "backends/api/backend.h"
 #include "backends/api/plugin.h"
 #include "backends/minimal/outputs.h"
 #include "backends/minimal/settings.h"
+#include "backends/minimal/snapshot.h"
 #include "backends/minimal/toy_model.h"
 
 using longstream::Guarded;
@@ -23,6 +22,7 @@ using longstream::Require;
 using longstream::toy::kVocabulary;
 using longstream::toy::Outputs;
 using longstream::toy::Settings;
+using longstream::toy::Snapshot;
 using longstream::toy::State;
 
 // ---------------------------------------------------------------- 1. The two handles
@@ -227,31 +227,13 @@ ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* b
 
 // ---------------------------------------------------------------- 4. Snapshots
 
-struct Snapshot {
-  uint64_t magic = 0x31304e494d534cu;  // "LSMIN01"
-  uint64_t fingerprint = 0;
-  State state;
-  uint64_t checksum = 0;  // CRC-32C of what stands before it
-};
-static_assert(std::has_unique_object_representations_v<Snapshot>, "no padding is written");
-
-uint64_t Checksum(const Snapshot& snapshot) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&snapshot);
-  uint32_t crc = ~0u;
-  for (size_t i = 0; i < offsetof(Snapshot, checksum); ++i) {
-    crc ^= bytes[i];
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc % 2 != 0 ? 0x82f63b78u : 0u);
-  }
-  return ~crc;
-}
-
 ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, ls_error error) {
   return Guarded(error, [&] {
     RequireSound(*sequence);
     Snapshot snapshot;
     snapshot.fingerprint = model->fingerprint;
     snapshot.state = sequence->state;
-    snapshot.checksum = Checksum(snapshot);
+    snapshot.checksum = longstream::toy::Checksum(snapshot);
     Require(writer->write(writer->context, &snapshot, sizeof(snapshot)) == 0, LS_UNAVAILABLE,
             "the host's writer gave up");
   });
@@ -263,8 +245,8 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
     Snapshot snapshot;
     Require(reader->read(reader->context, &snapshot, sizeof(snapshot)) == 0, LS_DATA_LOSS,
             "the snapshot is cut short");
-    Require(snapshot.magic == Snapshot{}.magic && snapshot.checksum == Checksum(snapshot),
-            LS_DATA_LOSS, "the snapshot's checksum does not match its contents");
+    Require(!longstream::toy::IsDamaged(snapshot), LS_DATA_LOSS,
+            "the snapshot's checksum is not its contents'");
     Require(snapshot.fingerprint == model->fingerprint &&
                 snapshot.state.position <= model->settings.context_limit,
             LS_FAILED_PRECONDITION, "the snapshot is of another model");
@@ -278,13 +260,9 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 void CheckBatch(const ls_model& model, const ls_batch& batch) {
   Require(model.next_ticket - model.oldest_ticket < 2, LS_FAILED_PRECONDITION,
           "two tickets are in flight");
-  Require(batch.num_entries >= 1 && batch.num_entries <= model.max_sequences, LS_INVALID_ARGUMENT,
-          "entries: expected 1 ... " + std::to_string(model.max_sequences));
-  uint64_t tokens = 0;
+  longstream::CheckBatch(batch, model.max_sequences, model.max_tokens, kVocabulary, kCapabilities);
   for (uint32_t i = 0; i < batch.num_entries; ++i) {
     const ls_batch_entry& entry = batch.entries[i];
-    longstream::CheckEntry(entry, kVocabulary, kCapabilities);
-    tokens += entry.num_tokens;
     const ls_sequence& sequence = *entry.sequence;
     const bool is_sampling =
         sequence.sampled_by >= model.oldest_ticket && sequence.sampled_by + 1 == model.next_ticket;
@@ -292,13 +270,7 @@ void CheckBatch(const ls_model& model, const ls_batch& batch) {
             "LS_TOKEN_FROM_PREVIOUS: no token is being sampled");
     Require(entry.num_tokens <= sequence.reserved_end - sequence.state.position,
             LS_INVALID_ARGUMENT, "tokens: more than the sequence has reserved");
-    for (uint32_t j = 0; j < i; ++j) {
-      Require(batch.entries[j].sequence != &sequence, LS_INVALID_ARGUMENT,
-              "entries: a sequence twice");
-    }
   }
-  Require(tokens <= model.max_tokens, LS_INVALID_ARGUMENT,
-          "tokens: expected at most " + std::to_string(model.max_tokens));
 }
 
 // Feeds an entry's tokens to `state` and computes its rows of logits: [NumLogitRows, kVocabulary].

@@ -60,10 +60,10 @@ std::vector<BadBatch> BadTokens(const Kit& kit) {
 }
 
 std::vector<BadBatch> BadSampling(const Kit& kit) {
-  static const ls_token_count kBadHistory[] = {{static_cast<int32_t>(kit.vocabulary()), 1, 0}};
-  static const ls_logit_bias kBadId[] = {{-1, 0.0f}};
-  static const ls_logit_bias kBadBias[] = {{0, kNaN}};
-  static const ls_logit_bias kInfiniteBias[] = {{0, kInfinity}};
+  static const ls_token_count bad_history[] = {{static_cast<int32_t>(kit.vocabulary()), 1, 0}};
+  static const ls_logit_bias bad_id[] = {{-1, 0.0f}};
+  static const ls_logit_bias bad_bias[] = {{0, kNaN}};
+  static const ls_logit_bias infinite_bias[] = {{0, kInfinity}};
   return {
       {"temperature -1", [](Entry&, ls_sampling& s) { s.temperature = -1; }},
       {"temperature NaN", [](Entry&, ls_sampling& s) { s.temperature = kNaN; }},
@@ -81,11 +81,11 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
       {"frequency_penalty infinity",
        [](Entry&, ls_sampling& s) { s.frequency_penalty = kInfinity; }},
       {"a history id out of range",
-       [](Entry&, ls_sampling& s) { s.history = kBadHistory, s.num_history = 1; }},
-      {"a bias id out of range", [](Entry&, ls_sampling& s) { s.bias = kBadId, s.num_bias = 1; }},
-      {"a bias of NaN", [](Entry&, ls_sampling& s) { s.bias = kBadBias, s.num_bias = 1; }},
+       [](Entry&, ls_sampling& s) { s.history = bad_history, s.num_history = 1; }},
+      {"a bias id out of range", [](Entry&, ls_sampling& s) { s.bias = bad_id, s.num_bias = 1; }},
+      {"a bias of NaN", [](Entry&, ls_sampling& s) { s.bias = bad_bias, s.num_bias = 1; }},
       {"a bias of infinity",
-       [](Entry&, ls_sampling& s) { s.bias = kInfiniteBias, s.num_bias = 1; }},
+       [](Entry&, ls_sampling& s) { s.bias = infinite_bias, s.num_bias = 1; }},
   };
 }
 

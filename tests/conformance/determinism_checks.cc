@@ -55,18 +55,19 @@ void Batches(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const std::vector<Script> scripts = MixedScripts(kit);
   std::vector<Trace> alone;
+  alone.reserve(scripts.size());
   for (const Script& script : scripts) alone.push_back(RunAlone(model, script));
 
   const struct {
     const char* name;
     Choose choose;
-  } kCompositions[] = {
+  } compositions[] = {
       {"all in one batch", EveryoneForward()},
       {"all in one batch, in reverse", EveryoneBackward()},
       {"random batches", RandomSubsets(1)},
       {"other random batches", RandomSubsets(2)},
   };
-  for (const auto& composition : kCompositions) {
+  for (const auto& composition : compositions) {
     const std::vector<Trace> traces = RunTogether(model, scripts, composition.choose);
     for (size_t i = 0; i < scripts.size(); ++i) {
       const std::string difference = Difference(alone[i], traces[i]);
@@ -83,12 +84,12 @@ void Threads(const Kit& kit, Check& check) {
   const struct {
     uint32_t threads;
     TaskOrder order;
-  } kHosts[] = {{1, TaskOrder::kForward},
-                {2, TaskOrder::kForward},
-                {3, TaskOrder::kForward},
-                {1, TaskOrder::kBackward},
-                {3, TaskOrder::kBackward}};
-  for (const auto& row : kHosts) {
+  } hosts[] = {{1, TaskOrder::kForward},
+               {2, TaskOrder::kForward},
+               {3, TaskOrder::kForward},
+               {1, TaskOrder::kBackward},
+               {3, TaskOrder::kBackward}};
+  for (const auto& row : hosts) {
     const TestHost host(row.threads, row.order);
     Model model(kit.backend(), kit.target().model, kit.Defaults(), host);
     const std::vector<Trace> traces = RunTogether(model, scripts, RandomSubsets(3));

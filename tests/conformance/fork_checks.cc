@@ -55,11 +55,11 @@ void Diverge(const Kit& kit, Check& check) {
       child_trace.push_back(Run(child, right, i, i + 1).front());
       parent_trace.push_back(Run(parent, left, i, i + 1).front());
     }
-    const std::string where = "forked at " + std::to_string(past) + ": ";
+    const std::string where = ", forked at " + std::to_string(past);
     std::string difference = CompareTail(left_alone, first, parent_trace);
-    check.Expect(difference.empty(), where + "the source changed: " + difference);
+    check.Expect(difference.empty(), "the source changed: " + difference + where);
     difference = CompareTail(right_alone, first, child_trace);
-    check.Expect(difference.empty(), where + "the fork differs: " + difference);
+    check.Expect(difference.empty(), "the fork differs: " + difference + where);
   }
 }
 
