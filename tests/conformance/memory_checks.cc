@@ -140,9 +140,15 @@ void Exhaustion(const Kit& kit, Check& check) {
     }
     ExpectWithinBudget(check, model.Memory());
     // A promise that cannot be made leaves the one before it, and what the sequence holds.
-    if (model.info().kv_bytes_per_token > 0) {
+    const ls_model_info& info = model.info();
+    const ls_memory full = model.Memory();
+    const uint64_t too_many =
+        info.kv_bytes_per_token == 0
+            ? kit.context_limit()
+            : (full.budget - full.reserved) / info.kv_bytes_per_token + info.page_tokens;
+    if (too_many < kit.context_limit() - tokens) {
       std::string error;
-      const ls_code code = sequences[0].TryReserve(kit.tail(), &error);
+      const ls_code code = sequences[0].TryReserve(too_many, &error);
       check.Expect(code == LS_RESOURCE_EXHAUSTED,
                    "a reservation of more than is left: " + NameOf(code));
     }

@@ -128,8 +128,8 @@ int64_t SequenceCache::Truncate(int64_t position) {
 }
 
 int64_t SequenceCache::RollbackTarget(int64_t position) const {
-  const bool copies = store_.layout.checkpoint_end > 0;
-  const int64_t lowest = copies && checkpoint_ ? *checkpoint_ : 0;
+  const bool pages_only = store_.layout.slot_stride == 0;
+  const int64_t lowest = checkpoint_ && !pages_only ? *checkpoint_ : 0;
   if (position >= lowest && position <= position_) {
     if (IsFree(position)) return position;
     if (checkpoint_) return *checkpoint_;
