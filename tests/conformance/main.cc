@@ -25,8 +25,8 @@ constexpr char kUsage[] =
     "                     deviations of a row; 0.001 by default\n"
     "Exit code: the number of failed checks, 100 at most; 101: wrong usage.\n";
 
-// glibc's malloc counts what its caches per thread keep as in use, which looks like a leak. They can
-// only be turned off before a process begins: begins this one again.
+// glibc's malloc counts what its caches per thread keep as in use, which looks like a leak. They
+// can only be turned off before a process begins: begins this one again.
 void TurnOffThreadCaches(char** argv) {
   if (std::getenv("GLIBC_TUNABLES") != nullptr) return;
   setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", /*overwrite=*/1);
