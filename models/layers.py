@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 LIGHTNING_CHUNK = 64
+EVALUATION_BLOCK = 256  # Queries scored at a time; bounds the memory of ReRoPE.
 
 
 def rms_norm(x, weight, eps):
@@ -79,12 +80,18 @@ def window_attention(q, k, v, window):
 
 def rerope_attention(q, k, v, window, theta, turn):
     """s_ij = q_iᵀ R_{-min(i-j, w)} k_j / √D over unrotated q, k; quadratic, for evaluation."""
-    near = rotate(q, turn) @ rotate(k, turn).mT
-    far = rotate(q, rotation(torch.tensor([window]), q.shape[-1], theta)) @ k.float().mT
-    positions = torch.arange(q.shape[2])
-    distance = positions[:, None] - positions[None, :]
-    scores = torch.where(distance < window, near, far) / math.sqrt(q.shape[-1])
-    return scores.masked_fill(distance < 0, -math.inf).softmax(-1) @ v.float()
+    q_near, k_near, k_far = rotate(q, turn), rotate(k, turn), k.float()
+    q_far = rotate(q, rotation(torch.tensor([window]), q.shape[-1], theta))
+    out = []
+    for first in range(0, q.shape[2], EVALUATION_BLOCK):
+        last = min(first + EVALUATION_BLOCK, q.shape[2])
+        near = q_near[:, :, first:last] @ k_near[:, :, :last].mT
+        far = q_far[:, :, first:last] @ k_far[:, :, :last].mT
+        distance = torch.arange(first, last)[:, None] - torch.arange(last)
+        scores = torch.where(distance < window, near, far) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(distance < 0, -math.inf).softmax(-1)
+        out.append(weights @ v[:, :, :last].float())
+    return torch.cat(out, 2)
 
 
 def query_factor(config, positions):
