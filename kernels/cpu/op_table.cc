@@ -23,6 +23,7 @@ const OpTable& Ops() {
       .rerope_attention = ReropeAttention,
       .ring_write = RingWrite,
       .ring_rebuild = RingRebuild,
+      .linear_recurrence = LinearRecurrence,
       .sample = Sample,
       .log_probs = LogProbs,
   };

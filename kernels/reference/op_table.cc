@@ -20,6 +20,7 @@ const OpTable& ReferenceOps() {
       .rerope_attention = reference::ReropeAttention,
       .ring_write = reference::RingWrite,
       .ring_rebuild = reference::RingRebuild,
+      .linear_recurrence = reference::LinearRecurrence,
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
   };

@@ -1,0 +1,109 @@
+// Reading golden cases and opening their checkpoints.
+#include "tests/backends/golden/golden_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/safetensors.h"
+#include "backends/dense/dense_plan.h"
+#include "backends/hwfa2/hwfa2_plan.h"
+#include "backends/hypenet/hypenet_plan.h"
+
+namespace longstream {
+namespace {
+
+const std::string kRoot = std::string(LONGSTREAM_SOURCE_DIR) + "/tests/golden";
+
+constexpr BackendDefinition kBackends[] = {{"dense", "", DenseFit, DensePlan},
+                                           {"hwfa2", "", Hwfa2Fit, Hwfa2Plan},
+                                           {"hypenet", "", HypenetFit, HypenetPlan}};
+
+std::string TextOf(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Overrides turn a dense checkpoint into one of hwfa2's.
+const BackendDefinition& BackendFor(const std::string& directory, bool overridden) {
+  if (overridden) return kBackends[1];
+  std::string why;
+  for (const BackendDefinition& backend : kBackends) {
+    if (backend.fit(Config(directory), &why) == 100) return backend;
+  }
+  throw std::runtime_error("no backend names " + directory + " its own: " + why);
+}
+
+template <typename Element>
+std::vector<Element> Elements(const SafetensorsFile& file, const std::string& name,
+                              const std::string& type) {
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (tensor.name != name) continue;
+    if (tensor.type_name != type) throw std::runtime_error(name + " is " + tensor.type_name);
+    std::vector<Element> elements(tensor.data.size() / sizeof(Element));
+    std::memcpy(elements.data(), tensor.data.data(), tensor.data.size());
+    return elements;
+  }
+  throw std::runtime_error(file.path() + " has no tensor " + name);
+}
+
+}  // namespace
+
+std::vector<std::string> GoldenDirectories() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> GoldenCasesOfReadme() {
+  std::vector<std::string> names;
+  std::ifstream readme(kRoot + "/README.md");
+  const std::string prefix = "| `";
+  for (std::string line; std::getline(readme, line);) {
+    if (!line.starts_with(prefix)) continue;
+    names.push_back(line.substr(prefix.size(), line.find('`', prefix.size()) - prefix.size()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+GoldenCase ReadGoldenCase(const std::string& name) {
+  const SafetensorsFile file(kRoot + "/" + name + "/golden.safetensors");
+  return {name, Elements<int32_t>(file, "tokens", "I32"), Elements<int32_t>(file, "rows", "I32"),
+          Elements<float>(file, "logits", "F32"), Elements<int32_t>(file, "greedy", "I32")};
+}
+
+std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
+                                      const OpTable& ops) {
+  const std::string directory = kRoot + "/" + name;
+  const std::string overrides_file = directory + "/overrides.json";
+  const bool overridden = std::filesystem::exists(overrides_file);
+  std::string json = "{" + options + "}";
+  if (overridden) {
+    json = TextOf(overrides_file);
+    json.insert(json.find('{') + 1, options + (options.empty() ? "" : ","));
+  }
+  ls_host host{};
+  host.struct_size = sizeof(host);
+  host.num_threads = 1;
+  ls_model_options open{};
+  open.struct_size = sizeof(open);
+  open.directory = directory.c_str();
+  open.options = json.c_str();
+  open.max_batch_tokens = 1024;
+  open.max_batch_sequences = 8;
+  open.host = &host;
+  return OpenModel(BackendFor(directory, overridden), open, ops);
+}
+
+}  // namespace longstream

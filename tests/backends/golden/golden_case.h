@@ -1,0 +1,37 @@
+// The golden cases: checkpoints with logits from an independent implementation (tests/golden).
+#ifndef LONGSTREAM_TESTS_BACKENDS_GOLDEN_GOLDEN_CASE_H_
+#define LONGSTREAM_TESTS_BACKENDS_GOLDEN_GOLDEN_CASE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/common/plugin/model.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Names of the directories of tests/golden, in order.
+std::vector<std::string> GoldenDirectories();
+// Names of the cases in the table of tests/golden/README.md, in order.
+std::vector<std::string> GoldenCasesOfReadme();
+
+struct GoldenCase {
+  std::string name;
+  std::vector<int32_t> tokens;  // the prompt
+  std::vector<int32_t> rows;    // [R] of the prompt
+  std::vector<float> logits;    // [R, V] after each of them
+  std::vector<int32_t> greedy;  // what greedy decoding appends
+};
+
+GoldenCase ReadGoldenCase(const std::string& name);
+
+// Opens a case's checkpoint with the backend that serves it, with the case's overrides and,
+// besides, `options`: members of a JSON object, each followed by nothing but a comma between them.
+std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
+                                      const OpTable& ops);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BACKENDS_GOLDEN_GOLDEN_CASE_H_

@@ -1,0 +1,119 @@
+// Parity with the golden logits: prefill in one piece, one decode step per token, and odd pieces,
+// on the reference ops and on every instruction set of the processor.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/golden/golden_case.h"
+#include "tests/backends/plugin/model_driver.h"
+
+namespace longstream {
+namespace {
+
+// docs/models.md, parity: on logits of standard deviation about 1, f32 weights and caches.
+constexpr float kTolerance = 1e-3f;
+
+// Weights and caches as f32: the golden logits follow from the stored weights without rounding.
+constexpr char kExact[] = R"("weights": "f32", "cache": "f32")";
+
+struct Feeding {
+  const char* name;
+  std::vector<size_t> lengths;  // of pieces, the last repeated; 0: a decode row; empty: one piece
+};
+
+const std::vector<Feeding> kFeedings = {
+    {"one piece", {}},
+    {"decode", {0}},
+    {"odd pieces", {1, 7, 50, 13, 96, 5}},
+    {"grid pieces", {64}},
+    {"pieces and decode", {33, 0, 0, 64, 0, 1, 0, 19, 128, 0}},
+};
+
+std::vector<std::string> OpTables() {
+  std::vector<std::string> names = {"reference"};
+  for (const char* isa : kIsaNames) {
+    if (OpsFor(isa) != nullptr) names.emplace_back(isa);
+  }
+  return names;
+}
+
+const OpTable& OpsOf(const std::string& name) {
+  return name == "reference" ? ReferenceOps() : *OpsFor(name.c_str());
+}
+
+std::vector<float> FeedAs(Model& model, ls_sequence& sequence, const GoldenCase& golden,
+                          const Feeding& feeding) {
+  if (feeding.lengths.empty()) return Prefill(model, sequence, golden.tokens);
+  return Feed(model, sequence, golden.tokens, feeding.lengths);
+}
+
+// The largest difference to the golden logits.
+float Distance(const GoldenCase& golden, const std::vector<float>& logits, size_t vocabulary) {
+  float distance = 0;
+  for (size_t r = 0; r < golden.rows.size(); ++r) {
+    const float* row = logits.data() + static_cast<size_t>(golden.rows[r]) * vocabulary;
+    for (size_t id = 0; id < vocabulary; ++id) {
+      const float difference = std::fabs(row[id] - golden.logits[r * vocabulary + id]);
+      // Written so that NaN is a difference.
+      if (!(difference <= distance)) distance = difference;
+    }
+  }
+  return distance;
+}
+
+int32_t Largest(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  std::string name() const { return std::get<0>(GetParam()); }
+  const OpTable& ops() const { return OpsOf(std::get<1>(GetParam())); }
+};
+
+TEST_P(GoldenTest, LogitsAndGreedyTokens) {
+  const GoldenCase golden = ReadGoldenCase(name());
+  ASSERT_GE(golden.rows.size(), 8u);
+  ASSERT_GE(golden.greedy.size(), 8u);
+  const std::unique_ptr<Model> model = OpenGoldenCase(name(), kExact, ops());
+  const size_t vocabulary = model->info().vocabulary_size;
+  ASSERT_EQ(golden.logits.size(), golden.rows.size() * vocabulary);
+  for (const Feeding& feeding : kFeedings) {
+    const auto sequence = CreateReserved(*model, golden.tokens.size() + golden.greedy.size());
+    std::vector<float> logits = FeedAs(*model, *sequence, golden, feeding);
+    ASSERT_EQ(logits.size(), golden.tokens.size() * vocabulary);
+    const float distance = Distance(golden, logits, vocabulary);
+    EXPECT_LE(distance, kTolerance) << feeding.name;
+    RecordProperty(feeding.name, std::to_string(distance));
+
+    for (size_t i = 0; i < golden.greedy.size(); ++i) {
+      const int32_t token = Largest(std::span(logits).last(vocabulary));
+      ASSERT_EQ(token, golden.greedy[i]) << feeding.name << ", greedy token " << i;
+      logits = Decode(*model, *sequence, std::span(&token, 1));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
+                         testing::Combine(testing::ValuesIn(GoldenDirectories()),
+                                          testing::ValuesIn(OpTables())),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + std::get<1>(test.param);
+                         });
+
+// A case that got lost, or that nobody described.
+TEST(GoldenCasesTest, AreThoseOfTheReadme) {
+  EXPECT_EQ(GoldenDirectories(), GoldenCasesOfReadme());
+  EXPECT_GE(GoldenDirectories().size(), 16u);
+}
+
+}  // namespace
+}  // namespace longstream

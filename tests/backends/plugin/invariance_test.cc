@@ -1,0 +1,176 @@
+// What must be equal to the bit, for every kind of layer, on every instruction set: whatever else
+// is in the batch, after forks, rollbacks and moves, and however a prefill is cut at grid lines.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "backends/common/plugin/model.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "tests/backends/cache/memory_stream.h"
+#include "tests/backends/layers/random_model.h"
+#include "tests/backends/plugin/model_driver.h"
+
+namespace longstream {
+namespace {
+
+constexpr char kMixed[] = "window+rerope+lightning+nope+gated+leaky";
+
+const std::vector<std::string> kPlans = {"full+full",
+                                         "window+window",
+                                         "rerope+leaky",
+                                         "chunked+gated+chunked_window",
+                                         "lightning+gated+nope",
+                                         kMixed};
+
+std::vector<std::string> Isas() {
+  std::vector<std::string> names;
+  for (const char* isa : kIsaNames) {
+    if (OpsFor(isa) != nullptr) names.emplace_back(isa);
+  }
+  return names;
+}
+
+class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std::string, DType>> {
+ protected:
+  InvarianceTest() : tokens_(RandomTokens(kPrompt + kTail, 71)) {
+    RandomShape shape;
+    shape.chunk_size = 96;
+    ModelSpec spec = RandomSpec(std::get<0>(GetParam()), shape);
+    const OpTable& ops = *OpsFor(std::get<1>(GetParam()).c_str());
+    const DType type = std::get<2>(GetParam());
+    ModelWeights weights = RandomWeights(spec, type, ops);
+    model_ = std::make_unique<Model>(std::move(spec), std::move(weights), type, ops, Executor(),
+                                     ModelLimits{0, 1024, 8});
+  }
+
+  std::span<const int32_t> prompt() const { return std::span(tokens_).first(kPrompt); }
+  std::span<const int32_t> tail() const { return std::span(tokens_).last(kTail); }
+
+  // The logits of the tail, decoded after the prompt, by a sequence that lived alone.
+  std::vector<float> Expected() {
+    const auto sequence = CreateReserved(*model_, kPrompt + kTail);
+    Prefill(*model_, *sequence, prompt());
+    return Decode(*model_, *sequence, tail());
+  }
+
+  static constexpr size_t kPrompt = 201;  // three grid lines, ten windows
+  static constexpr size_t kTail = 70;     // crosses a grid line and a page
+  const std::vector<int32_t> tokens_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(InvarianceTest, Batch) {
+  const std::vector<float> expected = Expected();
+  // Others before, between and behind, decoding and in the middle of a prefill.
+  std::vector<std::unique_ptr<ls_sequence>> others;
+  for (int i = 0; i < 3; ++i) others.push_back(CreateReserved(*model_, 1500));
+  const auto sequence = CreateReserved(*model_, kPrompt + kTail);
+  const std::vector<int32_t> noise = RandomTokens(97, 71, 5);
+  std::vector<PieceResult> results = Step(
+      *model_, {{others[0].get(), noise}, {sequence.get(), {prompt().begin(), prompt().end()}}});
+  std::vector<float> found;
+  for (size_t i = 0; i < kTail; ++i) {
+    const std::vector<int32_t> piece(noise.begin(), noise.begin() + 1 + i % 9);
+    std::vector<Piece> pieces = {{others[i % 3].get(), piece},
+                                 {sequence.get(), {tail()[i]}, /*is_decode=*/true},
+                                 {others[(i + 1) % 3].get(), {noise[i]}, /*is_decode=*/true}};
+    if (i % 2 == 0) std::swap(pieces[0], pieces[1]);
+    results = Step(*model_, pieces);
+    const std::vector<float>& logits = results[i % 2 == 0 ? 0 : 1].logits;
+    found.insert(found.end(), logits.begin(), logits.end());
+  }
+  EXPECT_TRUE(found == expected);
+}
+
+TEST_P(InvarianceTest, CutsAtGridLines) {
+  const auto whole = CreateReserved(*model_, kPrompt);
+  const std::vector<float> expected = Prefill(*model_, *whole, prompt());
+  for (const std::vector<size_t>& lengths :
+       {std::vector<size_t>{64}, std::vector<size_t>{128, 73}, std::vector<size_t>{64, 137}}) {
+    const auto sequence = CreateReserved(*model_, kPrompt);
+    EXPECT_TRUE(Feed(*model_, *sequence, prompt(), lengths) == expected) << lengths[0];
+    EXPECT_TRUE(ExportBytes(*model_, *sequence) == ExportBytes(*model_, *whole)) << lengths[0];
+  }
+}
+
+TEST_P(InvarianceTest, Fork) {
+  const std::vector<float> expected = Expected();
+  const auto source = CreateReserved(*model_, kPrompt + kTail);
+  Prefill(*model_, *source, prompt());
+  const auto fork = model_->Fork(*source);
+  const auto second = model_->Fork(*fork);
+  // Another way first, so that shared pages would show.
+  model_->Reserve(*second, kTail);
+  Decode(*model_, *second, RandomTokens(kTail, 71, 9));
+  EXPECT_TRUE(Decode(*model_, *source, tail()) == expected) << "the source";
+  model_->Reserve(*fork, kTail);
+  EXPECT_TRUE(Decode(*model_, *fork, tail()) == expected) << "the fork";
+  EXPECT_TRUE(ExportBytes(*model_, *fork) == ExportBytes(*model_, *source));
+}
+
+TEST_P(InvarianceTest, Truncate) {
+  const std::vector<float> expected = Expected();
+  const size_t row = model_->info().vocabulary_size;
+  const auto sequence = CreateReserved(*model_, kPrompt + 2 * kTail);
+  Prefill(*model_, *sequence, prompt());
+  model_->Checkpoint(*sequence);
+  for (const size_t kept : {kTail - 1, size_t{60}, size_t{54}, size_t{1}, size_t{0}}) {
+    // A wrong way, then back to where it began or before.
+    Decode(*model_, *sequence, tail().first(kept));
+    Decode(*model_, *sequence, RandomTokens(kTail, 71, 3));
+    const uint64_t restored = model_->Truncate(*sequence, kPrompt + kept);
+    ASSERT_GE(restored, kPrompt);
+    ASSERT_LE(restored, kPrompt + kept);
+    const size_t first = restored - kPrompt;
+    const std::vector<float> found = Decode(*model_, *sequence, tail().subspan(first));
+    EXPECT_TRUE(
+        std::equal(found.begin(), found.end(), expected.begin() + first * row, expected.end()))
+        << "kept " << kept << ", restored " << restored;
+    EXPECT_EQ(model_->Truncate(*sequence, kPrompt), kPrompt);
+  }
+}
+
+TEST_P(InvarianceTest, ExportAndImport) {
+  const std::vector<float> expected = Expected();
+  const auto source = CreateReserved(*model_, kPrompt);
+  Prefill(*model_, *source, prompt());
+  MemoryStream stream(ExportBytes(*model_, *source));
+  const auto copy = model_->Import(stream.reader());
+  EXPECT_TRUE(stream.at_end());
+  EXPECT_TRUE(ExportBytes(*model_, *copy) == stream.bytes());
+  model_->Reserve(*copy, kTail);
+  EXPECT_TRUE(Decode(*model_, *copy, tail()) == expected);
+}
+
+TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
+  const auto by_piece = CreateReserved(*model_, kPrompt);
+  const auto by_token = CreateReserved(*model_, kPrompt);
+  const std::vector<float> expected = Prefill(*model_, *by_piece, prompt());
+  const std::vector<float> found = Decode(*model_, *by_token, prompt());
+  // Rounding of sums in another order; with bf16 weights also of the activations they multiply.
+  const float tolerance = std::get<2>(GetParam()) == DType::kF32 ? 1e-4f : 3e-2f;
+  float distance = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    distance = std::max(distance, std::abs(found[i] - expected[i]));
+  }
+  EXPECT_LE(distance, tolerance);
+}
+
+std::string NameOf(const testing::TestParamInfo<InvarianceTest::ParamType>& test) {
+  std::string name = std::get<0>(test.param) + "_" + std::get<1>(test.param) + "_" +
+                     NameOf(std::get<2>(test.param));
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
+                         testing::Combine(testing::ValuesIn(kPlans), testing::ValuesIn(Isas()),
+                                          testing::Values(DType::kF32, DType::kBF16)),
+                         [](const auto& test) { return NameOf(test); });
+
+}  // namespace
+}  // namespace longstream

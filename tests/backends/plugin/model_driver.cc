@@ -1,0 +1,84 @@
+// Steps of a Model for tests.
+#include "tests/backends/plugin/model_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/backends/cache/memory_stream.h"
+
+namespace longstream {
+
+std::vector<PieceResult> Step(Model& model, const std::vector<Piece>& pieces) {
+  std::vector<ls_batch_entry> entries;
+  for (const Piece& piece : pieces) {
+    ls_batch_entry entry{};
+    entry.sequence = piece.sequence;
+    entry.tokens = piece.tokens.data();
+    entry.num_tokens = static_cast<uint32_t>(piece.tokens.size());
+    entry.is_decode = piece.is_decode ? 1 : 0;
+    entry.logit_rows = piece.logit_rows;
+    entry.sampling = piece.sampling;
+    entries.push_back(entry);
+  }
+  const ls_batch batch = {sizeof(ls_batch), entries.data(), static_cast<uint32_t>(entries.size())};
+  const ls_results results = model.Wait(model.Submit(batch));
+  std::vector<PieceResult> copies;
+  for (uint32_t i = 0; i < results.num_results; ++i) {
+    const ls_result& result = results.results[i];
+    const size_t size = size_t{result.num_logit_rows} * model.info().vocabulary_size;
+    copies.push_back({result.code, result.message, result.sampled,
+                      std::vector<float>(result.logits, result.logits + size)});
+  }
+  return copies;
+}
+
+std::vector<float> Feed(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens,
+                        std::span<const size_t> lengths) {
+  std::vector<float> logits;
+  for (size_t i = 0; !tokens.empty(); ++i) {
+    const size_t length = lengths[std::min(i, lengths.size() - 1)];
+    const size_t count = std::min(std::max<size_t>(length, 1), tokens.size());
+    const std::vector<PieceResult> results =
+        Step(model, {{.sequence = &sequence,
+                      .tokens = {tokens.begin(), tokens.begin() + static_cast<int64_t>(count)},
+                      .is_decode = length == 0}});
+    EXPECT_EQ(results[0].code, LS_OK) << results[0].message;
+    logits.insert(logits.end(), results[0].logits.begin(), results[0].logits.end());
+    tokens = tokens.subspan(count);
+  }
+  return logits;
+}
+
+std::vector<float> Prefill(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens) {
+  const size_t lengths[] = {tokens.size()};
+  return Feed(model, sequence, tokens, lengths);
+}
+
+std::vector<float> Decode(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens) {
+  const size_t lengths[] = {0};
+  return Feed(model, sequence, tokens, lengths);
+}
+
+std::unique_ptr<ls_sequence> CreateReserved(Model& model, uint64_t tokens) {
+  std::unique_ptr<ls_sequence> sequence = model.Create();
+  model.Reserve(*sequence, tokens);
+  return sequence;
+}
+
+std::string ExportBytes(const Model& model, const ls_sequence& sequence) {
+  MemoryStream stream;
+  model.Export(sequence, stream.writer());
+  return stream.bytes();
+}
+
+std::vector<int32_t> RandomTokens(size_t count, int64_t vocabulary, uint32_t seed) {
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) {
+    seed = seed * 1664525u + 1013904223u;
+    token = static_cast<int32_t>((seed >> 8) % static_cast<uint32_t>(vocabulary));
+  }
+  return tokens;
+}
+
+}  // namespace longstream

@@ -1,0 +1,253 @@
+// An opened model: what it says about itself, its budget, and steps that go wrong.
+#include "backends/common/plugin/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/api/plugin.h"
+#include "backends/common/error.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/layers/random_model.h"
+#include "tests/backends/plugin/model_driver.h"
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kVocabulary = 71;
+constexpr int32_t kPoison = 13;  // a token whose embedding is NaN in Poisoned()
+
+std::unique_ptr<Model> Open(const std::string& plan, const ModelLimits& limits = {0, 512, 8},
+                            uint64_t seed = 1) {
+  ModelSpec spec = RandomSpec(plan);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps(), {}, seed);
+  return std::make_unique<Model>(std::move(spec), std::move(weights), DType::kF32, ReferenceOps(),
+                                 Executor(), limits);
+}
+
+// The reference's packed weights are the rows themselves.
+std::unique_ptr<Model> Poisoned(const std::string& plan) {
+  ModelSpec spec = RandomSpec(plan);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  auto* rows = static_cast<float*>(const_cast<void*>(weights.embedding.data));
+  rows[kPoison * spec.width] = std::numeric_limits<float>::quiet_NaN();
+  return std::make_unique<Model>(std::move(spec), std::move(weights), DType::kF32, ReferenceOps(),
+                                 Executor(), ModelLimits{0, 512, 8});
+}
+
+template <typename Body>
+ls_code CodeOf(Body&& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.code;
+  } catch (const BackendError& error) {
+    return error.code();
+  }
+  return LS_OK;
+}
+
+TEST(ModelTest, DescribesItsLayers) {
+  const auto model = Open("full+window+leaky+gated+nope");
+  const ls_model_info& info = model->info();
+  ASSERT_EQ(info.num_layers, 5u);
+  const std::pair<int32_t, std::string> expected[] = {{LS_LAYER_FULL, "rope"},
+                                                      {LS_LAYER_WINDOW, "rope"},
+                                                      {LS_LAYER_FULL, "leaky_rerope"},
+                                                      {LS_LAYER_RECURRENT, "none"},
+                                                      {LS_LAYER_FULL, "nope"}};
+  uint64_t per_token = 0;
+  uint64_t fixed = 0;
+  for (uint32_t i = 0; i < info.num_layers; ++i) {
+    EXPECT_EQ(info.layers[i].kind, expected[i].first);
+    EXPECT_EQ(info.layers[i].position, expected[i].second);
+    EXPECT_EQ(info.layers[i].window, i == 1 || i == 2 ? 20u : 0u);
+    per_token += info.layers[i].bytes_per_token;
+    fixed += info.layers[i].bytes_fixed;
+  }
+  EXPECT_EQ(info.kv_bytes_per_token, per_token);
+  EXPECT_EQ(info.kv_bytes_per_token, 3 * 2 * 2 * 6 * sizeof(float));
+  EXPECT_EQ(info.window_bytes_per_sequence + info.state_bytes_per_sequence, fixed);
+  EXPECT_EQ(info.page_tokens, 64u);
+  EXPECT_EQ(Open("window")->info().page_tokens, 0u);
+}
+
+TEST(ModelTest, FingerprintsTellModelsApart) {
+  const uint64_t fingerprint = Open("full+window")->info().fingerprint;
+  EXPECT_EQ(Open("full+window")->info().fingerprint, fingerprint);
+  EXPECT_NE(Open("full+window", {0, 512, 8}, /*seed=*/2)->info().fingerprint, fingerprint);
+  EXPECT_NE(Open("window+full")->info().fingerprint, fingerprint);
+  RandomShape other;
+  other.window = 21;
+  ModelSpec spec = RandomSpec("full+window", other);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  EXPECT_NE(Model(std::move(spec), std::move(weights), DType::kF32, ReferenceOps(), Executor(),
+                  {0, 512, 8})
+                .info()
+                .fingerprint,
+            fingerprint);
+}
+
+TEST(ModelTest, ABudgetForLessThanOneTokenIsRefused) {
+  const auto model = Open("full+window+gated");
+  const ls_model_info& info = model->info();
+  const uint64_t least = info.kv_bytes_per_token * 64 + info.window_bytes_per_sequence +
+                         info.state_bytes_per_sequence + info.checkpoint_bytes_per_sequence;
+  EXPECT_EQ(CodeOf([&] { Open("full+window+gated", {least - 1, 512, 8}); }), LS_INVALID_ARGUMENT);
+  const auto smallest = Open("full+window+gated", {least, 512, 8});
+  const auto sequence = CreateReserved(*smallest, 64);
+  EXPECT_EQ(smallest->memory().reserved, least);
+  EXPECT_EQ(smallest->memory().budget, least);
+  EXPECT_EQ(model->memory().budget, std::numeric_limits<uint64_t>::max());
+}
+
+TEST(ModelTest, AReservationEndsAtTheContextLimit) {
+  const auto model = Open("window");
+  const auto sequence = CreateReserved(*model, 2000);
+  EXPECT_EQ(CodeOf([&] { model->Reserve(*sequence, 2001); }), LS_INVALID_ARGUMENT);
+  EXPECT_EQ(CodeOf([&] { model->Reserve(*sequence, UINT64_MAX); }), LS_INVALID_ARGUMENT);
+  Prefill(*model, *sequence, RandomTokens(100, kVocabulary));
+  EXPECT_EQ(CodeOf([&] { model->Reserve(*sequence, 1901); }), LS_INVALID_ARGUMENT);
+  model->Reserve(*sequence, 1900);
+}
+
+TEST(ModelTest, NanLogitsFailTheirSequenceAlone) {
+  for (const std::string plan : {"full+full", "window+gated", "rerope+lightning+nope"}) {
+    const auto model = Poisoned(plan);
+    const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+    const std::vector<int32_t> next = {6};
+    const auto control = CreateReserved(*model, 100);
+    Prefill(*model, *control, prompt);
+    const std::vector<float> expected = Decode(*model, *control, next);
+
+    const auto good = CreateReserved(*model, 100);
+    const auto bad = CreateReserved(*model, 100);
+    for (ls_sequence* sequence : {good.get(), bad.get()}) Prefill(*model, *sequence, prompt);
+    std::vector<PieceResult> results =
+        Step(*model, {{bad.get(), {kPoison}, true}, {good.get(), next, true}});
+    EXPECT_EQ(results[0].code, LS_INTERNAL);
+    EXPECT_NE(results[0].message.find("position 5"), std::string::npos) << results[0].message;
+    EXPECT_TRUE(results[0].logits.empty());
+    EXPECT_EQ(results[1].code, LS_OK);
+    EXPECT_TRUE(results[1].logits == expected) << plan;
+    EXPECT_EQ(bad->cache->position(), 5);
+
+    results = Step(*model, {{bad.get(), next, true}});
+    EXPECT_EQ(results[0].code, LS_FAILED_PRECONDITION);
+    EXPECT_EQ(model->Truncate(*bad, 5), 5u);
+    EXPECT_TRUE(Decode(*model, *bad, next) == expected) << plan << ": after the rollback";
+  }
+}
+
+TEST(ModelTest, APageOfAFailedSequenceHarmsNobody) {
+  const auto model = Poisoned("full+nope");
+  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
+  const auto control = CreateReserved(*model, 10);
+  const std::vector<float> expected = Prefill(*model, *control, prompt);
+  {
+    const auto bad = CreateReserved(*model, 64);
+    Step(*model, {{bad.get(), std::vector<int32_t>(64, kPoison)}});
+  }
+  // Takes the page that is full of NaN.
+  const auto next = CreateReserved(*model, 10);
+  EXPECT_TRUE(Prefill(*model, *next, prompt) == expected);
+}
+
+TEST(ModelTest, TicketsInFlightFeedThemselves) {
+  const auto model = Open("full+gated");
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.seed = 3;
+  sampling.temperature = 2;
+  sampling.top_p = sampling.repetition_penalty = 1;
+  const auto by_host = CreateReserved(*model, 50);
+  const auto by_itself = CreateReserved(*model, 50);
+  std::vector<int32_t> expected = {5};
+  for (int i = 0; i < 20; ++i) {
+    const auto results = Step(*model, {{.sequence = by_host.get(),
+                                        .tokens = {expected.back()},
+                                        .is_decode = true,
+                                        .logit_rows = LS_ROWS_NONE,
+                                        .sampling = &sampling}});
+    expected.push_back(results[0].sampled);
+  }
+  std::vector<int32_t> found = {5};
+  uint64_t ticket = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int32_t token = i == 0 ? 5 : LS_TOKEN_FROM_PREVIOUS;
+    ls_batch_entry entry{};
+    entry.sequence = by_itself.get();
+    entry.tokens = &token;
+    entry.num_tokens = entry.is_decode = 1;
+    entry.sampling = &sampling;
+    const ls_batch batch = {sizeof(ls_batch), &entry, 1};
+    const uint64_t next = model->Submit(batch);
+    if (i > 0) found.push_back(model->Wait(ticket).results[0].sampled);
+    ticket = next;
+  }
+  found.push_back(model->Wait(ticket).results[0].sampled);
+  EXPECT_EQ(found, expected);
+}
+
+// Log-probabilities, top tokens and logits of one text agree, over more rows than the head takes at
+// a time.
+TEST(ModelTest, ScoresAreThoseOfTheLogits) {
+  const auto model = Open("window");
+  const std::vector<int32_t> tokens = RandomTokens(150, kVocabulary);
+  const std::vector<int32_t> targets = RandomTokens(150, kVocabulary, 2);
+  const auto sequence = CreateReserved(*model, 150);
+  ls_batch_entry entry{};
+  entry.sequence = sequence.get();
+  entry.tokens = tokens.data();
+  entry.num_tokens = 150;
+  entry.log_prob_rows = entry.logit_rows = LS_ROWS_ALL;
+  entry.targets = targets.data();
+  entry.num_top = 3;
+  const ls_batch batch = {sizeof(ls_batch), &entry, 1};
+  const ls_result result = model->Wait(model->Submit(batch)).results[0];
+  ASSERT_EQ(result.code, LS_OK) << result.message;
+  ASSERT_EQ(result.num_log_prob_rows, 150u);
+  ASSERT_EQ(result.num_logit_rows, 150u);
+  for (size_t row = 0; row < 150; ++row) {
+    const float* logits = result.logits + row * kVocabulary;
+    double sum = 0;
+    for (int64_t id = 0; id < kVocabulary; ++id) sum += std::exp(static_cast<double>(logits[id]));
+    const auto log_prob = [&](int32_t id) { return logits[id] - std::log(sum); };
+    EXPECT_NEAR(result.log_probs[row], log_prob(targets[row]), 1e-5);
+    for (size_t i = 0; i < 3; ++i) {
+      const ls_top_token& top = result.top[row * 3 + i];
+      EXPECT_NEAR(top.log_prob, log_prob(top.token), 1e-5);
+      if (i > 0) {
+        EXPECT_LE(top.log_prob, result.top[row * 3 + i - 1].log_prob);
+      }
+    }
+    EXPECT_EQ(result.top[row * 3].token, std::max_element(logits, logits + kVocabulary) - logits);
+  }
+}
+
+TEST(ModelTest, NothingIsHeldWithoutSequences) {
+  const auto model = Open("full+rerope+window+gated");
+  const ls_memory before = model->memory();
+  EXPECT_EQ(before.reserved, 0u);
+  {
+    const auto sequence = CreateReserved(*model, 300);
+    Prefill(*model, *sequence, RandomTokens(300, kVocabulary));
+    model->Checkpoint(*sequence);
+    const auto fork = model->Fork(*sequence);
+    const ls_memory held = model->memory();
+    EXPECT_EQ(held.pages, 5 * 64 * model->info().kv_bytes_per_token);
+    EXPECT_EQ(held.rings, 2 * model->info().window_bytes_per_sequence);
+    EXPECT_EQ(held.states, 2 * model->info().state_bytes_per_sequence);
+    EXPECT_EQ(held.checkpoints, model->info().checkpoint_bytes_per_sequence);
+  }
+  EXPECT_EQ(model->memory().reserved, 0u);
+  EXPECT_EQ(model->memory().workspace, before.workspace);
+}
+
+}  // namespace
+}  // namespace longstream
