@@ -50,6 +50,9 @@ APOSTROPHES = ("'s", "'S", "'ſ", "'re", "'RE", "'vE", "'ll", "'LL", "'d", "'m",
 SPECIAL_PARTS = ("<|endoftext|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>",
                  "<|end", "|>", "<", "<|", "<pad>", "<pa", "[L]", "[R]", "[LR]", "word", "keyword",
                  "é", "e\u0301", "caf", "<a>", "<a>b", "--", "_", "##")
+# Words of the llama3 tokenizer that no merges lead to, in text and in its vocabulary.
+UNMERGED = {" definitely": "Ġdefinitely", "tokenizer": "tokenizer", " русс": "ĠÑĢÑĥÑģÑģ",
+            "123": "123", "......": "......", "         ": "ĠĠĠĠĠĠĠĠĠ"}
 
 
 def assigned(code_point):
@@ -75,7 +78,8 @@ class TextGenerator:
             (3, lambda: self.run(SPACES, 6)), (2, lambda: self.run(DIGITS, 9)),
             (1, lambda: self.run(CONTROLS, 2)), (1, lambda: self.random.choice(EMOJI)),
             (2, lambda: self.random.choice(APOSTROPHES)),
-            (2, lambda: self.random.choice(SPECIAL_PARTS)), (1, self.repeated))
+            (2, lambda: self.random.choice(SPECIAL_PARTS)), (1, self.repeated),
+            (1, lambda: self.random.choice(list(UNMERGED))))
 
     def characters(self):
         low, high = self.random.choice(list(RANGES.values()))
@@ -143,7 +147,7 @@ def llama3():
                 pair = (token[:cut], token[cut:])
                 if pair[0] in vocab and pair[1] in vocab and pair not in pairs and cut % 2 == 0:
                     model["merges"].append(list(pair))
-        for word in ("Ġdefinitely", "tokenizer", "ĠÑĢÑĥÑģ", "123", "......", "ĠĠĠĠĠĠĠĠĠ"):
+        for word in UNMERGED.values():
             vocab.setdefault(word, len(vocab))
 
     tokenizer = edited(tokenizer, edit)

@@ -104,7 +104,7 @@ void BpeModel::Encode(std::string_view word, Workspace* workspace,
 void BpeModel::PushCandidate(uint32_t left, uint32_t right, Workspace* workspace) const {
   const std::vector<Workspace::Symbol>& symbols = workspace->symbols_;
   if (const Merge* merge = FindMerge(symbols[left].id, symbols[right].id)) {
-    workspace->queue_.push_back({merge->rank, left, merge->id});
+    workspace->queue_.push_back({merge->rank, left});
   }
 }
 
@@ -125,13 +125,12 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
     if (left.next == kMerged || left.next == kNone) continue;
-    // The pair may have changed since. What counts is the token it becomes: the reference
-    // implementation takes a pair that by now becomes the same token by another merge.
+    // The pair may have become another one since; a rank belongs to one pair only.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
-    if (merge == nullptr || merge->id != candidate.id) continue;
+    if (merge == nullptr || merge->rank != candidate.rank) continue;
 
     Workspace::Symbol& right = symbols[left.next];
-    left.id = candidate.id;
+    left.id = merge->id;
     left.next = right.next;
     right.next = kMerged;
     if (left.next != kNone) symbols[left.next].previous = candidate.left;

@@ -32,7 +32,6 @@ class BpeModel {
     struct Candidate {
       uint32_t rank;
       uint32_t left;  // index of the left symbol
-      int32_t id;     // what the pair becomes
     };
 
     std::vector<Symbol> symbols_;

