@@ -98,6 +98,33 @@ void Mutex::ReaderUnlock() {
   __tsan_mutex_post_unlock(this, __tsan_mutex_read_lock);
 }
 
+// Conditions are evaluated under the lock, while TSan looks away: between pre_lock and post_lock.
+void Mutex::LockWhen(const Condition& condition) {
+  static const auto library =
+      Library<void(Mutex*, const Condition&)>("5Mutex8LockWhenERKNS0_9ConditionE");
+  __tsan_mutex_pre_lock(this, 0);
+  library(this, condition);
+  __tsan_mutex_post_lock(this, 0, 0);
+}
+
+bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
+  static const auto library = Library<bool(Mutex*, const Condition&, Duration)>(
+      "5Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE");
+  __tsan_mutex_pre_lock(this, 0);
+  const bool result = library(this, condition, timeout);
+  __tsan_mutex_post_lock(this, 0, 0);
+  return result;
+}
+
+bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
+  static const auto library = Library<bool(Mutex*, const Condition&, Time)>(
+      "5Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
+  __tsan_mutex_pre_lock(this, 0);
+  const bool result = library(this, condition, deadline);
+  __tsan_mutex_post_lock(this, 0, 0);
+  return result;
+}
+
 void Mutex::Await(const Condition& condition) {
   static const auto library =
       Library<void(Mutex*, const Condition&)>("5Mutex5AwaitERKNS0_9ConditionE");
