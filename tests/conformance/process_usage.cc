@@ -27,6 +27,11 @@ int64_t HeapBytes() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
+bool IsFlat(const ProcessUsage& growth) {
+  return growth.file_descriptors <= 0 && growth.threads <= 0 && growth.mappings <= 0 &&
+         growth.resident_bytes <= 0 && growth.heap_bytes <= 0;
+}
+
 }  // namespace
 
 ProcessUsage MeasureProcess() {
@@ -56,7 +61,8 @@ ProcessUsage MeasureGrowth(int rounds, const std::function<void()>& round) {
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   ProcessUsage growth = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
   for (int i = 0; i < 5; ++i) round();
-  for (int span = 0; span < 3; ++span) {
+  constexpr int kMostSpans = 10;
+  for (int span = 0; span < kMostSpans && !IsFlat(growth); ++span) {
     const ProcessUsage before = MeasureProcess();
     for (int i = 0; i < rounds; ++i) round();
     const ProcessUsage after = MeasureProcess();

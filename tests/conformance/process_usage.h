@@ -22,9 +22,10 @@ ProcessUsage MeasureProcess();
 // nothing and memory is not given back at once.
 bool CanMeasureHeap();
 
-// What `rounds` calls of round() leave behind, once what is made only once has been made: of three
-// measurements the smallest, for each quantity. A leak is in all of them; what the allocator keeps
-// for later (its per-thread cache counts as handed out) is not.
+// What `rounds` calls of round() leave behind, once what is made only once has been made: of
+// several measurements the smallest, for each quantity. A leak is in all of them; what the
+// allocator keeps for later (its caches per thread fill up by and by, and count as handed out) is
+// not.
 ProcessUsage MeasureGrowth(int rounds, const std::function<void()>& round);
 
 // Whether the file is mapped into this process.
