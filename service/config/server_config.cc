@@ -2,6 +2,7 @@
 #include "service/config/server_config.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -128,7 +129,10 @@ absl::Status ReadConfigText(std::string_view text, std::string_view origin, Serv
 
 absl::Status ReadConfigFile(const std::string& path, ServerConfig* config) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  // A directory opens and then throws on the first read.
+  if (!file || std::filesystem::is_directory(path)) {
+    return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   return ReadConfigText(text, path, config);
 }

@@ -1,0 +1,112 @@
+// The flag --model, and sizes in bytes.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "service/config/server_config.h"
+
+namespace longstream {
+namespace {
+
+TEST(ParseBytesTest, NumbersAndUnits) {
+  const std::pair<const char*, uint64_t> cases[] = {
+      {"0", 0},
+      {"4096", 4096},
+      {"7B", 7},
+      {"3kB", 3000},
+      {"3 KB", 3000},
+      {"2MB", 2000000},
+      {"2GB", 2000000000},
+      {"64KiB", 65536},
+      {"64MiB", 64 << 20},
+      {"64mib", 64 << 20},
+      {"5GiB", uint64_t{5} << 30},
+      {"18446744073709551615", std::numeric_limits<uint64_t>::max()},
+      {"17179869183GiB", uint64_t{17179869183} << 30},
+  };
+  for (const auto& [text, bytes] : cases) {
+    const absl::StatusOr<uint64_t> parsed = ParseBytes(text);
+    ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status();
+    EXPECT_EQ(*parsed, bytes) << text;
+  }
+}
+
+TEST(ParseBytesTest, RefusesWhatIsNoSize) {
+  for (const char* text : {"", "B", "-1", "1.5GiB", "12TB", "0x10", "1 2", "MiB4",
+                           "18446744073709551616", "17179869184GiB"}) {
+    const absl::StatusOr<uint64_t> parsed = ParseBytes(text);
+    EXPECT_TRUE(absl::IsInvalidArgument(parsed.status())) << text;
+    EXPECT_EQ(parsed.status().message(),
+              "expected bytes such as 4096, 64MiB or 2GB, found '" + std::string(text) + "'");
+  }
+}
+
+TEST(ModelFlagTest, NameAndDirectory) {
+  ServerConfig config;
+  ASSERT_TRUE(AddModelFlag("tiny=models/a=b", &config).ok());
+  ASSERT_EQ(config.models.size(), 1u);
+  EXPECT_EQ(config.models[0].name, "tiny");
+  EXPECT_EQ(config.models[0].directory, "models/a=b");
+  EXPECT_EQ(config.models[0].device, "auto");
+  EXPECT_EQ(config.models[0].options_json, "{}");
+}
+
+TEST(ModelFlagTest, EveryKey) {
+  ServerConfig config;
+  const absl::Status status =
+      AddModelFlag("a=d,backend=hwfa2,device=cuda:0,version=7,cache_bytes=64MiB", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(config.models.size(), 1u);
+  EXPECT_EQ(config.models[0].backend, "hwfa2");
+  EXPECT_EQ(config.models[0].device, "cuda:0");
+  EXPECT_EQ(config.models[0].version, "7");
+  EXPECT_EQ(config.models[0].cache_bytes, uint64_t{64} << 20);
+}
+
+TEST(ModelFlagTest, OptionsHaveTheTypesOfJson) {
+  ServerConfig config;
+  const absl::Status status = AddModelFlag(
+      "a=d,options.n=256,options.f=0.5,options.t=true,options.z=null,options.s=int8,options.e=,"
+      "options.q=say \"x\"",
+      &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.models.at(0).options_json,
+            R"({"n":256,"f":0.5,"t":true,"z":null,"s":"int8","e":"","q":"say \"x\""})");
+}
+
+TEST(ModelFlagTest, ReplacesTheModelOfThatName) {
+  ServerConfig config;
+  ASSERT_TRUE(AddModelFlag("a=old,backend=dense", &config).ok());
+  ASSERT_TRUE(AddModelFlag("b=kept", &config).ok());
+  ASSERT_TRUE(AddModelFlag("a=new", &config).ok());
+  ASSERT_EQ(config.models.size(), 2u);
+  EXPECT_EQ(config.models[0].directory, "kept");
+  EXPECT_EQ(config.models[1].directory, "new");
+  EXPECT_EQ(config.models[1].backend, "");
+}
+
+TEST(ModelFlagTest, ErrorsQuoteTheFlag) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "expected NAME=DIR[,key=value...]"},
+      {"a", "expected NAME=DIR[,key=value...]"},
+      {"=d", "expected NAME=DIR[,key=value...]"},
+      {"a=", "expected NAME=DIR[,key=value...]"},
+      {"a=d,backen=x",
+       "unknown key 'backen'; there are: backend, cache_bytes, device, options.KEY, version"},
+      {"a=d,", "unknown key ''; there are: backend, cache_bytes, device, options.KEY, version"},
+      {"a=d,options=1",
+       "unknown key 'options'; there are: backend, cache_bytes, device, options.KEY, version"},
+      {"a=d,cache_bytes=lots", "expected bytes such as 4096, 64MiB or 2GB, found 'lots'"},
+  };
+  for (const auto& [flag, reason] : cases) {
+    ServerConfig config;
+    const absl::Status status = AddModelFlag(flag, &config);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
+    EXPECT_EQ(status.message(), "--model " + std::string(flag) + ": " + reason);
+    EXPECT_TRUE(config.models.empty()) << flag;
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,281 @@
+// The configuration file: every key, and every way a file can be wrong, with the whole message.
+#include "service/config/server_config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace longstream {
+namespace {
+
+// The message of the error that `text` gives as server.yaml; "" where there is none.
+std::string ErrorOf(std::string_view text) {
+  ServerConfig config;
+  const absl::Status status = ReadConfigText(text, "server.yaml", &config);
+  EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+// The first ```yaml block of a document; the text and nothing of the fences.
+std::string YamlBlock(const std::string& document) {
+  std::ifstream file(std::string(LONGSTREAM_SOURCE_DIR) + "/" + document);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string fence = "```yaml\n";
+  const size_t begin = text.find(fence);
+  if (begin == std::string::npos) return "";
+  const size_t end = text.find("```", begin + fence.size());
+  return text.substr(begin + fence.size(), end - begin - fence.size());
+}
+
+TEST(ServerConfigTest, ReadsEveryKey) {
+  ServerConfig config;
+  const absl::Status status = ReadConfigText(R"(
+listen: 0.0.0.0:1
+metrics_listen: ""
+plugin_directory: /plugins
+threads: 7
+grace: 1m30s
+log_level: debug
+scheduler:
+  max_batch_tokens: 1024
+  max_batch_sequences: 8
+  max_waiting_turns: 9
+  stream_buffer_bytes: 1KiB
+sessions:
+  max: 10
+  idle_timeout: 500ms
+  max_idle_timeout: 2h
+models:
+  - name: a
+    directory: /a
+    backend: dense
+    device: cuda:1
+    version: v2
+    cache_bytes: 2GiB
+    options: {weights: int8, context_limit: 4096, fast: true, scale: 0.5, list: [1, x], none: null}
+  - {name: b, directory: /b}
+)",
+                                             "server.yaml", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.listen, "0.0.0.0:1");
+  EXPECT_EQ(config.metrics_listen, "");
+  EXPECT_EQ(config.plugin_directory, "/plugins");
+  EXPECT_EQ(config.threads, 7u);
+  EXPECT_EQ(config.grace, absl::Seconds(90));
+  EXPECT_EQ(config.log_level, "debug");
+  EXPECT_EQ(config.max_batch_tokens, 1024u);
+  EXPECT_EQ(config.max_batch_sequences, 8u);
+  EXPECT_EQ(config.max_waiting_turns, 9u);
+  EXPECT_EQ(config.stream_buffer_bytes, 1024u);
+  EXPECT_EQ(config.max_sessions, 10u);
+  EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
+
+  ASSERT_EQ(config.models.size(), 2u);
+  EXPECT_EQ(config.models[0].name, "a");
+  EXPECT_EQ(config.models[0].directory, "/a");
+  EXPECT_EQ(config.models[0].backend, "dense");
+  EXPECT_EQ(config.models[0].device, "cuda:1");
+  EXPECT_EQ(config.models[0].version, "v2");
+  EXPECT_EQ(config.models[0].cache_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(config.models[0].options_json,
+            R"({"context_limit":4096,"fast":true,"list":[1,"x"],"none":null,"scale":0.5,)"
+            R"("weights":"int8"})");
+  EXPECT_EQ(config.models[1].name, "b");
+  EXPECT_EQ(config.models[1].directory, "/b");
+  EXPECT_EQ(config.models[1].backend, "");
+  EXPECT_EQ(config.models[1].device, "auto");
+  EXPECT_EQ(config.models[1].version, "1");
+  EXPECT_EQ(config.models[1].cache_bytes, 0u);
+  EXPECT_EQ(config.models[1].options_json, "{}");
+}
+
+TEST(ServerConfigTest, QuotedOptionsStayText) {
+  ServerConfig config;
+  ASSERT_TRUE(ReadConfigText("models: [{name: a, directory: d, options: {x: \"4\", y: 'true'}}]",
+                             "server.yaml", &config)
+                  .ok());
+  EXPECT_EQ(config.models.at(0).options_json, R"({"x":"4","y":"true"})");
+}
+
+TEST(ServerConfigTest, KeepsWhatTheFileDoesNotName) {
+  ServerConfig config;
+  config.threads = 5;
+  ASSERT_TRUE(ReadConfigText("", "server.yaml", &config).ok());
+  ASSERT_TRUE(ReadConfigText("scheduler:\nsessions: {max: 3}\n", "server.yaml", &config).ok());
+  EXPECT_EQ(config.threads, 5u);
+  EXPECT_EQ(config.max_batch_tokens, ServerConfig().max_batch_tokens);
+  EXPECT_EQ(config.max_sessions, 3u);
+}
+
+TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
+  const std::string example = YamlBlock("docs/configuration.md");
+  ASSERT_NE(example, "");
+  ServerConfig config;
+  const absl::Status status = ReadConfigText(example, "docs/configuration.md", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  ASSERT_EQ(config.models.size(), 1u);
+  EXPECT_EQ(config.models[0].name, "hypenet");
+  EXPECT_EQ(config.models[0].options_json, R"({"weights":"auto"})");
+
+  const ServerConfig defaults;
+  EXPECT_EQ(config.listen, defaults.listen);
+  EXPECT_EQ(config.metrics_listen, defaults.metrics_listen);
+  EXPECT_EQ(config.plugin_directory, defaults.plugin_directory);
+  EXPECT_EQ(config.threads, defaults.threads);
+  EXPECT_EQ(config.grace, defaults.grace);
+  EXPECT_EQ(config.log_level, defaults.log_level);
+  EXPECT_EQ(config.max_batch_tokens, defaults.max_batch_tokens);
+  EXPECT_EQ(config.max_batch_sequences, defaults.max_batch_sequences);
+  EXPECT_EQ(config.max_waiting_turns, defaults.max_waiting_turns);
+  EXPECT_EQ(config.stream_buffer_bytes, defaults.stream_buffer_bytes);
+  EXPECT_EQ(config.max_sessions, defaults.max_sessions);
+  EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
+  EXPECT_EQ(config.max_idle_timeout, defaults.max_idle_timeout);
+  const ModelConfig model;
+  EXPECT_EQ(config.models[0].backend, model.backend);
+  EXPECT_EQ(config.models[0].device, model.device);
+  EXPECT_EQ(config.models[0].version, model.version);
+}
+
+TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
+  EXPECT_EQ(ErrorOf("listen: [a]"), "server.yaml:1: listen: expected a text, found a list");
+  EXPECT_EQ(ErrorOf("listen:\n  a: b"), "server.yaml:2: listen: expected a text, found a map");
+  EXPECT_EQ(ErrorOf("\n\nthreads: 1025"),
+            "server.yaml:3: threads: expected a whole number from 0 to 1024, found '1025'");
+  EXPECT_EQ(ErrorOf("threads: -1"),
+            "server.yaml:1: threads: expected a whole number from 0 to 1024, found '-1'");
+  EXPECT_EQ(ErrorOf("threads: 1.5"),
+            "server.yaml:1: threads: expected a whole number from 0 to 1024, found '1.5'");
+  EXPECT_EQ(ErrorOf("threads: {}"),
+            "server.yaml:1: threads: expected a whole number from 0 to 1024, found a map");
+  EXPECT_EQ(ErrorOf("threads: 99999999999999999999"),
+            "server.yaml:1: threads: expected a whole number from 0 to 1024, "
+            "found '99999999999999999999'");
+  EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_sequences: 8\n  max_batch_tokens: many"),
+            "server.yaml:3: scheduler.max_batch_tokens: expected a whole number from 1 to 65536, "
+            "found 'many'");
+  EXPECT_EQ(ErrorOf("scheduler: {max_batch_sequences: 0}"),
+            "server.yaml:1: scheduler.max_batch_sequences: expected a whole number from 1 to 4096, "
+            "found '0'");
+  EXPECT_EQ(ErrorOf("scheduler: {max_waiting_turns: 1048577}"),
+            "server.yaml:1: scheduler.max_waiting_turns: expected a whole number from 0 to "
+            "1048576, found '1048577'");
+  EXPECT_EQ(ErrorOf("sessions: {max: 16777217}"),
+            "server.yaml:1: sessions.max: expected a whole number from 0 to 16777216, "
+            "found '16777217'");
+  EXPECT_EQ(ErrorOf("grace: 30"),
+            "server.yaml:1: grace: expected a time such as 500ms, 30s or 1h30m, found '30'");
+  EXPECT_EQ(ErrorOf("grace: -1s"),
+            "server.yaml:1: grace: expected a time such as 500ms, 30s or 1h30m, found '-1s'");
+  EXPECT_EQ(ErrorOf("sessions: {idle_timeout: [1s]}"),
+            "server.yaml:1: sessions.idle_timeout: expected a time such as 500ms, 30s or 1h30m, "
+            "found a list");
+  EXPECT_EQ(ErrorOf("log_level: loud"),
+            "server.yaml:1: log_level: expected one of debug, info, warning, error, found 'loud'");
+  EXPECT_EQ(ErrorOf("scheduler: {stream_buffer_bytes: 1TB}"),
+            "server.yaml:1: scheduler.stream_buffer_bytes: expected bytes such as 4096, 64MiB or "
+            "2GB, found '1TB'");
+  EXPECT_EQ(ErrorOf("scheduler: {stream_buffer_bytes: []}"),
+            "server.yaml:1: scheduler.stream_buffer_bytes: expected bytes such as 4096, 64MiB or "
+            "2GB, found a list");
+}
+
+TEST(ServerConfigErrorTest, WrongShapes) {
+  EXPECT_EQ(ErrorOf("just a text"), "server.yaml:1: expected a map, found 'just a text'");
+  EXPECT_EQ(ErrorOf("- a"), "server.yaml:1: expected a map, found a list");
+  EXPECT_EQ(ErrorOf("scheduler: 5"), "server.yaml:1: scheduler: expected a map, found '5'");
+  EXPECT_EQ(ErrorOf("models: {a: b}"), "server.yaml:1: models: expected a list, found a map");
+  EXPECT_EQ(ErrorOf("models: [a]"), "server.yaml:1: models[0]: expected a map, found 'a'");
+  EXPECT_EQ(ErrorOf("models: [{name: a, directory: d, options: 5}]"),
+            "server.yaml:1: models[0].options: expected a map, found '5'");
+}
+
+TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
+  EXPECT_EQ(ErrorOf("threads: 1\nthread: 2"),
+            "server.yaml:2: unknown key 'thread'; there are: listen, metrics_listen, "
+            "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
+  EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
+            "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
+            "max_batch_sequences, max_waiting_turns, stream_buffer_bytes");
+  EXPECT_EQ(ErrorOf("sessions: {limit: 2}"),
+            "server.yaml:1: sessions: unknown key 'limit'; there are: max, idle_timeout, "
+            "max_idle_timeout");
+  EXPECT_EQ(ErrorOf("models:\n- name: a\n  directory: d\n- name: b\n  dir: d"),
+            "server.yaml:5: models[1]: unknown key 'dir'; there are: name, directory, backend, "
+            "device, version, cache_bytes, options");
+  EXPECT_EQ(ErrorOf("[a]: 1"),
+            "server.yaml:1: unknown key ''; there are: listen, metrics_listen, plugin_directory, "
+            "threads, grace, log_level, scheduler, sessions, models");
+  EXPECT_EQ(ErrorOf("threads: 1\nlisten: a:1\nthreads: 2"),
+            "server.yaml:3: key 'threads' is repeated");
+  EXPECT_EQ(ErrorOf("sessions:\n  max: 1\n  max: 1"),
+            "server.yaml:3: sessions: key 'max' is repeated");
+}
+
+TEST(ServerConfigErrorTest, ModelsNeedANameADirectoryAndToDiffer) {
+  EXPECT_EQ(ErrorOf("models:\n- directory: d"),
+            "server.yaml:2: models[0]: a model needs the key name");
+  EXPECT_EQ(ErrorOf("models:\n- name: a\n  directory: d\n- name: b"),
+            "server.yaml:4: models[1]: a model needs the key directory");
+  EXPECT_EQ(ErrorOf("models:\n- {name: a, directory: d}\n- {name: a, directory: e}"),
+            "server.yaml:3: models[1]: two models are named a");
+}
+
+TEST(ServerConfigErrorTest, NotYaml) {
+  const std::string error = ErrorOf("listen: a\nthreads: [1");
+  EXPECT_TRUE(error.starts_with("server.yaml:")) << error;
+  EXPECT_NE(error.find(": not YAML: "), std::string::npos) << error;
+}
+
+TEST(ServerConfigErrorTest, Files) {
+  const std::filesystem::path root = testing::TempDir();
+  ServerConfig config;
+  const std::string absent = (root / "longstream_no_such_file.yaml").string();
+  absl::Status status = ReadConfigFile(absent, &config);
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_EQ(status.message(), absent + ": cannot be read");
+
+  status = ReadConfigFile(root.string(), &config);
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_EQ(status.message(), root.string() + ": cannot be read");
+
+  const std::string wrong = (root / "longstream_wrong.yaml").string();
+  std::ofstream(wrong) << "\nthreads: x\n";
+  status = ReadConfigFile(wrong, &config);
+  EXPECT_EQ(status.message(),
+            wrong + ":2: threads: expected a whole number from 0 to 1024, found 'x'");
+  std::filesystem::remove(wrong);
+}
+
+TEST(CheckConfigTest, RelationsBetweenValues) {
+  ServerConfig good;
+  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
+  EXPECT_TRUE(CheckConfig(good).ok());
+
+  ServerConfig config = good;
+  config.max_batch_tokens = 100;
+  config.max_batch_sequences = 36;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.max_batch_sequences = 37;
+  EXPECT_EQ(CheckConfig(config).message(),
+            "scheduler.max_batch_tokens: expected at least max_batch_sequences + 64 = 101, "
+            "found 100");
+
+  config = good;
+  config.idle_timeout = config.max_idle_timeout;
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.idle_timeout = absl::Hours(25);
+  EXPECT_EQ(CheckConfig(config).message(),
+            "sessions.idle_timeout: 25h is more than sessions.max_idle_timeout, 24h");
+
+  EXPECT_EQ(CheckConfig(ServerConfig()).message(),
+            "models: there is none; name one in the file or with --model NAME=DIR");
+}
+
+}  // namespace
+}  // namespace longstream
