@@ -32,6 +32,13 @@ std::string CompareTail(const Trace& whole, size_t first, const Trace& tail) {
   return Difference(Trace(whole.begin() + static_cast<std::ptrdiff_t>(first), whole.end()), tail);
 }
 
+void ExpectFuture(Check& check, const char* whose, size_t past, const Trace& alone, size_t first,
+                  const Trace& trace) {
+  const std::string difference = CompareTail(alone, first, trace);
+  check.Expect(difference.empty(), std::string(whose) + ", forked at " + std::to_string(past) +
+                                       ", differs from the same run alone: " + difference);
+}
+
 void Diverge(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_FORK, "fork");
   Model model = kit.Open();
@@ -55,11 +62,8 @@ void Diverge(const Kit& kit, Check& check) {
       child_trace.push_back(Run(child, right, i, i + 1).front());
       parent_trace.push_back(Run(parent, left, i, i + 1).front());
     }
-    const std::string where = ", forked at " + std::to_string(past);
-    std::string difference = CompareTail(left_alone, first, parent_trace);
-    check.Expect(difference.empty(), "the source changed: " + difference + where);
-    difference = CompareTail(right_alone, first, child_trace);
-    check.Expect(difference.empty(), "the fork differs: " + difference + where);
+    ExpectFuture(check, "the source", past, left_alone, first, parent_trace);
+    ExpectFuture(check, "the fork", past, right_alone, first, child_trace);
   }
 }
 

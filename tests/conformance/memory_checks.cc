@@ -131,6 +131,7 @@ void Exhaustion(const Kit& kit, Check& check) {
     for (Sequence& sequence : sequences) sequence.Checkpoint();
     for (uint64_t i = 0; i < tokens; ++i) {
       std::vector<Entry> entries;
+      entries.reserve(sequences.size());
       for (Sequence& sequence : sequences) entries.push_back(Decode(sequence, ids[i]));
       last = model.Step(entries);
       for (const Output& output : last) {

@@ -92,7 +92,7 @@ std::string ErrorText::str() const {
 }
 
 std::string NameOf(ls_code code) {
-  static const std::map<ls_code, const char*> kNames = {
+  static const std::map<ls_code, const char*> names = {
       {LS_OK, "LS_OK"},
       {LS_INVALID_ARGUMENT, "LS_INVALID_ARGUMENT"},
       {LS_NOT_FOUND, "LS_NOT_FOUND"},
@@ -103,8 +103,8 @@ std::string NameOf(ls_code code) {
       {LS_UNAVAILABLE, "LS_UNAVAILABLE"},
       {LS_DATA_LOSS, "LS_DATA_LOSS"},
   };
-  const auto found = kNames.find(code);
-  return found != kNames.end() ? found->second : "code " + std::to_string(code);
+  const auto found = names.find(code);
+  return found != names.end() ? found->second : "code " + std::to_string(code);
 }
 
 ls_code TryOpen(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
@@ -179,6 +179,7 @@ Sequence Model::Import(const std::string& snapshot) {
 
 ls_code Model::TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket, std::string* error) {
   std::vector<ls_batch_entry> abi_entries;
+  abi_entries.reserve(entries.size());
   for (const Entry& entry : entries) {
     abi_entries.push_back(
         {entry.sequence->handle(), entry.tokens.data(), static_cast<uint32_t>(entry.tokens.size()),

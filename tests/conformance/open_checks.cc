@@ -54,14 +54,14 @@ void Info(const Kit& kit, Check& check) {
                "page_tokens is set where no layer is paged, or the other way round");
   uint64_t per_token = 0;
   uint64_t fixed = 0;
-  static const std::set<std::string> kPositions = {"rope", "rerope",       "leaky_rerope",
-                                                   "nope", "chunked_rope", "none"};
+  static const std::set<std::string> positions = {"rope", "rerope",       "leaky_rerope",
+                                                  "nope", "chunked_rope", "none"};
   for (uint32_t i = 0; i < info.num_layers; ++i) {
     const ls_layer_info& layer = info.layers[i];
     const std::string where = "layer " + std::to_string(i) + ": ";
     const bool is_full = layer.kind == LS_LAYER_FULL;
     check.Expect(layer.kind >= LS_LAYER_FULL && layer.kind <= LS_LAYER_RECURRENT, where + "kind");
-    check.Expect(layer.position != nullptr && kPositions.count(layer.position) == 1,
+    check.Expect(layer.position != nullptr && positions.count(layer.position) == 1,
                  where + "position");
     check.Expect((layer.bytes_per_token > 0) == is_full, where + "bytes_per_token");
     check.Expect(is_full || layer.bytes_fixed > 0, where + "bytes_fixed is 0");

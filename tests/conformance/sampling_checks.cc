@@ -264,9 +264,8 @@ void ScoreAllRows(const Kit& kit, Check& check) {
   check.Require(output.log_probs.size() == rows && output.logits.size() == rows * kit.vocabulary(),
                 "expected " + std::to_string(rows) + " rows");
   for (uint32_t row = 0; row < rows; ++row) {
-    const auto begin = output.logits.begin() + static_cast<std::ptrdiff_t>(row * kit.vocabulary());
-    ExpectLogProbs(check, "row " + std::to_string(row) + ": ",
-                   {begin, begin + static_cast<std::ptrdiff_t>(kit.vocabulary())},
+    const float* logits = output.logits.data() + size_t{row} * kit.vocabulary();
+    ExpectLogProbs(check, "row " + std::to_string(row) + ": ", {logits, logits + kit.vocabulary()},
                    entry.targets[row], output.log_probs[row],
                    output.top.data() + row * entry.num_top, entry.num_top);
   }

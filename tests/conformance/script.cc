@@ -100,6 +100,7 @@ std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
     if (ready.empty()) return traces;
     const std::vector<size_t> chosen = choose(ready);
     std::vector<Entry> entries;
+    entries.reserve(chosen.size());
     for (const size_t i : chosen) {
       entries.push_back(EntryFor(sequences[i], scripts[i].pieces[traces[i].size()], sampling[i]));
     }
