@@ -46,6 +46,11 @@ void RoundTrip(const Kit& kit, Check& check) {
     sequence.Reserve(script.num_tokens() - past);
     const std::string snapshot = sequence.Export();
     const std::string where = "at position " + std::to_string(past) + ": ";
+    const auto expect_future = [&](Sequence& continued, const char* whose) {
+      const std::string difference = Difference(expected, Run(continued, script, first));
+      check.Expect(difference.empty(), std::string(whose) + ", continued from position " +
+                                           std::to_string(past) + ": " + difference);
+    };
     check.Expect(sequence.Export() == snapshot, where + "two exports differ");
     for (Model* into : {&model, &reopened}) {
       Sequence copy = into->Import(snapshot);
@@ -55,11 +60,9 @@ void RoundTrip(const Kit& kit, Check& check) {
       check.Expect(a.kv == b.kv && a.window == b.window && a.state == b.state && b.checkpoint == 0,
                    where + "the copy holds other bytes");
       copy.Reserve(script.num_tokens() - past);
-      const std::string difference = Difference(expected, Run(copy, script, first));
-      check.Expect(difference.empty(), where + "the copy differs: " + difference);
+      expect_future(copy, "the copy");
     }
-    const std::string difference = Difference(expected, Run(sequence, script, first));
-    check.Expect(difference.empty(), where + "the source changed: " + difference);
+    expect_future(sequence, "the source");
   }
 }
 
