@@ -56,18 +56,19 @@ void TurnStream::SetReader(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
-std::optional<TurnEvent> TurnStream::Next() {
+TurnStream::Item TurnStream::Next() {
   std::function<void()> drained;
-  std::optional<TurnEvent> event;
+  TurnEvent event;
   {
     absl::MutexLock lock(&mutex_);
     if (events_.empty()) {
-      reader_waits_ = !end_.has_value();
-      return std::nullopt;
+      if (end_.has_value()) return *end_;
+      reader_waits_ = true;
+      return std::monostate();
     }
     event = std::move(events_.front());
     events_.pop_front();
-    queued_bytes_ -= BytesOf(*event);
+    queued_bytes_ -= BytesOf(event);
     if (full_ && queued_bytes_ <= limit_bytes_ / 2) {
       full_ = false;
       drained = drained_;
@@ -75,11 +76,6 @@ std::optional<TurnEvent> TurnStream::Next() {
   }
   if (drained) drained();
   return event;
-}
-
-std::optional<TurnEnd> TurnStream::End() const {
-  absl::MutexLock lock(&mutex_);
-  return events_.empty() ? end_ : std::nullopt;
 }
 
 void TurnStream::Delivered(uint64_t position) {

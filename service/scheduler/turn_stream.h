@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <variant>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -20,14 +21,15 @@ class TurnStream {
   // --- Reader --------------------------------------------------------------------------------
 
   // `wake` runs on the writer's thread, without locks held, when there is something to pop after
-  // Next() returned nothing. Set before the turn is started; it must not block.
+  // Next() gave nothing, and when the first event comes. Set before the turn is started; it must
+  // not block.
   void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The next event in order, or nothing for now, or nothing ever more: see End().
-  std::optional<TurnEvent> Next() ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // The end, once every event has been popped.
-  std::optional<TurnEnd> End() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next event in order; once every event has been popped, the end; or nothing for now, and
+  // then `wake` will run. One call decides which, so that exactly one party goes on: a reader that
+  // got nothing must leave the stream alone until it is woken.
+  using Item = std::variant<std::monostate, TurnEvent, TurnEnd>;
+  Item Next() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The reader has passed on everything up to this session position.
   void Delivered(uint64_t position) ABSL_LOCKS_EXCLUDED(mutex_);

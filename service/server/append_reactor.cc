@@ -114,10 +114,10 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   // Nothing but the end is told to the client.
   void OnEvents(TurnStream* stream) {
-    while (stream->Next()) {
-    }
-    const std::optional<TurnEnd> end = stream->End();
-    if (!end.has_value()) return;
+    TurnStream::Item item = stream->Next();
+    while (std::holds_alternative<TurnEvent>(item)) item = stream->Next();
+    const auto* end = std::get_if<TurnEnd>(&item);
+    if (end == nullptr) return;
     absl::Status status = end->status;
     {
       absl::MutexLock lock(&mutex_);

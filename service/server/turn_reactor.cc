@@ -63,16 +63,21 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   }
 
   void Pump() {
-    while (std::optional<TurnEvent> event = turn_->stream.Next()) {
+    while (true) {
+      const TurnStream::Item item = turn_->stream.Next();
+      if (std::holds_alternative<std::monostate>(item)) return;
+      if (const auto* end = std::get_if<TurnEnd>(&item)) return FinishWith(*end);
+      const auto& event = std::get<TurnEvent>(item);
       response_.Clear();
-      if (const auto* delta = std::get_if<DeltaEvent>(&*event)) position_ = delta->position;
-      if (Translate(*event, &response_)) return this->StartWrite(&response_);
+      if (const auto* delta = std::get_if<DeltaEvent>(&event)) position_ = delta->position;
+      if (Translate(event, &response_)) return this->StartWrite(&response_);
     }
-    const std::optional<TurnEnd> end = turn_->stream.End();
-    if (!end.has_value()) return;
-    if (!end->status.ok()) return this->Finish(ToGrpc(end->status));
+  }
+
+  void FinishWith(const TurnEnd& end) {
+    if (!end.status.ok()) return this->Finish(ToGrpc(end.status));
     response_.Clear();
-    TranslateEnd(*end, &response_);
+    TranslateEnd(end, &response_);
     this->StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
   }
 

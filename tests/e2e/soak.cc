@@ -137,7 +137,7 @@ class Soak {
         const grpc::Status status = Call(spec, id, behaviour, random(), &tokens);
         if (status.ok()) {
           counts_.finished.fetch_add(1);
-          if (tokens != spec.alone) counts_.different.fetch_add(1);
+          if (tokens != spec.alone) ReportDifference(spec, tokens, attempt);
           break;
         }
         Count(status, behaviour);
@@ -145,6 +145,16 @@ class Soak {
       }
       connection_.Close(id);
     }
+  }
+
+  void ReportDifference(const Spec& spec, const std::vector<int32_t>& tokens, int attempt) {
+    counts_.different.fetch_add(1);
+    const auto [alone, found] =
+        std::mismatch(spec.alone.begin(), spec.alone.end(), tokens.begin(), tokens.end());
+    const std::lock_guard<std::mutex> lock(print_);
+    std::printf("FAULT: %s, request %td, after %d aborted turns: token %td of %zu differs\n",
+                spec.model.c_str(), &spec - specs_.data(), attempt, alone - spec.alone.begin(),
+                spec.alone.size());
   }
 
   void Count(const grpc::Status& status, Behaviour behaviour) {

@@ -19,14 +19,15 @@ std::shared_ptr<Turn> NewTurn(TurnRequest request) {
 std::string ReadSome(Turn& turn, size_t tokens) {
   std::string text;
   size_t seen = 0;
-  while (seen < tokens && !turn.stream.End().has_value()) {
-    if (const std::optional<TurnEvent> event = turn.stream.Next()) {
-      if (const auto* delta = std::get_if<DeltaEvent>(&*event)) {
-        text += delta->text;
-        seen += delta->tokens.size();
-        turn.stream.Delivered(delta->position);
-      }
-    }
+  while (seen < tokens) {
+    const TurnStream::Item item = turn.stream.Next();
+    if (std::holds_alternative<TurnEnd>(item)) break;
+    const auto* event = std::get_if<TurnEvent>(&item);
+    const auto* delta = event == nullptr ? nullptr : std::get_if<DeltaEvent>(event);
+    if (delta == nullptr) continue;
+    text += delta->text;
+    seen += delta->tokens.size();
+    turn.stream.Delivered(delta->position);
   }
   return text;
 }
@@ -63,7 +64,9 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
   const uint64_t delivered = turn->stream.delivered_position();
   turn->Cancel();
   engine->Wake();
-  while (!turn->stream.End().has_value()) turn->stream.Next();
+  // What is read now was not delivered before the cancel.
+  while (!std::holds_alternative<TurnEnd>(turn->stream.Next())) {
+  }
   EXPECT_EQ(session->View().position, delivered);
   EXPECT_GE(delivered, 12u);
 

@@ -128,13 +128,13 @@ TEST(Engine, UnicodeIsNeverSplit) {
   ASSERT_TRUE(engine->Start(turn).ok());
   size_t multi_byte = 0;
   while (true) {
-    while (const std::optional<TurnEvent> event = turn->stream.Next()) {
-      const auto* delta = std::get_if<DeltaEvent>(&*event);
-      if (delta == nullptr) continue;
-      EXPECT_EQ(ValidUtf8Prefix(delta->text), delta->text.size());
-      for (const char c : delta->text) multi_byte += static_cast<unsigned char>(c) >= 0xc0;
-    }
-    if (turn->stream.End().has_value()) break;
+    const TurnStream::Item item = turn->stream.Next();
+    if (std::holds_alternative<TurnEnd>(item)) break;
+    const auto* event = std::get_if<TurnEvent>(&item);
+    const auto* delta = event == nullptr ? nullptr : std::get_if<DeltaEvent>(event);
+    if (delta == nullptr) continue;
+    EXPECT_EQ(ValidUtf8Prefix(delta->text), delta->text.size());
+    for (const char c : delta->text) multi_byte += static_cast<unsigned char>(c) >= 0xc0;
   }
   EXPECT_GT(multi_byte, 0u) << "the model wrote none, so the test has shown nothing";
 }

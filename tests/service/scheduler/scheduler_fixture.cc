@@ -85,24 +85,25 @@ std::shared_ptr<Session> TestEngine::Open() {
 Outcome ReadToEnd(Turn& turn) {
   Outcome outcome;
   while (true) {
-    while (const std::optional<TurnEvent> event = turn.stream.Next()) {
-      if (const auto* delta = std::get_if<DeltaEvent>(&*event)) {
-        outcome.text += delta->text;
-        outcome.tokens.insert(outcome.tokens.end(), delta->tokens.begin(), delta->tokens.end());
-        outcome.log_probs.insert(outcome.log_probs.end(), delta->log_probs.begin(),
-                                 delta->log_probs.end());
-        turn.stream.Delivered(delta->position);
-      } else if (const auto* score = std::get_if<ScoreEvent>(&*event)) {
-        outcome.scores.insert(outcome.scores.end(), score->tokens.begin(), score->tokens.end());
-      } else if (std::holds_alternative<PrefillEvent>(*event)) {
-        ++outcome.prefill_events;
-      }
-    }
-    if (std::optional<TurnEnd> end = turn.stream.End()) {
-      outcome.end = *std::move(end);
+    TurnStream::Item item = turn.stream.Next();
+    if (auto* end = std::get_if<TurnEnd>(&item)) {
+      outcome.end = std::move(*end);
       return outcome;
     }
-    absl::SleepFor(absl::Microseconds(100));
+    const auto* event = std::get_if<TurnEvent>(&item);
+    if (event == nullptr) {
+      absl::SleepFor(absl::Microseconds(100));
+    } else if (const auto* delta = std::get_if<DeltaEvent>(event)) {
+      outcome.text += delta->text;
+      outcome.tokens.insert(outcome.tokens.end(), delta->tokens.begin(), delta->tokens.end());
+      outcome.log_probs.insert(outcome.log_probs.end(), delta->log_probs.begin(),
+                               delta->log_probs.end());
+      turn.stream.Delivered(delta->position);
+    } else if (const auto* score = std::get_if<ScoreEvent>(event)) {
+      outcome.scores.insert(outcome.scores.end(), score->tokens.begin(), score->tokens.end());
+    } else if (std::holds_alternative<PrefillEvent>(*event)) {
+      ++outcome.prefill_events;
+    }
   }
 }
 

@@ -18,22 +18,26 @@ DeltaEvent Delta(std::string text, int32_t token, uint64_t position) {
   return delta;
 }
 
+// Reads until there is nothing for now.
+void Empty(TurnStream& stream) {
+  while (!std::holds_alternative<std::monostate>(stream.Next())) {
+  }
+}
+
 TEST(TurnStream, WaitingDeltasAreMerged) {
   TurnStream stream;
   stream.Push(StartedEvent{});
   stream.Push(Delta("a", 1, 11));
   stream.Push(Delta("b", 2, 12));
   stream.Finish(TurnEnd{});
-  ASSERT_TRUE(std::holds_alternative<StartedEvent>(*stream.Next()));
-  EXPECT_FALSE(stream.End().has_value()) << "the end comes after every event";
-  const TurnEvent merged = *stream.Next();
-  const auto& delta = std::get<DeltaEvent>(merged);
+  ASSERT_TRUE(std::holds_alternative<StartedEvent>(std::get<TurnEvent>(stream.Next())));
+  const TurnStream::Item merged = stream.Next();
+  const auto& delta = std::get<DeltaEvent>(std::get<TurnEvent>(merged));
   EXPECT_EQ(delta.text, "ab");
   EXPECT_EQ(delta.tokens, (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(delta.position, 12u);
-  EXPECT_FALSE(stream.Next().has_value());
-  EXPECT_TRUE(stream.End().has_value());
   EXPECT_EQ(stream.queued_bytes(), 0u);
+  EXPECT_TRUE(std::holds_alternative<TurnEnd>(stream.Next()));
 }
 
 TEST(TurnStream, WakesOncePerWait) {
@@ -43,12 +47,10 @@ TEST(TurnStream, WakesOncePerWait) {
   stream.Push(Delta("a", 1, 1));
   stream.Push(Delta("b", 2, 2));
   EXPECT_EQ(wakes, 1) << "the reader has been woken and has not looked yet";
-  while (stream.Next()) {
-  }
+  Empty(stream);
   stream.Push(Delta("c", 3, 3));
   EXPECT_EQ(wakes, 2);
-  while (stream.Next()) {
-  }
+  Empty(stream);
   stream.Finish(TurnEnd{});
   EXPECT_EQ(wakes, 3);
 }
@@ -63,7 +65,7 @@ TEST(TurnStream, FullUntilHalfIsGone) {
     stream.Push(Delta("0123456789", 1, 1));
   }
   EXPECT_GT(stream.queued_bytes(), 4096u);
-  while (stream.Full()) ASSERT_TRUE(stream.Next().has_value());
+  while (stream.Full()) ASSERT_TRUE(std::holds_alternative<TurnEvent>(stream.Next()));
   EXPECT_LE(stream.queued_bytes(), 2048u);
   EXPECT_EQ(drained, 1);
 }
@@ -79,14 +81,40 @@ TEST(TurnStream, NothingIsLostBetweenThreads) {
   });
   int next = 0;
   while (true) {
-    if (const std::optional<TurnEvent> event = stream.Next()) {
-      for (const int32_t token : std::get<DeltaEvent>(*event).tokens) EXPECT_EQ(token, next++);
-    } else if (stream.End().has_value()) {
-      break;
-    }
+    const TurnStream::Item item = stream.Next();
+    if (std::holds_alternative<TurnEnd>(item)) break;
+    const auto* event = std::get_if<TurnEvent>(&item);
+    if (event == nullptr) continue;
+    for (const int32_t token : std::get<DeltaEvent>(*event).tokens) EXPECT_EQ(token, next++);
   }
   writer.join();
   EXPECT_EQ(next, kTokens);
+}
+
+// As a gRPC reactor reads: one message at a time, gone on with by whoever completes the write, or
+// by the writer's wake when there was nothing. Both must not see the end.
+TEST(TurnStream, TheEndIsTakenOnce) {
+  for (int round = 0; round < 2000; ++round) {
+    TurnStream stream;
+    std::atomic<int> ends = 0;
+    std::atomic<bool> written = false;
+    const auto pump = [&] {
+      const TurnStream::Item item = stream.Next();
+      if (std::holds_alternative<TurnEvent>(item)) written = true;
+      if (std::holds_alternative<TurnEnd>(item)) ends.fetch_add(1);
+    };
+    stream.SetReader(pump);
+    std::thread transport([&] {
+      while (ends.load() == 0) {
+        if (written.exchange(false)) pump();
+      }
+    });
+    stream.Push(Delta("a", 1, 1));
+    stream.Push(PrefillEvent{});
+    stream.Finish(TurnEnd{});
+    transport.join();
+    EXPECT_EQ(ends.load(), 1);
+  }
 }
 
 }  // namespace
