@@ -31,9 +31,11 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(
     const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins) {
   std::shared_ptr<const Plugin> best;
   int32_t best_fit = 0;
+  bool any_matches = false;
   std::vector<std::string> reasons;
   for (const std::shared_ptr<const Plugin>& plugin : plugins) {
     if (!Matches(*plugin, source)) continue;
+    any_matches = true;
     if (!source.backend.empty()) {
       if (plugin->name() == source.backend) return plugin;
       reasons.push_back(plugin->name());
@@ -51,6 +53,9 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(
     }
   }
   if (best != nullptr) return best;
+  if (!any_matches) {
+    return absl::NotFoundError(absl::StrCat("device: there is no plugin for ", source.device));
+  }
   if (!source.backend.empty()) {
     return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
                                             source.device,
@@ -64,6 +69,10 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(
 absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) return Json::object();
+  // A directory opens and then throws on the first read.
+  if (std::filesystem::is_directory(file)) {
+    return absl::InvalidArgumentError(absl::StrCat(file.string(), ": a directory, not a file"));
+  }
   Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(file.string(), ": not a JSON object"));

@@ -1,0 +1,117 @@
+// generation_config.json and config.json as the defaults of a request.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "service/registry/served_model.h"
+#include "tests/service/registry/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+class GenerationDefaultsTest : public testing::Test {
+ protected:
+  GenerationDefaults Read() {
+    const auto defaults = ReadGenerationDefaults(directory_.string(), 256);
+    EXPECT_TRUE(defaults.ok()) << defaults.status();
+    return defaults.value_or(GenerationDefaults());
+  }
+  std::string Error() {
+    const absl::Status status = ReadGenerationDefaults(directory_.string(), 256).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  }
+  Ids EndIds(const std::string& json) {
+    directory_.Write("generation_config.json", "{\"eos_token_id\": " + json + "}");
+    return Read().end_token_ids;
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(GenerationDefaultsTest, NoFilesNoDefaults) {
+  const GenerationDefaults defaults = Read();
+  EXPECT_TRUE(defaults.end_token_ids.empty());
+  EXPECT_EQ(defaults.temperature, std::nullopt);
+  EXPECT_EQ(defaults.top_k, std::nullopt);
+  EXPECT_EQ(defaults.top_p, std::nullopt);
+  EXPECT_EQ(defaults.min_p, std::nullopt);
+  EXPECT_EQ(defaults.repetition_penalty, std::nullopt);
+}
+
+TEST_F(GenerationDefaultsTest, EveryKey) {
+  directory_.Write("generation_config.json",
+                   R"({"do_sample": true, "temperature": 0.5, "top_k": 20, "top_p": 0.25,
+                       "min_p": 0.125, "repetition_penalty": 1.5, "transformers_version": "4"})");
+  const GenerationDefaults defaults = Read();
+  EXPECT_EQ(defaults.temperature, 0.5f);
+  EXPECT_EQ(defaults.top_k, 20);
+  EXPECT_EQ(defaults.top_p, 0.25f);
+  EXPECT_EQ(defaults.min_p, 0.125f);
+  EXPECT_EQ(defaults.repetition_penalty, 1.5f);
+}
+
+TEST_F(GenerationDefaultsTest, WithoutSamplingTheTemperatureIsZero) {
+  directory_.Write("generation_config.json", R"({"do_sample": false, "temperature": 0.7})");
+  EXPECT_EQ(Read().temperature, 0.0f);
+  directory_.Write("generation_config.json", R"({"do_sample": false})");
+  EXPECT_EQ(Read().temperature, 0.0f);
+  directory_.Write("generation_config.json", R"({"temperature": null, "top_k": null})");
+  EXPECT_EQ(Read().temperature, std::nullopt);
+  EXPECT_EQ(Read().top_k, std::nullopt);
+}
+
+TEST_F(GenerationDefaultsTest, EndIdsAreOneSeveralOrNone) {
+  EXPECT_EQ(EndIds("3"), Ids{3});
+  EXPECT_EQ(EndIds("[0, 255, 7]"), (Ids{0, 255, 7}));
+  EXPECT_EQ(EndIds("[]"), Ids{});
+  EXPECT_EQ(EndIds("null"), Ids{});
+}
+
+TEST_F(GenerationDefaultsTest, EndIdsOfTheGenerationConfigComeFirst) {
+  directory_.Write("config.json", R"({"eos_token_id": 5})");
+  EXPECT_EQ(Read().end_token_ids, Ids{5});
+  directory_.Write("generation_config.json", R"({"temperature": 1.0})");
+  EXPECT_EQ(Read().end_token_ids, Ids{5});
+  EXPECT_EQ(EndIds("[6]"), Ids{6});
+  EXPECT_EQ(EndIds("null"), Ids{});
+}
+
+TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"256", "256"},
+      {"-1", "-1"},
+      {"[1, 300]", "300"},
+      {"\"</s>\"", "\"</s>\""},
+      {"1.5", "1.5"},
+      {"[true]", "true"},
+      {"18446744073709551615", "18446744073709551615"},
+  };
+  for (const auto& [json, found] : cases) {
+    directory_.Write("generation_config.json", "{\"eos_token_id\": " + std::string(json) + "}");
+    EXPECT_EQ(Error(), "eos_token_id: expected ids below the vocabulary size 256, found " +
+                           std::string(found));
+  }
+}
+
+TEST_F(GenerationDefaultsTest, DamagedFiles) {
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    const std::string file = (directory_.path() / name).string();
+    for (const char* text : {"", "{", "[]", "7", "{} x"}) {
+      directory_.Write(name, text);
+      EXPECT_EQ(Error(), file + ": not a JSON object") << text;
+    }
+    std::filesystem::remove(file);
+    std::filesystem::create_directory(file);
+    EXPECT_EQ(Error(), file + ": a directory, not a file");
+    std::filesystem::remove(file);
+  }
+}
+
+}  // namespace
+}  // namespace longstream
