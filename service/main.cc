@@ -11,7 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/core/thread_pool.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
@@ -95,19 +96,18 @@ std::vector<ModelSource> Sources(const ServerConfig& config) {
 }
 
 // Tells the health service and the log what became of each model. Models begin to load before the
-// server listens, so what is known earlier waits for it.
+// server listens, so what is known earlier waits for it; and may still load when it goes away.
 class ModelAnnouncer {
  public:
   explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
 
   void SetServer(GrpcServer* server) {
+    absl::MutexLock lock(&mutex_);
     server_ = server;
-    ready_.Notify();
+    decided_ = true;
   }
-  // The server will not come: nothing is announced any more.
-  void GiveUp() {
-    if (!ready_.HasBeenNotified()) ready_.Notify();
-  }
+  // There is no server, or none any more: from here on only the log is told.
+  void ForgetServer() { SetServer(nullptr); }
 
   void Announce(const ModelStatus& status) {
     if (status.state == ModelState::kReady) {
@@ -121,7 +121,8 @@ class ModelAnnouncer {
       log_->Write(LogLevel::kError, "model_failed",
                   {{"model", status.name}, {"error", std::string(status.error.message())}});
     }
-    ready_.WaitForNotification();
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&decided_));
     if (server_ != nullptr) {
       server_->SetModelServing(status.name, status.state == ModelState::kReady);
     }
@@ -129,8 +130,9 @@ class ModelAnnouncer {
 
  private:
   const JsonLog* const log_;
-  absl::Notification ready_;
-  GrpcServer* server_ = nullptr;
+  absl::Mutex mutex_;
+  bool decided_ ABSL_GUARDED_BY(mutex_) = false;
+  GrpcServer* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 int Fail(const JsonLog& log, const absl::Status& status) {
@@ -170,7 +172,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   absl::StatusOr<std::unique_ptr<GrpcServer>> server =
       GrpcServer::Start({.listen = config.listen}, &models, &dispatcher);
   if (!server.ok()) {
-    announcer.GiveUp();
+    announcer.ForgetServer();
     return Fail(log, server.status());
   }
   announcer.SetServer(server->get());
@@ -178,7 +180,10 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   if (!config.metrics_listen.empty()) {
     absl::StatusOr<std::unique_ptr<MetricsServer>> started =
         MetricsServer::Start(config.metrics_listen, registry);
-    if (!started.ok()) return Fail(log, started.status());
+    if (!started.ok()) {
+      announcer.ForgetServer();
+      return Fail(log, started.status());
+    }
     metrics_server = *std::move(started);
   }
   log.Write(
@@ -189,6 +194,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
+  announcer.ForgetServer();
   (*server)->SetNotServing();
   dispatcher.Drain(config.grace);
   (*server)->Shutdown(absl::Now() + kLastMessages);
