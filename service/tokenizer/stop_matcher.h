@@ -36,8 +36,7 @@ class StopMatcher {
   // REQUIRES: no stop string has been found yet.
   std::optional<size_t> Push(std::string_view text, std::string* out);
 
-  // Appends what is held back: no more text will come, or none before the next piece is to count as
-  // part of a stop string. The search starts anew.
+  // Appends what is held back, as no more text will come. Text pushed after it is searched anew.
   void Flush(std::string* out);
 
  private:

@@ -2,7 +2,8 @@
 //
 // Two kinds: byte-level BPE from a Hugging Face tokenizer.json (the GPT-2, Llama 3 and Qwen2/3
 // families), with the ids that the `tokenizers` library gives; and plain bytes, ids 0 to 255, for
-// a model directory without tokenizer files.
+// a model directory without tokenizer files. What is a letter or a digit comes from the Unicode
+// tables of PCRE2 (10.42: Unicode 14): around characters younger than that, ids may differ.
 //
 // A tokenizer does not change after Load: every method may be called from any number of threads.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
