@@ -1,0 +1,244 @@
+// The metrics in Prometheus's text format, against the table of docs/metrics.md.
+#include "service/metrics/model_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "service/metrics/metrics_server.h"
+
+namespace longstream {
+namespace {
+
+// name{labels}: value, as rendered.
+struct Sample {
+  std::string name;
+  std::map<std::string, std::string> labels;
+  std::string value;
+};
+
+// A metric as the table documents it or the text declares it.
+struct Metric {
+  std::string kind;
+  std::set<std::string> labels;  // besides the model's; of the table only
+};
+
+struct Rendering {
+  std::map<std::string, Metric> types;  // # TYPE
+  std::vector<Sample> samples;
+};
+
+// Label values in these tests have neither quotes nor commas.
+Sample ParseSample(const std::string& line) {
+  Sample sample;
+  const size_t open = line.find('{');
+  const size_t space = line.rfind(' ');
+  sample.name = line.substr(0, std::min(open, space));
+  sample.value = line.substr(space + 1);
+  if (open == std::string::npos) return sample;
+  std::istringstream labels(line.substr(open + 1, line.rfind('}') - open - 1));
+  for (std::string label; std::getline(labels, label, ',');) {
+    const size_t equals = label.find('=');
+    sample.labels[label.substr(0, equals)] = label.substr(equals + 2, label.size() - equals - 3);
+  }
+  return sample;
+}
+
+Rendering Render(const prometheus::Registry& registry) {
+  std::istringstream text(prometheus::TextSerializer().Serialize(registry.Collect()));
+  Rendering rendering;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# TYPE ")) {
+      std::istringstream words(line);
+      std::string hash, type, name, kind;
+      words >> hash >> type >> name >> kind;
+      EXPECT_TRUE(rendering.types.try_emplace(name, Metric{kind, {}}).second) << name << " twice";
+    } else if (!line.starts_with("#") && !line.empty()) {
+      rendering.samples.push_back(ParseSample(line));
+    }
+  }
+  return rendering;
+}
+
+// Rows of the form | `name{label,...}` | kind | meaning |.
+std::map<std::string, Metric> DocumentedMetrics() {
+  std::ifstream file(LONGSTREAM_SOURCE_DIR "/docs/metrics.md");
+  std::map<std::string, Metric> metrics;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| `longstream_")) continue;
+    const size_t end = line.find('`', 3);
+    const std::string column = line.substr(3, end - 3);
+    const size_t open = std::min(column.find('{'), column.size());
+    Metric metric;
+    const size_t kind = end + sizeof("` | ") - 1;
+    metric.kind = line.substr(kind, line.find(' ', kind) - kind);
+    if (open < column.size()) {
+      std::istringstream labels(column.substr(open + 1, column.size() - open - 2));
+      for (std::string label; std::getline(labels, label, ',');) metric.labels.insert(label);
+    }
+    metrics[column.substr(0, open)] = metric;
+  }
+  return metrics;
+}
+
+// The metric a sample belongs to: histograms have three suffixes.
+std::string MetricOf(const std::string& sample, const std::map<std::string, Metric>& metrics) {
+  for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
+    const size_t length = sample.size() - std::min(sample.size(), suffix.size());
+    if (!sample.ends_with(suffix)) continue;
+    const auto found = metrics.find(sample.substr(0, length));
+    if (found != metrics.end() && found->second.kind == "histogram") return found->first;
+  }
+  return sample;
+}
+
+class ModelMetricsTest : public testing::Test {
+ protected:
+  ModelMetricsTest() { AddBuildInfo(&registry_, "9.9"); }
+
+  // The value of the one sample of this name whose labels include `labels`.
+  std::string Value(const std::string& name, const std::map<std::string, std::string>& labels) {
+    std::string value;
+    int matches = 0;
+    for (const Sample& sample : Render(registry_).samples) {
+      if (sample.name != name) continue;
+      bool includes = true;
+      for (const auto& [label, wanted] : labels) {
+        const auto found = sample.labels.find(label);
+        includes &= found != sample.labels.end() && found->second == wanted;
+      }
+      if (!includes) continue;
+      value = sample.value;
+      ++matches;
+    }
+    EXPECT_EQ(matches, 1) << name;
+    return value;
+  }
+
+  prometheus::Registry registry_;
+  ModelMetrics metrics_{&registry_, {"m", "v2", "dense", "cpu"}};
+};
+
+TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
+  metrics_.CountRequest("OK", "max_tokens");
+  metrics_.ObserveLoad("backend", 1.5);
+  const std::map<std::string, Metric> documented = DocumentedMetrics();
+  ASSERT_GE(documented.size(), 20u);
+  const Rendering rendering = Render(registry_);
+
+  std::map<std::string, std::set<std::string>> labels_seen;
+  for (const Sample& sample : rendering.samples) {
+    const std::string name = MetricOf(sample.name, documented);
+    const auto found = documented.find(name);
+    ASSERT_NE(found, documented.end()) << sample.name << " is not in docs/metrics.md";
+    std::set<std::string> names;
+    for (const auto& [label, value] : sample.labels) names.insert(label);
+    names.erase("le");
+    std::set<std::string> expected = found->second.labels;
+    if (name != "longstream_build_info") {
+      expected.insert({"model", "version", "backend", "device"});
+      EXPECT_EQ(sample.labels.at("model"), "m");
+      EXPECT_EQ(sample.labels.at("version"), "v2");
+      EXPECT_EQ(sample.labels.at("backend"), "dense");
+      EXPECT_EQ(sample.labels.at("device"), "cpu");
+    }
+    EXPECT_EQ(names, expected) << sample.name;
+    labels_seen[name].insert(names.begin(), names.end());
+  }
+  for (const auto& [name, metric] : documented) {
+    EXPECT_TRUE(labels_seen.contains(name)) << name << " is documented and not there";
+    const auto type = rendering.types.find(name);
+    ASSERT_NE(type, rendering.types.end()) << name;
+    EXPECT_EQ(type->second.kind, metric.kind) << name;
+  }
+}
+
+TEST_F(ModelMetricsTest, GaugesHaveTheLastValue) {
+  metrics_.SetRequests(9, 9);
+  metrics_.SetRequests(3, 4);
+  metrics_.SetSessions(5, 6);
+  metrics_.SetStreamQueuedBytes(7);
+  metrics_.SetMemory({1, 20, 30, 40, 50, 60, 80});
+  metrics_.ObserveLoad("backend", 1.5);
+  metrics_.ObserveLoad("tokenizer", 0.25);
+  EXPECT_EQ(Value("longstream_requests_running", {}), "3");
+  EXPECT_EQ(Value("longstream_requests_waiting", {}), "4");
+  EXPECT_EQ(Value("longstream_sessions", {{"state", "active"}}), "5");
+  EXPECT_EQ(Value("longstream_sessions", {{"state", "idle"}}), "6");
+  EXPECT_EQ(Value("longstream_stream_queued_bytes", {}), "7");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "weights"}}), "1");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "kv"}}), "20");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "window"}}), "30");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "state"}}), "40");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "checkpoint"}}), "50");
+  EXPECT_EQ(Value("longstream_memory_bytes", {{"kind", "workspace"}}), "60");
+  EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "kv"}}), "0.25");
+  EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "window"}}), "0.375");
+  EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "state"}}), "0.5");
+  EXPECT_EQ(Value("longstream_model_load_seconds", {{"phase", "backend"}}), "1.5");
+  EXPECT_EQ(Value("longstream_model_load_seconds", {{"phase", "tokenizer"}}), "0.25");
+  EXPECT_EQ(Value("longstream_build_info", {{"version", "9.9"}}), "1");
+
+  metrics_.SetMemory({1, 20, 30, 40, 50, 60, 0});
+  EXPECT_EQ(Value("longstream_cache_usage_ratio", {{"pool", "kv"}}), "0");
+}
+
+TEST_F(ModelMetricsTest, CountersAddUp) {
+  metrics_.AddPromptTokens(1);
+  metrics_.AddPromptTokens(2);
+  metrics_.AddGeneratedTokens(5);
+  metrics_.AddReusedTokens(6);
+  metrics_.AddRecomputedTokens(7);
+  metrics_.CountRequest("OK", "stop_token");
+  metrics_.CountRequest("OK", "stop_token");
+  metrics_.CountRequest("CANCELLED", "");
+  EXPECT_EQ(Value("longstream_prompt_tokens_total", {}), "3");
+  EXPECT_EQ(Value("longstream_generated_tokens_total", {}), "5");
+  EXPECT_EQ(Value("longstream_reused_tokens_total", {}), "6");
+  EXPECT_EQ(Value("longstream_recomputed_tokens_total", {}), "7");
+  EXPECT_EQ(Value("longstream_requests_total", {{"code", "OK"}, {"finish_reason", "stop_token"}}),
+            "2");
+  EXPECT_EQ(Value("longstream_requests_total", {{"code", "CANCELLED"}, {"finish_reason", ""}}),
+            "1");
+}
+
+TEST_F(ModelMetricsTest, HistogramsHoldWhatWasObserved) {
+  metrics_.ObserveTimeToFirstToken(0.5);
+  metrics_.ObserveInterTokenLatency(1.5);
+  metrics_.ObserveQueue(2.5);
+  metrics_.ObservePrefill(3.5);
+  metrics_.ObserveDecode(4.5);
+  metrics_.ObserveEndToEnd(5.5);
+  metrics_.ObserveSessionBytes(5000);
+  metrics_.ObserveSessionBytes(100);
+  EXPECT_EQ(Value("longstream_time_to_first_token_seconds_sum", {}), "0.5");
+  EXPECT_EQ(Value("longstream_inter_token_latency_seconds_sum", {}), "1.5");
+  EXPECT_EQ(Value("longstream_request_queue_seconds_sum", {}), "2.5");
+  EXPECT_EQ(Value("longstream_request_prefill_seconds_sum", {}), "3.5");
+  EXPECT_EQ(Value("longstream_request_decode_seconds_sum", {}), "4.5");
+  EXPECT_EQ(Value("longstream_request_e2e_seconds_sum", {}), "5.5");
+  EXPECT_EQ(Value("longstream_session_bytes_sum", {}), "5100");
+  EXPECT_EQ(Value("longstream_session_bytes_count", {}), "2");
+  EXPECT_EQ(Value("longstream_session_bytes_bucket", {{"le", "4096"}}), "1");
+  EXPECT_EQ(Value("longstream_session_bytes_bucket", {{"le", "16384"}}), "2");
+  EXPECT_EQ(Value("longstream_request_e2e_seconds_bucket", {{"le", "5"}}), "0");
+  EXPECT_EQ(Value("longstream_request_e2e_seconds_bucket", {{"le", "10"}}), "1");
+}
+
+TEST_F(ModelMetricsTest, ModelsShareARegistry) {
+  ModelMetrics other(&registry_, {"n", "1", "minimal", "cpu"});
+  metrics_.SetRequests(1, 0);
+  other.SetRequests(2, 0);
+  EXPECT_EQ(Value("longstream_requests_running", {{"model", "m"}}), "1");
+  EXPECT_EQ(Value("longstream_requests_running", {{"model", "n"}}), "2");
+}
+
+}  // namespace
+}  // namespace longstream
