@@ -13,6 +13,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace longstream {
 namespace {
@@ -23,25 +24,53 @@ int NumberAfter(const std::string& log, const std::string& key) {
   return found == std::string::npos ? 0 : std::atoi(log.c_str() + found + key.size());
 }
 
-}  // namespace
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
-ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
-  std::string path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
-  const int log = mkostemp(path.data(), O_CLOEXEC);
+// Starts `binary` with its standard error in a new file, whose path it puts into *log_path.
+pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::string* log_path) {
+  *log_path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
+  const int log = mkostemp(log_path->data(), O_CLOEXEC);
   if (log < 0) throw std::runtime_error("no temporary file for the server's log");
-  log_path_ = path;
   arguments.insert(arguments.begin(), binary);
-  arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  pid_ = fork();
-  if (pid_ == 0) {
+  const pid_t pid = fork();
+  if (pid == 0) {
     dup2(log, STDERR_FILENO);
     execv(binary.c_str(), argv.data());
     _exit(127);
   }
   close(log);
+  return pid;
+}
+
+}  // namespace
+
+ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments) {
+  std::string log_path;
+  const pid_t pid = Spawn(binary, arguments, &log_path);
+  int status = 0;
+  bool ended = false;
+  for (int i = 0; i < 600 && !ended; ++i) {
+    ended = waitpid(pid, &status, WNOHANG) == pid;
+    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  if (!ended) {
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+  }
+  ServerRun run{WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(log_path)};
+  std::filesystem::remove(log_path);
+  return run;
+}
+
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
+  pid_ = Spawn(binary, std::move(arguments), &log_path_);
   for (int i = 0; i < 1200; ++i) {
     if (ReadPorts()) return;
     if (!running()) break;
@@ -65,10 +94,7 @@ bool ServerProcess::ReadPorts() {
   return port_ != 0;
 }
 
-std::string ServerProcess::Log() const {
-  std::ifstream file(log_path_);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string ServerProcess::Log() const { return ReadFile(log_path_); }
 
 uint64_t ServerProcess::resident_bytes() const {
   std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");

@@ -10,6 +10,15 @@
 
 namespace longstream {
 
+// A run of the program from its start to its end.
+struct ServerRun {
+  int exit_code;  // -1 where a signal ended it
+  std::string log;
+};
+
+// For starts that must fail: the arguments as given. Killed after 30 s.
+ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments);
+
 // Listens on free loopback ports. Killed with the object if it still runs.
 class ServerProcess {
  public:

@@ -1,0 +1,225 @@
+// The server as a process: starts that fail, models that fail, what it reports, how it stops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/connection.h"
+#include "tests/e2e/scrape.h"
+#include "tests/e2e/server_process.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kPatience{30000};
+const std::string kBinary = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
+
+v1::GenerateRequest Request(const std::string& session, const std::string& text, uint32_t tokens) {
+  v1::GenerateRequest request;
+  request.set_session_id(session);
+  request.mutable_input()->set_text(text);
+  request.set_max_tokens(tokens);
+  request.mutable_stop()->set_ignore_eos(true);
+  return request;
+}
+
+class ServerE2eTest : public testing::Test {
+ protected:
+  ServerE2eTest() { minimal_.Write("config.json", R"({"model_type": "minimal"})"); }
+
+  std::string Minimal(const std::string& options = "") const {
+    return "m=" + minimal_.string() + options;
+  }
+
+  // Runs a server that must not start. It would listen on free ports.
+  static ServerRun FailToStart(std::vector<std::string> arguments) {
+    for (const std::string flag : {"--listen", "--metrics-listen"}) {
+      if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) continue;
+      arguments.insert(arguments.end(), {flag, "127.0.0.1:0"});
+    }
+    return RunServer(kBinary, arguments);
+  }
+
+  const TemporaryDirectory minimal_;
+};
+
+TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
+  const TemporaryDirectory broken;
+  broken.Write("config.json", R"({"model_type": "bert"})");
+  ServerProcess server(kBinary, {"--model", "broken=" + broken.string(), "--model", Minimal()});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+
+  const v1::Model failed = connection.Model("broken");
+  EXPECT_EQ(failed.state(), v1::MODEL_STATE_FAILED);
+  EXPECT_THAT(failed.error(), HasSubstr("model broken: no plugin for device auto serves"));
+  EXPECT_THAT(failed.error(), HasSubstr("minimal: model_type: bert, not minimal"));
+  EXPECT_EQ(connection.Models().size(), 2u);
+  EXPECT_EQ(connection.Model("m").state(), v1::MODEL_STATE_READY);
+  EXPECT_THROW(connection.WaitUntilServing("broken", milliseconds(100)), client::CallError);
+
+  try {
+    connection.Open("broken");
+    ADD_FAILURE() << "a session on a model that failed";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(error.what(), HasSubstr(failed.error()));
+  }
+  EXPECT_EQ(connection.Generate(Request(connection.Open("m").session_id(), "abc", 5)).tokens(), 5);
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"model_failed\",\"model\":\"broken\""));
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+TEST_F(ServerE2eTest, PrometheusReportsTheBytesOfTheOnlySession) {
+  ServerProcess server(kBinary, {"--model", Minimal()});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  const std::string id = connection.Open("m").session_id();
+  connection.Generate(Request(id, "some text", 20));
+  const v1::SessionBytes bytes = connection.Get(id).bytes();
+  const double held = static_cast<double>(bytes.kv() + bytes.window() + bytes.state());
+  ASSERT_GT(held, 0);
+
+  // A turn's reservation is given back, and the gauges are set, just after its last message.
+  const auto until = Clock::now() + seconds(10);
+  std::string text = Scrape(server.metrics_port());
+  while (SampleValue(text, "longstream_sessions", {{"state", "idle"}}) != 1 &&
+         Clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(20));
+    text = Scrape(server.metrics_port());
+  }
+  const auto memory = [&](const std::string& kind) {
+    return SampleValue(text, "longstream_memory_bytes",
+                       {{"kind", kind},
+                        {"model", "m"},
+                        {"version", "1"},
+                        {"backend", "minimal"},
+                        {"device", "cpu"}});
+  };
+  EXPECT_EQ(memory("kv"), bytes.kv());
+  EXPECT_EQ(memory("window"), bytes.window());
+  EXPECT_EQ(memory("state"), bytes.state());
+  EXPECT_EQ(memory("checkpoint"), 0);
+  EXPECT_EQ(SampleValue(text, "longstream_session_bytes_sum", {{"model", "m"}}), held);
+  EXPECT_EQ(SampleValue(text, "longstream_session_bytes_count", {{"model", "m"}}), 1);
+  EXPECT_EQ(SampleValue(text, "longstream_prompt_tokens_total", {{"model", "m"}}), 9);
+  EXPECT_EQ(SampleValue(text, "longstream_generated_tokens_total", {{"model", "m"}}), 20);
+  EXPECT_EQ(SampleValue(text, "longstream_requests_total",
+                        {{"code", "OK"}, {"finish_reason", "max_tokens"}}),
+            1);
+  EXPECT_EQ(text.find(id), std::string::npos) << "a session's id is in the metrics";
+}
+
+TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
+  constexpr uint32_t kTokens = 100;
+  ServerProcess server(kBinary, {"--model", Minimal(",options.step_delay_us=20000")});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  const std::string id = connection.Open("m").session_id();
+
+  int exit_code = -1;
+  bool refused = false;
+  std::thread stopper;
+  const client::Generation generation =
+      connection.Generate(Request(id, "abc", kTokens), [&](const v1::GenerateResponse& response) {
+        if (!response.has_delta() || stopper.joinable()) return true;
+        stopper = std::thread([&] { exit_code = server.Stop(); });
+        // New work is refused from the signal on; the 100 steps take at least 2 s.
+        const auto until = Clock::now() + seconds(1);
+        while (!refused && Clock::now() < until) {
+          try {
+            connection.Open("m");
+          } catch (const client::CallError& error) {
+            refused = error.status().error_code() == grpc::StatusCode::UNAVAILABLE;
+          }
+        }
+        return true;
+      });
+  stopper.join();
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(generation.tokens(), static_cast<int>(kTokens));
+  EXPECT_EQ(generation.finish.reason(), v1::FINISH_REASON_MAX_TOKENS);
+  EXPECT_EQ(exit_code, 0);
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"draining\",\"signal\":\"15\""));
+  EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"stopped\""));
+}
+
+TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
+  ServerProcess server(kBinary, {"--model", Minimal()});
+  ServerRun second = FailToStart({"--model", Minimal(), "--listen", server.address()});
+  EXPECT_EQ(second.exit_code, 1) << second.log;
+  EXPECT_THAT(second.log, HasSubstr("\"level\":\"error\",\"event\":\"start_failed\","
+                                    "\"error\":\"listen: cannot bind " +
+                                    server.address() + "\"}\n"));
+
+  const std::string metrics = "127.0.0.1:" + std::to_string(server.metrics_port());
+  second = FailToStart({"--model", Minimal(), "--metrics-listen", metrics});
+  EXPECT_EQ(second.exit_code, 1) << second.log;
+  EXPECT_THAT(second.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"metrics_listen: "
+                                    "cannot bind " +
+                                    metrics));
+  EXPECT_TRUE(server.running());
+}
+
+TEST_F(ServerE2eTest, APluginDirectoryThatIsNotThereEndsTheStart) {
+  const ServerRun run = FailToStart({"--model", Minimal(), "--plugins", "/nowhere/plugins"});
+  EXPECT_EQ(run.exit_code, 1) << run.log;
+  EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"plugin directory "
+                                 "/nowhere/plugins: No such file or directory\""));
+}
+
+TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
+  const TemporaryDirectory directory;
+  directory.Write("server.yaml", "threads: 1\ncolour: red\n");
+  const std::string file = (directory.path() / "server.yaml").string();
+  ServerRun run = FailToStart({"--config", file});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.log, "longstream-server: " + file +
+                         ":2: unknown key 'colour'; there are: listen, metrics_listen, "
+                         "plugin_directory, threads, grace, log_level, scheduler, sessions, "
+                         "models\n");
+
+  run = FailToStart({"--config", directory.string()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.log, "longstream-server: " + directory.string() + ": cannot be read\n");
+
+  run = FailToStart({});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.log,
+            "longstream-server: models: there is none; name one in the file or with --model "
+            "NAME=DIR\n");
+
+  run = FailToStart({"--model", Minimal(",colour=red")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.log, HasSubstr("unknown key 'colour'"));
+
+  run = FailToStart({"--colour"});
+  EXPECT_EQ(run.exit_code, 2);
+}
+
+// A value of the file is what the flag of that name says.
+TEST_F(ServerE2eTest, FlagsOverrideTheFile) {
+  const TemporaryDirectory directory;
+  directory.Write("server.yaml",
+                  "plugin_directory: /nowhere/plugins\nmodels:\n- name: m\n  "
+                  "directory: /nowhere/model\n");
+  const std::string file = (directory.path() / "server.yaml").string();
+  ServerProcess server(kBinary, {"--config", file, "--model", Minimal(), "--plugins",
+                                 LONGSTREAM_BINARY_DIR "/plugins"});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  EXPECT_EQ(connection.Models().size(), 1u);
+}
+
+}  // namespace
+}  // namespace longstream
