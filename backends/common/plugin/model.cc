@@ -115,32 +115,19 @@ std::unique_ptr<ls_sequence> Model::Import(const ls_reader& reader) {
 void Model::CheckBatch(const ls_batch& batch) const {
   Require(next_ticket_ - oldest_ticket_ < results_.size(), LS_FAILED_PRECONDITION,
           "two tickets are in flight");
-  Require(batch.num_entries >= 1 && batch.num_entries <= limits_.max_batch_sequences,
-          LS_INVALID_ARGUMENT,
-          "entries: expected 1 ... " + std::to_string(limits_.max_batch_sequences) + ", found " +
-              std::to_string(batch.num_entries));
-  uint64_t tokens = 0;
+  longstream::CheckBatch(batch, limits_.max_batch_sequences, limits_.max_batch_tokens,
+                         static_cast<int32_t>(spec_.vocabulary), kCapabilities);
   for (uint32_t i = 0; i < batch.num_entries; ++i) {
     const ls_batch_entry& entry = batch.entries[i];
-    CheckEntry(entry, static_cast<int32_t>(spec_.vocabulary), kCapabilities);
-    tokens += entry.num_tokens;
     const ls_sequence& sequence = *entry.sequence;
     const bool is_sampling =
         sequence.sampled_by >= oldest_ticket_ && sequence.sampled_by + 1 == next_ticket_;
     Require(entry.tokens[0] != LS_TOKEN_FROM_PREVIOUS || is_sampling, LS_INVALID_ARGUMENT,
             "LS_TOKEN_FROM_PREVIOUS: no token is being sampled for the sequence");
     Require(entry.num_tokens <= sequence.cache->reserved_tokens(), LS_INVALID_ARGUMENT,
-            "tokens: " + std::to_string(entry.num_tokens) + " of which only " +
+            "tokens: " + std::to_string(entry.num_tokens) + ", of which only " +
                 std::to_string(sequence.cache->reserved_tokens()) + " are reserved");
-    for (uint32_t j = 0; j < i; ++j) {
-      Require(batch.entries[j].sequence != &sequence, LS_INVALID_ARGUMENT,
-              "entries: " + std::to_string(j) + " and " + std::to_string(i) +
-                  " are of the same sequence");
-    }
   }
-  Require(tokens <= limits_.max_batch_tokens, LS_INVALID_ARGUMENT,
-          "tokens: expected at most " + std::to_string(limits_.max_batch_tokens) +
-              " in all entries, found " + std::to_string(tokens));
 }
 
 uint64_t Model::Submit(const ls_batch& batch) {

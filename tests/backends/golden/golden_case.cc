@@ -59,7 +59,9 @@ std::vector<Element> Elements(const SafetensorsFile& file, const std::string& na
 std::vector<std::string> GoldenDirectories() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(kRoot)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename());
+    if (std::filesystem::exists(entry.path() / "config.json")) {
+      names.push_back(entry.path().filename());
+    }
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// Names of the directories of tests/golden, in order.
+// Names of the checkpoints in tests/golden, in order.
 std::vector<std::string> GoldenDirectories();
 // Names of the cases in the table of tests/golden/README.md, in order.
 std::vector<std::string> GoldenCasesOfReadme();

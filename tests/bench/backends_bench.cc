@@ -1,0 +1,146 @@
+// How time per token grows with the context: prefill and decode at 1K and 16K tokens, for plans of
+// one kind of layer. An all-window and an RNN-only plan should be flat; the full plans are there
+// for comparison. Random weights of a mid-size model; usage: backends_bench [threads].
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/common/plugin/model.h"
+#include "kernels/core/thread_pool.h"
+#include "kernels/ops/op_table.h"
+#include "tests/backends/layers/random_model.h"
+
+namespace longstream {
+namespace {
+
+constexpr uint32_t kPiece = 512;  // tokens of a prefill step
+constexpr int kDecodeTokens = 48;
+constexpr int kRounds = 5;  // of which the fastest counts: others disturb the machine
+constexpr int64_t kShort = 1024;
+constexpr int64_t kLong = 16384;
+
+struct Row {
+  const char* name;
+  std::string plan;
+  bool bounded;  // whether the figures of the long context are held against the short one's
+};
+
+// 26M parameters in 8 layers, 4 MB of embeddings: a step reads 55 MB of weights.
+RandomShape Shape() {
+  RandomShape shape;
+  shape.vocabulary = 4096;
+  shape.width = 512;
+  shape.mlp_width = 1408;
+  shape.num_heads = 8;
+  shape.num_kv_heads = 8;
+  shape.head_dim = 64;
+  shape.window = 512;
+  shape.context_limit = kLong + kDecodeTokens;
+  return shape;
+}
+
+std::string Repeat(const std::string& layer, int count) {
+  std::string plan = layer;
+  for (int i = 1; i < count; ++i) plan += "+" + layer;
+  return plan;
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens, bool is_decode) {
+  ls_batch_entry entry{};
+  entry.sequence = &sequence;
+  entry.tokens = tokens.data();
+  entry.num_tokens = static_cast<uint32_t>(tokens.size());
+  entry.is_decode = is_decode ? 1 : 0;
+  entry.log_prob_rows = is_decode ? LS_ROWS_LAST : LS_ROWS_NONE;  // runs the head
+  const ls_batch batch = {sizeof(ls_batch), &entry, 1};
+  const double begin = Seconds();
+  const ls_results results = model.Wait(model.Submit(batch));
+  if (results.results[0].code != LS_OK) {
+    std::fprintf(stderr, "a step failed: %s\n", results.results[0].message);
+    std::exit(1);
+  }
+  return Seconds() - begin;
+}
+
+// Microseconds per token.
+struct Figures {
+  double prefill = 1e30;
+  double decode = 1e30;
+
+  void Keep(const Figures& other) {
+    prefill = std::min(prefill, other.prefill);
+    decode = std::min(decode, other.decode);
+  }
+};
+
+Figures Measure(Model& model, int64_t context) {
+  const std::vector<int32_t> piece(kPiece, 7);
+  const auto sequence = model.Create();
+  model.Reserve(*sequence, static_cast<uint64_t>(context + kDecodeTokens));
+  double prefill = 0;
+  for (int64_t position = 0; position < context; position += kPiece) {
+    prefill += Step(model, *sequence, piece, false);
+  }
+  std::vector<double> decode;
+  for (int i = 0; i < kDecodeTokens; ++i) {
+    decode.push_back(Step(model, *sequence, std::span(piece).first(1), true));
+  }
+  std::nth_element(decode.begin(), decode.begin() + kDecodeTokens / 2, decode.end());
+  return {1e6 * prefill / static_cast<double>(context), 1e6 * decode[kDecodeTokens / 2]};
+}
+
+void Print(const Row& row, const Figures& at_1k, const Figures& at_16k) {
+  const double prefill = at_16k.prefill / at_1k.prefill;
+  const double decode = at_16k.decode / at_1k.decode;
+  const auto verdict = [&](double ratio, double limit) {
+    return !row.bounded ? "" : ratio <= limit ? "ok" : "OVER";
+  };
+  std::printf("%-10s  %8.1f %8.1f  %5.2f %-4s  %8.1f %8.1f  %5.2f %-4s\n", row.name, at_1k.prefill,
+              at_16k.prefill, prefill, verdict(prefill, 1.2), at_1k.decode, at_16k.decode, decode,
+              verdict(decode, 1.1));
+  std::fflush(stdout);
+}
+
+void Run(const Row& row, const Executor& executor) {
+  ModelSpec spec = RandomSpec(row.plan, Shape());
+  ModelWeights weights = RandomWeights(spec, DType::kBF16, DeviceOps(), executor);
+  Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), executor,
+              {0, kPiece, 1});
+  Measure(model, kShort);  // touches all memory
+  Figures at_1k, at_16k;
+  for (int round = 0; round < kRounds; ++round) {
+    at_1k.Keep(Measure(model, kShort));
+    if (row.bounded || round == 0) at_16k.Keep(Measure(model, kLong));
+  }
+  Print(row, at_1k, at_16k);
+}
+
+}  // namespace
+}  // namespace longstream
+
+int main(int argc, char** argv) {
+  using longstream::Repeat;
+  longstream::ThreadPool pool(argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 0);
+  std::printf("ops %s, %u threads; microseconds per token; limits 1.2 and 1.1\n",
+              longstream::DeviceOps().name, pool.num_threads());
+  std::printf("%-10s  %-29s  %-29s\n", "8 layers", "prefill 1K, 16K, ratio",
+              "decode at 1K, 16K, ratio");
+  const longstream::Row rows[] = {{"window", Repeat("window", 8), true},
+                                  {"lightning", Repeat("lightning", 8), true},
+                                  {"gated rnn", Repeat("gated", 8), true},
+                                  {"full", Repeat("full", 8), false},
+                                  {"rerope", Repeat("rerope", 8), false}};
+  for (const longstream::Row& row : rows) longstream::Run(row, pool.AsExecutor());
+  return 0;
+}
