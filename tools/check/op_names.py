@@ -28,6 +28,7 @@ NOT_OF_AN_OP = {
     "kernels/cpu/panel_product.cc": "the matrix product that all projections share",
     "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",
     "kernels/cpu/recurrence_block.cc": "the arithmetic of linear_recurrence within a block",
+    "tests/kernels/dispatch_test.cc": "the choice of the op table",
     "tests/kernels/op_test.cc": "what the tests of the ops share",
     "tests/kernels/simd_test.cc": "the vector layer below the CPU ops",
     "tests/kernels/thread_pool_test.cc": "kernels/core, below the ops",

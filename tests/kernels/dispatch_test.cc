@@ -1,0 +1,66 @@
+// Tests of the choice of an op table by instruction set, and that every table is complete.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/reference/reference_ops.h"
+
+namespace longstream {
+namespace {
+
+TEST(Dispatch, BaselineIsAlwaysThere) {
+  ASSERT_NE(OpsFor("baseline"), nullptr);
+  EXPECT_STREQ(OpsFor("baseline")->name, "baseline");
+}
+
+TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
+  std::vector<const OpTable*> tables = {&ReferenceOps()};
+  for (const char* isa : kIsaNames) {
+    const OpTable* ops = OpsFor(isa);
+    if (ops == nullptr) continue;
+    EXPECT_STREQ(ops->name, isa);
+    tables.push_back(ops);
+  }
+  for (const OpTable* table : tables) {
+    // The table is nothing but pointers: its name and its functions.
+    void* pointers[sizeof(OpTable) / sizeof(void*)];
+    static_assert(sizeof(pointers) == sizeof(OpTable));
+    std::memcpy(pointers, table, sizeof(OpTable));
+    for (size_t i = 0; i < std::size(pointers); ++i) {
+      EXPECT_NE(pointers[i], nullptr) << table->name << ", entry " << i;
+    }
+  }
+}
+
+TEST(Dispatch, UnknownSetsAreNotFound) {
+  EXPECT_EQ(OpsFor("avx1024"), nullptr);
+  EXPECT_EQ(OpsFor(""), nullptr);
+}
+
+// DeviceOps chooses once per process, so each case asks in a process of its own.
+void ExitWithDeviceIs(const char* isa, const std::string& expected) {
+  if (isa == nullptr) {
+    unsetenv("LONGSTREAM_ISA");
+  } else {
+    setenv("LONGSTREAM_ISA", isa, 1);
+  }
+  std::exit(DeviceOps().name == expected ? 0 : 1);
+}
+
+TEST(DispatchDeathTest, TheEnvironmentChoosesAmongWhatThereIs) {
+  std::string best;
+  for (const char* isa : kIsaNames) {
+    if (OpsFor(isa) == nullptr) continue;
+    best = isa;
+    EXPECT_EXIT(ExitWithDeviceIs(isa, isa), testing::ExitedWithCode(0), "") << isa;
+  }
+  EXPECT_EXIT(ExitWithDeviceIs(nullptr, best), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ExitWithDeviceIs("avx1024", best), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace longstream
