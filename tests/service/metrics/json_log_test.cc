@@ -67,7 +67,8 @@ TEST(JsonLogTest, InvalidUtf8IsReplaced) {
       {std::string("\0z", 2), std::string("\0z", 2)},
       {"\xe2\x82\xac", "\xe2\x82\xac"},
   };
-  for (const auto& [bytes, text] : cases) {
+  for (const auto& [raw, text] : cases) {
+    const std::string& bytes = raw;  // a lambda may not capture a structured binding
     const auto lines = Lines([&] { log.Write(LogLevel::kInfo, bytes, {{bytes, bytes}}); });
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_EQ(lines[0].value("event", ""), text);
