@@ -17,6 +17,7 @@ import source_tree
 KERNELS = pathlib.PurePath("kernels/cpu")
 # -march=x86-64 is the baseline: any processor runs it.
 INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
+OUTPUT = re.compile(r"\s-o\s+(\S+)")
 # nm: W is defined weak code or data; V (weak objects) would be data only.
 WEAK_CODE = "W"
 
@@ -27,7 +28,8 @@ def instruction_set_objects(root, build):
     for command in commands:
         source = pathlib.PurePath(command["file"])
         if (root / KERNELS) in source.parents and INSTRUCTION_SET_FLAG.search(command["command"]):
-            yield pathlib.Path(command["directory"]) / command["output"]
+            # CMake 3.25 writes no "output" entry.
+            yield pathlib.Path(command["directory"]) / OUTPUT.search(command["command"])[1]
 
 
 def weak_code(path):
