@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "service/registry/served_model.h"
-#include "tests/temporary_directory.h"
+#include "tests/service/temporary_directory.h"
 
 namespace longstream {
 namespace {

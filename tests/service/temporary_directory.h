@@ -1,6 +1,6 @@
 // A directory for the files of one test.
-#ifndef LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
-#define LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
+#ifndef LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
+#define LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
 
 #include <cstdlib>
 #include <filesystem>
@@ -39,4 +39,4 @@ class TemporaryDirectory {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
+#endif  // LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
