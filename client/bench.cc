@@ -105,12 +105,13 @@ void Bench(const Global& global, const BenchOptions& options) {
   std::atomic<int> next = 0;
   const auto begin = Clock::now();
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(options.streams));
   for (int i = 0; i < options.streams; ++i) {
     threads.emplace_back([&] { RunStream(connection, options, vocabulary, &next, &measured); });
   }
   for (std::thread& thread : threads) thread.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (measured.failure) throw *measured.failure;
+  if (measured.failure) throw CallError(measured.failure->status());
 
   const Summary first = Summarize(measured.first_token_seconds);
   const Summary inter = Summarize(measured.inter_token_seconds);
