@@ -37,14 +37,17 @@ Function* Library(std::string_view member, std::string_view qualifier = "") {
   return reinterpret_cast<Function*>(function);
 }
 
-// A wait gives the mutex up and takes it again. TSan looks away between, while the library itself
-// holds it and evaluates conditions. One kind of wait may call another: the outermost reports.
+// A wait gives the mutex up, if it is held, and takes it again. TSan looks away between, while the
+// library itself holds it and evaluates conditions. One kind of wait may call another: the
+// outermost reports.
 class Wait {
  public:
-  explicit Wait(Mutex* mutex) : mutex_(mutex) {
+  Wait(Mutex* mutex, bool held) : mutex_(mutex) {
     if (depth_++ > 0) return;
-    __tsan_mutex_pre_unlock(mutex_, 0);
-    __tsan_mutex_post_unlock(mutex_, 0);
+    if (held) {
+      __tsan_mutex_pre_unlock(mutex_, 0);
+      __tsan_mutex_post_unlock(mutex_, 0);
+    }
     __tsan_mutex_pre_lock(mutex_, 0);
   }
   ~Wait() {
@@ -98,71 +101,65 @@ void Mutex::ReaderUnlock() {
   __tsan_mutex_post_unlock(this, __tsan_mutex_read_lock);
 }
 
-// Conditions are evaluated under the lock, while TSan looks away: between pre_lock and post_lock.
 void Mutex::LockWhen(const Condition& condition) {
   static const auto library =
       Library<void(Mutex*, const Condition&)>("5Mutex8LockWhenERKNS0_9ConditionE");
-  __tsan_mutex_pre_lock(this, 0);
+  const Wait wait(this, /*held=*/false);
   library(this, condition);
-  __tsan_mutex_post_lock(this, 0, 0);
 }
 
 bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
   static const auto library = Library<bool(Mutex*, const Condition&, Duration)>(
       "5Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE");
-  __tsan_mutex_pre_lock(this, 0);
-  const bool result = library(this, condition, timeout);
-  __tsan_mutex_post_lock(this, 0, 0);
-  return result;
+  const Wait wait(this, /*held=*/false);
+  return library(this, condition, timeout);
 }
 
 bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
   static const auto library = Library<bool(Mutex*, const Condition&, Time)>(
       "5Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
-  __tsan_mutex_pre_lock(this, 0);
-  const bool result = library(this, condition, deadline);
-  __tsan_mutex_post_lock(this, 0, 0);
-  return result;
+  const Wait wait(this, /*held=*/false);
+  return library(this, condition, deadline);
 }
 
 void Mutex::Await(const Condition& condition) {
   static const auto library =
       Library<void(Mutex*, const Condition&)>("5Mutex5AwaitERKNS0_9ConditionE");
-  const Wait wait(this);
+  const Wait wait(this, /*held=*/true);
   library(this, condition);
 }
 
 bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
   static const auto library = Library<bool(Mutex*, const Condition&, Duration)>(
       "5Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE");
-  const Wait wait(this);
+  const Wait wait(this, /*held=*/true);
   return library(this, condition, timeout);
 }
 
 bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
   static const auto library = Library<bool(Mutex*, const Condition&, Time)>(
       "5Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE");
-  const Wait wait(this);
+  const Wait wait(this, /*held=*/true);
   return library(this, condition, deadline);
 }
 
 void CondVar::Wait(Mutex* mutex) {
   static const auto library = Library<void(CondVar*, Mutex*)>("7CondVar4WaitEPNS0_5MutexE");
-  const absl::Wait wait(mutex);
+  const absl::Wait wait(mutex, /*held=*/true);
   library(this, mutex);
 }
 
 bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
   static const auto library = Library<bool(CondVar*, Mutex*, Duration)>(
       "7CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE");
-  const absl::Wait wait(mutex);
+  const absl::Wait wait(mutex, /*held=*/true);
   return library(this, mutex, timeout);
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   static const auto library =
       Library<bool(CondVar*, Mutex*, Time)>("7CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
-  const absl::Wait wait(mutex);
+  const absl::Wait wait(mutex, /*held=*/true);
   return library(this, mutex, deadline);
 }
 

@@ -81,6 +81,22 @@ TEST(AbseilLocks, Await) {
   });
 }
 
+TEST(AbseilLocks, LockWhen) {
+  Counter counter;
+  RunBesideAdders(counter, [&counter]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const absl::Condition half(Half, &counter);
+    counter.mutex.LockWhen(half);
+    ++counter.count;
+    counter.mutex.Unlock();
+    EXPECT_TRUE(counter.mutex.LockWhenWithTimeout(half, absl::Seconds(1)));
+    ++counter.count;
+    counter.mutex.Unlock();
+    EXPECT_TRUE(counter.mutex.LockWhenWithDeadline(half, absl::Now()));
+    ++counter.count;
+    counter.mutex.Unlock();
+  });
+}
+
 TEST(AbseilLocks, CondVar) {
   Counter counter;
   RunBesideAdders(counter, [&counter] {
