@@ -1,7 +1,6 @@
 // longstream: the command-line client.
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 
 #include "client/commands.h"
@@ -17,9 +16,10 @@ void OnInterrupt(int /*signal*/) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace longstream::client;
+  namespace client = longstream::client;
+  using client::CallError;
   CLI::App app("Client of a Longstream server: sessions that remember, streams of tokens.");
-  Global global;
+  client::Global global;
   app.add_option("--server", global.server, "host:port")
       ->envname("LONGSTREAM_SERVER")
       ->capture_default_str();
@@ -34,21 +34,21 @@ int main(int argc, char** argv) {
       "  longstream models\n"
       "  longstream generate -m hypenet -n 100 'def main():'\n"
       "  longstream bench -m dense --streams 16");
-  AddGenerate(&app, &global);
-  AddChat(&app, &global);
-  AddModels(&app, &global);
-  AddSessions(&app, &global);
-  AddScore(&app, &global);
-  AddBench(&app, &global);
+  client::AddGenerate(&app, &global);
+  client::AddChat(&app, &global);
+  client::AddModels(&app, &global);
+  client::AddSessions(&app, &global);
+  client::AddScore(&app, &global);
+  client::AddBench(&app, &global);
   signal(SIGINT, OnInterrupt);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    return app.exit(error) == 0 ? client::kOk : client::kUsage;
   } catch (const CallError& error) {
-    if (interrupted) return kInterrupted;
+    if (client::interrupted) return client::kInterrupted;
     std::cerr << "longstream: " << error.what() << "\n";
     return error.exit_code();
   }
-  return kOk;
+  return client::kOk;
 }

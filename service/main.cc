@@ -1,9 +1,9 @@
 // longstream-server: wiring only. Configuration, thread pool, plugins, models, engines, gRPC,
 // metrics; then wait for a signal and take it all down in order.
 #include <prometheus/registry.h>
-#include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -119,7 +119,7 @@ class ModelAnnouncer {
                    {"parameters", std::to_string(backend.info().num_parameters)}});
     } else {
       log_->Write(LogLevel::kError, "model_failed",
-                  {{"model", status.name}, {"error", std::string(status.error.message())}});
+                  {{"model", status.name}, {"error", status.error.ToString()}});
     }
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&decided_));
@@ -136,7 +136,7 @@ class ModelAnnouncer {
 };
 
 int Fail(const JsonLog& log, const absl::Status& status) {
-  log.Write(LogLevel::kError, "start_failed", {{"error", std::string(status.message())}});
+  log.Write(LogLevel::kError, "start_failed", {{"error", status.ToString()}});
   return 1;
 }
 
@@ -147,7 +147,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
   if (!plugins.ok()) return Fail(log, plugins.status());
   for (const absl::Status& refused : plugins->refused) {
-    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", std::string(refused.message())}});
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", refused.ToString()}});
   }
 
   ThreadPool pool(config.threads);

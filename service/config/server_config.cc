@@ -160,7 +160,7 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
       model.version = value;
     } else if (key == "cache_bytes") {
       absl::StatusOr<uint64_t> bytes = ParseBytes(value);
-      if (!bytes.ok()) return ModelFlagError(flag, std::string(bytes.status().message()));
+      if (!bytes.ok()) return ModelFlagError(flag, absl::StrCat(bytes.status().message()));
       model.cache_bytes = *bytes;
     } else if (absl::StartsWith(key, "options.")) {
       options.push_back(JsonMember(key.substr(sizeof("options.") - 1), value));

@@ -20,7 +20,7 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 Json ScalarToJson(const std::string& text, bool quoted) {
   if (!quoted) {
-    const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (parsed.is_number() || parsed.is_boolean() || parsed.is_null()) return parsed;
   }
   return text;
@@ -144,7 +144,7 @@ absl::Status YamlNode::Read(uint64_t low, uint64_t high, uint32_t* value) const 
 absl::Status YamlNode::ReadBytes(uint64_t* value) const {
   if (!node_->IsScalar()) return Expected("bytes such as 4096, 64MiB or 2GB");
   absl::StatusOr<uint64_t> bytes = ParseBytes(node_->Scalar());
-  if (!bytes.ok()) return Error(std::string(bytes.status().message()));
+  if (!bytes.ok()) return Error(absl::StrCat(bytes.status().message()));
   *value = *bytes;
   return absl::OkStatus();
 }

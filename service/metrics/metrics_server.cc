@@ -6,14 +6,13 @@
 #include <prometheus/registry.h>
 
 #include <exception>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace longstream {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    const std::string& listen, std::shared_ptr<prometheus::Registry> registry) {
+    const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry) {
   std::unique_ptr<MetricsServer> server(new MetricsServer());
   try {
     server->exposer_ = std::make_unique<prometheus::Exposer>(listen, /*num_threads=*/1);
@@ -22,7 +21,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
         absl::StrCat("metrics_listen: cannot bind ", listen, ": ", error.what()));
   }
   // The exposer keeps weak pointers: the registry's owner decides how long it lives.
-  server->exposer_->RegisterCollectable(std::move(registry));
+  server->exposer_->RegisterCollectable(registry);
   const std::vector<int> ports = server->exposer_->GetListeningPorts();
   server->port_ = ports.empty() ? 0 : ports.front();
   return server;

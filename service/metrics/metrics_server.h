@@ -19,7 +19,7 @@ class MetricsServer {
  public:
   // `listen`: host:port; port 0: any free one. UNAVAILABLE where it cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
-      const std::string& listen, std::shared_ptr<prometheus::Registry> registry);
+      const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;

@@ -11,7 +11,7 @@ namespace {
 class ErrorText {
  public:
   ErrorText() { text_[0] = '\0'; }
-  operator ls_error() { return ls_error{text_.data(), text_.size()}; }
+  ls_error abi() { return ls_error{text_.data(), text_.size()}; }
   absl::Status ToStatus(ls_code code) const { return StatusFromCode(code, text_.data()); }
 
  private:
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
 
   ErrorText error;
   ls_model* handle = nullptr;
-  if (const ls_code code = plugin->table().model_open(&abi, &handle, error); code != LS_OK) {
+  if (const ls_code code = plugin->table().model_open(&abi, &handle, error.abi()); code != LS_OK) {
     return error.ToStatus(code);
   }
   std::unique_ptr<BackendModel> model(new BackendModel(std::move(plugin), handle));
@@ -82,7 +82,7 @@ ls_memory BackendModel::memory() const {
 absl::StatusOr<Sequence> BackendModel::CreateSequence() {
   ErrorText error;
   ls_sequence* handle = nullptr;
-  const ls_code code = table().sequence_create(model_, &handle, error);
+  const ls_code code = table().sequence_create(model_, &handle, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return Sequence(this, handle);
 }
@@ -93,7 +93,7 @@ absl::StatusOr<Sequence> BackendModel::ForkSequence(const Sequence& source) {
   }
   ErrorText error;
   ls_sequence* handle = nullptr;
-  const ls_code code = table().sequence_fork(model_, source.handle(), &handle, error);
+  const ls_code code = table().sequence_fork(model_, source.handle(), &handle, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return Sequence(this, handle);
 }
@@ -105,7 +105,7 @@ absl::StatusOr<uint64_t> BackendModel::Submit(std::span<const ls_batch_entry> en
   batch.num_entries = static_cast<uint32_t>(entries.size());
   ErrorText error;
   uint64_t ticket = 0;
-  const ls_code code = table().submit(model_, &batch, &ticket, error);
+  const ls_code code = table().submit(model_, &batch, &ticket, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return ticket;
 }
@@ -113,7 +113,7 @@ absl::StatusOr<uint64_t> BackendModel::Submit(std::span<const ls_batch_entry> en
 absl::StatusOr<std::span<const ls_result>> BackendModel::Wait(uint64_t ticket) {
   ErrorText error;
   ls_results results{};
-  const ls_code code = table().wait(model_, ticket, &results, error);
+  const ls_code code = table().wait(model_, ticket, &results, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return std::span<const ls_result>(results.results, results.num_results);
 }
@@ -143,19 +143,20 @@ ls_sequence_bytes Sequence::bytes() const {
 
 absl::Status Sequence::Reserve(uint64_t tokens) {
   ErrorText error;
-  return error.ToStatus(model_->table().sequence_reserve(model_->model_, handle_, tokens, error));
+  return error.ToStatus(
+      model_->table().sequence_reserve(model_->model_, handle_, tokens, error.abi()));
 }
 
 absl::Status Sequence::Checkpoint() {
   ErrorText error;
-  return error.ToStatus(model_->table().sequence_checkpoint(model_->model_, handle_, error));
+  return error.ToStatus(model_->table().sequence_checkpoint(model_->model_, handle_, error.abi()));
 }
 
 absl::StatusOr<uint64_t> Sequence::Truncate(uint64_t position) {
   ErrorText error;
   uint64_t restored = 0;
   const ls_code code =
-      model_->table().sequence_truncate(model_->model_, handle_, position, &restored, error);
+      model_->table().sequence_truncate(model_->model_, handle_, position, &restored, error.abi());
   if (code != LS_OK) return error.ToStatus(code);
   return restored;
 }

@@ -57,13 +57,13 @@ void Dispatcher::OpenSession(std::string_view model, std::optional<SessionId> id
   if (!engine.ok()) return opened(engine.status());
   absl::StatusOr<std::shared_ptr<Session>> session = MakeSession(**engine, id, idle_timeout);
   if (!session.ok()) return opened(session.status());
-  (*engine)->Open(*session,
-                  [this, session = *session, opened = std::move(opened)](absl::Status status) {
-                    if (status.ok()) return opened(session->View());
-                    session->Close();
-                    sessions_.Remove(session->id());
-                    opened(status);
-                  });
+  (*engine)->Open(
+      *session, [this, session = *session, opened = std::move(opened)](const absl::Status& status) {
+        if (status.ok()) return opened(session->View());
+        session->Close();
+        sessions_.Remove(session->id());
+        opened(status);
+      });
 }
 
 void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
@@ -86,7 +86,7 @@ void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId
   }
   (*target)->set_forked_from(source_id);
   (*engine)->Fork(*source, *target,
-                  [this, target = *target, opened = std::move(opened)](absl::Status status) {
+                  [this, target = *target, opened = std::move(opened)](const absl::Status& status) {
                     if (status.ok()) return opened(target->View());
                     target->Close();
                     sessions_.Remove(target->id());
@@ -125,8 +125,8 @@ std::vector<SessionView> Dispatcher::List(const std::optional<SessionId>& after,
 
 absl::StatusOr<std::shared_ptr<Engine>> Dispatcher::EngineOf(const Turn& turn,
                                                              std::string_view model) const {
-  return models_->Find(
-      turn.request.session != nullptr ? std::string_view(turn.request.session->model()) : model);
+  if (turn.request.session != nullptr) return models_->Find(turn.request.session->model());
+  return models_->Find(model);
 }
 
 absl::Status Dispatcher::StartTurn(std::shared_ptr<Turn> turn, std::string_view model) {

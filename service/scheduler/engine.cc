@@ -48,19 +48,21 @@ void Engine::Flush() {
 void Engine::Open(std::shared_ptr<Session> session, Done done) {
   Post([this, session = std::move(session), done = std::move(done)] {
     absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
-    if (sequence.ok()) {
+    const absl::Status status = sequence.status();
+    if (status.ok()) {
       session->sequence = *std::move(sequence);
       session->Publish();
       open_sessions_.push_back(session);
     }
-    done(sequence.status());
+    done(status);
   });
 }
 
 void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done) {
   Post([this, source = std::move(source), target = std::move(target), done = std::move(done)] {
     absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(source->sequence);
-    if (sequence.ok()) {
+    const absl::Status status = sequence.status();
+    if (status.ok()) {
       target->tokens = source->tokens;
       target->generated = source->generated;
       target->computed_tokens = source->computed_tokens;
@@ -70,7 +72,7 @@ void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> targ
       open_sessions_.push_back(target);
     }
     source->EndTurn();
-    done(sequence.status());
+    done(status);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "google/rpc/status.pb.h"
 
 namespace longstream {
@@ -16,7 +17,7 @@ std::string RetryDetails(const absl::Status& status) {
   retry.mutable_retry_delay()->set_seconds(kRetrySeconds);
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
-  details.set_message(std::string(status.message()));
+  details.set_message(absl::StrCat(status.message()));
   details.add_details()->PackFrom(retry);
   return details.SerializeAsString();
 }
@@ -25,7 +26,7 @@ std::string RetryDetails(const absl::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), absl::StrCat(status.message()),
                       absl::IsResourceExhausted(status) ? RetryDetails(status) : std::string());
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 
@@ -151,7 +152,7 @@ void ToProto(const ModelStatus& status, v1::Model* message) {
       break;
     case ModelState::kFailed:
       message->set_state(v1::MODEL_STATE_FAILED);
-      message->set_error(std::string(status.error.message()));
+      message->set_error(absl::StrCat(status.error.message()));
       break;
   }
 }

@@ -42,7 +42,9 @@ std::optional<double> SampleValue(const std::string& text, const std::string& na
   for (std::string line; std::getline(lines, line);) {
     bool matches = line.starts_with(name + "{");
     for (const auto& [label, value] : labels) {
-      matches = matches && line.find(label + "=\"" + value + "\"") != std::string::npos;
+      std::string pair = label;
+      pair.append("=\"").append(value).append("\"");
+      matches = matches && line.find(pair) != std::string::npos;
     }
     if (matches) return std::strtod(line.c_str() + line.rfind(' '), nullptr);
   }

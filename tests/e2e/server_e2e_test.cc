@@ -22,7 +22,8 @@ using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPatience{30000};
-const std::string kBinary = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
+constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream-server";
+constexpr char kPlugins[] = LONGSTREAM_BINARY_DIR "/plugins";
 
 v1::GenerateRequest Request(const std::string& session, const std::string& text, uint32_t tokens) {
   v1::GenerateRequest request;
@@ -214,8 +215,7 @@ TEST_F(ServerE2eTest, FlagsOverrideTheFile) {
                   "plugin_directory: /nowhere/plugins\nmodels:\n- name: m\n  "
                   "directory: /nowhere/model\n");
   const std::string file = (directory.path() / "server.yaml").string();
-  ServerProcess server(kBinary, {"--config", file, "--model", Minimal(), "--plugins",
-                                 LONGSTREAM_BINARY_DIR "/plugins"});
+  ServerProcess server(kBinary, {"--config", file, "--model", Minimal(), "--plugins", kPlugins});
   client::Connection connection(server.address());
   connection.WaitUntilServing("m", kPatience);
   EXPECT_EQ(connection.Models().size(), 1u);

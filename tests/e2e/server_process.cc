@@ -2,11 +2,11 @@
 #include "tests/e2e/server_process.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +36,7 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::
   if (log < 0) throw std::runtime_error("no temporary file for the server's log");
   arguments.insert(arguments.begin(), binary);
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const pid_t pid = fork();

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr int kStreams = 64;
 constexpr int kRequests = 24;
-const char* const kModels[] = {"dense", "hwfa2", "hypenet"};
+constexpr const char* kModels[] = {"dense", "hwfa2", "hypenet"};
 
 struct Spec {
   std::string model;
@@ -60,6 +60,7 @@ class Soak {
 
   void Run(Clock::time_point until) {
     std::vector<std::thread> threads;
+    threads.reserve(kStreams);
     for (int i = 0; i < kStreams; ++i) threads.emplace_back([this, i, until] { Stream(i, until); });
     for (std::thread& thread : threads) thread.join();
   }

@@ -104,7 +104,7 @@ TEST_F(DispatcherTest, ForkAndClose) {
 
   absl::Notification done;
   absl::StatusOr<uint64_t> position = absl::UnknownError("not called");
-  dispatcher_.CloseSession(session->id, [&](absl::StatusOr<uint64_t> closed) {
+  dispatcher_.CloseSession(session->id, [&](const absl::StatusOr<uint64_t>& closed) {
     position = closed;
     done.Notify();
   });

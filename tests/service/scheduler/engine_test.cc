@@ -211,7 +211,7 @@ TEST(Engine, ForkContinuesAlike) {
                                                 absl::InfiniteDuration());
   ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
   absl::Status status = absl::UnknownError("not called");
-  engine->Fork(source, target, [&](absl::Status forked) { status = forked; });
+  engine->Fork(source, target, [&](const absl::Status& forked) { status = forked; });
   engine->Flush();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(target->View().position, 17u);

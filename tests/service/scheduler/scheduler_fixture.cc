@@ -18,7 +18,7 @@ namespace {
 
 std::filesystem::path NewDirectory() {
   static std::atomic<int> count = 0;
-  const std::filesystem::path path =
+  std::filesystem::path path =
       std::filesystem::temp_directory_path() /
       ("longstream_minimal_" + std::to_string(getpid()) + "_" + std::to_string(count++));
   std::filesystem::create_directories(path);
@@ -33,7 +33,7 @@ MinimalModel::MinimalModel()
       host_(Executor{}, nullptr),
       registry_(std::make_unique<prometheus::Registry>()) {
   auto plugin = Plugin::Load(LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so");
-  if (!plugin.ok()) throw std::runtime_error(std::string(plugin.status().message()));
+  if (!plugin.ok()) throw std::runtime_error(plugin.status().ToString());
   plugins_.push_back(*std::move(plugin));
 }
 
@@ -54,7 +54,7 @@ TestEngine::TestEngine(const std::string& options_json, uint64_t cache_bytes,
   source.max_batch_tokens = options.max_batch_tokens;
   source.max_batch_sequences = options.max_batch_sequences;
   auto served = ServedModel::Load(source, model_.plugins(), model_.host());
-  if (!served.ok()) throw std::runtime_error(std::string(served.status().message()));
+  if (!served.ok()) throw std::runtime_error(served.status().ToString());
   metrics_ = std::make_unique<ModelMetrics>(model_.registry(),
                                             ModelMetrics::Labels{"m", "1", "minimal", "cpu"});
   engine_ = std::make_unique<Engine>(*served, options, metrics_.get());
@@ -107,7 +107,7 @@ Outcome ReadToEnd(Turn& turn) {
   }
 }
 
-Outcome RunTurn(Engine& engine, std::shared_ptr<Turn> turn) {
+Outcome RunTurn(Engine& engine, const std::shared_ptr<Turn>& turn) {
   const absl::Status status = engine.Start(turn);
   if (status.ok()) return ReadToEnd(*turn);
   Outcome outcome;

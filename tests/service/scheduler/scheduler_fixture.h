@@ -73,7 +73,7 @@ struct Outcome {
 };
 
 // Starts the turn and reads it to its end. A refusal is the outcome's status.
-Outcome RunTurn(Engine& engine, std::shared_ptr<Turn> turn);
+Outcome RunTurn(Engine& engine, const std::shared_ptr<Turn>& turn);
 // Reads a turn that was started to its end.
 Outcome ReadToEnd(Turn& turn);
 

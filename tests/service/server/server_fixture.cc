@@ -14,7 +14,7 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes)
       dispatcher_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
-  if (!server.ok()) throw std::runtime_error(std::string(server.status().message()));
+  if (!server.ok()) throw std::runtime_error(server.status().ToString());
   server_ = *std::move(server);
   server_->SetModelServing("m", true);
   channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),

@@ -45,6 +45,7 @@ TEST(Session, ExactlyOneOfManyWritersWins) {
   std::atomic<int> inside = 0;
   std::atomic<int> won = 0;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 500; ++i) {
