@@ -68,11 +68,14 @@ void SlotStore::Clear(int32_t slot) {
   }
 }
 
+// What these two change is reached through a pointer, but it is the store's all the same.
+// NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyAll(int32_t from, int32_t to) {
   if (layout_.slot_stride == 0) return;
   std::memcpy(data(to), data(from), static_cast<size_t>(layout_.slot_stride));
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyCheckpoint(int32_t from, int32_t to) {
   if (layout_.checkpoint_end == 0) return;
   std::memcpy(data(to), data(from), static_cast<size_t>(layout_.checkpoint_end));

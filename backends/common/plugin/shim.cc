@@ -162,7 +162,7 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
 }
 
 const ls_backend& Table() {
-  static const ls_backend kTable = {
+  static const ls_backend table = {
       .abi_major = LS_ABI_MAJOR,
       .abi_minor = LS_ABI_MINOR,
       .struct_size = sizeof(ls_backend),
@@ -188,7 +188,7 @@ const ls_backend& Table() {
       .submit = Submit,
       .wait = Wait,
   };
-  return kTable;
+  return table;
 }
 
 }  // namespace

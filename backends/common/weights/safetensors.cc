@@ -127,9 +127,9 @@ void Checkpoint::ReadIndex(const std::string& path) {
     const std::string& shard = shards.at(file.get<std::string>());
     const StoredTensor* stored = Find(tensor);
     if (stored == nullptr || FileOf(*stored) != shard) {
-      throw BackendError(LS_INVALID_ARGUMENT, shard + ": tensor " + Quoted(tensor) +
-                                                  " is missing, though " + path +
-                                                  " says that it is there");
+      std::string message = shard + ": tensor " + Quoted(tensor);
+      message.append(" is missing, though ").append(path).append(" says that it is there");
+      throw BackendError(LS_INVALID_ARGUMENT, message);
     }
   }
   for (const auto& [tensor, stored] : tensors_) {
