@@ -210,10 +210,10 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
   ServerProcess server(binary, arguments);
   Soak soak(server.address());
   const auto begin = Clock::now();
-  // Warm-up: a quarter of the time, in which pools grow to what 64 streams need.
-  soak.Run(begin + milliseconds(250) * seconds);
+  // Warm-up, in which pools and the allocator's arenas grow to what 64 streams need.
+  soak.Run(begin + milliseconds(500) * seconds);
   const uint64_t warm = server.resident_bytes();
-  soak.Run(begin + milliseconds(1000) * seconds);
+  soak.Run(begin + milliseconds(1500) * seconds);
   const uint64_t end = server.resident_bytes();
 
   int faults = soak.CheckIdle();
@@ -255,7 +255,8 @@ int main(int argc, char** argv) {
   int seconds = 120;
   app.add_option("server", binary, "longstream-server")->required();
   app.add_option("models", models, "directory of the demo models")->required();
-  app.add_option("--seconds", seconds, "duration")->capture_default_str();
+  app.add_option("--seconds", seconds, "duration after a warm-up of half as much")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   try {
     return longstream::Main(binary, models, seconds);
