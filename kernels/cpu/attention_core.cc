@@ -50,23 +50,23 @@ class Tasks {
     return max_splits_ > 1 ? num_decode_rows_ * attention_.num_heads : 0;
   }
 
-  // Units (tiles of a prefill, splits of a decode row) of all sequences follow each other, the
-  // groups of a unit likewise.
+  // The tasks of a sequence follow each other: of a decode row split by split, because the heads of
+  // a page lie side by side; of a prefill group by group, whose tiles read the same keys and
+  // values.
   void Run(int64_t task) const {
-    const HeadGroup group = Group(task % num_groups_);
-    int64_t unit = task / num_groups_;
     int64_t decode_row = 0;
     const SequenceRows* sequence = attention_.batch.sequences;
-    for (; unit >= NumUnits(*sequence); ++sequence) {
-      unit -= NumUnits(*sequence);
+    for (; task >= NumUnits(*sequence) * num_groups_; ++sequence) {
+      task -= NumUnits(*sequence) * num_groups_;
       if (sequence->is_decode != 0) ++decode_row;
     }
     if (sequence->is_decode != 0) {
-      RunSplit(*sequence, group, decode_row, unit);
-    } else {
-      // The longest rows first: what is left for the end is then short.
-      RunTile(*sequence, group, NumUnits(*sequence) - 1 - unit);
+      RunSplit(*sequence, Group(task % num_groups_), decode_row, task / num_groups_);
+      return;
     }
+    // The longest rows first: what is left for the end is then short.
+    const int64_t num_tiles = NumUnits(*sequence);
+    RunTile(*sequence, Group(task / num_tiles), num_tiles - 1 - task % num_tiles);
   }
 
   // Merges the splits of one head of one decode row.

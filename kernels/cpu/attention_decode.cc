@@ -55,9 +55,8 @@ class DecodeRow {
   void Score(int64_t block, int64_t first, int64_t last) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       float* scores = scores_ + h * kKeyBlock;
-      for (int64_t i = 0; i < kKeyBlock; ++i) {
-        scores[i] = block + i >= first && block + i < last ? 0.0f : kHiddenScore;
-      }
+      for (int64_t j = block; j < first; ++j) scores[j - block] = kHiddenScore;
+      for (int64_t j = last; j < block + kKeyBlock; ++j) scores[j - block] = kHiddenScore;
     }
     int64_t border = near_begin_ < first ? first : near_begin_;
     if (border > last) border = last;
@@ -78,7 +77,8 @@ class DecodeRow {
       product.rows = group_.num_heads;
       product.cols = run.count;
       product.depth = dim_;
-      AddDotProducts(product);
+      product.add = false;
+      MultiplyTransposed(product);
     });
   }
 
@@ -120,7 +120,7 @@ class DecodeRow {
       product.rows = group_.num_heads;
       product.cols = dim_;
       product.depth = run.count;
-      AddProduct(product);
+      Multiply(product);
     });
   }
 

@@ -90,7 +90,6 @@ class PrefillTile {
   void ScoreWith(const float* q, const HeadRows& keys, int64_t begin, int64_t end, float* scores) {
     if (begin >= end) return;
     Gather<T>(keys, begin, end, gathered_);
-    for (int64_t i = 0; i < (end - begin) * stride_; ++i) scores[i] = 0.0f;
     Product<float> product;
     product.a = gathered_;
     product.a_row = dim_;
@@ -102,7 +101,8 @@ class PrefillTile {
     product.rows = end - begin;
     product.cols = stride_;
     product.depth = dim_;
-    AddProduct(product);
+    product.add = false;
+    Multiply(product);
   }
 
   // Keys before near_begin are far for every row of the tile, keys from far_end on near; between
@@ -192,7 +192,7 @@ class PrefillTile {
     product.rows = rows_;
     product.cols = dim_;
     product.depth = end - begin;
-    AddProduct(product);
+    Multiply(product);
   }
 
   void Finish() const {

@@ -36,8 +36,21 @@ constexpr int kDotCols = 4;
 constexpr int64_t kDepthOfManyRows = 64;
 constexpr int64_t kDepthOfFewRows = 16;
 
+// Rows of B that few rows stream from memory are asked for this many rows ahead: the pages of a
+// cache are short runs, at whose beginnings the processor's own prefetch starts anew. (Measured on
+// rows of 256 bytes: a fifth less time than without; 4 and 16 rows gain less.)
+constexpr int64_t kPrefetchRows = 8;
+
+// The shape of the tiles of a product, and whether it streams B.
+template <int kRowsOfTile, int kVectorsOfTile, bool kStreamsB>
+struct Tiling {
+  static constexpr int kRows = kRowsOfTile;
+  static constexpr int kVectors = kVectorsOfTile;
+  static constexpr bool kStreams = kStreamsB;
+};
+
 // kRows rows times kVectors vectors; the last vector is read and written through `access`.
-template <int kRows, int kVectors, typename T, typename Access>
+template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 void Tile(const Product<T>& product, const Access& access) {
   // Copies, so that the compiler knows that stores leave them alone.
   const float* a = product.a;
@@ -49,11 +62,16 @@ void Tile(const Product<T>& product, const Access& access) {
   const int64_t c_stride = product.c_stride;
   F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = access.Read(c + r * c_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r][v] = product.add ? access.Read(c + r * c_stride + v * kLanes) : Zero();
+    }
   }
   for (int64_t k = 0; k < product.depth; ++k) {
     F32x16 vectors[kVectors];
-    for (int v = 0; v < kVectors; ++v) vectors[v] = access.Read(b + k * b_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      vectors[v] = access.Read(b + k * b_stride + v * kLanes);
+      if constexpr (kStreams) __builtin_prefetch(b + (k + kPrefetchRows) * b_stride + v * kLanes);
+    }
     for (int r = 0; r < kRows; ++r) {
       const F32x16 factor = Broadcast(a[r * a_row + k * a_k]);
       for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(factor, vectors[v], sum[r][v]);
@@ -64,57 +82,59 @@ void Tile(const Product<T>& product, const Access& access) {
   }
 }
 
-template <int kRows, int kVectors, typename T, typename Access>
+template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 void TileOf(int64_t rows, const Product<T>& product, const Access& access) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return TileOf<kRows - 1, kVectors>(rows, product, access);
+    if (rows < kRows) return TileOf<kRows - 1, kVectors, kStreams>(rows, product, access);
   }
-  Tile<kRows, kVectors>(product, access);
+  Tile<kRows, kVectors, kStreams>(product, access);
 }
 
-// All rows of a strip of columns, in tiles of nearly equal height.
-template <int kMaxRows, int kVectors, typename T, typename Access>
+// All rows of a strip of kVectors vectors, in tiles of nearly equal height.
+template <typename Tiling, int kVectors, typename T, typename Access>
 void Strip(Product<T> product, const Access& access) {
   int64_t left = product.rows;
-  for (int64_t tiles = (left + kMaxRows - 1) / kMaxRows; tiles > 0; --tiles) {
+  for (int64_t tiles = (left + Tiling::kRows - 1) / Tiling::kRows; tiles > 0; --tiles) {
     const int64_t rows = (left + tiles - 1) / tiles;
-    TileOf<kMaxRows, kVectors>(rows, product, access);
+    TileOf<Tiling::kRows, kVectors, Tiling::kStreams>(rows, product, access);
     product.a += rows * product.a_row;
     product.c += rows * product.c_stride;
     left -= rows;
   }
 }
 
-// All columns for one block of k.
-template <int kMaxRows, int kVectors, typename T>
-void Strips(const Product<T>& product) {
-  constexpr int64_t kWide = kVectors * kLanes;
+// All columns, `block` steps of k at a time.
+template <typename Tiling, typename T>
+void Blocks(Product<T> product, int64_t block) {
+  constexpr int64_t kWide = Tiling::kVectors * kLanes;
   const auto strip_at = [&](int64_t column) {
     Product<T> strip = product;
     strip.b += column;
     strip.c += column;
     return strip;
   };
-  int64_t c = 0;
-  for (; c + kWide <= product.cols; c += kWide) Strip<kMaxRows, kVectors>(strip_at(c), Whole{});
-  for (; c + kLanes <= product.cols; c += kLanes) Strip<kMaxRows, 1>(strip_at(c), Whole{});
-  if (c < product.cols) Strip<kMaxRows, 1>(strip_at(c), Part{product.cols - c});
+  for (int64_t left = product.depth; left > 0; left -= product.depth) {
+    product.depth = left < block ? left : block;
+    int64_t c = 0;
+    for (; c + kWide <= product.cols; c += kWide) {
+      Strip<Tiling, Tiling::kVectors>(strip_at(c), Whole{});
+    }
+    for (; c + kLanes <= product.cols; c += kLanes) Strip<Tiling, 1>(strip_at(c), Whole{});
+    if (c < product.cols) Strip<Tiling, 1>(strip_at(c), Part{product.cols - c});
+    product.a += product.depth * product.a_k;
+    product.b += product.depth * product.b_stride;
+    product.add = true;
+  }
 }
 
 template <typename T>
-void AddProductOf(Product<T> product) {
-  const bool few_rows = product.rows <= kFewRows;
-  const int64_t block = product.rows <= kTileRows ? kDepthOfFewRows : kDepthOfManyRows;
-  const int64_t depth = product.depth;
-  for (int64_t k = 0; k < depth; k += block) {
-    product.depth = depth - k < block ? depth - k : block;
-    if (few_rows) {
-      Strips<kFewRows, kFewRowsVectors>(product);
-    } else {
-      Strips<kTileRows, kTileVectors>(product);
-    }
-    product.a += product.depth * product.a_k;
-    product.b += product.depth * product.b_stride;
+void MultiplyBlocks(const Product<T>& product) {
+  if (product.rows <= kFewRows) {
+    Blocks<Tiling<kFewRows, kFewRowsVectors, true>>(product, kDepthOfFewRows);
+  } else if (product.rows <= kTileRows) {
+    Blocks<Tiling<kTileRows, kTileVectors, true>>(product, kDepthOfFewRows);
+  } else {
+    Blocks<Tiling<kTileRows, kTileVectors, false>>(product, kDepthOfManyRows);
   }
 }
 
@@ -141,7 +161,10 @@ void DotTile(const DotProduct<T>& product) {
   }
   ForEachRowVector(product.depth, [&](int64_t k, const auto& access) {
     F32x16 columns[kCols];
-    for (int c = 0; c < kCols; ++c) columns[c] = access.Read(b + c * b_stride + k);
+    for (int c = 0; c < kCols; ++c) {
+      columns[c] = access.Read(b + c * b_stride + k);
+      __builtin_prefetch(b + (c + kPrefetchRows) * b_stride + k);
+    }
     for (int r = 0; r < kRows; ++r) {
       const F32x16 row = access.Read(a + r * a_stride + k);
       for (int c = 0; c < kCols; ++c) sum[r][c] = Fma(row, columns[c], sum[r][c]);
@@ -151,9 +174,9 @@ void DotTile(const DotProduct<T>& product) {
     float* to = product.c + r * product.c_stride;
     if constexpr (kCols == kDotCols) {
       const __m128 sums = SumsOfFour(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
-      _mm_storeu_ps(to, _mm_loadu_ps(to) + sums);
+      _mm_storeu_ps(to, product.add ? _mm_loadu_ps(to) + sums : sums);
     } else {
-      for (int c = 0; c < kCols; ++c) to[c] += Sum(sum[r][c]);
+      for (int c = 0; c < kCols; ++c) to[c] = product.add ? to[c] + Sum(sum[r][c]) : Sum(sum[r][c]);
     }
   }
 }
@@ -177,7 +200,7 @@ void DotStrip(int64_t rows, DotProduct<T> product) {
 }
 
 template <typename T>
-void AddDotProductsOf(DotProduct<T> product) {
+void MultiplyTransposedBlocks(DotProduct<T> product) {
   int64_t left = product.rows;
   while (left > 0) {
     const int64_t rows = left < kDotRows ? left : kDotRows;
@@ -190,12 +213,12 @@ void AddDotProductsOf(DotProduct<T> product) {
 
 }  // namespace
 
-void AddProduct(const Product<float>& product) { AddProductOf(product); }
-void AddProduct(const Product<F16>& product) { AddProductOf(product); }
-void AddProduct(const Product<BF16>& product) { AddProductOf(product); }
+void Multiply(const Product<float>& product) { MultiplyBlocks(product); }
+void Multiply(const Product<F16>& product) { MultiplyBlocks(product); }
+void Multiply(const Product<BF16>& product) { MultiplyBlocks(product); }
 
-void AddDotProducts(const DotProduct<float>& product) { AddDotProductsOf(product); }
-void AddDotProducts(const DotProduct<F16>& product) { AddDotProductsOf(product); }
-void AddDotProducts(const DotProduct<BF16>& product) { AddDotProductsOf(product); }
+void MultiplyTransposed(const DotProduct<float>& product) { MultiplyTransposedBlocks(product); }
+void MultiplyTransposed(const DotProduct<F16>& product) { MultiplyTransposedBlocks(product); }
+void MultiplyTransposed(const DotProduct<BF16>& product) { MultiplyTransposedBlocks(product); }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,7 +1,7 @@
 // Products of f32 blocks that stay in cache: what attention and linear recurrence are made of.
 //
-// A sum has a fixed order: over k = 0, 1, ... in one lane (AddProduct), or as 16 interleaved sums
-// that a fixed tree adds (AddDotProducts). Neither the tile an element is in nor how rows and
+// A sum has a fixed order: over k = 0, 1, ... in one lane (Multiply), or as 16 interleaved sums
+// that a fixed tree adds (MultiplyTransposed). Neither the tile an element is in nor how rows and
 // columns are divided among calls changes its bits.
 #ifndef LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_
 #define LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_
@@ -13,7 +13,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// C[r, c] += sum_k A[r, k] B[k, c]      0 <= r < rows, 0 <= c < cols, 0 <= k < depth
+// C[r, c] = sum_k A[r, k] B[k, c], or that added to C      0 <= r < rows, 0 <= c < cols, 0 <= k <
+// depth
 template <typename T>
 struct Product {
   const float* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
@@ -26,12 +27,13 @@ struct Product {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t depth = 0;
+  bool add = true;  // false: C is overwritten
 };
-void AddProduct(const Product<float>& product);
-void AddProduct(const Product<F16>& product);
-void AddProduct(const Product<BF16>& product);
+void Multiply(const Product<float>& product);
+void Multiply(const Product<F16>& product);
+void Multiply(const Product<BF16>& product);
 
-// C[r, c] += sum_k A[r, k] B[c, k]: rows of both are contiguous in k.
+// C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.
 template <typename T>
 struct DotProduct {
   const float* a = nullptr;
@@ -43,10 +45,11 @@ struct DotProduct {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t depth = 0;
+  bool add = true;  // false: C is overwritten
 };
-void AddDotProducts(const DotProduct<float>& product);
-void AddDotProducts(const DotProduct<F16>& product);
-void AddDotProducts(const DotProduct<BF16>& product);
+void MultiplyTransposed(const DotProduct<float>& product);
+void MultiplyTransposed(const DotProduct<F16>& product);
+void MultiplyTransposed(const DotProduct<BF16>& product);
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

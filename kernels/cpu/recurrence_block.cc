@@ -26,12 +26,6 @@ LONGSTREAM_INLINE F32x16 LogSigmoid(const F32x16& x) {
   return Min(x, Zero()) - Log1p(Exp(Min(x, minus)));
 }
 
-void Clear(float* rows, int64_t stride, int64_t num_rows, int64_t count) {
-  for (int64_t r = 0; r < num_rows; ++r) {
-    for (int64_t i = 0; i < count; ++i) rows[r * stride + i] = 0.0f;
-  }
-}
-
 // ---------------------------------------------------------------- fixed decay
 
 // decays[i] = e^(log_decay (grid - i)): a row of it, read from the right place, is the falling
@@ -50,7 +44,6 @@ void PrepareFixed(const RecurrenceBlock& block) {
     const int64_t last = Least((first / kSubBlock + 1) * kSubBlock, block.end);
     const float* queries = block.queries + (first - block.begin) * block.query_stride;
     float* scores = block.scores + (first - block.begin) * block.score_stride;
-    Clear(scores, block.score_stride, last - first, last);
     for (int64_t j = 0; j < last;) {
       const int64_t part_end = block.keys.EvenUntil(j, last);
       DotProduct<float> product;
@@ -63,7 +56,8 @@ void PrepareFixed(const RecurrenceBlock& block) {
       product.rows = last - first;
       product.cols = part_end - j;
       product.depth = block.key_dim;
-      AddDotProducts(product);
+      product.add = false;
+      MultiplyTransposed(product);
       j = part_end;
     }
     for (int64_t r = first; r < last; ++r) {
@@ -172,7 +166,7 @@ class GatedChunk {
       product.rows = end - first;
       product.cols = kSubBlock;
       product.depth = width_;
-      AddDotProducts(product);
+      MultiplyTransposed(product);
     }
   }
 
@@ -221,8 +215,8 @@ void PrepareGated(const RecurrenceBlock& block) {
     ForEachRowVector(block.key_dim, [&](int64_t d, const auto& access) {
       access.Write(LogSigmoid(access.Read(gates + d)), log_gates + d);
     });
+    for (int64_t j = 0; j < block.end; ++j) block.scores[i * block.score_stride + j] = 0.0f;
   }
-  Clear(block.scores, block.score_stride, num_rows, block.end);
   for (int64_t first = 0; first < block.key_dim; first += kKeyChunk) {
     GatedChunk(block, first).Run();
   }
@@ -288,7 +282,7 @@ void FoldRows(const RecurrenceBlock& block, const RecurrenceSlice& slice, int64_
     product.rows = width;
     product.cols = slice.count;
     product.depth = part_end - j;
-    AddProduct(product);
+    Multiply(product);
     j = part_end;
   }
 }
@@ -318,7 +312,7 @@ void AddWeightedValues(const RecurrenceBlock& block, const RecurrenceSlice& slic
     product.rows = last - first;
     product.cols = slice.count;
     product.depth = part_end - j;
-    AddProduct(product);
+    Multiply(product);
     j = part_end;
   }
 }
@@ -333,10 +327,22 @@ void PrepareBlock(const RecurrenceBlock& block) {
   }
 }
 
-void ApplyBlock(const RecurrenceBlock& block, const RecurrenceSlice& slice) {
+void ApplyBlock(const RecurrenceBlock& original, const RecurrenceSlice& slice) {
+  RecurrenceBlock block = original;
   const int64_t num_rows = block.end - block.begin;
+  alignas(64) float values[kMaxGrid * 256];
+  if (num_rows > kSubBlock) {
+    for (int64_t r = 0; r < block.end; ++r) {
+      const float* from = original.values.row(r) + slice.column;
+      ForEachRowVector(slice.count, [&](int64_t c, const auto& access) {
+        access.Write(access.Read(from + c), values + r * slice.count + c);
+      });
+    }
+    block.values.cached = values - slice.column;
+    block.values.cached_stride = slice.count;
+    block.values.begin = block.end;
+  }
   float* out = slice.out + slice.column;
-  Clear(out, slice.out_stride, num_rows, slice.count);
   Product<float> product;
   product.a = block.decayed_queries;
   product.a_row = block.key_stride;
@@ -348,7 +354,8 @@ void ApplyBlock(const RecurrenceBlock& block, const RecurrenceSlice& slice) {
   product.rows = num_rows;
   product.cols = slice.count;
   product.depth = block.key_dim;
-  AddProduct(product);
+  product.add = false;
+  Multiply(product);
   for (int64_t first = block.begin; first < block.end;) {
     const int64_t last = Least((first / kSubBlock + 1) * kSubBlock, block.end);
     AddWeightedValues(block, slice, first, last);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,9 +21,9 @@
 namespace longstream {
 namespace {
 
-constexpr uint32_t kPiece = 512;  // tokens of a prefill step
-constexpr int kDecodeTokens = 48;
-constexpr int kRounds = 5;  // of which the fastest counts: others disturb the machine
+constexpr uint32_t kPiece = 512;   // tokens of a prefill step
+constexpr int kDecodeTokens = 64;  // from grid line to grid line
+constexpr int kRounds = 5;
 constexpr int64_t kShort = 1024;
 constexpr int64_t kLong = 16384;
 
@@ -73,42 +74,52 @@ double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens
   return Seconds() - begin;
 }
 
-// Microseconds per token.
-struct Figures {
-  double prefill = 1e30;
-  double decode = 1e30;
+// Seconds of each step, the least of several rounds: others disturb the machine.
+struct Times {
+  std::vector<double> prefill;
+  std::vector<double> decode;
 
-  void Keep(const Figures& other) {
-    prefill = std::min(prefill, other.prefill);
-    decode = std::min(decode, other.decode);
+  void Keep(const Times& other) {
+    const auto keep = [](std::vector<double>& least, const std::vector<double>& times) {
+      for (size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], times[i]);
+    };
+    keep(prefill, other.prefill);
+    keep(decode, other.decode);
+  }
+
+  // Microseconds per token.
+  double PrefillPerToken() const { return 1e6 * Mean(prefill) / kPiece; }
+  double DecodePerToken() const { return 1e6 * Mean(decode); }
+
+ private:
+  static double Mean(const std::vector<double>& times) {
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   }
 };
 
-Figures Measure(Model& model, int64_t context) {
+Times Measure(Model& model, int64_t context) {
   const std::vector<int32_t> piece(kPiece, 7);
   const auto sequence = model.Create();
   model.Reserve(*sequence, static_cast<uint64_t>(context + kDecodeTokens));
-  double prefill = 0;
+  Times times;
   for (int64_t position = 0; position < context; position += kPiece) {
-    prefill += Step(model, *sequence, piece, false);
+    times.prefill.push_back(Step(model, *sequence, piece, false));
   }
-  std::vector<double> decode;
   for (int i = 0; i < kDecodeTokens; ++i) {
-    decode.push_back(Step(model, *sequence, std::span(piece).first(1), true));
+    times.decode.push_back(Step(model, *sequence, std::span(piece).first(1), true));
   }
-  std::nth_element(decode.begin(), decode.begin() + kDecodeTokens / 2, decode.end());
-  return {1e6 * prefill / static_cast<double>(context), 1e6 * decode[kDecodeTokens / 2]};
+  return times;
 }
 
-void Print(const Row& row, const Figures& at_1k, const Figures& at_16k) {
-  const double prefill = at_16k.prefill / at_1k.prefill;
-  const double decode = at_16k.decode / at_1k.decode;
+void Print(const Row& row, const Times& at_1k, const Times& at_16k) {
+  const double prefill = at_16k.PrefillPerToken() / at_1k.PrefillPerToken();
+  const double decode = at_16k.DecodePerToken() / at_1k.DecodePerToken();
   const auto verdict = [&](double ratio, double limit) {
     return !row.bounded ? "" : ratio <= limit ? "ok" : "OVER";
   };
-  std::printf("%-10s  %8.1f %8.1f  %5.2f %-4s  %8.1f %8.1f  %5.2f %-4s\n", row.name, at_1k.prefill,
-              at_16k.prefill, prefill, verdict(prefill, 1.2), at_1k.decode, at_16k.decode, decode,
-              verdict(decode, 1.1));
+  std::printf("%-10s  %8.1f %8.1f  %5.2f %-4s  %8.1f %8.1f  %5.2f %-4s\n", row.name,
+              at_1k.PrefillPerToken(), at_16k.PrefillPerToken(), prefill, verdict(prefill, 1.2),
+              at_1k.DecodePerToken(), at_16k.DecodePerToken(), decode, verdict(decode, 1.1));
   std::fflush(stdout);
 }
 
@@ -118,10 +129,11 @@ void Run(const Row& row, const Executor& executor) {
   Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), executor,
               {0, kPiece, 1});
   Measure(model, kShort);  // touches all memory
-  Figures at_1k, at_16k;
-  for (int round = 0; round < kRounds; ++round) {
+  Times at_1k = Measure(model, kShort);
+  Times at_16k = Measure(model, kLong);
+  for (int round = 1; round < (row.bounded ? kRounds : 2); ++round) {
     at_1k.Keep(Measure(model, kShort));
-    if (row.bounded || round == 0) at_16k.Keep(Measure(model, kLong));
+    at_16k.Keep(Measure(model, kLong));
   }
   Print(row, at_1k, at_16k);
 }

@@ -1,50 +1,23 @@
-// Speed of the projections and of sampling on this processor, beside what it can do at most: the
-// probes of read bandwidth and multiply-adds run first, in the same process.
+// Speed of the projections and of sampling on this processor, beside what it can do at most
+// (yardstick.cc).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
 #include <map>
-#include <memory>
-#include <new>
 #include <random>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "kernels/core/thread_pool.h"
 #include "kernels/ops/op_table.h"
-#include "tests/bench/probe.h"
+#include "tests/bench/yardstick.h"
 
 namespace longstream {
 namespace {
 
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
-constexpr size_t kProbeBytes = size_t{512} << 20;
-
-// Uninitialised memory, 64-byte aligned.
-struct Deleter {
-  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
-};
-using Memory = std::unique_ptr<std::byte, Deleter>;
-Memory Allocate(size_t bytes) {
-  return Memory(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
-}
-
-Probe DeviceProbe() {
-  const std::string_view isa = DeviceOps().name;
-  if (isa == "avx512") return cpu::avx512::GetProbe();
-  if (isa == "avx2") return cpu::avx2::GetProbe();
-  return cpu::baseline::GetProbe();
-}
-
-Executor ExecutorOf(int64_t threads) {
-  static std::map<int64_t, std::unique_ptr<ThreadPool>> pools;
-  std::unique_ptr<ThreadPool>& pool = pools[threads];
-  if (pool == nullptr) pool = std::make_unique<ThreadPool>(static_cast<uint32_t>(threads));
-  return pool->AsExecutor();
-}
 
 // A head of a large vocabulary: 311 MB as bf16, more than caches hold. Its rows also serve as the
 // smaller weights, a different one for every call, as the layers of a model would be.
@@ -59,44 +32,6 @@ const PackedWeight& Head(DType type) {
   }
   return weight;
 }
-
-void ReadBandwidth(benchmark::State& state) {
-  static const Memory memory = [] {
-    Memory data = Allocate(kProbeBytes);
-    std::memset(data.get(), 0, kProbeBytes);
-    return data;
-  }();
-  const Probe probe = DeviceProbe();
-  constexpr uint32_t kTasks = 256;
-  for (auto _ : state) {
-    ParallelFor(ExecutorOf(state.range(0)), kTasks, [&](uint32_t i) {
-      benchmark::DoNotOptimize(
-          probe.read(memory.get() + i * (kProbeBytes / kTasks), kProbeBytes / kTasks));
-    });
-  }
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kProbeBytes));
-}
-BENCHMARK(ReadBandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
-
-void MultiplyAdd(benchmark::State& state, double (*loop)(int64_t, float*)) {
-  if (loop == nullptr) return state.SkipWithError("the instruction set has none");
-  const uint32_t threads = static_cast<uint32_t>(state.range(0));
-  double operations = 0;
-  for (auto _ : state) {
-    std::vector<double> done(threads);
-    ParallelFor(ExecutorOf(threads), threads, [&](uint32_t i) {
-      float result;
-      done[i] = loop(1000000, &result);
-      benchmark::DoNotOptimize(result);
-    });
-    for (double count : done) operations += count;
-  }
-  state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
-}
-void PeakF32(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_f32); }
-void PeakBF16(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_bf16); }
-BENCHMARK(PeakF32)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
-BENCHMARK(PeakBF16)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 
 // Arguments: rows, outputs, threads. bytes_per_second counts the weight once per call.
 void Project(benchmark::State& state, DType type) {

@@ -1,0 +1,246 @@
+// Speed of attention and linear recurrence on this processor, beside what it can do at most
+// (yardstick.cc). Decode is held against the read bandwidth, prefill against the peak of f32.
+//
+// Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16. LONGSTREAM_ISA chooses the instruction
+// set.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "kernels/ops/op_table.h"
+#include "tests/bench/yardstick.h"
+
+namespace longstream {
+namespace {
+
+constexpr int32_t kHeads = 16;
+constexpr int32_t kKvHeads = 8;
+constexpr int32_t kDim = 128;
+constexpr int32_t kPageTokens = 64;
+constexpr int32_t kGrid = 64;
+// Decode goes through this much cache memory before it comes back to the same, as a model with
+// many layers does.
+constexpr int64_t kCacheBytes = int64_t{512} << 20;
+
+std::vector<float> Numbers(int64_t count) {
+  static std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  // A short period saves time; what the numbers are hardly matters.
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = i < 4099 ? normal(engine) : values[i - 4099];
+  }
+  return values;
+}
+
+// bf16 N(0, 1).
+Memory Cache(int64_t elements) {
+  Memory memory = Allocate(static_cast<size_t>(elements) * sizeof(BF16));
+  const std::vector<float> values = Numbers(4099);
+  auto* to = reinterpret_cast<BF16*>(memory.get());
+  for (int64_t i = 0; i < elements; ++i) to[i] = ToBF16(values[static_cast<size_t>(i % 4099)]);
+  return memory;
+}
+
+// A step of one sequence: `rows` tokens that end at the position `context`.
+struct Step {
+  Step(int64_t context, int64_t rows) : row_sequence(static_cast<size_t>(rows), 0) {
+    sequence.num_rows = static_cast<int32_t>(rows);
+    sequence.first_position = context - rows;
+    sequence.is_decode = rows == 1 ? 1 : 0;
+    for (int64_t i = 0; i < rows; ++i) positions.push_back(sequence.first_position + i);
+    for (int64_t i = 0; i * kPageTokens < context; ++i) pages.push_back(static_cast<int32_t>(i));
+  }
+
+  BatchLayout layout() const {
+    return {sequence.num_rows, 1, &sequence, row_sequence.data(), positions.data(), pages.data()};
+  }
+
+  SequenceRows sequence;
+  std::vector<int32_t> row_sequence;
+  std::vector<int64_t> positions;
+  std::vector<int32_t> pages;
+};
+
+// Scores that a causal prefill of `rows` rows ending at `context` computes per head, at most
+// `window` a row.
+double Scores(int64_t context, int64_t rows, int64_t window) {
+  double scores = 0;
+  for (int64_t p = context - rows; p < context; ++p) {
+    scores += static_cast<double>(std::min(p + 1, window));
+  }
+  return scores;
+}
+
+void SetAttentionCounters(benchmark::State& state, double scores, int64_t bytes) {
+  state.SetBytesProcessed(state.iterations() * bytes);
+  // A score and its weighted value: two multiply-adds per element of a head.
+  state.counters["FLOP/s"] = benchmark::Counter(4.0 * kHeads * kDim * scores,
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// Arguments: context, rows (1: decode), threads. bytes_per_second counts keys and values once.
+void Paged(benchmark::State& state) {
+  const int64_t context = state.range(0), rows = state.range(1);
+  const Step step(context, rows);
+  const int64_t elements = static_cast<int64_t>(step.pages.size()) * kPageTokens * kKvHeads * kDim;
+  const int64_t layers = std::max<int64_t>(1, kCacheBytes / (elements * 4));
+  const Memory keys = Cache(layers * elements), values = Cache(layers * elements);
+  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
+  BenchStream bench(state.range(2), AttentionWorkspace(1, kHeads, kDim, context));
+  PagedAttentionArgs args;
+  args.batch = step.layout();
+  args.num_heads = kHeads;
+  args.scale = 0.088f;
+  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  args.max_position = context;
+  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  int64_t layer = 0;
+  for (auto _ : state) {
+    args.cache = {keys.get() + layer * elements * 2,
+                  values.get() + layer * elements * 2,
+                  DType::kBF16,
+                  kPageTokens,
+                  kKvHeads,
+                  kDim};
+    DeviceOps().paged_attention(bench.stream, args);
+    layer = (layer + 1) % layers;
+  }
+  SetAttentionCounters(state, Scores(context, rows, context), context * kKvHeads * kDim * 4);
+}
+BENCHMARK(Paged)
+    ->ArgNames({"context", "rows", "threads"})
+    ->ArgsProduct({{4096, 16384, 65536}, {1}, {1, 2}})
+    ->ArgsProduct({{512, 4096, 16384}, {512}, {1, 2}})
+    ->UseRealTime();
+
+// Arguments: context, rows, window, threads. The window's keys are in the ring and in the step.
+void Window(benchmark::State& state) {
+  const int64_t context = state.range(0), rows = state.range(1);
+  const int32_t window = static_cast<int32_t>(state.range(2));
+  const Step step(context, rows);
+  const int32_t slots = window + kGrid;
+  const int64_t ring = int64_t{slots} * kKvHeads * kDim;
+  const Memory keys = Cache(ring), values = Cache(ring);
+  const Memory k = Cache(rows * kKvHeads * kDim), v = Cache(rows * kKvHeads * kDim);
+  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
+  BenchStream bench(state.range(3), 0);
+  WindowAttentionArgs args;
+  args.batch = step.layout();
+  args.num_heads = kHeads;
+  args.window = window;
+  args.scale = 0.088f;
+  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  args.k = {k.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.v = {v.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.ring = {keys.get(), values.get(), 0, DType::kBF16, slots, kKvHeads, kDim};
+  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  for (auto _ : state) DeviceOps().window_attention(bench.stream, args);
+  SetAttentionCounters(state, Scores(context, rows, window), int64_t{window} * kKvHeads * kDim * 4);
+}
+BENCHMARK(Window)
+    ->ArgNames({"context", "rows", "window", "threads"})
+    ->ArgsProduct({{1024, 16384}, {1, 512}, {512}, {1, 2}})
+    ->UseRealTime();
+
+// Arguments: context, rows, window, threads.
+void Rerope(benchmark::State& state) {
+  const int64_t context = state.range(0), rows = state.range(1);
+  const int32_t window = static_cast<int32_t>(state.range(2));
+  const Step step(context, rows);
+  const int64_t elements = static_cast<int64_t>(step.pages.size()) * kPageTokens * kKvHeads * kDim;
+  const int32_t slots = window + kGrid;
+  const Memory keys = Cache(elements), values = Cache(elements);
+  const Memory near = Cache(int64_t{slots} * kKvHeads * kDim);
+  const Memory near_rows = Cache(rows * kKvHeads * kDim);
+  std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
+  BenchStream bench(state.range(3), AttentionWorkspace(1, kHeads, kDim, context));
+  ReropeAttentionArgs args;
+  args.batch = step.layout();
+  args.num_heads = kHeads;
+  args.window = window;
+  args.scale = 0.088f;
+  args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  args.q_far = args.q;
+  args.cache = {keys.get(), values.get(), DType::kBF16, kPageTokens, kKvHeads, kDim};
+  args.near = {near.get(), nullptr, 0, DType::kBF16, slots, kKvHeads, kDim};
+  args.near_rows = {near_rows.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.max_position = context;
+  args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
+  for (auto _ : state) DeviceOps().rerope_attention(bench.stream, args);
+  SetAttentionCounters(state, Scores(context, rows, context), context * kKvHeads * kDim * 4);
+}
+BENCHMARK(Rerope)
+    ->ArgNames({"context", "rows", "window", "threads"})
+    ->ArgsProduct({{16384}, {1, 512}, {256}, {1, 2}})
+    ->UseRealTime();
+
+struct RecurrentShape {
+  int32_t num_heads;
+  int32_t key_dim;
+  int32_t value_dim;
+  bool gated;
+};
+
+// Arguments: rows (1: decode), threads. bytes_per_second counts the states once.
+void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
+  const int64_t rows = state.range(0);
+  const int64_t q_width = int64_t{shape.num_heads} * shape.key_dim;
+  const int64_t v_width = int64_t{shape.num_heads} * shape.value_dim;
+  const int64_t state_floats = q_width * shape.value_dim;
+  const int64_t slot_floats = state_floats + kGrid * (2 * q_width + v_width);
+  // Decode visits other states, as the layers of a model are, before it comes back to one.
+  const int64_t slots = rows > 1 ? 1 : kCacheBytes / (slot_floats * 4);
+  std::vector<float> memory = Numbers(slots * slot_floats);
+  std::vector<float> q = Numbers(rows * q_width), k = Numbers(rows * q_width);
+  std::vector<float> v = Numbers(rows * v_width), gate = Numbers(rows * q_width);
+  std::vector<float> out(v.size());
+  const std::vector<float> log_decay(static_cast<size_t>(shape.num_heads), -0.1f);
+  BenchStream bench(state.range(1),
+                    LinearRecurrenceWorkspace(rows, shape.num_heads, kGrid, shape.key_dim));
+  Step step(kGrid * 100 + (rows == 1 ? kGrid / 2 : rows), rows);
+  LinearRecurrenceArgs args;
+  args.q = {q.data(), DType::kF32, rows, q_width, q_width};
+  args.k = {k.data(), DType::kF32, rows, q_width, q_width};
+  args.v = {v.data(), DType::kF32, rows, v_width, v_width};
+  if (shape.gated) {
+    args.gate = {gate.data(), DType::kF32, rows, q_width, q_width};
+  } else {
+    args.log_decay = log_decay.data();
+  }
+  auto* base = reinterpret_cast<std::byte*>(memory.data());
+  args.cache.state = base;
+  args.cache.keys = base + state_floats * 4;
+  args.cache.values = args.cache.keys + kGrid * q_width * 4;
+  args.cache.gates = args.cache.values + kGrid * v_width * 4;
+  args.cache.slot_stride = slot_floats * 4;
+  args.cache.grid = kGrid;
+  args.cache.num_heads = args.cache.num_kv_heads = shape.num_heads;
+  args.cache.key_dim = shape.key_dim;
+  args.cache.value_dim = shape.value_dim;
+  args.out = {out.data(), DType::kF32, rows, v_width, v_width};
+  for (auto _ : state) {
+    args.batch = step.layout();
+    DeviceOps().linear_recurrence(bench.stream, args);
+    step.sequence.slot = static_cast<int32_t>((step.sequence.slot + 1) % slots);
+  }
+  state.SetBytesProcessed(state.iterations() * state_floats * 4);
+  // Reading and updating the state; in blocks, half of the scores and weighted values besides.
+  const double per_head =
+      4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(per_head * shape.num_heads * static_cast<double>(rows),
+                         benchmark::Counter::kIsIterationInvariantRate);
+}
+void RecurrenceSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, {1, 2}})->UseRealTime();
+}
+BENCHMARK_CAPTURE(Recurrence, lightning_16x128x128, RecurrentShape{16, 128, 128, false})
+    ->Apply(RecurrenceSizes);
+BENCHMARK_CAPTURE(Recurrence, gated_1x512x1024, RecurrentShape{1, 512, 1024, true})
+    ->Apply(RecurrenceSizes);
+
+}  // namespace
+}  // namespace longstream

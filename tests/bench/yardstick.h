@@ -1,0 +1,36 @@
+// What the benchmarks of kernels share: pools, memory, and benchmarks of what the processor can do
+// at most (read bandwidth and multiply-adds), which run first in each of them.
+#ifndef LONGSTREAM_TESTS_BENCH_YARDSTICK_H_
+#define LONGSTREAM_TESTS_BENCH_YARDSTICK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "kernels/core/executor.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// Uninitialised memory, 64-byte aligned.
+struct MemoryDeleter {
+  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
+};
+using Memory = std::unique_ptr<std::byte, MemoryDeleter>;
+Memory Allocate(size_t bytes);
+
+// An executor over a pool of that many threads, which lives as long as the process.
+Executor ExecutorOf(int64_t threads);
+
+// A stream on that many threads with a workspace of its own.
+struct BenchStream {
+  BenchStream(int64_t threads, size_t workspace_bytes);
+
+  Memory workspace;
+  Stream stream;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_YARDSTICK_H_
