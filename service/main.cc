@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/core/thread_pool.h"
 #include "service/config/server_config.h"
@@ -119,7 +120,7 @@ class ModelAnnouncer {
                    {"parameters", std::to_string(backend.info().num_parameters)}});
     } else {
       log_->Write(LogLevel::kError, "model_failed",
-                  {{"model", status.name}, {"error", status.error.ToString()}});
+                  {{"model", status.name}, {"error", absl::StrCat(status.error.message())}});
     }
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&decided_));
@@ -136,7 +137,7 @@ class ModelAnnouncer {
 };
 
 int Fail(const JsonLog& log, const absl::Status& status) {
-  log.Write(LogLevel::kError, "start_failed", {{"error", status.ToString()}});
+  log.Write(LogLevel::kError, "start_failed", {{"error", absl::StrCat(status.message())}});
   return 1;
 }
 
@@ -147,7 +148,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
   if (!plugins.ok()) return Fail(log, plugins.status());
   for (const absl::Status& refused : plugins->refused) {
-    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", refused.ToString()}});
+    log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
   }
 
   ThreadPool pool(config.threads);
