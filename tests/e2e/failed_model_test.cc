@@ -1,0 +1,208 @@
+// Checkpoints that are damaged or incomplete, through the server as a process: the model is listed
+// as failed with a sentence that names the file and the tensor or key, and the others serve.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/connection.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/server_process.h"
+#include "tests/service/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::HasSubstr;
+
+constexpr size_t kLengthBytes = 8;  // before a safetensors header: its length, little-endian
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+uint64_t HeaderLength(const std::string& safetensors) {
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    length |= uint64_t{static_cast<unsigned char>(safetensors.at(i))} << (8 * i);
+  }
+  return length;
+}
+
+void SetHeaderLength(std::string& safetensors, uint64_t length) {
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    safetensors.at(i) = static_cast<char>(length >> (8 * i) & 0xff);
+  }
+}
+
+// The tensors' names in the order of their data.
+std::vector<std::string> InOrderOfData(const ordered_json& header) {
+  std::vector<std::pair<uint64_t, std::string>> tensors;
+  for (const auto& [name, tensor] : header.items()) {
+    if (name != "__metadata__") tensors.emplace_back(tensor["data_offsets"][0], name);
+  }
+  std::sort(tensors.begin(), tensors.end());
+  std::vector<std::string> names;
+  for (auto& [begin, name] : tensors) names.push_back(std::move(name));
+  return names;
+}
+
+// Changes the header and writes it back. Returns what `change` says the sentence names.
+std::string EditHeader(std::string& safetensors,
+                       const std::function<std::string(ordered_json& header)>& change) {
+  const uint64_t length = HeaderLength(safetensors);
+  auto header = ordered_json::parse(safetensors.substr(kLengthBytes, length));
+  std::string named = change(header);
+  const std::string text = header.dump();
+  safetensors.replace(kLengthBytes, length, text);
+  SetHeaderLength(safetensors, text.size());
+  return named;
+}
+
+// Each returns what the sentence must say after the file's name.
+std::string Truncate(std::string& safetensors) {
+  safetensors.resize(safetensors.size() - 10);
+  return EditHeader(safetensors, [](ordered_json& header) {
+    const std::string last = InOrderOfData(header).back();
+    return "tensor \"" + last + "\" at bytes [" + header[last]["data_offsets"][0].dump() + ", ";
+  });
+}
+
+std::string Overlap(std::string& safetensors) {
+  return EditHeader(safetensors, [](ordered_json& header) {
+    const std::string second = InOrderOfData(header).at(1);
+    for (auto& offset : header[second]["data_offsets"]) offset = offset.get<uint64_t>() - 4;
+    return "tensor \"" + second + "\" overlaps the tensor before it";
+  });
+}
+
+std::string ClaimAHugeHeader(std::string& safetensors) {
+  SetHeaderLength(safetensors, 200'000'000);
+  return "header of 200000000 bytes, expected at most 100000000";
+}
+
+std::string ClaimAHeaderLongerThanTheFile(std::string& safetensors) {
+  SetHeaderLength(safetensors, 99'000'000);
+  return "header of 99000000 bytes, found a file of " + std::to_string(safetensors.size());
+}
+
+struct Defect {
+  const char* model;                                          // its name on the server
+  const char* golden;                                         // the case that is copied
+  std::string (*damage)(std::string& safetensors) = nullptr;  // of its weights
+  const char* lost_key = nullptr;                             // of its config
+};
+
+constexpr Defect kDefects[] = {
+    {"dense-truncated", "llama", Truncate},
+    {"hwfa2-truncated", "hwfa2_rerope", Truncate},
+    {"hypenet-truncated", "hypenet_published", Truncate},
+    {"dense-overlap", "llama", Overlap},
+    {"hwfa2-overlap", "hwfa2_rerope", Overlap},
+    {"hypenet-overlap", "hypenet_published", Overlap},
+    {"dense-huge-header", "llama", ClaimAHugeHeader},
+    {"dense-long-header", "llama", ClaimAHeaderLongerThanTheFile},
+    {"dense-lost-key", "llama", nullptr, "num_attention_heads"},
+    {"hwfa2-lost-key", "hwfa2_rerope", nullptr, "sliding_window"},
+    {"hypenet-lost-key", "hypenet_published", nullptr, "mixer_types"},
+};
+
+// A copy of a golden case with one defect.
+class DamagedCheckpoint {
+ public:
+  explicit DamagedCheckpoint(const Defect& defect) {
+    const std::filesystem::path golden =
+        std::filesystem::path(LONGSTREAM_SOURCE_DIR) / "tests/golden" / defect.golden;
+    std::string weights = ReadFile(golden / "model.safetensors");
+    auto config = ordered_json::parse(ReadFile(golden / "config.json"));
+    if (defect.damage != nullptr) {
+      sentence_ = Path("model.safetensors") + ": " + defect.damage(weights);
+    } else {
+      EXPECT_EQ(config.erase(defect.lost_key), 1u) << defect.model;
+      sentence_ = Path("config.json") + ": " + defect.lost_key + " is missing, expected ";
+    }
+    directory_.Write("model.safetensors", weights);
+    directory_.Write("config.json", config.dump());
+  }
+
+  std::string directory() const { return directory_.string(); }
+  // What the reason must say.
+  const std::string& sentence() const { return sentence_; }
+
+ private:
+  std::string Path(const char* file) const { return (directory_.path() / file).string(); }
+
+  const TemporaryDirectory directory_;
+  std::string sentence_;
+};
+
+// The model as listed once the server is done with loading it.
+v1::Model Loaded(client::Connection& connection, const std::string& name) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  v1::Model model = connection.Model(name);
+  while (model.state() == v1::MODEL_STATE_LOADING && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    model = connection.Model(name);
+  }
+  return model;
+}
+
+void ExpectUnavailable(const std::function<void()>& call, const std::string& reason) {
+  try {
+    call();
+    ADD_FAILURE() << "a call on a model that failed";
+  } catch (const client::CallError& error) {
+    EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(error.what(), HasSubstr(reason));
+  }
+}
+
+TEST(DamagedCheckpointTest, AreListedWithTheirReasonsAndTheOtherServes) {
+  const TemporaryDirectory minimal;
+  minimal.Write("config.json", R"({"model_type": "minimal"})");
+  std::vector<std::string> arguments = {"--model", "m=" + minimal.string()};
+  const std::vector<DamagedCheckpoint> checkpoints(std::begin(kDefects), std::end(kDefects));
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    arguments.insert(arguments.end(), {"--model", std::string(kDefects[i].model) + "=" +
+                                                      checkpoints[i].directory()});
+  }
+  ServerProcess server(LONGSTREAM_BINARY_DIR "/bin/longstream-server", arguments);
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", std::chrono::seconds(60));
+  EXPECT_EQ(connection.Models().size(), checkpoints.size() + 1);
+
+  for (size_t i = 0; i < checkpoints.size(); ++i) {
+    const std::string name = kDefects[i].model;
+    SCOPED_TRACE(name);
+    const v1::Model failed = Loaded(connection, name);
+    EXPECT_EQ(failed.state(), v1::MODEL_STATE_FAILED);
+    EXPECT_THAT(failed.error(), HasSubstr(checkpoints[i].sentence()));
+    ExpectUnavailable([&] { connection.Open(name); }, failed.error());
+    v1::ScoreRequest score;
+    score.set_model(name);
+    score.mutable_input()->set_text("abc");
+    ExpectUnavailable([&] { connection.Score(score); }, failed.error());
+  }
+
+  v1::GenerateRequest request;
+  request.set_session_id(connection.Open("m").session_id());
+  request.mutable_input()->set_text("abc");
+  request.set_max_tokens(5);
+  request.mutable_stop()->set_ignore_eos(true);
+  EXPECT_EQ(connection.Generate(request).tokens(), 5);
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+}  // namespace
+}  // namespace longstream
