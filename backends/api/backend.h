@@ -103,7 +103,8 @@ typedef struct ls_model_options {
   const char* const* devices;   /* [num_devices] "cpu", "cuda:0", ... */
   uint32_t num_devices;         /* 1 today; a list, so that tensor parallelism fits */
   uint64_t cache_bytes_budget;  /* upper bound in bytes for all pages, rings, states and checkpoints
-                                   of this model's sequences together; 0 means unlimited */
+                                   of this model's sequences together; 0: the device's memory. A
+                                   backend may enforce less: ls_memory.budget */
   uint32_t max_batch_tokens;    /* rows one submit may carry, all its sequences together; >= 1 */
   uint32_t max_batch_sequences; /* entries one submit may carry; >= 1 */
   const ls_host* host;          /* borrowed until model_close */
@@ -152,8 +153,9 @@ typedef struct ls_memory {
   uint64_t states;      /* recurrent states in use */
   uint64_t checkpoints; /* copies kept for truncate */
   uint64_t workspace;   /* activations and scratch */
-  uint64_t budget;   /* what pages + rings + states + checkpoints may reach: cache_bytes_budget, or
-                        UINT64_MAX where that is 0 */
+  uint64_t budget;   /* what pages + rings + states + checkpoints may reach, as it is enforced: at
+                        most cache_bytes_budget where that is not 0, and no more than the memory
+                        there is where the backend knows how much that is (UINT64_MAX: it does not) */
   uint64_t reserved; /* of the budget: what sequences hold or were promised by reserve; what is
                         left for create, fork, import and reserve is budget - reserved */
 } ls_memory;

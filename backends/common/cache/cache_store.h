@@ -10,14 +10,15 @@
 #include "backends/common/cache/cache_layout.h"
 #include "backends/common/cache/mapped_memory.h"
 #include "backends/common/cache/page_store.h"
+#include "backends/common/cache/physical_memory.h"
 #include "backends/common/cache/slot_store.h"
 
 namespace longstream {
 
-// Address space is mapped for the whole budget, which is at most the machine's memory; memory is
-// used as sequences touch it. Used by one thread at a time; reading `budget` is always allowed.
+// Address space is mapped for the whole budget, which is at most PhysicalMemory(); memory is used
+// as sequences touch it. Used by one thread at a time; reading `budget` is always allowed.
 struct CacheStore {
-  // budget_bytes 0: unlimited. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // budget_bytes 0: PhysicalMemory(). Throws BackendError(LS_RESOURCE_EXHAUSTED).
   CacheStore(CacheLayout cache_layout, uint64_t budget_bytes)
       : layout(std::move(cache_layout)),
         budget(budget_bytes == 0 ? PhysicalMemory()

@@ -2,7 +2,6 @@
 #include "backends/common/cache/mapped_memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,10 +40,6 @@ MappedMemory::~MappedMemory() {
   // The addresses may be mapped again, by someone who knows nothing of the poison.
   Unpoison(0, poisoned_end_);
   munmap(data_, size_);
-}
-
-size_t PhysicalMemory() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 #ifdef LONGSTREAM_ADDRESS_SANITIZER

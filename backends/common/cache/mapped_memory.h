@@ -43,9 +43,6 @@ class MappedMemory {
   size_t poisoned_end_ = 0;  // no byte from here on has ever been poisoned
 };
 
-// Bytes of memory this machine has: beyond it no store makes sense.
-size_t PhysicalMemory();
-
 }  // namespace longstream
 
 #endif  // LONGSTREAM_BACKENDS_COMMON_CACHE_MAPPED_MEMORY_H_

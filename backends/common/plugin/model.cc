@@ -29,6 +29,16 @@ void CheckBudget(const CacheStore& caches) {
               std::to_string(caches.budget.limit()));
 }
 
+// What the decoder's ops do not serve is refused here, not in the first step.
+void CheckServed(const ModelSpec& spec, const Config& config) {
+  for (const MixerSpec& mixer : spec.layers) {
+    if (mixer.recurrent() || mixer.head_dim <= kMaxHeadDim) continue;
+    config.Unsupported("head_dim", "must be at most " + std::to_string(kMaxHeadDim) +
+                                       " in attention layers, found " +
+                                       std::to_string(mixer.head_dim));
+  }
+}
+
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
@@ -60,8 +70,7 @@ ls_memory Model::memory() const {
   memory.checkpoints = budget.held(CacheKind::kCheckpoints);
   // Rows of full logits are left out: their memory is touched only where a host asks for them.
   memory.workspace = decoder_.bytes() + outputs_.bytes();
-  memory.budget = limits_.cache_bytes_budget != 0 ? limits_.cache_bytes_budget
-                                                  : std::numeric_limits<uint64_t>::max();
+  memory.budget = budget.limit();
   memory.reserved = budget.reserved();
   return memory;
 }
@@ -172,7 +181,7 @@ void Model::Run(TicketResults* results) {
   };
   try {
     const OpStatus status = decoder_.Forward(rows_);
-    if (status != OpStatus::kOk) return fail_all("the device reported a failure");
+    if (status != OpStatus::kOk) return fail_all(Sentence(status));
     outputs_.Compute();
   } catch (const std::exception& exception) {
     // The caches are part of the way: what was to be a step is none.
@@ -193,7 +202,9 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   const Executor executor{options.host->context, options.host->num_threads,
                           options.host->parallel_run};
   const LoadOptions load_options(options.options);
-  ModelSpec spec = definition.plan(Config(options.directory), load_options);
+  const Config config(options.directory);
+  ModelSpec spec = definition.plan(config, load_options);
+  CheckServed(spec, config);
   ModelWeights weights =
       LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer_in.type);

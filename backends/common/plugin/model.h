@@ -27,7 +27,7 @@ inline constexpr uint64_t kCapabilities =
     LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
 
 struct ModelLimits {
-  uint64_t cache_bytes_budget = 0;  // 0: unlimited
+  uint64_t cache_bytes_budget = 0;  // 0: the machine's memory
   uint32_t max_batch_tokens = 1;
   uint32_t max_batch_sequences = 1;
 };

@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "backends/api/plugin.h"
+#include "backends/common/cache/physical_memory.h"
 #include "backends/common/error.h"
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/load_options.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"
+#include "tests/backends/weights/checkpoint_files.h"
+#include "tests/backends/weights/expect_error.h"
 
 namespace longstream {
 namespace {
@@ -103,7 +108,13 @@ TEST(ModelTest, ABudgetForLessThanOneTokenIsRefused) {
   const auto sequence = CreateReserved(*smallest, 64);
   EXPECT_EQ(smallest->memory().reserved, least);
   EXPECT_EQ(smallest->memory().budget, least);
-  EXPECT_EQ(model->memory().budget, std::numeric_limits<uint64_t>::max());
+}
+
+// What is reported is what Reserve holds to.
+TEST(ModelTest, WithoutABudgetTheMemoryThereIsBounds) {
+  EXPECT_EQ(Open("full")->memory().budget, PhysicalMemory());
+  EXPECT_EQ(Open("full", {UINT64_MAX, 512, 8})->memory().budget, PhysicalMemory());
+  EXPECT_EQ(Open("full", {1 << 20, 512, 8})->memory().budget, uint64_t{1} << 20);
 }
 
 TEST(ModelTest, AReservationEndsAtTheContextLimit) {
@@ -114,6 +125,62 @@ TEST(ModelTest, AReservationEndsAtTheContextLimit) {
   Prefill(*model, *sequence, RandomTokens(100, kVocabulary));
   EXPECT_EQ(CodeOf([&] { model->Reserve(*sequence, 1901); }), LS_INVALID_ARGUMENT);
   model->Reserve(*sequence, 1900);
+}
+
+TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
+  for (const auto& [failure, sentence] :
+       {std::pair{OpStatus::kUnsupported, "an op does not serve its arguments"},
+        std::pair{OpStatus::kDeviceError, "the device reported a failure"}}) {
+    OpTable ops = ReferenceOps();
+    ops.paged_attention =
+        failure == OpStatus::kUnsupported
+            ? [](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kUnsupported); }
+            : [](Stream& stream, const PagedAttentionArgs&) {
+                stream.Fail(OpStatus::kDeviceError);
+              };
+    ModelSpec spec = RandomSpec("full");
+    ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+    Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(), {0, 512, 8});
+    const auto sequence = CreateReserved(model, 10);
+    const std::vector<PieceResult> results = Step(model, {{sequence.get(), {1, 2, 3}}});
+    EXPECT_EQ(results[0].code, LS_INTERNAL);
+    EXPECT_EQ(results[0].message, sentence);
+    EXPECT_EQ(sequence->cache->position(), 0);
+  }
+}
+
+// A head that attention does not serve is refused when a model opens; in a recurrent layer it may
+// be as wide.
+TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
+  const TempDirectory directory;
+  directory.Write("config.json", "{}");
+  const auto open = [&](ModelSpec (*plan)(const Config&, const LoadOptions&)) {
+    const BackendDefinition definition = {"test", "1", nullptr, plan};
+    ls_host host{};
+    host.num_threads = 1;
+    ls_model_options options{};
+    options.directory = directory.path().c_str();
+    options.max_batch_tokens = options.max_batch_sequences = 1;
+    options.host = &host;
+    OpenModel(definition, options, ReferenceOps());
+  };
+  const std::string refusal = directory.path() +
+                              "/config.json: head_dim must be at most 256 in attention layers, "
+                              "found 258";
+  ExpectError(LS_UNIMPLEMENTED, refusal, [&] {
+    open([](const Config&, const LoadOptions&) {
+      return RandomSpec("lightning+window", {.head_dim = 258});
+    });
+  });
+  // There are no weights, which comes next.
+  ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"), [&] {
+    open([](const Config&, const LoadOptions&) {
+      return RandomSpec("lightning", {.head_dim = 258});
+    });
+  });
+  ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"), [&] {
+    open([](const Config&, const LoadOptions&) { return RandomSpec("full", {.head_dim = 256}); });
+  });
 }
 
 TEST(ModelTest, NanLogitsFailTheirSequenceAlone) {
