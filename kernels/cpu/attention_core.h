@@ -19,6 +19,7 @@
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 #include "kernels/cpu/head_rows.h"
+#include "kernels/ops/paged_attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
@@ -27,8 +28,6 @@ inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kTileRows = 64;
 // Query heads of one task. A tile then covers at least 4 positions.
 inline constexpr int64_t kMaxGroup = 16;
-// Bounds the scratch on a task's stack to about 350 KiB.
-inline constexpr int64_t kMaxHeadDim = 256;
 // No window; its sum with a position does not overflow.
 inline constexpr int64_t kUnbounded = INT64_MAX / 2;
 

@@ -45,6 +45,11 @@ const To* Append(std::vector<To>* to, const From* from, uint32_t count) {
 
 }  // namespace
 
+const char* Sentence(OpStatus failure) {
+  return failure == OpStatus::kUnsupported ? "an op does not serve its arguments"
+                                           : "the device reported a failure";
+}
+
 TicketResults::TicketResults(int64_t max_rows, int64_t max_sequences, int64_t vocabulary)
     : results(static_cast<size_t>(max_sequences)),
       messages(static_cast<size_t>(max_sequences)),
@@ -141,11 +146,7 @@ void StepOutputs::ComputeBlock(std::span<const WantedRow> rows) {
 }
 
 void StepOutputs::FailBlock(std::span<const WantedRow> rows, OpStatus status) {
-  for (const WantedRow& row : rows) {
-    results_->Fail(row.entry, LS_INTERNAL,
-                   status == OpStatus::kUnsupported ? "an op refused its arguments"
-                                                    : "the device reported a failure");
-  }
+  for (const WantedRow& row : rows) results_->Fail(row.entry, LS_INTERNAL, Sentence(status));
 }
 
 void StepOutputs::FailNonFinite(std::span<const WantedRow> rows) {

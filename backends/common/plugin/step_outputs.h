@@ -15,6 +15,9 @@
 
 namespace longstream {
 
+// Why a step failed, for the results of its entries. REQUIRES: not kOk.
+const char* Sentence(OpStatus failure);
+
 // The results of one ticket, in memory that the next ticket but one writes again.
 struct TicketResults {
   TicketResults(int64_t max_rows, int64_t max_sequences, int64_t vocabulary);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backends/common/weights/decay.h"
@@ -91,9 +92,9 @@ LayerWeights ReadLayer(const ModelSpec& spec, size_t index, WeightReader* reader
   layer.mixer_norm = reader->Vector({{prefix + "input_layernorm.weight", spec.width}});
   ReadMixer(spec.layers[index], spec.width, prefix + "self_attn.", reader, &layer);
   layer.mlp_norm = reader->Vector({{prefix + "post_attention_layernorm.weight", spec.width}});
-  layer.mlp_gate =
-      reader->Projection({{prefix + "mlp.gate_proj.weight", spec.mlp_width}}, spec.width);
-  layer.mlp_up = reader->Projection({{prefix + "mlp.up_proj.weight", spec.mlp_width}}, spec.width);
+  std::tie(layer.mlp_gate, layer.mlp_up) =
+      reader->Pair({prefix + "mlp.gate_proj.weight", spec.mlp_width},
+                   {prefix + "mlp.up_proj.weight", spec.mlp_width}, spec.width);
   layer.mlp_down =
       reader->Projection({{prefix + "mlp.down_proj.weight", spec.width}}, spec.mlp_width);
   return layer;

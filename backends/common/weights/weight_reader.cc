@@ -52,11 +52,14 @@ std::byte* WeightReader::Allocate(size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-DType WeightReader::TypeOf(const std::vector<const StoredTensor*>& tensors) const {
+DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
+  const auto stored = [&](const WeightPart& part) {
+    return *checkpoint_.Get(part.name, std::array{part.rows, k}).type;
+  };
   if (options_.weights()) return *options_.weights();
-  const DType first = *tensors.front()->type;
-  const bool same = std::all_of(tensors.begin(), tensors.end(),
-                                [first](const StoredTensor* t) { return *t->type == first; });
+  const DType first = stored(parts.front());
+  const bool same = std::all_of(parts.begin(), parts.end(),
+                                [&](const WeightPart& part) { return stored(part) == first; });
   return same ? first : DType::kF32;
 }
 
@@ -122,15 +125,25 @@ void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const Pac
 }
 
 PackedWeight WeightReader::Projection(const std::vector<WeightPart>& parts, int64_t k) {
+  return Packed(parts, k, TypeOf(parts, k));
+}
+
+std::pair<PackedWeight, PackedWeight> WeightReader::Pair(const WeightPart& first,
+                                                         const WeightPart& second, int64_t k) {
+  const DType type = TypeOf({first, second}, k);
+  return {Packed({first}, k, type), Packed({second}, k, type)};
+}
+
+PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t k, DType type) {
   std::vector<const StoredTensor*> tensors;
   PackedWeight weight;
+  weight.type = type;
   weight.k = k;
   for (const WeightPart& part : parts) {
     read_.insert(part.name);
     tensors.push_back(&checkpoint_.Get(part.name, std::array{part.rows, k}));
     weight.n += part.rows;
   }
-  weight.type = TypeOf(tensors);
   if (mode_ == Mode::kCheck) return weight;
 
   std::byte* destination = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));

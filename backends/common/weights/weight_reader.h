@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/common/layers/model_weights.h"
@@ -44,6 +45,11 @@ class WeightReader {
   // one that the options ask for; else the parts' own, or f32 where they differ.
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k);
 
+  // Two weights of one tensor each, in the type that they would have as parts of one: an op reads
+  // both at a time.
+  std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
+                                             int64_t k);
+
   // The parts, each [rows] in the file, one after the other in f32.
   const float* Vector(const std::vector<WeightPart>& parts);
 
@@ -66,7 +72,9 @@ class WeightReader {
  private:
   // Zeroed, 64-byte aligned memory among storage_.
   std::byte* Allocate(size_t bytes);
-  DType TypeOf(const std::vector<const StoredTensor*>& tensors) const;
+  // The type that parts [rows, k] are packed in.
+  DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
+  PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
   // Notes that a tensor goes into the model as `type`.
   void Account(const StoredTensor& tensor, DType type);
   void Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,

@@ -338,9 +338,14 @@ TEST_F(LoadWeightsTest, NarrowingRoundsToNearestEven) {
 TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
   Recast(&tensors_.at(kLayer + "self_attn.k_proj.weight"), "BF16");
   Recast(&tensors_.at(kLayer + "mlp.up_proj.weight"), "BF16");
+  Recast(&tensors_.at(kLayer + "mlp.down_proj.weight"), "BF16");
   const ModelWeights weights = WriteAndLoad();
   EXPECT_EQ(weights.layers[0].mixer_in.type, DType::kF32);
-  EXPECT_EQ(weights.layers[0].mlp_up.type, DType::kBF16);
+  // Two weights that one op reads.
+  EXPECT_EQ(weights.layers[0].mlp_gate.type, DType::kF32);
+  EXPECT_EQ(weights.layers[0].mlp_up.type, DType::kF32);
+  EXPECT_EQ(Numbers(weights.layers[0].mlp_up), Stored({kLayer + "mlp.up_proj.weight"}));
+  EXPECT_EQ(weights.layers[0].mlp_down.type, DType::kBF16);
   EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight"}));
