@@ -69,7 +69,7 @@ void SequenceCache::Reserve(int64_t tokens) {
   pages_.reserve(static_cast<size_t>(NumPages(end)));
   store_.pages.Promise(more);
   promised_ += more;
-  if (needs_copy) saved_ = SavedSlot{store_.slots.TakeCheckpoint(), {}};
+  if (needs_copy) saved_ = Saved{store_.slots.TakeCheckpoint(), {}};
   if (promised_ > needed) {
     store_.pages.TakeBackPromise(promised_ - needed);
     promised_ = needed;
@@ -79,7 +79,7 @@ void SequenceCache::Reserve(int64_t tokens) {
 
 void SequenceCache::ReleaseReservation() {
   if (promised_ > 0) store_.pages.TakeBackPromise(promised_);
-  if (saved_) store_.slots.GiveCheckpoint(saved_->slot);
+  if (saved_) store_.slots.GiveCheckpoint(saved_->checkpoint);
   promised_ = reserved_end_ = 0;
   saved_.reset();
   checkpoint_.reset();
@@ -93,7 +93,7 @@ void SequenceCache::Checkpoint() {
   }
   // Going back to position 0 needs no copy.
   if (saved_ && position_ > 0) {
-    store_.slots.CopyCheckpoint(slot_, saved_->slot);
+    store_.slots.Save(slot_, saved_->checkpoint);
     saved_->written = written_;
   }
   checkpoint_ = position_;
@@ -117,7 +117,7 @@ int64_t SequenceCache::Truncate(int64_t position) {
     return 0;
   }
   if (restore) {
-    store_.slots.CopyCheckpoint(saved_->slot, slot_);
+    store_.slots.Restore(saved_->checkpoint, slot_);
     written_.rings = saved_->written.rings;
     written_.grid_line = saved_->written.grid_line;
   }

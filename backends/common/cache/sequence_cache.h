@@ -99,8 +99,8 @@ class SequenceCache {
     int64_t near = 0;       // likewise of near rings
     int64_t grid_line = 0;  // the last grid line that the states have crossed
   };
-  struct SavedSlot {
-    int32_t slot = 0;
+  struct Saved {
+    int32_t checkpoint = 0;  // in the slot store
     Written written;
   };
 
@@ -127,7 +127,7 @@ class SequenceCache {
 
   int64_t reserved_end_ = 0;           // position; 0: no reservation
   int64_t promised_ = 0;               // pages
-  std::optional<SavedSlot> saved_;     // room for the checkpoint's copy, where one is needed
+  std::optional<Saved> saved_;         // room for the checkpoint's copy, where one is needed
   std::optional<int64_t> checkpoint_;  // position
 };
 

@@ -1,30 +1,36 @@
 // Slots of rings and recurrent memory.
 #include "backends/common/cache/slot_store.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace longstream {
-namespace {
-
-// A sequence has one live slot, which costs live_bytes, and at most one checkpoint: twice the
-// number of live slots is never exceeded.
-size_t MemorySize(const CacheLayout& layout, uint64_t capacity_bytes) {
+SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
+    : layout_(layout), budget_(budget) {
   const uint64_t live_bytes = layout.ring_bytes + layout.state_bytes;
-  if (live_bytes == 0) return 0;
-  return 2 * (capacity_bytes / live_bytes) * static_cast<uint64_t>(layout.slot_stride);
+  if (live_bytes == 0) return;
+  // A sequence has one live slot, which costs live_bytes, and at most one checkpoint.
+  const size_t count = capacity_bytes / live_bytes;
+  live_.stride = static_cast<size_t>(layout.slot_stride);
+  live_.memory = MappedMemory(count * live_.stride, "rings and states");
+  checkpoints_.stride = static_cast<size_t>(layout.checkpoint_end + 63) / 64 * 64;
+  checkpoints_.memory = MappedMemory(count * checkpoints_.stride, "checkpoints");
 }
 
-}  // namespace
+int32_t SlotStore::Pieces::Take() {
+  ids.Prepare(ids.num_taken() + 1);
+  const int32_t id = ids.Take();
+  memory.Unpoison(Offset(id), stride);
+  return id;
+}
 
-SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
-    : layout_(layout),
-      budget_(budget),
-      memory_(MemorySize(layout, capacity_bytes), "rings and states") {}
+void SlotStore::Pieces::Give(int32_t id) {
+  memory.Poison(Offset(id), stride);
+  ids.Give(id);
+}
 
 int32_t SlotStore::TakeLive() {
   budget_.Require(layout_.ring_bytes + layout_.state_bytes, "a sequence's rings and states");
-  const int32_t slot = Take(static_cast<size_t>(layout_.slot_stride));
+  const int32_t slot = live_.Take();
   budget_.Add(CacheKind::kRings, layout_.ring_bytes);
   budget_.Add(CacheKind::kStates, layout_.state_bytes);
   Clear(slot);
@@ -34,30 +40,18 @@ int32_t SlotStore::TakeLive() {
 void SlotStore::GiveLive(int32_t slot) {
   budget_.Remove(CacheKind::kRings, layout_.ring_bytes);
   budget_.Remove(CacheKind::kStates, layout_.state_bytes);
-  Give(slot);
+  live_.Give(slot);
 }
 
 int32_t SlotStore::TakeCheckpoint() {
-  const int32_t slot = Take(static_cast<size_t>(layout_.checkpoint_end));
+  const int32_t checkpoint = checkpoints_.Take();
   budget_.Add(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
-  return slot;
+  return checkpoint;
 }
 
-void SlotStore::GiveCheckpoint(int32_t slot) {
+void SlotStore::GiveCheckpoint(int32_t checkpoint) {
   budget_.Remove(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
-  Give(slot);
-}
-
-int32_t SlotStore::Take(size_t bytes) {
-  ids_.Prepare(ids_.num_taken() + 1);
-  const int32_t slot = ids_.Take();
-  memory_.Unpoison(Offset(slot), bytes);
-  return slot;
-}
-
-void SlotStore::Give(int32_t slot) {
-  memory_.Poison(Offset(slot), static_cast<size_t>(layout_.slot_stride));
-  ids_.Give(slot);
+  checkpoints_.Give(checkpoint);
 }
 
 void SlotStore::Clear(int32_t slot) {
@@ -68,7 +62,7 @@ void SlotStore::Clear(int32_t slot) {
   }
 }
 
-// What these two change is reached through a pointer, but it is the store's all the same.
+// What these change is reached through a pointer, but it is the store's all the same.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyAll(int32_t from, int32_t to) {
   if (layout_.slot_stride == 0) return;
@@ -76,14 +70,22 @@ void SlotStore::CopyAll(int32_t from, int32_t to) {
 }
 
 // NOLINTNEXTLINE(readability-make-member-function-const)
-void SlotStore::CopyCheckpoint(int32_t from, int32_t to) {
+void SlotStore::Save(int32_t slot, int32_t checkpoint) {
   if (layout_.checkpoint_end == 0) return;
-  std::memcpy(data(to), data(from), static_cast<size_t>(layout_.checkpoint_end));
+  std::memcpy(checkpoints_.data(checkpoint), data(slot),
+              static_cast<size_t>(layout_.checkpoint_end));
+}
+
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void SlotStore::Restore(int32_t checkpoint, int32_t slot) {
+  if (layout_.checkpoint_end == 0) return;
+  std::memcpy(data(slot), checkpoints_.data(checkpoint),
+              static_cast<size_t>(layout_.checkpoint_end));
 }
 
 RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {
-  return {memory_.data() + ring.keys,
-          has_values ? memory_.data() + ring.values : nullptr,
+  return {live_.memory.data() + ring.keys,
+          has_values ? live_.memory.data() + ring.values : nullptr,
           layout_.slot_stride,
           layout_.type,
           ring.slots,
@@ -99,10 +101,10 @@ RingCache SlotStore::near_ring(size_t layer) const {
 
 RecurrentCache SlotStore::recurrent(size_t layer) const {
   const RecurrentLayout& memory = *layout_.layers[layer].recurrent;
-  return {memory_.data() + memory.state,
-          memory_.data() + memory.keys,
-          memory_.data() + memory.values,
-          memory.gated ? memory_.data() + memory.gates : nullptr,
+  return {live_.memory.data() + memory.state,
+          live_.memory.data() + memory.keys,
+          live_.memory.data() + memory.values,
+          memory.gated ? live_.memory.data() + memory.gates : nullptr,
           layout_.slot_stride,
           kPrefillGrid,
           memory.num_heads,

@@ -13,9 +13,9 @@
 
 namespace longstream {
 
-// Live sequences and checkpoints take their slots from the same store, the lowest first; memory is
-// never given back. A free slot, and of a checkpoint's what it does not cover, is poisoned under
-// AddressSanitizer. Not thread-safe.
+// Live slots and checkpoints, the copies of a part of them, lie apart: a checkpoint taken at
+// position 0 copies nothing and so costs no memory. Both are handed out lowest first and their
+// memory is never given back. What is free is poisoned under AddressSanitizer. Not thread-safe.
 class SlotStore {
  public:
   // Address space for the slots that `capacity_bytes` pay for. `layout` and `budget` must outlive
@@ -27,36 +27,44 @@ class SlotStore {
   int32_t TakeLive();
   void GiveLive(int32_t slot);
 
-  // A slot for a copy, without meaning. REQUIRES: budget.Require(layout.checkpoint_bytes) passed.
+  // Room for a copy, without meaning. REQUIRES: budget.Require(layout.checkpoint_bytes) passed.
   int32_t TakeCheckpoint();
-  void GiveCheckpoint(int32_t slot);
+  void GiveCheckpoint(int32_t checkpoint);
 
   // The memory of position 0: zeroes the states.
   void Clear(int32_t slot);
   // A live slot into a live one.
   void CopyAll(int32_t from, int32_t to);
-  // What a checkpoint covers, from or to one.
-  void CopyCheckpoint(int32_t from, int32_t to);
+  // What a checkpoint covers.
+  void Save(int32_t slot, int32_t checkpoint);
+  void Restore(int32_t checkpoint, int32_t slot);
 
   // One layer's caches as ops see them, for all slots.
   RingCache ring(size_t layer) const;
   RingCache near_ring(size_t layer) const;
   RecurrentCache recurrent(size_t layer) const;
 
-  std::byte* data(int32_t slot) const { return memory_.data() + Offset(slot); }
+  std::byte* data(int32_t slot) const { return live_.data(slot); }
 
  private:
-  size_t Offset(int32_t slot) const {
-    return static_cast<size_t>(slot) * static_cast<size_t>(layout_.slot_stride);
-  }
-  int32_t Take(size_t bytes);
-  void Give(int32_t slot);
+  // Pieces of equal size, by number.
+  struct Pieces {
+    std::byte* data(int32_t id) const { return memory.data() + Offset(id); }
+    size_t Offset(int32_t id) const { return static_cast<size_t>(id) * stride; }
+    int32_t Take();
+    void Give(int32_t id);
+
+    size_t stride = 0;
+    MappedMemory memory;
+    IdPool ids;
+  };
+
   RingCache Ring(const RingLayout& ring, bool has_values) const;
 
   const CacheLayout& layout_;
   Budget& budget_;
-  MappedMemory memory_;
-  IdPool ids_;
+  Pieces live_;
+  Pieces checkpoints_;
 };
 
 }  // namespace longstream
