@@ -2,6 +2,7 @@
 #include "tests/e2e/server_process.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::
   argv.push_back(nullptr);
   const pid_t pid = fork();
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves no server behind
     dup2(log, STDERR_FILENO);
     execv(binary.c_str(), argv.data());
     _exit(127);
