@@ -23,6 +23,7 @@ ModelSpec DensePlan(const Config& config, const LoadOptions& options) {
                              "name the backend hwfa2 to load this checkpoint with it");
   ModelSpec spec = TransformerSpec(config, options, *family);
   ApplyLogN(config, options, &spec);
+  RefuseIdleTrainingLength(options, spec, /*is_read=*/false);
   config.RefuseUnknown("the backend dense");
   return spec;
 }

@@ -79,19 +79,20 @@ std::vector<int64_t> FullLayers(const Config& config, const LoadOptions& options
   return full;
 }
 
-PositionKind FullPosition(const Config& config, const LoadOptions& options, bool dense) {
-  const std::string name = dense ? "rope" : config.FindString("full_position").value_or("rerope");
-  PositionKind kind = PositionKind::kRope;
-  if (name == "nope") {
-    kind = PositionKind::kNone;
-  } else if (name == "rerope") {
-    kind = PositionKind::kRerope;
-  } else if (name == "leaky_rerope") {
-    kind = PositionKind::kLeakyRerope;
-  } else if (name != "rope") {
-    config.Unsupported("full_position", "must be rope, rerope, leaky_rerope or nope, found " +
-                                            config.Found("full_position"));
-  }
+// full_position of a config, rope for the dense families.
+PositionKind ReadFullPosition(const Config& config, bool dense) {
+  if (dense) return PositionKind::kRope;
+  const std::string name = config.FindString("full_position").value_or("rerope");
+  if (name == "nope") return PositionKind::kNone;
+  if (name == "rope") return PositionKind::kRope;
+  if (name == "rerope") return PositionKind::kRerope;
+  if (name == "leaky_rerope") return PositionKind::kLeakyRerope;
+  config.Unsupported("full_position", "must be rope, rerope, leaky_rerope or nope, found " +
+                                          config.Found("full_position"));
+}
+
+// What the options make of it.
+PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   const bool leaky = options.leaky_rerope_factor().has_value();
   if (!leaky && !options.rerope_window()) return kind;
   if (kind == PositionKind::kNone) {
@@ -102,28 +103,57 @@ PositionKind FullPosition(const Config& config, const LoadOptions& options, bool
   return kind == PositionKind::kRope ? PositionKind::kRerope : kind;
 }
 
-// Positions of the full layers, all alike.
-void SetFullPosition(const Config& config, const LoadOptions& options, bool dense,
+// Refuses a key of ReRoPE beside a full_position that does not read it.
+void RefuseIdleKey(const Config& config, const char* key, const char* positions) {
+  config.Invalid(key, std::string("acts on nothing: full_position must be ") + positions +
+                          ", found " + config.Found("full_position"));
+}
+
+// Positions of the full layers, all alike. Returns whether it read the training length.
+bool SetFullPosition(const Config& config, const LoadOptions& options, bool dense,
                      const ModelSpec& spec, MixerSpec* full) {
-  full->position = FullPosition(config, options, dense);
+  const PositionKind stated = ReadFullPosition(config, dense);
+  full->position = stated;
   std::optional<int64_t> window;
   std::optional<double> factor;
   if (!dense) {
     window = config.FindInteger("rerope_window", 1, kMaxWindow);
     factor = config.FindNumber("leaky_rerope_factor", 1.0, 1e9);
+    if (window && !full->rerope()) RefuseIdleKey(config, "rerope_window", "rerope or leaky_rerope");
+    if (factor && stated != PositionKind::kLeakyRerope) {
+      RefuseIdleKey(config, "leaky_rerope_factor", "leaky_rerope");
+    }
   }
+  full->position = OverriddenPosition(stated, options);
   if (options.rerope_window()) window = options.rerope_window();
   if (options.leaky_rerope_factor()) factor = options.leaky_rerope_factor();
-  if (!full->rerope()) return;
-  if (!window) {
+  if (!full->rerope()) return false;
+  const bool by_default = !window;
+  if (by_default) {
     window = RequiredTrainingLength(config, spec, "the default rerope_window, half of it,") / 2;
   }
   full->rerope_window = static_cast<int32_t>(std::min(*window, kMaxWindow));
-  if (full->position != PositionKind::kLeakyRerope) return;
-  if (!factor) {
-    config.Invalid("leaky_rerope_factor", "is missing, expected a number from 1");
+  if (full->position == PositionKind::kLeakyRerope) {
+    if (!factor) config.Invalid("leaky_rerope_factor", "is missing, expected a number from 1");
+    full->leaky_factor = *factor;
   }
-  full->leaky_factor = *factor;
+  return by_default;
+}
+
+// Refuses options for a kind of layer that the plan has none of.
+void RefuseIdleOptions(const LoadOptions& options, const ModelSpec& spec) {
+  const auto has = [&spec](MixerKind kind) {
+    return std::any_of(spec.layers.begin(), spec.layers.end(),
+                       [kind](const MixerSpec& mixer) { return mixer.kind == kind; });
+  };
+  if (options.window() && !has(MixerKind::kWindow)) {
+    RefuseIdleOption("window", "all layers are full attention");
+  }
+  if (has(MixerKind::kFull)) return;
+  if (options.rerope_window()) RefuseIdleOption("rerope_window", "no layer is full attention");
+  if (options.leaky_rerope_factor()) {
+    RefuseIdleOption("leaky_rerope_factor", "no layer is full attention");
+  }
 }
 
 }  // namespace
@@ -160,7 +190,7 @@ ModelSpec Hwfa2Plan(const Config& config, const LoadOptions& options) {
   const auto num_layers = static_cast<int64_t>(spec.layers.size());
 
   MixerSpec full = spec.layers.front();
-  SetFullPosition(config, options, is_dense, spec, &full);
+  const bool default_rerope = SetFullPosition(config, options, is_dense, spec, &full);
   MixerSpec local = spec.layers.front();
   local.kind = MixerKind::kWindow;
   std::optional<int64_t> window =
@@ -175,7 +205,9 @@ ModelSpec Hwfa2Plan(const Config& config, const LoadOptions& options) {
     if (is_dense) InvalidOption("full_layers needs window, the keys that the other layers see");
     config.Invalid("sliding_window", "is missing, expected the keys that a window layer sees");
   }
+  RefuseIdleOptions(options, spec);
   ApplyLogN(config, options, &spec);
+  RefuseIdleTrainingLength(options, spec, default_rerope && !full_layers.empty());
   config.RefuseUnknown("the backend hwfa2");
   return spec;
 }

@@ -17,7 +17,7 @@ namespace longstream {
 // backend dense serves without; else 0 with the reason in *why.
 int Hwfa2Fit(const Config& config, std::string* why);
 
-// Serves every override. Throws BackendError.
+// Serves every override that has a layer to act on. Throws BackendError.
 ModelSpec Hwfa2Plan(const Config& config, const LoadOptions& options);
 
 // The placement rule of HWFA2: f full-attention layers among L at floor(k L / (f + 1)), k = 1 ...

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/common/error.h"
 #include "backends/common/plan/rope_config.h"
 
 namespace longstream {
@@ -149,7 +150,30 @@ int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
     config.Invalid("training_length", "is missing, expected the training length that " +
                                           std::string(needed_by) + " needs");
   }
+  // ln 1 = 0 divides, and half of 1 is no width. Stated as such it is at least 2.
+  if (spec.training_length < 2) {
+    config.Invalid("max_position_embeddings", "must be at least 2 as the training length that " +
+                                                  std::string(needed_by) + " needs, found " +
+                                                  std::to_string(spec.training_length));
+  }
   return spec.training_length;
+}
+
+void RefuseIdleOption(std::string_view name, std::string_view why) {
+  throw BackendError(LS_INVALID_ARGUMENT,
+                     "options: " + std::string(name) + " acts on nothing: " + std::string(why));
+}
+
+void RefuseIdleTrainingLength(const LoadOptions& options, const ModelSpec& spec, bool is_read) {
+  const bool scales =
+      std::any_of(spec.layers.begin(), spec.layers.end(), [](const MixerSpec& mixer) {
+        return mixer.logit_scale == LogitScaleKind::kLogNAlways ||
+               mixer.logit_scale == LogitScaleKind::kLogNExtrapolate;
+      });
+  if (options.training_length() && !scales && !is_read) {
+    RefuseIdleOption("training_length",
+                     "there is neither log n scaling nor a default rerope_window");
+  }
 }
 
 void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec) {
@@ -158,7 +182,13 @@ void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec
     config.Unsupported("logn_scaling", "must be null, \"always\" or \"extrapolate\", found " +
                                            config.Found("logn_scaling"));
   }
-  if (options.logn()) mode = options.logn();
+  if (options.logn()) {
+    mode = options.logn();
+    const bool acts =
+        std::any_of(spec->layers.begin(), spec->layers.end(),
+                    [](const MixerSpec& mixer) { return mixer.kind == MixerKind::kFull; });
+    if (!acts) RefuseIdleOption("logn", "no layer is full attention");
+  }
   if (!mode) return;
   const auto base = static_cast<double>(RequiredTrainingLength(config, *spec, "log n scaling"));
   for (MixerSpec& mixer : spec->layers) {

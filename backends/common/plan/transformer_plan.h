@@ -52,13 +52,21 @@ inline constexpr int64_t kMaxWindow = int64_t{1} << 30;
 inline constexpr int64_t kMaxPositions = int64_t{1} << 40;
 
 // logn_scaling, or the option `logn` in its place, on every full-attention layer of `spec`. Needs
-// spec->training_length.
+// spec->training_length. The option is refused where no layer is full attention; the key then says
+// nothing.
 void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec);
 
-// The training length; LS_INVALID_ARGUMENT naming what needs it where neither config nor options
-// state one.
+// The training length, at least 2; LS_INVALID_ARGUMENT naming what needs it where neither config
+// nor options state one.
 int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
                                std::string_view needed_by);
+
+// Refuses an option that would change nothing, with LS_INVALID_ARGUMENT.
+[[noreturn]] void RefuseIdleOption(std::string_view name, std::string_view why);
+
+// Refuses the option training_length unless log n scaling or something else reads it, as `is_read`
+// says. Called when the layers are complete.
+void RefuseIdleTrainingLength(const LoadOptions& options, const ModelSpec& spec, bool is_read);
 
 }  // namespace longstream
 

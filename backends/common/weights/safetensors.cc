@@ -27,7 +27,8 @@ std::string SystemError(int code) { return std::generic_category().message(code)
 
 // A file's pages, read-only; unmapped by the caller.
 std::span<const std::byte> MapFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting: a FIFO would keep open from ever getting to the check below.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + SystemError(errno));
   struct stat status = {};
   const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);

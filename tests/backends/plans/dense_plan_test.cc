@@ -284,6 +284,23 @@ INSTANTIATE_TEST_SUITE_P(
             "load this checkpoint with it",
             R"({"full_layers": [1]})"}));
 
+TEST(DensePlanTest, TrainingLengths) {
+  // ln 1 = 0 would divide.
+  ExpectError(LS_INVALID_ARGUMENT,
+              "m/config.json: max_position_embeddings must be at least 2 as the training length "
+              "that log n scaling needs, found 1",
+              [] { Plan(R"({"max_position_embeddings": 1})", R"({"logn": "always"})"); });
+  EXPECT_EQ(Plan(R"({"max_position_embeddings": 1})").context_limit, 1);
+  EXPECT_EQ(Plan(R"({"max_position_embeddings": 2, "logn_scaling": "extrapolate"})")
+                .layers[0]
+                .logit_scale_base,
+            2.0);
+  ExpectError(LS_INVALID_ARGUMENT,
+              "options: training_length acts on nothing: there is neither log n scaling nor a "
+              "default rerope_window",
+              [] { Plan("{}", R"({"training_length": 64})"); });
+}
+
 TEST(DenseFitTest, FamiliesFitAndOthersSayWhy) {
   std::string why;
   for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {

@@ -63,7 +63,7 @@ TEST(Hwfa2PlanTest, ReadsEveryKey) {
 }
 
 TEST(Hwfa2PlanTest, FullPositions) {
-  const MixerSpec rope = Plan(R"({"full_position": "rope", "rerope_window": 7})").layers[1];
+  const MixerSpec rope = Plan(R"({"full_position": "rope"})").layers[1];
   EXPECT_EQ(rope.position, PositionKind::kRope);
   EXPECT_EQ(rope.rerope_window, 0);
   const MixerSpec nope = Plan(R"({"full_position": "nope"})").layers[1];
@@ -224,6 +224,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"attention_window": 48})", LS_UNIMPLEMENTED,
                 "m/config.json: attention_window = 48 is not known to the backend hwfa2, and what "
                 "is not known may change the mathematics"},
+        Refusal{R"({"full_position": "rope", "rerope_window": 7})", LS_INVALID_ARGUMENT,
+                "m/config.json: rerope_window acts on nothing: full_position must be rerope or "
+                "leaky_rerope, found \"rope\""},
+        Refusal{R"({"full_position": "nope", "rerope_window": 7})", LS_INVALID_ARGUMENT,
+                "m/config.json: rerope_window acts on nothing: full_position must be rerope or "
+                "leaky_rerope, found \"nope\""},
+        Refusal{R"({"leaky_rerope_factor": 4})", LS_INVALID_ARGUMENT,
+                "m/config.json: leaky_rerope_factor acts on nothing: full_position must be "
+                "leaky_rerope, found nothing"},
         Refusal{R"({"use_qk_norm": "yes"})", LS_INVALID_ARGUMENT,
                 "m/config.json: use_qk_norm must be true or false, found \"yes\""},
         Refusal{
@@ -249,6 +258,42 @@ TEST(Hwfa2PlanTest, OverridesOfDenseCheckpointsThatMakeNoPlan) {
               "m/config.json: full_position = \"rope\" is not known to the backend hwfa2, and what "
               "is not known may change the mathematics",
               [] { PlanOfDense(R"({"full_position": "rope"})", "{}"); });
+}
+
+// Each alone, and none silently.
+TEST(Hwfa2PlanTest, OptionsWithoutALayerToActOn) {
+  const struct {
+    const char* options;
+    const char* problem;
+  } cases[] = {
+      {R"({"window": 8, "full_layers": [], "rerope_window": 4})",
+       "rerope_window acts on nothing: no layer is full attention"},
+      {R"({"window": 8, "full_layers": [], "leaky_rerope_factor": 4})",
+       "leaky_rerope_factor acts on nothing: no layer is full attention"},
+      {R"({"window": 8, "full_layers": [], "logn": "always"})",
+       "logn acts on nothing: no layer is full attention"},
+      {R"({"window": 8, "full_layers": [0, 1, 2]})",
+       "window acts on nothing: all layers are full attention"},
+      {R"({"training_length": 64})",
+       "training_length acts on nothing: there is neither log n scaling nor a default "
+       "rerope_window"},
+      {R"({"training_length": 64, "rerope_window": 20})",
+       "training_length acts on nothing: there is neither log n scaling nor a default "
+       "rerope_window"},
+  };
+  for (const auto& idle : cases) {
+    ExpectError(LS_INVALID_ARGUMENT, "options: " + std::string(idle.problem),
+                [&] { PlanOfDense("{}", idle.options); });
+  }
+  EXPECT_EQ(PlanOfDense("{}", R"({"training_length": 64, "leaky_rerope_factor": 2})")
+                .layers[0]
+                .rerope_window,
+            32);
+  // In place of the keys that stand in the config of the same layers.
+  EXPECT_EQ(
+      FullLayers(
+          Plan(R"({"rerope_window": 7, "logn_scaling": "always"})", R"({"full_layers": []})"), 20),
+      Layers{});
 }
 
 TEST(Hwfa2FitTest, OwnConfigsBeforeDenseOnes) {

@@ -2,6 +2,7 @@
 #include "backends/common/weights/safetensors.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -279,6 +280,10 @@ TEST(SafetensorsFileTest, WhatIsNoFile) {
   ExpectError(LS_NOT_FOUND, "/nowhere/m.safetensors: cannot be opened: No such file or directory",
               [] { SafetensorsFile file("/nowhere/m.safetensors"); });
   TempDirectory directory;
+  // Nobody writes to it: opened as a file is, it would wait for ever.
+  const std::string fifo = directory.path() + "/model.safetensors";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  ExpectError(LS_NOT_FOUND, fifo + ": is no regular file", [&] { SafetensorsFile file(fifo); });
   ExpectError(LS_NOT_FOUND, directory.path() + ": is no regular file",
               [&directory] { SafetensorsFile file(directory.path()); });
 }
