@@ -39,6 +39,15 @@ def _qwen3(*shape, **extra):
     } | extra
 
 
+def _qwen2(*shape, **extra):
+    config = _shape(*shape) | {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+    } | extra
+    del config["attention_bias"]  # Not a key of this family: q, k and v always have one.
+    return config
+
+
 def _hwfa2(*shape, **extra):
     return _shape(*shape) | {"architectures": ["Hwfa2ForCausalLM"], "model_type": "hwfa2"} | extra
 
@@ -78,8 +87,11 @@ CASES = {
     "llama": {
         "source": "transformers",
         "dtype": "float32",
-        "config": _llama(61, 28, 36, 2, 4, 2, 8, tie_word_embeddings=False, rms_norm_eps=1e-5),
-        "note": "untied head, grouped heads, H·D ≠ d",
+        "config": _llama(
+            41, 20, 24, 2, 4, 2, 8,
+            attention_bias=True, tie_word_embeddings=False, rms_norm_eps=1e-5,
+        ),
+        "note": "`attention_bias` (q, k, v and o), untied head, grouped heads, H·D ≠ d",
     },
     "llama_sharded": {
         "source": "transformers",
@@ -88,6 +100,12 @@ CASES = {
         "config": _llama(83, 35, 44, 3, 5, 1, 8, rope_theta=500000.0, rms_norm_eps=1e-5),
         "note": "directory as transformers 5 writes it: three shards and an index, "
         "`rope_parameters` (θ = 500000) and `dtype` in config.json; one KV head, tied head",
+    },
+    "qwen2": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": _qwen2(43, 18, 22, 2, 3, 1, 6),
+        "note": "biases on q, k and v, three query heads on one KV head",
     },
     "qwen3": {
         "source": "transformers",
@@ -121,7 +139,7 @@ CASES = {
         "note": "HWFA: windows of 12, last layer full without positions, log n always; no QK-norm",
     },
     "hwfa2_rerope": {
-        "dtype": "float32",
+        "dtype": "bfloat16",
         "config": _hwfa2(
             61, 22, 26, 3, 3, 1, 8,
             use_qk_norm=True, training_length=96, sliding_window=20,
@@ -172,12 +190,15 @@ CASES = {
         "edges": [18, 28, 96],
         "note": "a dense checkpoint with all four overrides at load; N = `max_position_embeddings`",
     },
-    "llama_override_rerope": {
+    "llama_override_leaky": {
         "dtype": "bfloat16",
-        "config": _llama(65, 28, 38, 2, 4, 4, 8, training_length=64),
-        "overrides": {"rerope_window": 31, "logn": "always"},
+        "config": _llama(53, 24, 30, 2, 4, 4, 6, training_length=96),
+        "overrides": {
+            "rerope_window": 31, "leaky_rerope_factor": 3, "logn": "always", "training_length": 64,
+        },
         "edges": [31, 64],
-        "note": "a dense checkpoint, every layer ReRoPE w = 31, log n always",
+        "note": "a dense checkpoint, every layer Leaky ReRoPE w = 31, k = 3, log n always; N = 64 "
+        "by option, against 96 in the config",
     },
     "hypenet_published": {
         "dtype": "bfloat16",
@@ -190,7 +211,7 @@ CASES = {
         "note": "published profile: hype 500, grouped K/V in lightning and attention layers",
     },
     "hypenet_published_odd": {
-        "dtype": "float32",
+        "dtype": "float16",
         "config": _published(
             61, 18, 22, 3, 2, 1, 12,
             mixer_types=[ATTN, LIGHTNING, LIGHTNING], attn_logits_scaling="hype",
@@ -200,6 +221,30 @@ CASES = {
         "edges": [64, 128],
         "note": "published profile: six lightning heads (ALiBi slope rule), scale 1/d, "
         "`hype` alone (a = 362), untied head",
+    },
+    "hypenet_published_bare": {
+        "dtype": "bfloat16",
+        "config": _hypenet(
+            47, 18, 20, 3, 3, 1, 6,
+            mixer_types=[LIGHTNING, ATTN, LIGHTNING], attn_logits_scaling=None,
+            lightning_nh=2, lightning_nkv=2, lightning_head_dim=8,
+        ),
+        "edges": [64, 128],
+        "note": "published profile, options left out: RoPE in all layers, no logit scale, no "
+        "gates, no norms in lightning layers, scale 1/√D",
+    },
+    "hypenet_published_mixed": {
+        "dtype": "bfloat16",
+        "config": _hypenet(
+            45, 16, 20, 3, 4, 2, 6,
+            mixer_types=[ATTN, LIGHTNING, ATTN], attn_use_rope=True, attn_logits_scaling=1.4,
+            attn_use_output_gate=True, lightning_nh=3, lightning_nkv=1, lightning_head_dim=6,
+            lightning_scale=1, lightning_use_rope=False, lightning_use_qk_norm=True,
+            lightning_use_output_gate=True,
+        ),
+        "edges": [64, 128],
+        "note": "published profile: a constant logit scale and RoPE in gated attention layers; "
+        "lightning layers with scale 1, QK-norm and gate, without RoPE and output norm",
     },
     "hypenet_chunked": {
         "dtype": "bfloat16",

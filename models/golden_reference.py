@@ -77,7 +77,7 @@ def layer_plan(config, overrides):
     if config["model_type"] == "hypenet":
         return [hypenet_layer(config, mixer) for mixer in hypenet_mixers(config)]
 
-    full = {"kind": "attention", "window": None, "position": "rope", "logn": logn, "N": length}
+    full = {"kind": "attention", "window": None, "position": "rope", "logn": logn}
     if config["model_type"] == "hwfa2":
         full["position"] = config.get("full_position", "rerope")
         if full["position"] in ("rerope", "leaky_rerope"):
@@ -94,8 +94,11 @@ def layer_plan(config, overrides):
         chosen = set(range(layers))
         width = None
 
+    full["N"] = overrides.get("training_length", length)
     if "rerope_window" in overrides:
         full["position"], full["w"] = "rerope", overrides["rerope_window"]
+    if "leaky_rerope_factor" in overrides:
+        full["position"], full["leak"] = "leaky_rerope", overrides["leaky_rerope_factor"]
     if "window" in overrides:
         width, chosen = overrides["window"], set(overrides["full_layers"])
     if "logn" in overrides:
@@ -123,7 +126,11 @@ def hypenet_layer(config, mixer):
     if config.get("hypenet_profile", "published") == "chunked":
         layer |= {"position": "chunk", "window": config.get("attention_window")}
     else:
-        layer |= {"position": "nope", "hype": config["attn_logits_scaling"], "gate": True}
+        layer |= {
+            "position": "rope" if config.get("attn_use_rope", True) else "nope",
+            "hype": config.get("attn_logits_scaling"),
+            "gate": config.get("attn_use_output_gate", False),
+        }
     return layer
 
 
@@ -167,8 +174,13 @@ class Reference:
         return self.tensors[head + ".weight"] @ h
 
     def project(self, index, name, h, heads):
-        """W h as heads: [1, H, D]."""
-        return (self.tensor(index, f"self_attn.{name}_proj.weight") @ h).reshape(1, heads, -1)
+        """W h + b as heads: [1, H, D]."""
+        return self.linear(index, f"{name}_proj", h).reshape(1, heads, -1)
+
+    def linear(self, index, name, h):
+        """W h + b, b where the checkpoint has one."""
+        name = f"model.layers.{index}.self_attn.{name}"
+        return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
     def normed(self, index, name, x):
         return rms_norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
@@ -198,8 +210,8 @@ class Reference:
         weights = torch.softmax(scores, dim=0)
         out = (weights[:, :, None] * values).sum(0).flatten()
         if layer.get("gate"):
-            out = out * torch.sigmoid(self.tensor(index, "self_attn.o_gate.weight") @ h)
-        return self.tensor(index, "self_attn.o_proj.weight") @ out
+            out = out * torch.sigmoid(self.linear(index, "o_gate", h))
+        return self.linear(index, "o_proj", out)
 
     def key_turns(self, layer, first):
         """How far each key from `first` on is turned relative to an unturned query."""
@@ -224,28 +236,35 @@ class Reference:
         config = self.config
         heads, kv_heads = config["lightning_nh"], config["lightning_nkv"]
         width = config["lightning_head_dim"]
-        q = self.normed(index, "q", self.project(index, "q", h, heads))
-        k = self.normed(index, "k", self.project(index, "k", h, kv_heads))
+        q = self.project(index, "q", h, heads)
+        k = self.project(index, "k", h, kv_heads)
         v = self.project(index, "v", h, kv_heads)[0].repeat_interleave(heads // kv_heads, dim=0)
-        q = rotate(q, [self.position], self.theta)[0]
-        k = rotate(k, [self.position], self.theta)[0].repeat_interleave(heads // kv_heads, dim=0)
-        scale = {"1/sqrt(d)": width**-0.5, "1/d": 1.0 / width, 1: 1.0}[config["lightning_scale"]]
+        if config.get("lightning_use_qk_norm", False):
+            q, k = self.normed(index, "q", q), self.normed(index, "k", k)
+        if config.get("lightning_use_rope", True):
+            q = rotate(q, [self.position], self.theta)
+            k = rotate(k, [self.position], self.theta)
+        q, k = q[0], k[0].repeat_interleave(heads // kv_heads, dim=0)
+        scale = {"1/sqrt(d)": width**-0.5, "1/d": 1.0 / width, 1: 1.0}[
+            config.get("lightning_scale", "1/sqrt(d)")
+        ]
         gamma = torch.exp(-torch.tensor(alibi_slopes(heads), dtype=torch.float64))
         past = self.past[index]
         past["state"] = gamma[:, None, None] * past["state"] + k[:, :, None] * v[:, None, :]
         out = torch.einsum("hk,hkv->hv", q * scale, past["state"]).flatten()
-        out = rms_norm(out, self.tensor(index, "self_attn.o_norm.weight"), self.eps)
-        out = out * torch.sigmoid(self.tensor(index, "self_attn.z_proj.weight") @ h)
-        return self.tensor(index, "self_attn.o_proj.weight") @ out
+        if config.get("lightning_use_output_norm", False):
+            out = rms_norm(out, self.tensor(index, "self_attn.o_norm.weight"), self.eps)
+        if config.get("lightning_use_output_gate", False):
+            out = out * torch.sigmoid(self.linear(index, "z_proj", h))
+        return self.linear(index, "o_proj", out)
 
     def gated_rnn(self, index, layer, h):
         heads = self.config.get("rnn_heads", 1)
         q = self.project(index, "q", h, heads)[0]  # [heads, state_dim / heads]
         k = self.project(index, "k", h, heads)[0]
         v = self.project(index, "v", h, heads)[0]  # [heads, d / heads]
-        f = self.project(index, "f", h, heads)[0]
-        f = torch.sigmoid(f + self.tensor(index, "self_attn.f_proj.bias").reshape(heads, -1))
+        f = torch.sigmoid(self.project(index, "f", h, heads)[0])
         past = self.past[index]
         past["state"] = f[:, :, None] * past["state"] + k[:, :, None] * v[:, None, :]
         out = torch.einsum("hk,hkv->hv", q, past["state"]).flatten()
-        return self.tensor(index, "self_attn.o_proj.weight") @ out
+        return self.linear(index, "o_proj", out)

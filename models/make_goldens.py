@@ -26,6 +26,7 @@ GREEDY = 24  # Tokens continued greedily after it.
 ROW_STEP = 15
 GREEDY_MARGIN = 0.02  # Between the best two logits, so that float32 rounding decides nothing.
 REFERENCE_TOLERANCE = 1e-4
+LOGIT_STD = (0.9, 1.15)  # The parity tests' absolute tolerance presumes logits of std about 1.
 QK_PROJECTIONS = ("q_proj.weight", "k_proj.weight")
 
 
@@ -45,7 +46,10 @@ def mixer_shapes(config, layer):
     norms = {"q_norm.weight": (width,), "k_norm.weight": (width,)}
     attention = attention_shapes(heads, kv_heads, width, d)
     kind = config["model_type"]
-    if kind == "llama":
+    if kind == "qwen2" or config.get("attention_bias"):
+        biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
+        attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
+    if kind in ("llama", "qwen2"):
         return attention
     if kind == "qwen3":
         return attention | norms
@@ -55,7 +59,8 @@ def mixer_shapes(config, layer):
     if mixer == "attn" and config.get("hypenet_profile") == "chunked":
         return attention | (norms if config["use_qk_norm"] else {})
     if mixer == "attn":
-        return attention | norms | {"o_gate.weight": (heads * width, d)}
+        gate = {"o_gate.weight": (heads * width, d)}
+        return attention | norms | (gate if config.get("attn_use_output_gate") else {})
     if mixer == "gated-rnn":
         state = config["rnn_state_dim"]
         return {
@@ -67,12 +72,14 @@ def mixer_shapes(config, layer):
             "o_proj.weight": (d, d),
         }
     heads, width = config["lightning_nh"], config["lightning_head_dim"]
-    return attention_shapes(heads, config["lightning_nkv"], width, d) | {
-        "q_norm.weight": (width,),
-        "k_norm.weight": (width,),
-        "o_norm.weight": (heads * width,),
-        "z_proj.weight": (heads * width, d),
-    }
+    lightning = attention_shapes(heads, config["lightning_nkv"], width, d)
+    if config.get("lightning_use_qk_norm"):
+        lightning |= {"q_norm.weight": (width,), "k_norm.weight": (width,)}
+    if config.get("lightning_use_output_norm"):
+        lightning["o_norm.weight"] = (heads * width,)
+    if config.get("lightning_use_output_gate"):
+        lightning["z_proj.weight"] = (heads * width, d)
+    return lightning
 
 
 def tensor_shapes(config):
@@ -106,7 +113,7 @@ def random_tensors(config, dtype, random):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):
             value = 2.5 + noise  # Slow gates: the state reaches across chunks.
-        elif "chunk_embed" in name:
+        elif name.endswith("_proj.bias") or "chunk_embed" in name:
             value = 0.5 * noise
         else:
             value = noise / np.sqrt(shape[1])
@@ -142,7 +149,7 @@ def transformers_model(config, tensors, dtype):
     # transformers 5 takes θ as one of the rope_parameters.
     theta = fields.pop("rope_theta")
     fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
-    family = {"llama": "Llama", "qwen3": "Qwen3"}[config["model_type"]]
+    family = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}[config["model_type"]]
     settings = getattr(transformers, family + "Config")(**fields)
     settings._attn_implementation = "eager"
     model = getattr(transformers, family + "ForCausalLM")(settings).to(dtype).eval()
@@ -204,6 +211,8 @@ def write_case(name, case, out):
         tokens = random.integers(0, config["vocab_size"], LENGTH).astype(np.int32)
         logits, greedy, margin = reference_run(directory, case.get("overrides"), tokens)
     line = f"{name}: std {logits.std():.2f}, greedy margin {margin:.3f}"
+    if not LOGIT_STD[0] <= logits.std() <= LOGIT_STD[1]:
+        raise SystemExit(f"{line}: the std is not within {LOGIT_STD}")
     if case.get("source") == "transformers":
         theirs = transformers_logits(directory, np.concatenate([tokens, greedy]))
         worst = float((theirs - logits).abs().max())
@@ -240,9 +249,10 @@ def write_readme(out):
         f"  at least {GREEDY_MARGIN} apart at each of these steps.",
         "",
         "`overrides.json`, where there is one, holds the options to give at load: `rerope_window`",
-        "(full layers use ReRoPE of this width), `window` with `full_layers` (every other layer",
-        "becomes window attention with RoPE), `logn` (log n scaling of the full layers, N from",
-        "`training_length`, else `max_position_embeddings`).",
+        "(full layers use ReRoPE of this width), `leaky_rerope_factor` (Leaky ReRoPE instead),",
+        "`window` with `full_layers` (every other layer becomes window attention with RoPE), `logn`",
+        "(log n scaling of the full layers) and `training_length` (its N; else the config's, else",
+        "`max_position_embeddings`).",
         "",
         "The logits follow from the stored (rounded) weights without any further rounding:",
         "float32 by transformers' classes, float64 by models/golden_reference.py otherwise.",
