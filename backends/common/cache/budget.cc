@@ -2,11 +2,17 @@
 #include "backends/common/cache/budget.h"
 
 #include <cassert>
+#include <limits>
 #include <string>
 
 #include "backends/common/error.h"
 
 namespace longstream {
+
+uint64_t SaturatedBytes(uint64_t count, uint64_t each) {
+  uint64_t bytes = 0;
+  return __builtin_mul_overflow(count, each, &bytes) ? std::numeric_limits<uint64_t>::max() : bytes;
+}
 
 void Budget::Require(uint64_t bytes, const char* what) const {
   const uint64_t free = limit_ - reserved();

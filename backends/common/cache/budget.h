@@ -17,6 +17,10 @@ enum class CacheKind {
   kPromised,     // pages that reservations have not used yet
 };
 
+// count * each, or the largest number where that is more than 64 bits hold: no budget has that
+// much.
+uint64_t SaturatedBytes(uint64_t count, uint64_t each);
+
 // Everything that sequences hold or were promised counts against one limit. Whoever takes memory
 // asks first (Require) and books afterwards (Add): so a call that takes several kinds can ask for
 // their sum and then not fail halfway.

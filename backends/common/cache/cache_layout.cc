@@ -2,10 +2,35 @@
 #include "backends/common/cache/cache_layout.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
+
+#include "backends/common/error.h"
 
 namespace longstream {
 namespace {
+
+// Bytes of one array of a layer. What is larger than this no machine holds, and sums over the
+// layers stay below 2^63.
+constexpr int64_t kMaxArrayBytes = int64_t{1} << 44;
+
+// The product of an array's extents and the size of an element.
+int64_t ArrayBytes(std::initializer_list<int64_t> factors) {
+  int64_t bytes = 1;
+  for (const int64_t factor : factors) {
+    if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > kMaxArrayBytes) {
+      throw BackendError(LS_INVALID_ARGUMENT, "caches: one layer of one sequence needs more than " +
+                                                  std::to_string(kMaxArrayBytes) +
+                                                  " bytes: its window is too large");
+    }
+  }
+  return bytes;
+}
+
+int64_t RingBytes(const RingLayout& ring, DType type) {
+  return ArrayBytes(
+      {ring.num_kv_heads, ring.slots, ring.head_dim, static_cast<int64_t>(SizeOf(type))});
+}
 
 // Places arrays one after the other in a slot.
 class SlotPlanner {
@@ -28,7 +53,7 @@ RingLayout Ring(const MixerSpec& mixer, int32_t window) {
 
 void PlaceWindow(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
   RingLayout& ring = layer->ring.emplace(Ring(mixer, mixer.window));
-  const int64_t bytes = ring.elements() * static_cast<int64_t>(SizeOf(type));
+  const int64_t bytes = RingBytes(ring, type);
   ring.keys = slot.Place(bytes);
   ring.values = slot.Place(bytes);
   layer->bytes_fixed = static_cast<uint64_t>(2 * bytes);
@@ -36,7 +61,7 @@ void PlaceWindow(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCac
 
 void PlaceNear(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
   RingLayout& near = layer->near.emplace(Ring(mixer, mixer.rerope_window));
-  const int64_t bytes = near.elements() * static_cast<int64_t>(SizeOf(type));
+  const int64_t bytes = RingBytes(near, type);
   near.keys = slot.Place(bytes);
   layer->bytes_fixed = static_cast<uint64_t>(bytes);
 }
@@ -49,7 +74,7 @@ void PlaceRecurrent(const MixerSpec& mixer, SlotPlanner& slot, LayerCacheLayout*
   memory.value_dim = mixer.value_dim;
   memory.gated = mixer.kind == MixerKind::kGatedRnn;
   const auto place = [&](int64_t elements) {
-    const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = ArrayBytes({elements, static_cast<int64_t>(sizeof(float))});
     layer->bytes_fixed += static_cast<uint64_t>(bytes);
     return slot.Place(bytes);
   };

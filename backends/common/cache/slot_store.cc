@@ -4,6 +4,7 @@
 #include <cstring>
 
 namespace longstream {
+
 SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
     : layout_(layout), budget_(budget) {
   const uint64_t live_bytes = layout.ring_bytes + layout.state_bytes;
@@ -30,6 +31,7 @@ void SlotStore::Pieces::Give(int32_t id) {
 
 int32_t SlotStore::TakeLive() {
   budget_.Require(layout_.ring_bytes + layout_.state_bytes, "a sequence's rings and states");
+  checkpoints_.ids.Prepare(live_.ids.num_taken() + 1);
   const int32_t slot = live_.Take();
   budget_.Add(CacheKind::kRings, layout_.ring_bytes);
   budget_.Add(CacheKind::kStates, layout_.state_bytes);

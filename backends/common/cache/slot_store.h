@@ -27,7 +27,8 @@ class SlotStore {
   int32_t TakeLive();
   void GiveLive(int32_t slot);
 
-  // Room for a copy, without meaning. REQUIRES: budget.Require(layout.checkpoint_bytes) passed.
+  // Room for a copy, without meaning. Allocates nothing.
+  // REQUIRES: budget.Require(layout.checkpoint_bytes) passed; no more copies than live slots.
   int32_t TakeCheckpoint();
   void GiveCheckpoint(int32_t checkpoint);
 

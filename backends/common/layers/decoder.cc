@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace longstream {
+namespace {
+
+// Positions of a near ring that are rebuilt at a time, with a rotary table of their own.
+constexpr int64_t kRebuildBlock = 256;
+
+}  // namespace
 
 Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
                  const OpTable& ops, const Executor& executor, int64_t max_rows,
@@ -16,7 +21,15 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
       ops_(ops),
       executor_(executor),
       tables_(spec, max_rows),
-      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences) {}
+      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences) {
+  int32_t head_dim = 0;
+  for (const MixerSpec& mixer : spec.layers) {
+    if (mixer.rerope()) head_dim = std::max(head_dim, mixer.head_dim);
+  }
+  if (head_dim == 0) return;
+  rebuild_positions_.resize(kRebuildBlock);
+  rebuild_rope_.resize(static_cast<size_t>(kRebuildBlock * head_dim));
+}
 
 //   x = embedding_multiplier * embed[token]
 //   for each layer:  x = x + Mixer_l(Norm(x));  x = x + MLP_l(Norm(x))
@@ -128,19 +141,20 @@ OpStatus Decoder::RebuildNearRings(SequenceCache& cache) {
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     if (!spec_.layers[layer].rerope()) continue;
     const RingCache ring = caches_.slots.near_ring(layer);
-    const int64_t end = cache.position();
-    const int64_t begin = std::max<int64_t>(end - ring.slots, 0);
-    std::vector<int64_t> positions(static_cast<size_t>(end - begin));
-    std::iota(positions.begin(), positions.end(), begin);
-    std::vector<float> rope(positions.size() * static_cast<size_t>(ring.head_dim));
-    tables_.ComputeNear(ops_, stream, layer, positions.data(), end - begin, rope.data());
-    ops_.ring_rebuild(stream, {.cache = caches_.pages.layer(layer),
-                               .page_table = cache.page_table().data(),
-                               .ring = ring,
-                               .slot = cache.slot(),
-                               .begin = begin,
-                               .end = end,
-                               .rope = rope.data()});
+    for (int64_t begin = std::max<int64_t>(cache.position() - ring.slots, 0);
+         begin < cache.position(); begin += kRebuildBlock) {
+      const int64_t end = std::min(begin + kRebuildBlock, cache.position());
+      std::iota(rebuild_positions_.begin(), rebuild_positions_.end(), begin);
+      tables_.ComputeNear(ops_, stream, layer, rebuild_positions_.data(), end - begin,
+                          rebuild_rope_.data());
+      ops_.ring_rebuild(stream, {.cache = caches_.pages.layer(layer),
+                                 .page_table = cache.page_table().data(),
+                                 .ring = ring,
+                                 .slot = cache.slot(),
+                                 .begin = begin,
+                                 .end = end,
+                                 .rope = rebuild_rope_.data()});
+    }
   }
   if (stream.ok()) cache.NearRingsRebuilt();
   return stream.status;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backends/common/cache/sequence_cache.h"
 #include "backends/common/layers/model_spec.h"
@@ -18,7 +19,8 @@
 namespace longstream {
 
 // Written against the table of ops alone, and against the spec: it knows no model family and no
-// device. A step allocates nothing. Not thread-safe; what is referred to must outlive it.
+// device. Nothing is allocated after construction. Not thread-safe; what is referred to must
+// outlive it.
 class Decoder {
  public:
   Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
@@ -31,11 +33,14 @@ class Decoder {
   // logits[i, :] = head(Norm(hidden state of row rows[i])). logits: [rows.size(), vocabulary] f32.
   OpStatus Logits(std::span<const int32_t> rows, float* logits);
 
-  // Makes the near rings of a sequence anew from its pages, where they are stale. Allocates.
+  // Makes the near rings of a sequence anew from its pages, where they are stale.
   OpStatus RebuildNearRings(SequenceCache& cache);
 
   // Bytes of activations, tables and workspace.
-  uint64_t bytes() const { return buffers_.bytes() + tables_.bytes(); }
+  uint64_t bytes() const {
+    return buffers_.bytes() + tables_.bytes() + rebuild_rope_.size() * sizeof(float) +
+           rebuild_positions_.size() * sizeof(int64_t);
+  }
 
  private:
   // x += residual_multiplier * Mixer_l(Norm(x))
@@ -63,6 +68,9 @@ class Decoder {
   const Executor executor_;
   PositionTables tables_;
   StepBuffers buffers_;
+  // Of a block of RebuildNearRings; empty where no layer has a near ring.
+  std::vector<int64_t> rebuild_positions_;
+  std::vector<float> rebuild_rope_;
   int64_t num_rows_ = 0;  // of the last Forward
 };
 

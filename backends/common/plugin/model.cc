@@ -19,9 +19,14 @@
 namespace longstream {
 namespace {
 
-// A sequence of one token, with its reservation.
-void CheckBudget(const CacheStore& caches) {
+// The budget holds a sequence of one token, with its reservation; the bytes of any reservation can
+// be counted.
+void CheckBudget(const CacheStore& caches, int64_t context_limit) {
   const CacheLayout& layout = caches.layout;
+  const auto most_pages = static_cast<uint64_t>(PagesFor(context_limit)) + 1;
+  Require(SaturatedBytes(most_pages, layout.page_bytes) < uint64_t{1} << 63, LS_INVALID_ARGUMENT,
+          "context_limit: the keys and values of " + std::to_string(context_limit) +
+              " tokens are more bytes than can be counted");
   const uint64_t needed =
       layout.ring_bytes + layout.state_bytes + layout.checkpoint_bytes + layout.page_bytes;
   Require(needed <= caches.budget.limit(), LS_INVALID_ARGUMENT,
@@ -56,7 +61,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       results_{
           TicketResults(limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
           TicketResults(limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)} {
-  CheckBudget(caches_);
+  CheckBudget(caches_, spec_.context_limit);
   entered_.reserve(limits.max_batch_sequences);
 }
 
@@ -69,7 +74,9 @@ ls_memory Model::memory() const {
   memory.states = budget.held(CacheKind::kStates);
   memory.checkpoints = budget.held(CacheKind::kCheckpoints);
   // Rows of full logits are left out: their memory is touched only where a host asks for them.
-  memory.workspace = decoder_.bytes() + outputs_.bytes();
+  const uint64_t page_tables =
+      static_cast<uint64_t>(longest_table_) * limits_.max_batch_sequences * sizeof(int32_t);
+  memory.workspace = decoder_.bytes() + outputs_.bytes() + page_tables;
   memory.budget = budget.limit();
   memory.reserved = budget.reserved();
   return memory;
@@ -89,10 +96,22 @@ void Model::Reserve(ls_sequence& sequence, uint64_t tokens) {
   Require(tokens <= limit - position, LS_INVALID_ARGUMENT,
           "tokens: position " + std::to_string(position) + " + " + std::to_string(tokens) +
               " is past the context limit, " + std::to_string(limit));
+  // First, for a reservation that has been made must not fail any more.
+  PreparePageTables(static_cast<int64_t>(position + tokens));
   sequence.cache->Reserve(static_cast<int64_t>(tokens));
-  // The largest step there can be now: as many sequences as long as the longest.
-  longest_table_ = std::max(longest_table_, PagesFor(static_cast<int64_t>(position + tokens)));
-  rows_.PreparePageTables(static_cast<size_t>(longest_table_) * limits_.max_batch_sequences);
+}
+
+// Room in a step for the largest there can be: as many sequences as there may be, each as long as
+// the longest.
+void Model::PreparePageTables(int64_t tokens) {
+  const CacheLayout& layout = caches_.layout;
+  if (!layout.has_pages()) return;
+  // Of more than the budget pays for, Reserve will say that there is no room.
+  const auto most = static_cast<int64_t>(caches_.budget.limit() / layout.page_bytes);
+  const int64_t pages = std::min(PagesFor(tokens), most);
+  if (pages <= longest_table_) return;
+  rows_.PreparePageTables(static_cast<size_t>(pages) * limits_.max_batch_sequences);
+  longest_table_ = pages;
 }
 
 void Model::Checkpoint(ls_sequence& sequence) { sequence.cache->Checkpoint(); }
@@ -107,7 +126,9 @@ uint64_t Model::Truncate(ls_sequence& sequence, uint64_t position) {
 
 void Model::RebuildNearRings(ls_sequence& sequence) {
   const OpStatus status = decoder_.RebuildNearRings(*sequence.cache);
-  Require(status == OpStatus::kOk, LS_INTERNAL, "near rings: the device reported a failure");
+  if (status == OpStatus::kOk) return;
+  sequence.cache->Abandon(0);  // no step may read them; the next truncate tries again
+  throw Failure{LS_INTERNAL, std::string("near rings: ") + Sentence(status)};
 }
 
 void Model::Export(const ls_sequence& sequence, const ls_writer& writer) const {

@@ -3,6 +3,7 @@
 #define LONGSTREAM_BACKENDS_COMMON_PLUGIN_MODEL_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -66,6 +67,7 @@ class Model {
   // Runs the step and fills the results of the entries in it.
   void Run(TicketResults* results);
   void RebuildNearRings(ls_sequence& sequence);
+  void PreparePageTables(int64_t tokens);
 
   const ModelSpec spec_;
   const ModelWeights weights_;
@@ -77,7 +79,8 @@ class Model {
   StepOutputs outputs_;
   std::array<TicketResults, 2> results_;  // two, because two tickets may be in flight
   std::vector<size_t> entered_;           // entries of the batch that are in the step
-  int64_t longest_table_ = 0;             // pages that one sequence was ever promised
+  // Pages of a sequence that rows_ has room for. Atomic, because memory reads it.
+  std::atomic<int64_t> longest_table_{0};
   uint64_t next_ticket_ = 1;
   uint64_t oldest_ticket_ = 1;  // in flight; next_ticket_ where none is
 };

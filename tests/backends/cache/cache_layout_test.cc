@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/cache/budget.h"
+#include "backends/common/error.h"
 #include "tests/backends/cache/fake_ops.h"
 
 namespace longstream {
@@ -88,6 +90,24 @@ TEST(CacheLayoutTest, ArraysOfASlotDoNotOverlap) {
     EXPECT_EQ(arrays[i].first % 64, 0);
   }
   EXPECT_LE(arrays.back().second, layout.slot_stride);
+}
+
+// 2^12 heads of 2^8 numbers each over 2^30 tokens: nothing that may overflow later.
+TEST(CacheLayoutTest, RingsThatNoMachineHoldsAreRefused) {
+  ModelSpec spec;
+  spec.layers = {Mixer(MixerKind::kWindow, 1 << 12, 1 << 12, 1 << 8)};
+  spec.layers[0].window = 1 << 30;
+  EXPECT_THROW(MakeCacheLayout(spec, DType::kBF16), BackendError);
+  spec.layers[0].num_kv_heads = 8;
+  EXPECT_EQ(MakeCacheLayout(spec, DType::kBF16).ring_bytes,
+            2 * 8 * ((uint64_t{1} << 30) + kPrefillGrid) * 256 * 2);
+}
+
+TEST(CacheLayoutTest, SaturatedBytesNeverWrapAround) {
+  EXPECT_EQ(SaturatedBytes(3, 5), 15u);
+  EXPECT_EQ(SaturatedBytes(0, UINT64_MAX), 0u);
+  EXPECT_EQ(SaturatedBytes(uint64_t{1} << 32, uint64_t{1} << 32), UINT64_MAX);
+  EXPECT_EQ(SaturatedBytes(uint64_t{1} << 33, (uint64_t{1} << 32) + 1), UINT64_MAX);
 }
 
 TEST(CacheLayoutTest, ADenseModelHasNoSlot) {

@@ -211,6 +211,34 @@ TEST(ModelTest, NanLogitsFailTheirSequenceAlone) {
   }
 }
 
+// A sequence that cannot be made good refuses tokens until a truncate that can.
+TEST(ModelTest, NearRingsThatCannotBeRebuiltFailTheirSequence) {
+  RandomShape shape;
+  shape.window = 300;  // more than is rebuilt at a time
+  OpTable ops = ReferenceOps();
+  ModelSpec spec = RandomSpec("rerope+leaky", shape);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ops);
+  Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(), {0, 512, 8});
+  const std::vector<int32_t> prompt = RandomTokens(450, kVocabulary);
+  const std::vector<int32_t> next = {6};
+  const auto control = CreateReserved(model, 500);
+  Prefill(model, *control, prompt);
+  const std::vector<float> expected = Decode(model, *control, next);
+
+  const auto sequence = CreateReserved(model, 600);
+  Prefill(model, *sequence, prompt);
+  model.Checkpoint(*sequence);
+  Prefill(model, *sequence, RandomTokens(100, kVocabulary, 2));
+  ops.ring_rebuild = [](Stream& stream, const RingRebuildArgs&) {
+    stream.Fail(OpStatus::kDeviceError);
+  };
+  EXPECT_EQ(CodeOf([&] { model.Truncate(*sequence, 450); }), LS_INTERNAL);
+  EXPECT_EQ(Step(model, {{sequence.get(), next, true}})[0].code, LS_FAILED_PRECONDITION);
+  ops.ring_rebuild = ReferenceOps().ring_rebuild;
+  EXPECT_EQ(model.Truncate(*sequence, 450), 450u);
+  EXPECT_TRUE(Decode(model, *sequence, next) == expected);
+}
+
 TEST(ModelTest, APageOfAFailedSequenceHarmsNobody) {
   const auto model = Poisoned("full+nope");
   const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};
@@ -313,7 +341,49 @@ TEST(ModelTest, NothingIsHeldWithoutSequences) {
     EXPECT_EQ(held.checkpoints, model->info().checkpoint_bytes_per_sequence);
   }
   EXPECT_EQ(model->memory().reserved, 0u);
-  EXPECT_EQ(model->memory().workspace, before.workspace);
+  // Room for the page tables stays: of 8 sequences as long as the longest there was, 5 pages.
+  EXPECT_EQ(model->memory().workspace, before.workspace + 8 * 5 * sizeof(int32_t));
+}
+
+TEST(ModelTest, WithoutPagesAReservationCostsNoPageTables) {
+  RandomShape shape;
+  shape.context_limit = int64_t{1} << 40;
+  ModelSpec spec = RandomSpec("window+gated", shape);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  Model model(std::move(spec), std::move(weights), DType::kF32, ReferenceOps(), Executor(),
+              {0, 8, 64});
+  const uint64_t before = model.memory().workspace;
+  const auto sequence = model.Create();
+  model.Reserve(*sequence, uint64_t{1} << 40);
+  EXPECT_EQ(model.memory().workspace, before);
+}
+
+TEST(ModelTest, AReservationThatNoMemoryHoldsIsRefusedForLackOfIt) {
+  RandomShape shape;
+  shape.context_limit = int64_t{1} << 40;
+  ModelSpec spec = RandomSpec("full", shape);
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  Model model(std::move(spec), std::move(weights), DType::kF32, ReferenceOps(), Executor(),
+              {1 << 20, 8, 64});
+  const auto sequence = CreateReserved(model, 10);
+  const ls_memory before = model.memory();
+  EXPECT_EQ(CodeOf([&] { model.Reserve(*sequence, uint64_t{1} << 40); }), LS_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(model.memory().reserved, before.reserved);
+  EXPECT_EQ(sequence->cache->reserved_tokens(), 10);
+}
+
+// Pages of 2^24 heads' width in 2^8 layers, 2^34 pages: 2^64 bytes and more.
+TEST(ModelTest, ContextsWhoseBytesCannotBeCountedAreRefused) {
+  RandomShape shape;
+  shape.num_heads = 1;
+  shape.num_kv_heads = 1 << 24;
+  shape.context_limit = int64_t{1} << 40;
+  ModelSpec spec = RandomSpec("full", shape);
+  ModelWeights weights = RandomWeights(RandomSpec("full"), DType::kF32, ReferenceOps());
+  EXPECT_EQ(CodeOf([&] {
+              Model(spec, std::move(weights), DType::kF32, ReferenceOps(), Executor(), {0, 1, 1});
+            }),
+            LS_INVALID_ARGUMENT);
 }
 
 }  // namespace
