@@ -45,3 +45,5 @@ if(LONGSTREAM_SANITIZE)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${LONGSTREAM_SANITIZE})
 endif()
+
+include(LongstreamCuda)

@@ -13,8 +13,8 @@ packages=(
   libabsl-dev prometheus-cpp-dev
   # Tokenizer, configuration, command line.
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
-  # Tests and benchmarks.
-  libgtest-dev libgmock-dev libbenchmark-dev
+  # Tests and benchmarks; fibers for running CUDA kernels on the CPU.
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   # Demo, golden values, checks.
   python3 python3-venv curl ca-certificates
 )

@@ -217,12 +217,4 @@ void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::str
   }
 }
 
-std::vector<std::string> AvailableIsas() {
-  std::vector<std::string> isas;
-  for (const char* isa : kIsaNames) {
-    if (OpsFor(isa) != nullptr) isas.push_back(isa);
-  }
-  return isas;
-}
-
 }  // namespace longstream

@@ -1,7 +1,8 @@
 // What the tests of the ops share: random data in guarded buffers, packed weights, streams, and
-// comparisons that name op, instruction set and index.
+// comparisons that name op, library and index.
 //
-// An op's test runs on every instruction set of the processor and compares with the reference:
+// An op's test runs on every library that its program is linked with (ops_under_test.h): here every
+// instruction set of the processor, in tests/simt the CUDA ops. It compares with the reference:
 //
 //   class EmbedTest : public OpTest {};
 //   LONGSTREAM_INSTANTIATE_OP_TEST(EmbedTest);
@@ -19,9 +20,9 @@
 
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "kernels/ops/op_table.h"
 #include "kernels/reference/reference_ops.h"
+#include "tests/kernels/ops_under_test.h"
 
 namespace longstream {
 
@@ -152,18 +153,15 @@ void ExpectNear(const Matrix& actual, const Matrix& expected, double absolute, d
 // Fails, naming `what` and the first index, unless all elements have the same bits.
 void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::string& what);
 
-// The parameter is the instruction set.
+// The parameter is the name of a library.
 class OpTest : public testing::TestWithParam<std::string> {
  protected:
-  const OpTable& ops() const { return *OpsFor(GetParam().c_str()); }
+  const OpTable& ops() const { return OpsUnderTest(GetParam()); }
   const OpTable& reference() const { return ReferenceOps(); }
 };
 
-// The instruction sets of this processor.
-std::vector<std::string> AvailableIsas();
-
-#define LONGSTREAM_INSTANTIATE_OP_TEST(Test)                              \
-  INSTANTIATE_TEST_SUITE_P(Isa, Test, testing::ValuesIn(AvailableIsas()), \
+#define LONGSTREAM_INSTANTIATE_OP_TEST(Test)                                   \
+  INSTANTIATE_TEST_SUITE_P(Library, Test, testing::ValuesIn(NamesUnderTest()), \
                            [](const auto& param_info) { return param_info.param; })
 
 }  // namespace longstream

@@ -1,0 +1,44 @@
+// The CUDA ops: each in kernels/cuda/<op>.cu, ordinary CUDA C++.
+//
+// Every pointer of an op's arguments is to device memory, except `pack`, which runs on the host at
+// load. Activations are f32, keys and values of any type. A packed weight is [n, stride] row-major,
+// stride = k rounded up to 16 bytes, the rest of a row zero (weight.cuh).
+//
+// The same sources are compiled as C++ and run on the CPU by tests/simt.
+#ifndef LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_
+#define LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Thread-safe.
+const OpTable& CudaOps();
+
+namespace cuda {
+
+size_t PackedBytes(DType type, int64_t n, int64_t k);
+void Pack(const Executor& executor, const PackArgs& args);
+void Embed(Stream& stream, const EmbedArgs& args);
+void NormProject(Stream& stream, const NormProjectArgs& args);
+void GatedMlp(Stream& stream, const GatedMlpArgs& args);
+void ProjectResidual(Stream& stream, const ProjectResidualArgs& args);
+void RopeTable(Stream& stream, const RopeTableArgs& args);
+void LogitScale(Stream& stream, const LogitScaleArgs& args);
+void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args);
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args);
+void WindowAttention(Stream& stream, const WindowAttentionArgs& args);
+void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args);
+void RingWrite(Stream& stream, const RingWriteArgs& args);
+void RingRebuild(Stream& stream, const RingRebuildArgs& args);
+void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
+void Sample(Stream& stream, const SampleArgs& args);
+void LogProbs(Stream& stream, const LogProbsArgs& args);
+
+}  // namespace cuda
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_

@@ -1,0 +1,50 @@
+// Launching kernels on a Stream.
+#ifndef LONGSTREAM_KERNELS_CUDA_LAUNCH_CUH_
+#define LONGSTREAM_KERNELS_CUDA_LAUNCH_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/stream.h"
+
+namespace longstream::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+};
+
+constexpr unsigned CeilDiv(int64_t count, int64_t by) {
+  return static_cast<unsigned>((count + by - 1) / by);
+}
+
+// Starts kernel(arguments...). Nothing for an empty grid or a failed stream. A failure is sticky in
+// the stream.
+template <typename... Parameters, typename... Arguments>
+void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  if (!stream.ok() || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  // More than this a kernel must be allowed to have.
+  constexpr size_t kDefaultSharedBytes = 48 << 10;
+  if (shape.shared_bytes > kDefaultSharedBytes &&
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(shape.shared_bytes)) != cudaSuccess) {
+    stream.Fail(OpStatus::kUnsupported);
+    return;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream.native);
+  if (cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...) != cudaSuccess) {
+    stream.Fail(OpStatus::kDeviceError);
+  }
+}
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_LAUNCH_CUH_

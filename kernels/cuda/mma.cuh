@@ -1,0 +1,98 @@
+// Tensor-core products of 16 x 8 x 16 and the loads that feed them. On a device one instruction
+// each; elsewhere the same by shuffles, which also says what the instruction does.
+//
+// Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
+// with k contiguous) and C, D [16, 8] f32:
+//
+//   a[0] = A[g, 2t .. 2t+1]        a[1] = A[g+8, 2t ..]     b[0] = B[2t .. 2t+1, g]
+//   a[2] = A[g, 2t+8 .. 2t+9]      a[3] = A[g+8, 2t+8 ..]   b[1] = B[2t+8 .. 2t+9, g]
+//   d[0], d[1] = D[g, 2t .. 2t+1]                           d[2], d[3] = D[g+8, 2t .. 2t+1]
+//
+// (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".)
+#ifndef LONGSTREAM_KERNELS_CUDA_MMA_CUH_
+#define LONGSTREAM_KERNELS_CUDA_MMA_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/warp.cuh"
+
+namespace longstream::cuda {
+
+// d += A B, bf16 products summed in f32. All lanes of the warp together.
+__device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
+                                            const uint32_t (&b)[2]) {
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const int row_lane = lane / 4 * 4;     // holds row g at k = 0
+  const int column_lane = lane % 4 * 8;  // holds column 2t at k = 0; column 2t + 1 is 4 further
+  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
+    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
+  };
+  for (int half = 0; half < 2; ++half) {
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t upper = __shfl_sync(kAllLanes, a[2 * half], row_lane + k);
+      const uint32_t lower = __shfl_sync(kAllLanes, a[2 * half + 1], row_lane + k);
+      const uint32_t left = __shfl_sync(kAllLanes, b[half], column_lane + k);
+      const uint32_t right = __shfl_sync(kAllLanes, b[half], column_lane + 4 + k);
+      d[0] = multiply(d[0], upper, left);
+      d[1] = multiply(d[1], upper, right);
+      d[2] = multiply(d[2], lower, left);
+      d[3] = multiply(d[3], lower, right);
+    }
+  }
+#endif
+}
+
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lane i gives the address of row i % 8
+// of matrix i / 8 (16 bytes, 16-byte aligned), and gets elements 2t, 2t + 1 of row g of each.
+__device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) {
+#ifdef __CUDA_ARCH__
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+#else
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto address = reinterpret_cast<uint64_t>(row);
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const uint64_t from = __shfl_sync(kAllLanes, address, 8 * matrix + lane / 4);
+    r[matrix] = reinterpret_cast<const uint32_t*>(from)[lane % 4];
+  }
+#endif
+}
+
+// The same, each matrix transposed: gets elements g of rows 2t and 2t + 1.
+__device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], const void* row) {
+#ifdef __CUDA_ARCH__
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+#else
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto address = reinterpret_cast<uint64_t>(row);
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const int from = 8 * matrix + lane % 4 * 2;
+    const uint64_t even = __shfl_sync(kAllLanes, address, from);
+    const uint64_t odd = __shfl_sync(kAllLanes, address, from + 1);
+    const uint32_t low = reinterpret_cast<const uint16_t*>(even)[lane / 4];
+    const uint32_t high = reinterpret_cast<const uint16_t*>(odd)[lane / 4];
+    r[matrix] = low | (high << 16);
+  }
+#endif
+}
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_MMA_CUH_

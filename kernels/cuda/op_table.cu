@@ -1,0 +1,23 @@
+// The op table of CUDA, and what a plugin linked with this library runs on.
+#include "kernels/cuda/cuda_ops.h"
+
+namespace longstream {
+
+const OpTable& CudaOps() {
+  static constexpr OpTable kOps = {
+      .name = "cuda",
+      .packed_bytes = cuda::PackedBytes,
+      .pack = cuda::Pack,
+      .embed = cuda::Embed,
+      .rope_table = cuda::RopeTable,
+      .logit_scale = cuda::LogitScale,
+      .rope_cache_write = cuda::RopeCacheWrite,
+      .ring_write = cuda::RingWrite,
+      .ring_rebuild = cuda::RingRebuild,
+  };
+  return kOps;
+}
+
+const OpTable& DeviceOps() { return CudaOps(); }
+
+}  // namespace longstream

@@ -1,0 +1,40 @@
+// Ring write: a block a row, which copies the heads' keys and values to the row's slot.
+#include "kernels/cuda/cache_access.cuh"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/ops/ring_write.h"
+
+namespace longstream::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) {
+  const int64_t t = blockIdx.x;
+  const SequenceRows& sequence = SequenceOf(args.batch, t);
+  const int64_t position = args.batch.positions[t];
+  const RingCache& ring = args.ring;
+  // A later row of the piece goes to the same slot.
+  if (position + ring.slots < sequence.first_position + sequence.num_rows) return;
+  T* keys = RingOf<T>(ring, ring.keys, sequence.slot);
+  T* values = ring.values == nullptr ? nullptr : RingOf<T>(ring, ring.values, sequence.slot);
+  const T* k = static_cast<const T*>(args.k.data) + t * args.k.stride;
+  const T* v = static_cast<const T*>(args.v.data) + t * args.v.stride;
+  for (int64_t i = threadIdx.x; i < int64_t{ring.num_kv_heads} * ring.head_dim; i += kThreads) {
+    const int64_t to = RingIndex(ring, i / ring.head_dim, position) + i % ring.head_dim;
+    keys[to] = k[i];
+    if (values != nullptr) values[to] = v[i];
+  }
+}
+
+}  // namespace
+
+void RingWrite(Stream& stream, const RingWriteArgs& args) {
+  const LaunchShape shape = {static_cast<unsigned>(args.batch.num_rows), kThreads};
+  ForType(args.ring.type,
+          [&](auto element) { Launch(stream, shape, RingWriteKernel<decltype(element)>, args); });
+}
+
+}  // namespace longstream::cuda

@@ -1,0 +1,17 @@
+// The CPU ops: every instruction set of this processor.
+#include "kernels/cpu/cpu_ops.h"
+#include "tests/kernels/ops_under_test.h"
+
+namespace longstream {
+
+std::vector<std::string> NamesUnderTest() {
+  std::vector<std::string> names;
+  for (const char* isa : kIsaNames) {
+    if (OpsFor(isa) != nullptr) names.emplace_back(isa);
+  }
+  return names;
+}
+
+const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }
+
+}  // namespace longstream

@@ -1,0 +1,11 @@
+// The CUDA ops, run thread by thread on the CPU.
+#include "kernels/cuda/cuda_ops.h"
+#include "tests/kernels/ops_under_test.h"
+
+namespace longstream {
+
+std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
+
+const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }
+
+}  // namespace longstream
