@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -165,6 +166,10 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   options.metrics = registry.get();
   options.engine.max_waiting_turns = config.max_waiting_turns;
   options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
+  options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
+    log.Write(LogLevel::kError, "turn_failed",
+              {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
+  };
   ModelSet models(options, Sources(config),
                   [&announcer](const ModelStatus& status) { announcer.Announce(status); });
   Dispatcher dispatcher(&models,

@@ -45,19 +45,45 @@ TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top,
 
 }  // namespace
 
-ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics)
+ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics,
+                       const FailureListener& on_failure)
     : turn_(std::move(turn)),
       session_(SessionOf(*turn_, *model)),
       model_(model),
       metrics_(metrics),
+      on_failure_(on_failure),
       input_open_(turn_->request.kind == TurnKind::kAppend),
       start_tokens_(session_->tokens.size()) {}
 
 // ---------------------------------------------------------------- admission
 
+std::span<const int32_t> ActiveTurn::PrefixOf(bool is_text) const {
+  if (!is_text || !session_->tokens.empty()) return {};
+  return model_->tokenizer().sequence_prefix();
+}
+
+absl::Status ActiveTurn::CheckRoom(uint64_t added) const {
+  const uint64_t position = session_->tokens.size();
+  if (position + added <= session_->context_limit()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("input: ", added, " tokens after position ",
+                                                 position, " exceed the model's context of ",
+                                                 session_->context_limit()));
+}
+
+absl::Status ActiveTurn::Prepare() {
+  const TurnRequest& request = turn_->request;
+  if (session_->closed()) return absl::CancelledError("the session was closed");
+  if (!request.prompt.empty()) prefix_ = PrefixOf(request.prompt_is_text);
+  if (request.kind == TurnKind::kGenerate && session_->tokens.empty() && request.prompt.empty()) {
+    return absl::InvalidArgumentError(
+        "input: the session is empty, so the turn needs a text or token ids");
+  }
+  return CheckRoom(prefix_.size() + request.prompt.size());
+}
+
 absl::Status ActiveTurn::ReserveForRequest() {
   const TurnRequest& request = turn_->request;
-  const uint64_t given = session_->tokens.size() + request.prompt.size();
+  const uint64_t given = session_->tokens.size() + prefix_.size() + request.prompt.size();
   uint64_t wanted = given;
   if (request.kind == TurnKind::kGenerate) {
     const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
@@ -67,36 +93,43 @@ absl::Status ActiveTurn::ReserveForRequest() {
   return session_->sequence.Reserve(std::max(wanted - session_->sequence.position(), uint64_t{1}));
 }
 
-absl::Status ActiveTurn::Admit(absl::Time now) {
-  const TurnRequest& request = turn_->request;
+absl::Status ActiveTurn::TakeMemory() {
   // A scored text has no caches yet, nor has a session whose caches were lost (RollBack).
-  if (!session_->sequence.valid()) {
+  const bool had_caches = session_->sequence.valid();
+  if (!had_caches) {
     absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
     if (!sequence.ok()) return sequence.status();
     session_->sequence = *std::move(sequence);
   }
+  absl::Status status = ReserveForRequest();
+  if (status.ok()) status = session_->sequence.Checkpoint();
+  if (!status.ok() && !had_caches) session_->sequence = Sequence();
+  return status;
+}
+
+absl::Status ActiveTurn::Admit(absl::Time now) {
+  const TurnRequest& request = turn_->request;
   if (request.kind == TurnKind::kGenerate &&
-      session_->tokens.size() + request.prompt.size() >= session_->context_limit()) {
-    AddToHistory(request.prompt);
+      start_tokens_ + prefix_.size() + request.prompt.size() >= session_->context_limit()) {
+    AddPromptToHistory();
     EndAtContext();
     return absl::OkStatus();
   }
-  if (absl::Status status = ReserveForRequest(); !status.ok()) return status;
-  if (absl::Status status = session_->sequence.Checkpoint(); !status.ok()) return status;
+  if (absl::Status status = TakeMemory(); !status.ok()) return status;
 
   usage_.queue_time = now - turn_->arrival;
   usage_.reused_tokens = session_->sequence.position();
   usage_.recomputed_tokens =
       session_->computed_tokens - std::min(session_->computed_tokens, usage_.reused_tokens);
   if (usage_.recomputed_tokens > 0) usage_.recompute_reason = session_->recompute_reason;
-  AddToHistory(request.prompt);
+  AddPromptToHistory();
   if (request.kind == TurnKind::kGenerate) {
     generator_.emplace(*model_, request, session_->tokens, session_->generated);
   }
   prefill_total_ = unread();
   admitted_ = now;
   phase_ = Phase::kPrefill;
-  turn_->stream.Push(StartedEvent{start_tokens_, request.prompt.size(), request.sampling.seed});
+  turn_->stream.Push(StartedEvent{start_tokens_, usage_.prompt_tokens, request.sampling.seed});
   metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
   metrics_->AddReusedTokens(usage_.reused_tokens);
   metrics_->AddRecomputedTokens(usage_.recomputed_tokens);
@@ -110,13 +143,18 @@ absl::Status ActiveTurn::Admit(absl::Time now) {
 
 void ActiveTurn::EndAtContext() {
   turn_->stream.Push(
-      StartedEvent{start_tokens_, turn_->request.prompt.size(), turn_->request.sampling.seed});
+      StartedEvent{start_tokens_, usage_.prompt_tokens, turn_->request.sampling.seed});
   TurnEnd end;
   end.reason = FinishReason::kContext;
   End(std::move(end));
 }
 
-void ActiveTurn::AddToHistory(const std::vector<int32_t>& tokens) {
+void ActiveTurn::AddPromptToHistory() {
+  AddToHistory(prefix_);
+  AddToHistory(turn_->request.prompt);
+}
+
+void ActiveTurn::AddToHistory(std::span<const int32_t> tokens) {
   session_->tokens.insert(session_->tokens.end(), tokens.begin(), tokens.end());
   session_->generated.resize(session_->tokens.size(), false);
   usage_.prompt_tokens += tokens.size();
@@ -125,20 +163,18 @@ void ActiveTurn::AddToHistory(const std::vector<int32_t>& tokens) {
 
 void ActiveTurn::TakeInput() {
   if (!input_open_ || ended_) return;
-  auto [tokens, closed] = turn_->TakeInput();
-  if (!tokens.empty()) {
-    const uint64_t total = session_->tokens.size() + tokens.size();
-    if (total > session_->context_limit()) {
-      return Abort(absl::InvalidArgumentError(
-          absl::StrCat("input: ", total, " tokens would exceed the model's context of ",
-                       session_->context_limit())));
-    }
-    AddToHistory(tokens);
-    prefill_total_ += tokens.size();
+  const Turn::Input input = turn_->TakeInput();
+  if (!input.tokens.empty()) {
+    const std::span<const int32_t> prefix = PrefixOf(input.is_text);
+    const uint64_t added = prefix.size() + input.tokens.size();
+    if (absl::Status status = CheckRoom(added); !status.ok()) return Abort(status);
+    AddToHistory(prefix);
+    AddToHistory(input.tokens);
+    prefill_total_ += added;
     absl::Status status = session_->sequence.Reserve(unread());
     if (!status.ok()) return Abort(status);
   }
-  input_open_ = !closed;
+  input_open_ = !input.closed;
   // All but the last token is read already, or there was nothing to read.
   if (!input_open_ && unread() <= 1) End(TurnEnd{});
 }
@@ -157,6 +193,7 @@ std::optional<StepCandidate> ActiveTurn::Candidate() {
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(turn_->request.priority);
   candidate.last_step = last_step_;
+  if (!CanStep(candidate, model_->backend().info().prefill_grid)) return std::nullopt;
   return candidate;
 }
 
@@ -193,7 +230,7 @@ void ActiveTurn::Absorb(const ls_result& result, uint32_t num_tokens, uint64_t s
         StatusFromCode(result.code, result.message == nullptr ? "" : result.message).message())));
   }
   if (turn_->request.kind == TurnKind::kScore) AbsorbScore(result);
-  if (phase_ == Phase::kPrefill) AbsorbPrefill(now);
+  if (!ended_ && phase_ == Phase::kPrefill) AbsorbPrefill(now);
   if (!ended_ && turn_->request.kind == TurnKind::kGenerate && unread() == 0) {
     AbsorbToken(result, now);
   }
@@ -222,6 +259,11 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
     event.tokens.push_back(std::move(first));
   }
   for (uint32_t row = 0; row < result.num_log_prob_rows; ++row) {
+    if (std::isnan(result.log_probs[row])) {
+      return Abort(absl::InternalError(
+          absl::StrCat("the backend gave no log-probability for token ",
+                       scored_ + event.tokens.size(), " of the text: the logits are NaN")));
+    }
     event.tokens.push_back(LogProbRow(result, row, num_top, targets_[row]));
   }
   scored_ += event.tokens.size();
@@ -320,6 +362,7 @@ void ActiveTurn::End(TurnEnd end) {
   }
   metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(absl::Now() - turn_->arrival));
   metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
+  if (absl::IsInternal(end.status) && on_failure_) on_failure_(model_->name(), end.status);
   if (turn_->request.session != nullptr) {
     session_->EndTurn();
   } else {

@@ -3,9 +3,12 @@
 #define LONGSTREAM_SERVICE_SCHEDULER_ACTIVE_TURN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,25 +21,39 @@
 
 namespace longstream {
 
+// Told of every turn that ended with INTERNAL. Runs on the engine thread and must not block.
+using FailureListener = std::function<void(std::string_view model, const absl::Status& status)>;
+
 // Used by the engine thread alone. However it ends, its session is left at a committed state and
 // its stream has an end.
 class ActiveTurn {
  public:
-  // The caller has begun the session's turn (kScore: there is none).
-  ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics);
+  // The caller has begun the session's turn (kScore: there is none). `on_failure` may be empty.
+  ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics,
+             const FailureListener& on_failure);
 
   const Turn& turn() const { return *turn_; }
   const Session& session() const { return *session_; }
   bool ended() const { return ended_; }
 
+  // Looks at the request in the light of the session, which nobody else changes from here on: at
+  // most once, before Admit. CANCELLED: the session was closed. INVALID_ARGUMENT: there is nothing
+  // to generate from, or more than the context holds.
+  absl::Status Prepare();
+
   // Takes memory for the prompt and the tokens to come, and marks the state to go back to.
   // RESOURCE_EXHAUSTED: nothing was taken, the turn may wait.
   absl::Status Admit(absl::Time now);
 
+  // Turns behind this one in the queue that were admitted before it, for want of memory.
+  uint32_t times_overtaken() const { return times_overtaken_; }
+  void CountOvertaken() { ++times_overtaken_; }
+
   // Takes in what an Append's caller has sent since.
   void TakeInput();
 
-  // What it could do in the next step; nothing while it waits for input or for its reader.
+  // What it could do in the next step; nothing while it waits for its reader, or for input that
+  // reaches the next place where a prompt may be cut.
   std::optional<StepCandidate> Candidate();
 
   // Its part of a step of `num_tokens`. Valid until Absorb.
@@ -53,10 +70,15 @@ class ActiveTurn {
 
   uint64_t unread() const { return session_->tokens.size() - session_->sequence.position(); }
   bool CallerAborted(const absl::Status& status) const;
+  // What the tokenizer puts before the first text of a session; nothing anywhere else.
+  std::span<const int32_t> PrefixOf(bool is_text) const;
+  absl::Status CheckRoom(uint64_t added) const;
+  absl::Status TakeMemory();
   absl::Status ReserveForRequest();
   // The prompt fills the context: there is nothing to draw a token for.
   void EndAtContext();
-  void AddToHistory(const std::vector<int32_t>& tokens);
+  void AddPromptToHistory();
+  void AddToHistory(std::span<const int32_t> tokens);
 
   void AbsorbScore(const ls_result& result);
   void AbsorbPrefill(absl::Time now);
@@ -70,14 +92,17 @@ class ActiveTurn {
   const std::shared_ptr<Session> session_;
   ServedModel* const model_;
   ModelMetrics* const metrics_;
+  const FailureListener& on_failure_;
 
   Phase phase_ = Phase::kWaiting;
   bool ended_ = false;
   bool input_open_;
   uint64_t last_step_ = 0;
-  uint64_t start_tokens_ = 0;   // of the history before the turn
-  uint64_t prefill_total_ = 0;  // tokens to read before the first draw
-  uint64_t scored_ = 0;         // kScore: tokens reported
+  uint32_t times_overtaken_ = 0;
+  uint64_t start_tokens_ = 0;        // of the history before the turn
+  std::span<const int32_t> prefix_;  // of the prompt; owned by the tokenizer
+  uint64_t prefill_total_ = 0;       // tokens to read before the first draw
+  uint64_t scored_ = 0;              // kScore: tokens reported
   std::optional<Generator> generator_;
   TurnUsage usage_;
   absl::Time admitted_;

@@ -60,38 +60,36 @@ void Dispatcher::OpenSession(std::string_view model, std::optional<SessionId> id
   (*engine)->Open(
       *session, [this, session = *session, opened = std::move(opened)](const absl::Status& status) {
         if (status.ok()) return opened(session->View());
-        session->Close();
-        sessions_.Remove(session->id());
+        sessions_.Remove(*session);
         opened(status);
       });
 }
 
 void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
                              std::optional<absl::Duration> idle_timeout, Opened opened) {
-  absl::StatusOr<std::shared_ptr<Session>> source = sessions_.Find(source_id);
+  absl::StatusOr<SessionRoute> source = Route(source_id);
   if (!source.ok()) return opened(source.status());
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*source)->model());
-  if (!engine.ok()) return opened(engine.status());
-  if (!(*engine)->model().backend().plugin().Can(LS_CAP_FORK)) {
+  const Engine& engine = *source->engine;
+  if (!engine.model().backend().plugin().Can(LS_CAP_FORK)) {
     return opened(absl::UnimplementedError(
-        absl::StrCat("the backend of model ", (*source)->model(), " cannot fork a session")));
+        absl::StrCat("the backend of model ", engine.model().name(), " cannot fork a session")));
   }
-  if (absl::Status status = (*source)->BeginTurn(std::nullopt); !status.ok()) {
+  absl::StatusOr<std::shared_ptr<Session>> target = MakeSession(engine, id, idle_timeout);
+  if (!target.ok()) return opened(target.status());
+  // Last, because only the engine thread can give a turn back.
+  if (absl::Status status = source->session->BeginTurn(std::nullopt); !status.ok()) {
+    (*target)->Close();
+    sessions_.Remove(**target);
     return opened(status);
   }
-  absl::StatusOr<std::shared_ptr<Session>> target = MakeSession(**engine, id, idle_timeout);
-  if (!target.ok()) {
-    (*source)->EndTurn();
-    return opened(target.status());
-  }
   (*target)->set_forked_from(source_id);
-  (*engine)->Fork(*source, *target,
-                  [this, target = *target, opened = std::move(opened)](const absl::Status& status) {
-                    if (status.ok()) return opened(target->View());
-                    target->Close();
-                    sessions_.Remove(target->id());
-                    opened(status);
-                  });
+  source->engine->Fork(
+      source->session, *target,
+      [this, target = *target, opened = std::move(opened)](const absl::Status& status) {
+        if (status.ok()) return opened(target->View());
+        sessions_.Remove(*target);
+        opened(status);
+      });
 }
 
 void Dispatcher::CloseSession(const SessionId& id, Closed closed) {
@@ -104,7 +102,7 @@ void Dispatcher::CloseSession(const SessionId& id, Closed closed) {
 }
 
 void Dispatcher::Release(const std::shared_ptr<Session>& session, Closed closed) {
-  sessions_.Remove(session->id());
+  sessions_.Remove(*session);
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
   if (!engine.ok()) return closed(engine.status());
   (*engine)->Close(session, [closed = std::move(closed)](uint64_t position) { closed(position); });
@@ -114,6 +112,14 @@ absl::StatusOr<std::shared_ptr<Session>> Dispatcher::Find(const SessionId& id) c
   return sessions_.Find(id);
 }
 
+absl::StatusOr<SessionRoute> Dispatcher::Route(const SessionId& id) const {
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
+  if (!session.ok()) return session.status();
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
+  if (!engine.ok()) return engine.status();
+  return SessionRoute{*std::move(session), *std::move(engine)};
+}
+
 std::vector<SessionView> Dispatcher::List(const std::optional<SessionId>& after, size_t limit,
                                           std::string_view model) const {
   std::vector<SessionView> views;
@@ -121,23 +127,6 @@ std::vector<SessionView> Dispatcher::List(const std::optional<SessionId>& after,
     views.push_back(session->View());
   }
   return views;
-}
-
-absl::StatusOr<std::shared_ptr<Engine>> Dispatcher::EngineOf(const Turn& turn,
-                                                             std::string_view model) const {
-  if (turn.request.session != nullptr) return models_->Find(turn.request.session->model());
-  return models_->Find(model);
-}
-
-absl::Status Dispatcher::StartTurn(std::shared_ptr<Turn> turn, std::string_view model) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(*turn, model);
-  if (!engine.ok()) return engine.status();
-  return (*engine)->Start(std::move(turn));
-}
-
-void Dispatcher::WakeTurn(const Turn& turn, std::string_view model) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = EngineOf(turn, model);
-  if (engine.ok()) (*engine)->Wake();
 }
 
 size_t Dispatcher::NumTurns() const {
@@ -158,13 +147,15 @@ void Dispatcher::Drain(absl::Duration grace) {
   }
   const absl::Time until = absl::Now() + grace;
   while (NumTurns() > 0 && absl::Now() < until) absl::SleepFor(kDrainPeriod);
-  for (const ModelStatus& model : models_->List()) {
-    if (model.engine != nullptr) {
+  // More than once: a turn may have passed its look at the draining just before, and come after.
+  while (NumTurns() > 0) {
+    for (const ModelStatus& model : models_->List()) {
+      if (model.engine == nullptr) continue;
       model.engine->AbortAll(
           absl::UnavailableError("the server is shutting down and the grace time has passed"));
     }
+    absl::SleepFor(kDrainPeriod);
   }
-  while (NumTurns() > 0) absl::SleepFor(kDrainPeriod);
 }
 
 void Dispatcher::ExpireSessions() {

@@ -1,5 +1,5 @@
-// The service without its wire: sessions opened, forked, closed and expired, and turns sent to the
-// engine of their model. What gRPC handlers translate to.
+// The service without its wire: sessions opened, forked, closed, expired and found, with the engine
+// that runs their turns. What gRPC handlers translate to.
 #ifndef LONGSTREAM_SERVICE_SCHEDULER_DISPATCHER_H_
 #define LONGSTREAM_SERVICE_SCHEDULER_DISPATCHER_H_
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -16,14 +16,31 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/scheduler/engine.h"
 #include "service/scheduler/model_set.h"
-#include "service/scheduler/turn.h"
+#include "service/session/session.h"
 #include "service/session/session_table.h"
 
 namespace longstream {
 
+// A session and the engine of its model, which starts its turns and is woken for them.
+struct SessionRoute {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<Engine> engine;  // shared: it outlives the turns of whoever holds it
+};
+
 // Thread-safe. Nothing here blocks; what takes time answers through its callback, which runs on an
 // engine thread and must not block either.
+//
+// Several callers may use one id at the same time. What each of them gets is what it would have
+// got had the calls come one after the other:
+//   - A session is in the table from Open or Fork on, but its turn is held until it has its caches:
+//     until then a turn or a fork of it is ABORTED.
+//   - A fork holds the source's turn. Closed before the copy was made: NOT_FOUND.
+//   - Close wins at once: no turn, fork or expiry begins after it, the id is free for another
+//     session. One that began before is CANCELLED, an Open or Fork that was making this session
+//     too.
+//   - Exactly one Close succeeds; its answer comes when the caches are freed.
 class Dispatcher {
  public:
   struct Options {
@@ -50,13 +67,10 @@ class Dispatcher {
   void CloseSession(const SessionId& id, Closed closed);
 
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const;
+  // The same with its engine, on which turns are started (Engine::Start).
+  absl::StatusOr<SessionRoute> Route(const SessionId& id) const;
   std::vector<SessionView> List(const std::optional<SessionId>& after, size_t limit,
                                 std::string_view model) const;
-
-  // Starts a turn on its session's model; see Engine::Start. For kScore `model` names it.
-  absl::Status StartTurn(std::shared_ptr<Turn> turn, std::string_view model = {});
-  // To be called after Turn::Cancel, AddInput and CloseInput.
-  void WakeTurn(const Turn& turn, std::string_view model = {});
 
   // Refuses new sessions and turns with UNAVAILABLE, lets running turns finish for `grace`, then
   // ends them. Blocks until no turn is left.
@@ -66,7 +80,6 @@ class Dispatcher {
   absl::StatusOr<std::shared_ptr<Session>> MakeSession(const Engine& engine,
                                                        std::optional<SessionId> id,
                                                        std::optional<absl::Duration> idle_timeout);
-  absl::StatusOr<std::shared_ptr<Engine>> EngineOf(const Turn& turn, std::string_view model) const;
   size_t NumTurns() const;
   // Takes a closed session out of the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);

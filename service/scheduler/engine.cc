@@ -14,6 +14,12 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
+// A turn whose memory is not there yet lets smaller ones behind it pass, so that one long context
+// does not stop a model; but only so many, so that it gets its turn in the end.
+constexpr uint32_t kMaxOvertaken = 64;
+// Turns without room that are tried in a round, to bound its cost.
+constexpr uint32_t kMaxBlocked = 8;
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics)
@@ -47,30 +53,26 @@ void Engine::Flush() {
 
 void Engine::Open(std::shared_ptr<Session> session, Done done) {
   Post([this, session = std::move(session), done = std::move(done)] {
-    absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
-    const absl::Status status = sequence.status();
+    const absl::Status status = EnsureCaches(*session);
     if (status.ok()) {
-      session->sequence = *std::move(sequence);
-      session->Publish();
       open_sessions_.push_back(session);
+    } else {
+      session->Close();
     }
+    session->EndTurn();
     done(status);
   });
 }
 
 void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done) {
   Post([this, source = std::move(source), target = std::move(target), done = std::move(done)] {
-    absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(source->sequence);
-    const absl::Status status = sequence.status();
+    const absl::Status status = CopyCaches(*source, *target);
     if (status.ok()) {
-      target->tokens = source->tokens;
-      target->generated = source->generated;
-      target->computed_tokens = source->computed_tokens;
-      target->recompute_reason = source->recompute_reason;
-      target->sequence = *std::move(sequence);
-      target->Publish();
       open_sessions_.push_back(target);
+    } else {
+      target->Close();
     }
+    target->EndTurn();
     source->EndTurn();
     done(status);
   });
@@ -93,10 +95,9 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
 }
 
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
-  const absl::Duration left = turn.request.deadline - absl::Now();
-  const absl::Duration needed =
-      absl::Seconds(seconds_per_prompt_token_.load(std::memory_order_relaxed) *
-                    static_cast<double>(turn.request.prompt.size()));
+  const absl::Time now = absl::Now();
+  const absl::Duration left = turn.request.deadline - now;
+  const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
   if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "the deadline is in ", absl::FormatDuration(std::max(left, absl::ZeroDuration())),
@@ -106,18 +107,25 @@ absl::Status Engine::CheckDeadline(const Turn& turn) const {
 
 absl::Status Engine::Start(std::shared_ptr<Turn> turn) {
   absl::Status status = Enqueue(std::move(turn));
-  if (!status.ok()) metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
+  if (!status.ok()) CountRefusal(status);
   return status;
+}
+
+void Engine::CountRefusal(const absl::Status& status) const {
+  metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
 }
 
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  if (num_turns_.fetch_add(1) >= options_.max_waiting_turns + options_.max_batch_sequences) {
+  // Both counts move while this looks at them; the limit is kept to within a few turns.
+  const size_t turns = num_turns_.fetch_add(1);
+  const size_t busy = turns - std::min(turns, num_idle_.load());
+  if (busy >= options_.max_waiting_turns + options_.max_batch_sequences) {
     num_turns_.fetch_sub(1);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "model ", model_->name(), ": ", options_.max_batch_sequences, " turns are running and ",
-        options_.max_waiting_turns, " wait, the limit of the queue"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model ", model_->name(), ": ", busy, " turns compute or wait, the limit is ",
+                     options_.max_batch_sequences, " + ", options_.max_waiting_turns));
   }
   if (turn->request.session != nullptr) {
     absl::Status status = turn->request.session->BeginTurn(turn->request.expected_position);
@@ -128,7 +136,8 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
   }
   turn->stream.SetWriter(options_.stream_buffer_bytes, [this] { Wake(); });
   Post([this, turn = std::move(turn)] {
-    auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_);
+    auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_, options_.on_failure);
+    if (absl::Status status = active->Prepare(); !status.ok()) active->Abort(status);
     const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
       return other->turn().request.priority < turn->request.priority;
     });
@@ -146,6 +155,32 @@ void Engine::AbortAll(absl::Status status) {
 }
 
 // ---------------------------------------------------------------- the engine thread
+
+absl::Status Engine::EnsureCaches(Session& session) {
+  if (session.closed()) return absl::CancelledError("the session was closed meanwhile");
+  if (session.sequence.valid()) return absl::OkStatus();
+  absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
+  if (!sequence.ok()) return sequence.status();
+  session.sequence = *std::move(sequence);
+  return absl::OkStatus();
+}
+
+absl::Status Engine::CopyCaches(Session& source, Session& target) {
+  if (target.closed()) return absl::CancelledError("the new session was closed meanwhile");
+  if (source.closed()) {
+    return absl::NotFoundError(absl::StrCat("session_id: no session ", source.id().ToString()));
+  }
+  // A turn that could not be rolled back may have left the source without.
+  if (absl::Status status = EnsureCaches(source); !status.ok()) return status;
+  absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(source.sequence);
+  if (!sequence.ok()) return sequence.status();
+  target.tokens = source.tokens;
+  target.generated = source.generated;
+  target.computed_tokens = source.computed_tokens;
+  target.recompute_reason = source.recompute_reason;
+  target.sequence = *std::move(sequence);
+  return absl::OkStatus();
+}
 
 void Engine::Run() {
   while (RunMailbox()) {
@@ -202,10 +237,11 @@ void Engine::EndAborted() {
   for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
       ActiveTurn& active = **it;
-      if (!active.ended() && active.turn().cancelled()) {
-        active.Abort(absl::CancelledError("the caller cancelled the turn"));
-      } else if (!active.ended() && now >= active.turn().request.deadline) {
+      // gRPC cancels a call whose deadline has passed, so the deadline is looked at first.
+      if (!active.ended() && now >= active.turn().request.deadline) {
         active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
+      } else if (!active.ended() && active.turn().cancelled()) {
+        active.Abort(active.turn().cancel_reason());
       }
       if (active.ended()) {
         num_turns_.fetch_sub(1);
@@ -218,18 +254,32 @@ void Engine::EndAborted() {
 }
 
 void Engine::AdmitWaiting() {
-  while (!waiting_.empty() && running_.size() < options_.max_batch_sequences) {
-    ActiveTurn& next = *waiting_.front();
+  size_t computing = 0;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_)
+    computing += turn->Candidate().has_value();
+  ActiveTurn* first_blocked = nullptr;
+  uint32_t num_blocked = 0;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (computing >= options_.max_batch_sequences || running_.size() >= options_.max_open_turns) {
+      return;
+    }
+    ActiveTurn& next = **it;
     const absl::Status status = next.Admit(absl::Now());
     if (status.ok()) {
-      running_.splice(running_.end(), waiting_, waiting_.begin());
-      continue;
+      running_.splice(running_.end(), waiting_, it++);
+      computing += next.Candidate().has_value();
+      if (first_blocked != nullptr) first_blocked->CountOvertaken();
+    } else if (absl::IsResourceExhausted(status) && !running_.empty()) {
+      // What running turns have reserved and not used comes back when they end.
+      if (first_blocked == nullptr) first_blocked = &next;
+      if (++num_blocked >= kMaxBlocked) return;
+      ++it;
+    } else {
+      next.Abort(status);
+      num_turns_.fetch_sub(1);
+      it = waiting_.erase(it);
     }
-    // What running turns have reserved and not used comes back when they end.
-    if (absl::IsResourceExhausted(status) && !running_.empty()) return;
-    next.Abort(status);
-    num_turns_.fetch_sub(1);
-    waiting_.pop_front();
+    if (first_blocked != nullptr && first_blocked->times_overtaken() >= kMaxOvertaken) return;
   }
 }
 
@@ -245,6 +295,7 @@ bool Engine::Step() {
       candidates.push_back(*candidate);
     }
   }
+  num_idle_.store(running_.size() - candidates.size());
   const StepLimits limits{options_.max_batch_tokens, options_.max_batch_sequences,
                           model_->backend().info().prefill_grid};
   const std::vector<StepPiece> plan = PlanStep(candidates, limits);
@@ -252,9 +303,11 @@ bool Engine::Step() {
 
   std::vector<ls_batch_entry> entries;
   uint64_t prefill_tokens = 0;
+  bool any_decode = false;
   for (const StepPiece& piece : plan) {
     entries.push_back(turns[piece.candidate]->Entry(piece.num_tokens));
-    if (!candidates[piece.candidate].is_decode) prefill_tokens += piece.num_tokens;
+    any_decode |= candidates[piece.candidate].is_decode;
+    prefill_tokens += piece.num_tokens;
   }
   ++step_number_;
   const absl::Time begin = absl::Now();
@@ -263,7 +316,10 @@ bool Engine::Step() {
       ticket.ok() ? model_->backend().Wait(*ticket)
                   : absl::StatusOr<std::span<const ls_result>>(ticket.status());
   const absl::Time now = absl::Now();
-  LearnSpeed(prefill_tokens, now - begin);
+  // Only larger pieces that had the step to themselves tell the cost of a token.
+  if (!any_decode && prefill_tokens >= limits.prefill_grid) {
+    prefill_speed_.Learn(prefill_tokens, now - begin, now);
+  }
   for (size_t i = 0; i < plan.size(); ++i) {
     ActiveTurn& turn = *turns[plan[i].candidate];
     if (results.ok() && i < results->size()) {
@@ -275,16 +331,6 @@ bool Engine::Step() {
     }
   }
   return true;
-}
-
-void Engine::LearnSpeed(uint64_t prefill_tokens, absl::Duration step_time) {
-  // Only large pieces tell the cost per token; the fastest seen, slowly forgotten, is a lower
-  // bound.
-  if (prefill_tokens < model_->backend().info().prefill_grid) return;
-  const double seconds = absl::ToDoubleSeconds(step_time) / static_cast<double>(prefill_tokens);
-  const double known = seconds_per_prompt_token_.load(std::memory_order_relaxed);
-  const double bound = known == 0.0 ? seconds : std::min(seconds, known * 1.01);
-  seconds_per_prompt_token_.store(bound, std::memory_order_relaxed);
 }
 
 void Engine::PublishMetrics() {

@@ -17,6 +17,7 @@
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/active_turn.h"
+#include "service/scheduler/prefill_speed.h"
 #include "service/scheduler/turn.h"
 #include "service/session/session.h"
 
@@ -27,14 +28,18 @@ namespace longstream {
 // engine thread and must not block.
 //
 // The engine thread alone calls the backend, and alone touches the caches and histories of the
-// model's sessions.
+// model's sessions. Open, Fork, Close and the start of a turn take effect in the order of their
+// messages, whatever was true when they were asked for: a session that is closed by then gets no
+// caches and runs no turn, and after the message of Close it has none.
 class Engine {
  public:
   struct Options {
     uint32_t max_batch_tokens = 512;
-    uint32_t max_batch_sequences = 64;   // also the number of turns that run at the same time
-    size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
-    size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
+    uint32_t max_batch_sequences = 64;     // of a step; also of turns that compute at the same time
+    size_t max_open_turns = 1024;          // those that wait for their reader or for input included
+    size_t max_waiting_turns = 256;        // beyond it: RESOURCE_EXHAUSTED
+    size_t stream_buffer_bytes = 65536;    // a reader that is further behind pauses its turn
+    FailureListener on_failure = nullptr;  // may be empty
   };
 
   // `metrics` outlives the engine.
@@ -50,18 +55,22 @@ class Engine {
   using Done = std::function<void(absl::Status)>;
   using Closed = std::function<void(uint64_t position)>;
 
-  // Gives a new session its caches.
+  // Gives a new session its caches and frees its turn. Not OK: the session is closed; CANCELLED
+  // where somebody else has closed it.
   void Open(std::shared_ptr<Session> session, Done done);
   // Copies `source`, whose turn the caller holds (Session::BeginTurn), into the new session
-  // `target`; gives the turn back.
+  // `target`; frees the turns of both. Not OK: `target` is closed; NOT_FOUND where `source` was.
   void Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done);
-  // Frees a session that was closed (Session::Close); a running turn is cancelled.
+  // Frees a session that was closed (Session::Close), once; a running turn is cancelled.
   void Close(std::shared_ptr<Session> session, Closed closed);
 
   // Queues a turn; its outcome is read from turn->stream. Not OK: refused, and the stream will stay
   // empty: RESOURCE_EXHAUSTED queue full, ABORTED, NOT_FOUND and FAILED_PRECONDITION from
   // Session::BeginTurn, DEADLINE_EXCEEDED where the deadline cannot be met, UNAVAILABLE draining.
   absl::Status Start(std::shared_ptr<Turn> turn);
+
+  // Counts a turn of this model that its caller refused to start.
+  void CountRefusal(const absl::Status& status) const;
 
   // Looks at cancellations, input and readers now rather than at the next step.
   void Wake();
@@ -86,6 +95,10 @@ class Engine {
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn);
 
+  // A closed session gets none: CANCELLED.
+  absl::Status EnsureCaches(Session& session);
+  absl::Status CopyCaches(Session& source, Session& target);
+
   // The parts of one round of the loop.
   void EndAborted();
   void AdmitWaiting();
@@ -93,7 +106,6 @@ class Engine {
   bool Step();
 
   absl::Status CheckDeadline(const Turn& turn) const;
-  void LearnSpeed(uint64_t prefill_tokens, absl::Duration step_time);
   void PublishMetrics();
 
   const std::shared_ptr<ServedModel> model_;  // shared with whoever lists models
@@ -102,9 +114,8 @@ class Engine {
 
   std::atomic<bool> draining_{false};
   std::atomic<size_t> num_turns_{0};
-  // Seconds a prompt token takes when nothing else runs; 0 until measured. Lower bound, so that a
-  // deadline is only refused when it surely cannot be met.
-  std::atomic<double> seconds_per_prompt_token_{0.0};
+  std::atomic<size_t> num_idle_{0};  // of them, those that run and had nothing to compute
+  PrefillSpeed prefill_speed_;
 
   absl::Mutex mutex_;
   std::vector<std::function<void()>> mailbox_ ABSL_GUARDED_BY(mutex_);

@@ -9,9 +9,6 @@
 namespace longstream {
 namespace {
 
-// A bias of -100 bans a token, as the wire contract says.
-constexpr float kBanBias = -100.0f;
-
 float BackendBias(float bias) {
   return bias <= kBanBias ? -std::numeric_limits<float>::infinity() : bias;
 }

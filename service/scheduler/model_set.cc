@@ -8,6 +8,12 @@
 #include "absl/time/time.h"
 
 namespace longstream {
+namespace {
+
+// Of a name that a caller made up, in a message.
+constexpr size_t kMaxEchoBytes = 64;
+
+}  // namespace
 
 ModelSet::ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener)
     : options_(options), sources_(std::move(sources)), listener_(std::move(listener)) {
@@ -77,9 +83,9 @@ absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
   if (found != models_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [other, status] : models_) names.push_back(other);
-  return absl::NotFoundError(absl::StrCat("model: no model '",
-                                          absl::string_view(name.data(), name.size()),
-                                          "'; there are: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
+      name.size() > kMaxEchoBytes ? "...'" : "'", "; there are: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) const {

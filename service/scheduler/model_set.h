@@ -44,7 +44,6 @@ class ModelSet {
     const Host* host = nullptr;               // outlives the set
     prometheus::Registry* metrics = nullptr;  // outlives the set
     Engine::Options engine;                   // batch sizes are taken from each model's source
-    LogSink log;
   };
 
   // Called on the loading thread when a model became ready or failed.

@@ -18,6 +18,10 @@ uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t g
 
 }  // namespace
 
+bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid) {
+  return PieceLength(candidate, candidate.remaining, prefill_grid) > 0;
+}
+
 std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
                                 const StepLimits& limits) {
   std::vector<uint32_t> order(candidates.size());

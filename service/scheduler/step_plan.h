@@ -29,6 +29,10 @@ struct StepLimits {
   uint32_t prefill_grid = 64;
 };
 
+// Whether some budget is large enough for it: a prompt of which more may arrive cannot be read
+// before it reaches the next grid line.
+bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid);
+
 // Decode rows first: they are cheap and somebody is reading. Then pieces of prefills, in the order
 // of priority, then of who has waited longest for a step, then of arrival (the order given).
 //

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/scheduler/turn_stream.h"
@@ -25,6 +26,9 @@ enum class TurnKind { kGenerate, kAppend, kScore };
 enum class OnAbort { kRollback, kKeep };
 
 enum class Priority { kLow, kNormal, kHigh };
+
+// A bias of -100 or less bans a token, as the wire contract says.
+inline constexpr float kBanBias = -100.0f;
 
 // How tokens are drawn; the meaning of each is in backends/api/backend.h (ls_sampling).
 struct SamplingParams {
@@ -54,6 +58,9 @@ struct TurnRequest {
   TurnKind kind = TurnKind::kGenerate;
   std::shared_ptr<Session> session;  // kScore: none, the engine makes one for the turn
   std::vector<int32_t> prompt;
+  // The prompt is an encoded text: at the start of a session the engine puts what the tokenizer
+  // begins a text with (BOS) before it.
+  bool prompt_is_text = false;
   std::optional<uint64_t> expected_position;
   OnAbort on_abort = OnAbort::kRollback;
   Priority priority = Priority::kNormal;
@@ -72,15 +79,27 @@ class Turn {
     input_closed_ = request.kind != TurnKind::kAppend;
   }
 
-  // The caller has gone or has changed its mind. Takes effect within one step. Wake the engine
-  // afterwards (Engine::Wake).
-  void Cancel() { cancelled_.store(true, std::memory_order_release); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-
-  // kAppend: more tokens have arrived; no more will.
-  void AddInput(std::vector<int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // The caller has gone or has changed its mind, or has sent what must be refused; the turn ends
+  // with the first reason given. Takes effect within one step. Wake the engine afterwards
+  // (Engine::Wake).
+  void Cancel(absl::Status reason = absl::CancelledError("the caller cancelled the turn"))
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    input_.insert(input_.end(), tokens.begin(), tokens.end());
+    if (cancel_reason_.ok()) cancel_reason_ = std::move(reason);
+    cancelled_.store(true, std::memory_order_release);
+  }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // OK where it was not cancelled.
+  absl::Status cancel_reason() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cancel_reason_;
+  }
+
+  // kAppend: more tokens have arrived (`is_text`: as TurnRequest::prompt_is_text); no more will.
+  void AddInput(const std::vector<int32_t>& tokens, bool is_text) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (input_.tokens.empty()) input_.is_text = is_text;
+    input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
   }
   void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -88,9 +107,16 @@ class Turn {
   }
 
   // The engine's side of it: what arrived since, and whether that was all.
-  std::pair<std::vector<int32_t>, bool> TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+  struct Input {
+    std::vector<int32_t> tokens;
+    bool is_text = false;  // of the first token
+    bool closed = false;
+  };
+  Input TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    return {std::exchange(input_, {}), input_closed_};
+    Input taken = std::exchange(input_, {});
+    taken.closed = input_closed_;
+    return taken;
   }
 
   const TurnRequest request;
@@ -99,8 +125,9 @@ class Turn {
 
  private:
   std::atomic<bool> cancelled_{false};
-  absl::Mutex mutex_;
-  std::vector<int32_t> input_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex mutex_;
+  absl::Status cancel_reason_ ABSL_GUARDED_BY(mutex_);
+  Input input_ ABSL_GUARDED_BY(mutex_);
   bool input_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

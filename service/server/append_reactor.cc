@@ -23,8 +23,8 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
   AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
-                const ModelSet& models, Dispatcher* dispatcher)
-      : context_(context), response_(response), models_(models), dispatcher_(dispatcher) {}
+                const Dispatcher* dispatcher, CallCount* calls)
+      : call_(calls), context_(context), response_(response), dispatcher_(dispatcher) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -32,84 +32,87 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return OnInputEnd();
-    absl::Status status = turn_ == nullptr ? BeginTurn() : absl::OkStatus();
-    if (status.ok()) status = TakeInput();
-    if (!status.ok()) return Refuse(status);
+    Begun begun = this->begun();
+    if (begun.turn == nullptr) {
+      const absl::StatusOr<Begun> first =
+          ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
+      if (!first.ok()) return Finish(ToGrpc(first.status()));
+      begun = *first;
+    }
+    if (!ok) return OnInputEnd(begun);
+    // The turn is rolled back first, so that the session is free when the client learns of it.
+    if (absl::Status status = TakeInput(begun); !status.ok()) return begun.Cancel(status);
     StartRead(&request_);
   }
 
-  void OnCancel() override { CancelTurn(); }
+  void OnCancel() override {
+    const Begun begun = this->begun();
+    if (begun.turn != nullptr) begun.Cancel(absl::CancelledError("the caller cancelled the turn"));
+  }
 
   void OnDone() override {
-    if (turn_ != nullptr) turn_->stream.SetReader(nullptr);
+    const Begun begun = this->begun();
+    if (begun.turn != nullptr) begun.turn->stream.SetReader(nullptr);
     self_.reset();
   }
 
  private:
-  absl::Status BeginTurn() {
-    absl::StatusOr<SessionId> id = SessionId::Parse(request_.session_id(), "session_id");
-    if (!id.ok()) return id.status();
-    absl::StatusOr<std::shared_ptr<Session>> session = dispatcher_->Find(*id);
-    if (!session.ok()) return session.status();
-    absl::StatusOr<std::shared_ptr<Engine>> engine = models_.Find((*session)->model());
-    if (!engine.ok()) return engine.status();
-    absl::StatusOr<TurnRequest> request = CheckAppend(request_, *session);
-    if (!request.ok()) return request.status();
+  // The turn, from the first message on.
+  struct Begun {
+    void Cancel(const absl::Status& reason) const {
+      turn->Cancel(reason);
+      engine->Wake();
+    }
+
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Turn> turn;  // shared with the engine
+  };
+
+  Begun begun() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return begun_;
+  }
+
+  absl::StatusOr<Begun> BeginTurn() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::StatusOr<SessionRoute> route = FindSession(request_.session_id(), *dispatcher_);
+    if (!route.ok()) return route.status();
+    absl::StatusOr<TurnRequest> request = CheckAppend(request_, std::move(route->session));
+    if (!request.ok()) {
+      route->engine->CountRefusal(request.status());
+      return request.status();
+    }
     request->deadline = DeadlineOf(*context_);
     parse_special_ = request_.parse_special();
-    position_ = (*session)->View().position;
 
     auto turn = std::make_shared<Turn>(*std::move(request));
     // The stream is part of the turn, so the turn outlives the callback.
     turn->stream.SetReader([self = self_, stream = &turn->stream] { self->OnEvents(stream); });
-    engine_ = *std::move(engine);
-    absl::Status status = engine_->Start(turn);
-    if (!status.ok()) return status;
+    if (absl::Status status = route->engine->Start(turn); !status.ok()) return status;
     absl::MutexLock lock(&mutex_);
-    turn_ = std::move(turn);
+    begun_ = {std::move(route->engine), std::move(turn)};
+    return begun_;
+  }
+
+  absl::Status TakeInput(const Begun& begun) {
+    const ServedModel& model = begun.engine->model();
+    absl::StatusOr<CheckedInput> input = CheckInput(request_.input(), model, parse_special_);
+    if (!input.ok()) return input.status();
+    // What waits for admission is bounded as well.
+    num_tokens_ += input->tokens.size();
+    const uint64_t context_limit = model.backend().info().context_limit;
+    if (num_tokens_ > context_limit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input: ", num_tokens_, " tokens exceed the model's context of ", context_limit));
+    }
+    begun.turn->AddInput(input->tokens, input->is_text);
+    begun.engine->Wake();
     return absl::OkStatus();
   }
 
-  absl::Status TakeInput() {
-    absl::StatusOr<std::vector<int32_t>> tokens =
-        CheckInput(request_.input(), engine_->model(), position_, parse_special_);
-    if (!tokens.ok()) return tokens.status();
-    position_ += tokens->size();
-    turn_->AddInput(*std::move(tokens));
-    engine_->Wake();
-    return absl::OkStatus();
-  }
-
-  void OnInputEnd() {
-    if (turn_ == nullptr) {
-      return Refuse(absl::InvalidArgumentError("session_id: the stream had no message"));
-    }
-    if (context_->IsCancelled()) return CancelTurn();
-    turn_->CloseInput();
-    engine_->Wake();
-  }
-
-  void CancelTurn() {
-    std::shared_ptr<Turn> turn;
-    {
-      absl::MutexLock lock(&mutex_);
-      turn = turn_;
-    }
-    if (turn == nullptr) return;
-    turn->Cancel();
-    engine_->Wake();
-  }
-
-  // The reader's end of it. The turn, if there is one, is rolled back first, so that the session is
-  // free when the client learns of the refusal: the engine's end then carries this status.
-  void Refuse(const absl::Status& status) {
-    {
-      absl::MutexLock lock(&mutex_);
-      refusal_ = status;
-    }
-    if (turn_ == nullptr) return Finish(ToGrpc(status));
-    CancelTurn();
+  void OnInputEnd(const Begun& begun) {
+    if (context_->IsCancelled()) return OnCancel();
+    begun.turn->CloseInput();
+    begun.engine->Wake();
   }
 
   // Nothing but the end is told to the client.
@@ -118,41 +121,37 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     while (std::holds_alternative<TurnEvent>(item)) item = stream->Next();
     const auto* end = std::get_if<TurnEnd>(&item);
     if (end == nullptr) return;
-    absl::Status status = end->status;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!refusal_.ok()) status = refusal_;
-    }
-    if (status.ok()) {
+    if (end->status.ok()) {
       response_->set_position(end->position);
       ToProto(end->usage, response_->mutable_usage());
     }
-    Finish(ToGrpc(status));
+    Finish(ToGrpc(end->status));
   }
 
+  const CallCount::Call call_;
   grpc::CallbackServerContext* const context_;
   v1::AppendResponse* const response_;
-  const ModelSet& models_;
-  Dispatcher* const dispatcher_;
+  const Dispatcher* const dispatcher_;
 
+  // Of the reads, which come one after the other.
   v1::AppendRequest request_;
   bool parse_special_ = false;
-  uint64_t position_ = 0;  // of the session with all input so far
-  std::shared_ptr<Engine> engine_;
+  uint64_t num_tokens_ = 0;  // of all input so far
+
   std::shared_ptr<AppendReactor> self_;  // until OnDone
 
+  // Set once, with the first message; OnCancel may come at any time.
   absl::Mutex mutex_;
-  std::shared_ptr<Turn> turn_;  // shared with the engine; set once
-  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  Begun begun_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
-                                                             const ModelSet& models,
-                                                             Dispatcher* dispatcher) {
-  auto reactor = std::make_shared<AppendReactor>(context, response, models, dispatcher);
+                                                             const Dispatcher* dispatcher,
+                                                             CallCount* calls) {
+  auto reactor = std::make_shared<AppendReactor>(context, response, dispatcher, calls);
   reactor->Begin();
   return reactor.get();
 }

@@ -6,14 +6,15 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/scheduler/dispatcher.h"
+#include "service/server/call_count.h"
 
 namespace longstream {
 
-// A reactor that deletes itself when its call is done. `dispatcher` and `models` outlive it.
+// A reactor that deletes itself when its call is done. `dispatcher` and `calls` outlive it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
-                                                             const ModelSet& models,
-                                                             Dispatcher* dispatcher);
+                                                             const Dispatcher* dispatcher,
+                                                             CallCount* calls);
 
 }  // namespace longstream
 

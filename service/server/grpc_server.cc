@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <chrono>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,10 @@ void EnablePlugins() {
   });
 }
 
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
 }  // namespace
 
 GrpcServer::GrpcServer() = default;
@@ -40,6 +45,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   grpc::ServerBuilder builder;
   // One process owns the port: a second server must fail to start, not share its traffic.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(server->service_.get());
@@ -63,7 +72,8 @@ void GrpcServer::SetNotServing() { server_->GetHealthCheckService()->SetServingS
 
 void GrpcServer::Shutdown(absl::Time deadline) {
   if (server_ == nullptr) return;
-  server_->Shutdown(absl::ToChronoTime(deadline));
+  service_->WaitForCalls(deadline);
+  server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }
 

@@ -23,6 +23,9 @@ class GrpcServer {
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
     int max_message_bytes = 64 << 20;        // of a request
+    // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
+    absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
+    absl::Duration keepalive_timeout = absl::Seconds(20);
   };
 
   // Listens from here on. UNAVAILABLE where the address cannot be bound. What it is given outlives
@@ -42,7 +45,8 @@ class GrpcServer {
   // NOT_SERVING for everything, from now on.
   void SetNotServing();
 
-  // No new calls; waits for those that run, at most until `deadline`, then cancels them.
+  // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
+  // left and closes every connection, idle ones too.
   void Shutdown(absl::Time deadline);
 
  private:

@@ -1,9 +1,9 @@
 // The limits of each field, in the order of the contract.
 #include "service/server/request_check.h"
 
-#include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -142,10 +142,17 @@ absl::StatusOr<Priority> ReadPriority(v1::Priority value) {
   }
 }
 
-absl::Status CheckRoom(uint64_t position, uint64_t added, uint64_t context_limit) {
-  if (added <= context_limit - std::min(position, context_limit)) return absl::OkStatus();
-  return Invalid("input: ", added, " tokens after position ", position,
-                 " exceed the model's context of ", context_limit);
+// With every token banned there is none to draw. min_tokens bans the stop ids as well, at first.
+absl::Status CheckNotAllBanned(const SamplingParams& params, const StopParams& stop,
+                               uint32_t vocabulary_size) {
+  std::set<int32_t> banned;
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (bias <= kBanBias) banned.insert(token);
+  }
+  if (stop.min_tokens > 0) banned.insert(stop.token_ids.begin(), stop.token_ids.end());
+  if (banned.size() < vocabulary_size) return absl::OkStatus();
+  return Invalid("sampling.logit_bias: every one of the ", vocabulary_size, " tokens is banned",
+                 stop.min_tokens > 0 ? ", the stop ids until stop.min_tokens" : "");
 }
 
 absl::Status CheckTop(uint32_t top) {
@@ -167,25 +174,26 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
     bool present, const google::protobuf::Duration& duration) {
   if (!present) return std::optional<absl::Duration>();
   constexpr int64_t kMaxSeconds = 315'576'000'000;  // protobuf's own limit, 10 000 years
-  if (std::abs(duration.seconds()) > kMaxSeconds || std::abs(duration.nanos()) > 999'999'999) {
+  constexpr int32_t kMaxNanos = 999'999'999;
+  if (duration.seconds() < -kMaxSeconds || duration.seconds() > kMaxSeconds ||
+      duration.nanos() < -kMaxNanos || duration.nanos() > kMaxNanos) {
     return Invalid("idle_timeout: not a valid duration");
   }
   return std::optional<absl::Duration>(absl::Seconds(duration.seconds()) +
                                        absl::Nanoseconds(duration.nanos()));
 }
 
-absl::StatusOr<std::vector<int32_t>> CheckInput(const v1::Input& input, const ServedModel& model,
-                                                uint64_t position, bool parse_special) {
-  std::vector<int32_t> tokens;
+absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedModel& model,
+                                        bool parse_special) {
+  const uint64_t context_limit = model.backend().info().context_limit;
+  CheckedInput checked;
+  std::vector<int32_t>& tokens = checked.tokens;
   if (input.has_text()) {
     absl::StatusOr<std::vector<int32_t>> encoded =
         model.tokenizer().Encode(input.text(), EncodeOptions{parse_special});
     if (!encoded.ok()) return Invalid("input.text: ", encoded.status().message());
-    if (position == 0 && !encoded->empty()) {
-      const std::span<const int32_t> prefix = model.tokenizer().sequence_prefix();
-      tokens.assign(prefix.begin(), prefix.end());
-    }
-    tokens.insert(tokens.end(), encoded->begin(), encoded->end());
+    tokens = *std::move(encoded);
+    checked.is_text = true;
   } else if (input.has_tokens()) {
     tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -194,9 +202,11 @@ absl::StatusOr<std::vector<int32_t>> CheckInput(const v1::Input& input, const Se
       if (!status.ok()) return status;
     }
   }
-  absl::Status room = CheckRoom(position, tokens.size(), model.backend().info().context_limit);
-  if (!room.ok()) return room;
-  return tokens;
+  if (tokens.size() > context_limit) {
+    return Invalid("input: ", tokens.size(), " tokens exceed the model's context of ",
+                   context_limit);
+  }
+  return checked;
 }
 
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
@@ -204,14 +214,10 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           std::shared_ptr<Session> session) {
   TurnRequest turn;
   turn.kind = TurnKind::kGenerate;
-  const uint64_t position = session->View().position;
-  absl::StatusOr<std::vector<int32_t>> prompt =
-      CheckInput(request.input(), model, position, request.parse_special());
-  if (!prompt.ok()) return prompt.status();
-  turn.prompt = *std::move(prompt);
-  if (position == 0 && turn.prompt.empty()) {
-    return Invalid("input: the session is empty, so the turn needs a text or token ids");
-  }
+  absl::StatusOr<CheckedInput> input = CheckInput(request.input(), model, request.parse_special());
+  if (!input.ok()) return input.status();
+  turn.prompt = std::move(input->tokens);
+  turn.prompt_is_text = input->is_text;
   if (request.has_expected_position()) turn.expected_position = request.expected_position();
   absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
   if (!on_abort.ok()) return on_abort.status();
@@ -233,6 +239,8 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
   for (const absl::Status& status : checks) {
     if (!status.ok()) return status;
   }
+  absl::Status banned = CheckNotAllBanned(turn.sampling, turn.stop, vocabulary_size);
+  if (!banned.ok()) return banned;
   if (turn.max_tokens != 0 && turn.stop.min_tokens > turn.max_tokens) {
     return Invalid("stop.min_tokens: ", turn.stop.min_tokens, " is more than max_tokens, ",
                    turn.max_tokens);
@@ -256,11 +264,11 @@ absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model) {
   TurnRequest turn;
   turn.kind = TurnKind::kScore;
-  absl::StatusOr<std::vector<int32_t>> prompt =
-      CheckInput(request.input(), model, 0, request.parse_special());
-  if (!prompt.ok()) return prompt.status();
-  if (prompt->empty()) return Invalid("input: a score needs a text or token ids");
-  turn.prompt = *std::move(prompt);
+  absl::StatusOr<CheckedInput> input = CheckInput(request.input(), model, request.parse_special());
+  if (!input.ok()) return input.status();
+  if (input->tokens.empty()) return Invalid("input: a score needs a text or token ids");
+  turn.prompt = std::move(input->tokens);
+  turn.prompt_is_text = input->is_text;
   if (absl::Status status = CheckTop(request.top_log_probs()); !status.ok()) return status;
   turn.top_log_probs = request.top_log_probs();
   return turn;

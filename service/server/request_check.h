@@ -29,10 +29,14 @@ absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
     bool present, const google::protobuf::Duration& duration);
 
-// The token ids of an input that follows `position` tokens of history. What the tokenizer puts
-// before a text goes before the first text of a session. Nothing where the input is absent.
-absl::StatusOr<std::vector<int32_t>> CheckInput(const v1::Input& input, const ServedModel& model,
-                                                uint64_t position, bool parse_special);
+// The token ids of an input; none where it is absent. What depends on the session's history is
+// looked at by the engine: whether there is room, and what the tokenizer puts before a first text.
+struct CheckedInput {
+  std::vector<int32_t> tokens;
+  bool is_text = false;
+};
+absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedModel& model,
+                                        bool parse_special);
 
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           const ServedModel& model,

@@ -16,8 +16,18 @@ namespace {
 constexpr int kDefaultPageSize = 100;
 constexpr int kMaxPageSize = 1000;
 
-grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+// A unary call, counted until gRPC is done with it.
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryReactor(CallCount* calls) : call_(calls) {}
+  void OnDone() override { delete this; }
+
+ private:
+  const CallCount::Call call_;
+};
+
+grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
+  auto* reactor = new UnaryReactor(calls);
   reactor->Finish(ToGrpc(status));
   return reactor;
 }
@@ -32,38 +42,38 @@ Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor, v1::Session* re
 
 }  // namespace
 
-grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* /*context*/,
                                                    const v1::OpenSessionRequest* request,
                                                    v1::Session* response) {
   const auto id = CheckSessionId(request->session_id(), "session_id");
-  if (!id.ok()) return Finish(context, id.status());
+  if (!id.ok()) return Finish(&calls_, id.status());
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
-  if (!timeout.ok()) return Finish(context, timeout.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (!timeout.ok()) return Finish(&calls_, timeout.status());
+  auto* reactor = new UnaryReactor(&calls_);
   dispatcher_->OpenSession(request->model(), *id, *timeout, AnswerWith(reactor, response));
   return reactor;
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* /*context*/,
                                                    const v1::ForkSessionRequest* request,
                                                    v1::Session* response) {
   const auto source = SessionId::Parse(request->session_id(), "session_id");
-  if (!source.ok()) return Finish(context, source.status());
+  if (!source.ok()) return Finish(&calls_, source.status());
   const auto id = CheckSessionId(request->new_session_id(), "new_session_id");
-  if (!id.ok()) return Finish(context, id.status());
+  if (!id.ok()) return Finish(&calls_, id.status());
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
-  if (!timeout.ok()) return Finish(context, timeout.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (!timeout.ok()) return Finish(&calls_, timeout.status());
+  auto* reactor = new UnaryReactor(&calls_);
   dispatcher_->ForkSession(*source, *id, *timeout, AnswerWith(reactor, response));
   return reactor;
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext* /*context*/,
                                                     const v1::CloseSessionRequest* request,
                                                     v1::CloseSessionResponse* response) {
   const auto id = SessionId::Parse(request->session_id(), "session_id");
-  if (!id.ok()) return Finish(context, id.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (!id.ok()) return Finish(&calls_, id.status());
+  auto* reactor = new UnaryReactor(&calls_);
   dispatcher_->CloseSession(*id, [reactor, response](const absl::StatusOr<uint64_t>& position) {
     if (position.ok()) response->set_position(*position);
     reactor->Finish(ToGrpc(position.status()));
@@ -71,29 +81,29 @@ grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext*
   return reactor;
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /*context*/,
                                                   const v1::GetSessionRequest* request,
                                                   v1::Session* response) {
   const auto id = SessionId::Parse(request->session_id(), "session_id");
-  if (!id.ok()) return Finish(context, id.status());
+  if (!id.ok()) return Finish(&calls_, id.status());
   const auto session = dispatcher_->Find(*id);
   if (session.ok()) ToProto((*session)->View(), response);
-  return Finish(context, session.status());
+  return Finish(&calls_, session.status());
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext* /*context*/,
                                                     const v1::ListSessionsRequest* request,
                                                     v1::ListSessionsResponse* response) {
   const int page_size = request->page_size();
   if (page_size < 0 || page_size > kMaxPageSize) {
-    return Finish(context, absl::InvalidArgumentError(absl::StrCat(
+    return Finish(&calls_, absl::InvalidArgumentError(absl::StrCat(
                                "page_size: expected 0 ... ", kMaxPageSize, ", found ", page_size)));
   }
   const auto after = CheckSessionId(request->page_token(), "page_token");
-  if (!after.ok()) return Finish(context, after.status());
+  if (!after.ok()) return Finish(&calls_, after.status());
   if (!request->model().empty()) {
     const auto model = models_->Status(request->model());
-    if (!model.ok()) return Finish(context, model.status());
+    if (!model.ok()) return Finish(&calls_, model.status());
   }
   const size_t limit = page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
   // One more than the page tells whether there is another.
@@ -102,37 +112,37 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
     ToProto(views[i], response->add_sessions());
   }
   if (views.size() > limit) response->set_next_page_token(views[limit - 1].id.ToString());
-  return Finish(context, absl::OkStatus());
+  return Finish(&calls_, absl::OkStatus());
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::ListModels(grpc::CallbackServerContext* /*context*/,
                                                   const v1::ListModelsRequest* /*request*/,
                                                   v1::ListModelsResponse* response) {
   for (const ModelStatus& status : models_->List()) ToProto(status, response->add_models());
-  return Finish(context, absl::OkStatus());
+  return Finish(&calls_, absl::OkStatus());
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*context*/,
                                                 const v1::GetModelRequest* request,
                                                 v1::Model* response) {
   const auto status = models_->Status(request->name());
   if (status.ok()) ToProto(*status, response);
-  return Finish(context, status.status());
+  return Finish(&calls_, status.status());
 }
 
 grpc::ServerReadReactor<v1::AppendRequest>* ServiceImpl::Append(
     grpc::CallbackServerContext* context, v1::AppendResponse* response) {
-  return NewAppendReactor(context, response, *models_, dispatcher_);
+  return NewAppendReactor(context, response, dispatcher_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  return NewGenerateReactor(context, *request, *models_, dispatcher_);
+  return NewGenerateReactor(context, *request, dispatcher_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
     grpc::CallbackServerContext* context, const v1::ScoreRequest* request) {
-  return NewScoreReactor(context, *request, *models_, dispatcher_);
+  return NewScoreReactor(context, *request, *models_, &calls_);
 }
 
 }  // namespace longstream

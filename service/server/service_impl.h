@@ -6,6 +6,7 @@
 
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/scheduler/dispatcher.h"
+#include "service/server/call_count.h"
 
 namespace longstream {
 
@@ -14,6 +15,9 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
   ServiceImpl(const ModelSet* models, Dispatcher* dispatcher)
       : models_(models), dispatcher_(dispatcher) {}
+
+  // Blocks until no call is in progress, at most until `deadline`.
+  void WaitForCalls(absl::Time deadline) { calls_.WaitUntilNone(deadline); }
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const v1::OpenSessionRequest* request,
@@ -46,6 +50,7 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
  private:
   const ModelSet* const models_;
   Dispatcher* const dispatcher_;
+  CallCount calls_;
 };
 
 }  // namespace longstream

@@ -117,6 +117,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
       {LS_CAP_FORK, "fork"},
       {LS_CAP_SCORE, "score"},
       {LS_CAP_QUANTISED_WEIGHTS, "quantised_weights"},
+      {LS_CAP_IN_FLIGHT_TOKENS, "in_flight_tokens"},
   };
   for (const auto& [bit, name] : capabilities) {
     if (backend.plugin().Can(bit)) message->add_capabilities(name);

@@ -19,15 +19,15 @@ template <typename Response>
 class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
-  TurnReactor(Dispatcher* dispatcher, std::shared_ptr<Engine> engine, TurnRequest request)
-      : dispatcher_(dispatcher),
+  TurnReactor(CallCount* calls, std::shared_ptr<Engine> engine, TurnRequest request)
+      : call_(calls),
         engine_(std::move(engine)),
         turn_(std::make_shared<Turn>(std::move(request))) {}
 
   void Begin() {
     self_ = this->shared_from_this();
     turn_->stream.SetReader([self = self_] { self->Pump(); });
-    const absl::Status status = dispatcher_->StartTurn(turn_, engine_->model().name());
+    const absl::Status status = engine_->Start(turn_);
     if (!status.ok()) this->Finish(ToGrpc(status));
   }
 
@@ -81,7 +81,7 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
     this->StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
   }
 
-  Dispatcher* const dispatcher_;
+  const CallCount::Call call_;
   const std::shared_ptr<Engine> engine_;  // shared: it must outlive the turn
   const std::shared_ptr<Turn> turn_;      // shared with the engine
   std::shared_ptr<TurnReactor> self_;     // until OnDone
@@ -135,18 +135,23 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
 template <typename Response>
 class RefusedReactor final : public grpc::ServerWriteReactor<Response> {
  public:
-  explicit RefusedReactor(const absl::Status& status) { this->Finish(ToGrpc(status)); }
+  RefusedReactor(CallCount* calls, const absl::Status& status) : call_(calls) {
+    this->Finish(ToGrpc(status));
+  }
   void OnDone() override { delete this; }
+
+ private:
+  const CallCount::Call call_;
 };
 
-absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& text,
-                                                     const Dispatcher& dispatcher) {
-  absl::StatusOr<SessionId> id = SessionId::Parse(text, "session_id");
-  if (!id.ok()) return id.status();
-  return dispatcher.Find(*id);
-}
-
 }  // namespace
+
+absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
+                                         const Dispatcher& dispatcher) {
+  absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
+  if (!id.ok()) return id.status();
+  return dispatcher.Route(*id);
+}
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(context.deadline());
@@ -154,17 +159,19 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const ModelSet& models, Dispatcher* dispatcher) {
+    const Dispatcher* dispatcher, CallCount* calls) {
   using Refused = RefusedReactor<v1::GenerateResponse>;
-  absl::StatusOr<std::shared_ptr<Session>> session = FindSession(request.session_id(), *dispatcher);
-  if (!session.ok()) return new Refused(session.status());
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find((*session)->model());
-  if (!engine.ok()) return new Refused(engine.status());
-  absl::StatusOr<TurnRequest> turn = CheckGenerate(request, (*engine)->model(), *session);
-  if (!turn.ok()) return new Refused(turn.status());
+  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), *dispatcher);
+  if (!route.ok()) return new Refused(calls, route.status());
+  absl::StatusOr<TurnRequest> turn =
+      CheckGenerate(request, route->engine->model(), std::move(route->session));
+  if (!turn.ok()) {
+    route->engine->CountRefusal(turn.status());
+    return new Refused(calls, turn.status());
+  }
   turn->deadline = DeadlineOf(*context);
   auto reactor =
-      std::make_shared<GenerateReactor>(dispatcher, *std::move(engine), *std::move(turn));
+      std::make_shared<GenerateReactor>(calls, std::move(route->engine), *std::move(turn));
   reactor->Begin();
   return reactor.get();
 }
@@ -172,18 +179,22 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
                                                              const ModelSet& models,
-                                                             Dispatcher* dispatcher) {
+                                                             CallCount* calls) {
   using Refused = RefusedReactor<v1::ScoreResponse>;
   absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find(request.model());
-  if (!engine.ok()) return new Refused(engine.status());
-  if (!(*engine)->model().backend().plugin().Can(LS_CAP_SCORE)) {
-    return new Refused(absl::UnimplementedError(
-        "the backend of model " + (*engine)->model().name() + " cannot score a text"));
+  if (!engine.ok()) return new Refused(calls, engine.status());
+  const ServedModel& model = (*engine)->model();
+  absl::StatusOr<TurnRequest> turn =
+      model.backend().plugin().Can(LS_CAP_SCORE)
+          ? CheckScore(request, model)
+          : absl::UnimplementedError("the backend of model " + model.name() +
+                                     " cannot score a text");
+  if (!turn.ok()) {
+    (*engine)->CountRefusal(turn.status());
+    return new Refused(calls, turn.status());
   }
-  absl::StatusOr<TurnRequest> turn = CheckScore(request, (*engine)->model());
-  if (!turn.ok()) return new Refused(turn.status());
   turn->deadline = DeadlineOf(*context);
-  auto reactor = std::make_shared<ScoreReactor>(dispatcher, *std::move(engine), *std::move(turn));
+  auto reactor = std::make_shared<ScoreReactor>(calls, *std::move(engine), *std::move(turn));
   reactor->Begin();
   return reactor.get();
 }

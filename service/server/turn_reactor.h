@@ -4,21 +4,28 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 #include "longstream/v1/longstream.pb.h"
 #include "service/scheduler/dispatcher.h"
+#include "service/server/call_count.h"
 
 namespace longstream {
 
-// Each makes a reactor that deletes itself when its call is done. `dispatcher` and `models` outlive
-// every call.
+// Each makes a reactor that deletes itself when its call is done. What it is given outlives every
+// call.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const ModelSet& models, Dispatcher* dispatcher);
+    const Dispatcher* dispatcher, CallCount* calls);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
                                                              const ModelSet& models,
-                                                             Dispatcher* dispatcher);
+                                                             CallCount* calls);
+
+// The session that a request names, and its engine.
+absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
+                                         const Dispatcher& dispatcher);
 
 // When the call's deadline passes; far in the future where it has none.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);

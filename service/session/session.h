@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_SESSION_SESSION_H_
 #define LONGSTREAM_SERVICE_SESSION_SESSION_H_
 
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,10 +41,16 @@ struct SessionView {
 // Two kinds of state with two owners:
 //   - what the view shows is guarded by a mutex and readable by everybody;
 //   - the history and the caches belong to whoever holds the turn, which is the model's engine
-//     thread from BeginTurn to EndTurn. They have no lock of their own.
+//     thread from BeginTurn to EndTurn. They have no lock of their own. That thread alone makes and
+//     frees the caches, so they are gone before the session is.
 class Session {
  public:
+  // A new session holds its turn until the engine has given it its caches: whoever finds it in the
+  // table before that cannot use it.
   Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
+  ~Session() { assert(!sequence.valid()); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   const SessionId& id() const { return id_; }
   const std::string& model() const { return model_; }
@@ -51,8 +58,9 @@ class Session {
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes the turn. ABORTED while another turn runs; NOT_FOUND once closed; FAILED_PRECONDITION
-  // where `expected_position` is given and is not the session's position.
+  // Takes the turn. ABORTED while another turn runs or the session is being opened; NOT_FOUND once
+  // closed; FAILED_PRECONDITION where `expected_position` is given and is not the session's
+  // position.
   absl::Status BeginTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Gives the turn back and publishes what it left: the history's length and the bytes held.
@@ -94,7 +102,7 @@ class Session {
   const uint64_t context_limit_;
 
   mutable absl::Mutex mutex_;
-  bool turn_running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool turn_running_ ABSL_GUARDED_BY(mutex_) = true;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   SessionView view_ ABSL_GUARDED_BY(mutex_);
 };

@@ -31,13 +31,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionTable::Find(const SessionId& id)
   return found->second;
 }
 
-std::shared_ptr<Session> SessionTable::Remove(const SessionId& id) {
+void SessionTable::Remove(const Session& session) {
   absl::MutexLock lock(&mutex_);
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end()) return nullptr;
-  std::shared_ptr<Session> session = std::move(found->second);
-  sessions_.erase(found);
-  return session;
+  const auto found = sessions_.find(session.id());
+  if (found != sessions_.end() && found->second.get() == &session) sessions_.erase(found);
 }
 
 std::vector<std::shared_ptr<Session>> SessionTable::List(const std::optional<SessionId>& after,

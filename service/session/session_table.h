@@ -30,8 +30,8 @@ class SessionTable {
   // NOT_FOUND names the id.
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes it out; nullptr where it is not there.
-  std::shared_ptr<Session> Remove(const SessionId& id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes this session out; does nothing where its id is free or names another by now.
+  void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Up to `limit` sessions with ids greater than `after`, in the order of ids; `model` empty: all.
   std::vector<std::shared_ptr<Session>> List(const std::optional<SessionId>& after, size_t limit,

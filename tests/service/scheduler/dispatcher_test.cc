@@ -15,7 +15,7 @@ namespace {
 class DispatcherTest : public testing::Test {
  protected:
   explicit DispatcherTest(Dispatcher::Options options = {})
-      : models_({model_.plugins(), model_.host(), model_.registry(), {}, nullptr},
+      : models_({model_.plugins(), model_.host(), model_.registry(), {}},
                 {model_.Source(), Broken()}, nullptr),
         dispatcher_(&models_, options) {
     EXPECT_FALSE(models_.WaitUntilLoaded().ok()) << "one of the two is broken";
@@ -49,6 +49,10 @@ class DispatcherTest : public testing::Test {
 
   std::shared_ptr<Turn> NewTurn(const SessionId& id, uint64_t max_tokens) {
     return std::make_shared<Turn>(Generate(*dispatcher_.Find(id), "text", max_tokens));
+  }
+
+  absl::Status Start(const std::shared_ptr<Turn>& turn) {
+    return dispatcher_.Route(turn->request.session->id())->engine->Start(turn);
   }
 
   MinimalModel model_;
@@ -93,7 +97,7 @@ TEST_F(DispatcherTest, ForkAndClose) {
   const auto session = Open();
   ASSERT_TRUE(session.ok());
   const auto turn = NewTurn(session->id, 10);
-  ASSERT_TRUE(dispatcher_.StartTurn(turn).ok());
+  ASSERT_TRUE(Start(turn).ok());
   ASSERT_TRUE(ReadToEnd(*turn).end.status.ok());
   const auto fork = Wait([&](Dispatcher::Opened opened) {
     dispatcher_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
@@ -119,7 +123,7 @@ TEST_F(DispatcherTest, DrainLetsTurnsFinish) {
   const auto session = Open();
   ASSERT_TRUE(session.ok());
   const auto turn = NewTurn(session->id, 200);
-  ASSERT_TRUE(dispatcher_.StartTurn(turn).ok());
+  ASSERT_TRUE(Start(turn).ok());
   dispatcher_.Drain(absl::Seconds(60));
   const Outcome outcome = ReadToEnd(*turn);
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;

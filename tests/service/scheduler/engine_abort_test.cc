@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
 
@@ -86,11 +89,25 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
   EXPECT_EQ(session->View().position, 0u);
 }
 
+// gRPC cancels a call whose deadline has passed: the engine may learn of both at once.
+TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
+  TestEngine engine(R"({"step_delay_us": 100000})");
+  TurnRequest request = Generate(engine.Open(), "start", 100000);
+  request.deadline = absl::Now() + absl::Milliseconds(20);
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  absl::SleepFor(absl::Milliseconds(30));  // within the first step
+  turn->Cancel();
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
   TestEngine engine(R"({"step_delay_us": 50000})");
   const auto session = engine.Open();
-  ASSERT_TRUE(
-      RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
+  for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {
+    ASSERT_TRUE(
+        RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
+  }
   TurnRequest request = Generate(session, std::string(20000, 'a'), 1);
   request.deadline = absl::Now() + absl::Milliseconds(200);
   const auto turn = NewTurn(request);
@@ -100,7 +117,11 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
 }
 
 TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
-  TestEngine engine(R"({"fail_at_position": 30})");
+  std::vector<std::string> failures;
+  TestEngine engine(R"({"fail_at_position": 30})", 0,
+                    {.on_failure = [&](std::string_view model, const absl::Status& status) {
+                      failures.push_back(absl::StrCat(std::string(model), ": ", status.message()));
+                    }});
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
   TurnRequest request = Generate(session, "", 1000);
@@ -108,6 +129,9 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);
+  ASSERT_EQ(failures.size(), 1u) << "the operator is told";
+  EXPECT_NE(failures[0].find("m: the backend failed the turn: NaN logits"), std::string::npos)
+      << failures[0];
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
 }
 

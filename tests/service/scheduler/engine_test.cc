@@ -189,7 +189,7 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   const auto turn = NewTurn(request);
   ASSERT_TRUE(engine->Start(turn).ok());
   for (size_t begin = 0; begin < prompt.size(); begin += 77) {
-    turn->AddInput(Bytes(prompt.substr(begin, 77)));
+    turn->AddInput(Bytes(prompt.substr(begin, 77)), /*is_text=*/true);
     engine->Wake();
     absl::SleepFor(absl::Milliseconds(2));
   }

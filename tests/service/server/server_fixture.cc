@@ -9,7 +9,7 @@
 namespace longstream {
 
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes)
-    : models_({model_.plugins(), model_.host(), model_.registry(), {}, nullptr},
+    : models_({model_.plugins(), model_.host(), model_.registry(), {}},
               {model_.Source(options_json, cache_bytes)}, nullptr),
       dispatcher_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());

@@ -13,9 +13,21 @@
 namespace longstream {
 namespace {
 
+// One that has been opened: its turn is free.
 std::shared_ptr<Session> NewSession(uint64_t low, const char* model = "m",
                                     absl::Duration timeout = absl::Hours(1)) {
-  return std::make_shared<Session>(SessionId{0, low}, model, 100, timeout);
+  auto session = std::make_shared<Session>(SessionId{0, low}, model, 100, timeout);
+  session->EndTurn();
+  return session;
+}
+
+TEST(Session, HoldsItsTurnUntilItIsOpened) {
+  Session session(SessionId{0, 1}, "m", 100, absl::Seconds(10));
+  EXPECT_TRUE(session.View().turn_running);
+  EXPECT_EQ(session.BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
+  EXPECT_FALSE(session.Expired(absl::Now() + absl::Hours(1)));
+  session.EndTurn();
+  EXPECT_TRUE(session.BeginTurn(std::nullopt).ok());
 }
 
 TEST(Session, OneTurnAtATime) {
@@ -88,9 +100,19 @@ TEST(SessionTable, IdsAreUniqueAndFound) {
   EXPECT_EQ(table.Insert(NewSession(1)).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(table.Find(SessionId{0, 1}).ok());
   EXPECT_EQ(table.Find(SessionId{0, 2}).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(table.Remove(SessionId{0, 1}), nullptr);
-  EXPECT_EQ(table.Remove(SessionId{0, 1}), nullptr);
+}
+
+// Whoever closes a session late must not take out the one that has its id now.
+TEST(SessionTable, RemovesThisSessionAndNoOther) {
+  SessionTable table(0);
+  const auto session = NewSession(1);
+  const auto successor = NewSession(1);
+  ASSERT_TRUE(table.Insert(session).ok());
+  table.Remove(*session);
   EXPECT_EQ(table.size(), 0u);
+  ASSERT_TRUE(table.Insert(successor).ok());
+  table.Remove(*session);
+  EXPECT_EQ(*table.Find(SessionId{0, 1}), successor);
 }
 
 TEST(SessionTable, LimitIsResourceExhausted) {

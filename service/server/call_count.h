@@ -1,0 +1,48 @@
+// How many calls of our service are in progress, for a shutdown that waits for them and no longer.
+#ifndef LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
+#define LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
+
+#include <cstddef>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace longstream {
+
+// Thread-safe. Outlives its calls.
+class CallCount {
+ public:
+  // One call; a member of its reactor, which lives until gRPC is done with it.
+  class Call {
+   public:
+    explicit Call(CallCount* count) : count_(count) { count_->Add(1); }
+    ~Call() { count_->Add(-1); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    CallCount* const count_;
+  };
+
+  // Blocks until no call is in progress, at most until `deadline`.
+  void WaitUntilNone(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithDeadline(absl::Condition(
+                                 +[](int* calls) { return *calls == 0; }, &calls_),
+                             deadline);
+  }
+
+ private:
+  void Add(int calls) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    calls_ += calls;
+  }
+
+  absl::Mutex mutex_;
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_

@@ -1,0 +1,162 @@
+// Who runs, who waits and who is refused: readers that stall, callers that say nothing, turns that
+// do not fit.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+std::shared_ptr<Turn> NewAppend(std::shared_ptr<Session> session) {
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = std::move(session);
+  return NewTurn(request);
+}
+
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<Turn>>& turns) {
+  for (const auto& turn : turns) turn->Cancel();
+  engine.Wake();
+  for (const auto& turn : turns) ReadToEnd(*turn);
+}
+
+// What a caller saw of the session when it sent the turn may be gone when the turn begins.
+TEST(EngineAdmission, AnEmptySessionNeedsAPrompt) {
+  TestEngine engine;
+  const auto session = engine.Open();
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
+  EXPECT_FALSE(session->View().turn_running);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+}
+
+TEST(EngineAdmission, TheHistoryNeverExceedsTheContext) {
+  TestEngine engine(R"({"context_limit": 40})");
+  const auto session = engine.Open();
+  RunTurn(*engine, NewTurn(Generate(session, std::string(20, 'a'), 10)));
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(11, 'b'), 1)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
+  EXPECT_EQ(session->View().position, 30u);
+  const Outcome full = RunTurn(*engine, NewTurn(Generate(session, std::string(10, 'b'), 1)));
+  EXPECT_EQ(full.end.reason, FinishReason::kContext);
+  EXPECT_EQ(full.end.position, 40u);
+}
+
+TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2, .stream_buffer_bytes = 512});
+  std::vector<std::shared_ptr<Turn>> stalled;
+  for (int i = 0; i < 6; ++i) {
+    stalled.push_back(NewTurn(Generate(engine.Open(), "s", 50000)));
+    ASSERT_TRUE(engine->Start(stalled.back()).ok());
+  }
+  TurnRequest request = Generate(engine.Open(), "f", 50);
+  request.deadline = absl::Now() + absl::Seconds(20);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
+  CancelAll(*engine, stalled);
+}
+
+TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2});
+  std::vector<std::shared_ptr<Turn>> silent;
+  for (int i = 0; i < 6; ++i) {
+    silent.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(silent.back()).ok());
+    // Half of them have sent something, but less than can be read before more comes.
+    if (i % 2 == 0) silent.back()->AddInput(Bytes("few"), true);
+  }
+  TurnRequest request = Generate(engine.Open(), "f", 50);
+  request.deadline = absl::Now() + absl::Seconds(20);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  CancelAll(*engine, silent);
+}
+
+TEST(EngineAdmission, OpenTurnsAreBounded) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2, .max_open_turns = 3});
+  std::vector<std::shared_ptr<Turn>> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(silent.back()).ok());
+  }
+  const auto next = NewTurn(Generate(engine.Open(), "f", 50));
+  ASSERT_TRUE(engine->Start(next).ok());
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next())) << "it should wait";
+  silent[1]->CloseInput();
+  engine->Wake();
+  EXPECT_TRUE(ReadToEnd(*next).end.status.ok());
+  CancelAll(*engine, silent);
+}
+
+// A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
+class EngineRoom : public testing::Test {
+ protected:
+  static uint64_t StateBytes() {
+    TestEngine engine;
+    return engine->model().backend().info().state_bytes_per_sequence;
+  }
+
+  // Room for three sessions and two checkpoints; one of these is taken by a turn that stalls, so
+  // that a score has to wait and a turn has not.
+  EngineRoom() : engine_("{}", 5 * StateBytes(), {.stream_buffer_bytes = 512}) {
+    for (int i = 0; i < 3; ++i) sessions_.push_back(engine_.Open());
+    EXPECT_TRUE(engine_->Start(stalled_ = NewTurn(Generate(sessions_[0], "s", 50000))).ok());
+    while (!stalled_->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+    TurnRequest score;
+    score.kind = TurnKind::kScore;
+    score.prompt = Bytes("scored");
+    EXPECT_TRUE(engine_->Start(large_ = NewTurn(score)).ok());
+  }
+
+  std::shared_ptr<Turn> NewSmall() {
+    TurnRequest request = Generate(sessions_[1], "f", 2);
+    request.deadline = absl::Now() + absl::Seconds(20);
+    return NewTurn(request);
+  }
+
+  TestEngine engine_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  std::shared_ptr<Turn> stalled_;
+  std::shared_ptr<Turn> large_;
+};
+
+TEST_F(EngineRoom, SmallTurnsPassOneThatDoesNotFit) {
+  const Outcome small = RunTurn(*engine_, NewSmall());
+  EXPECT_TRUE(small.end.status.ok()) << small.end.status;
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(large_->stream.Next())) << "it should wait";
+  CancelAll(*engine_, {stalled_});
+  EXPECT_TRUE(ReadToEnd(*large_).end.status.ok());
+}
+
+TEST_F(EngineRoom, ButNotForEver) {
+  std::shared_ptr<Turn> small;
+  int passed = 0;
+  while (true) {
+    ASSERT_LT(passed, 1000) << "the large turn would starve";
+    small = NewSmall();
+    ASSERT_TRUE(engine_->Start(small).ok());
+    const absl::Time give_up = absl::Now() + absl::Milliseconds(500);
+    while (sessions_[1]->View().turn_running && absl::Now() < give_up) {
+      absl::SleepFor(absl::Microseconds(100));
+    }
+    if (sessions_[1]->View().turn_running) break;
+    ++passed;
+  }
+  EXPECT_GT(passed, 10);
+  CancelAll(*engine_, {stalled_});
+  EXPECT_TRUE(ReadToEnd(*large_).end.status.ok());
+  EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
+}
+
+}  // namespace
+}  // namespace longstream
