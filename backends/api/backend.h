@@ -19,14 +19,19 @@
  *                 may run concurrently with anything.
  *   Forward compatibility  A structure that one side fills and the other reads begins with
  *                 struct_size = sizeof the structure as the filling side knows it. A minor version
- *                 only appends fields; a reader uses the fields that struct_size covers.
+ *                 only appends fields, behind any padding; a reader requires what version 1.0 has
+ *                 (LS_..._SIZE_1_0) and uses the fields that struct_size covers. A structure
+ *                 without struct_size (ls_error, ls_results, ls_writer, ls_reader, and those that
+ *                 come in arrays: ls_layer_info, ls_token_count, ls_logit_bias, ls_batch_entry,
+ *                 ls_top_token, ls_result) does not change within a major version.
  *   Absent features  A table entry whose capability bit is not set may be NULL.
  *
  * Determinism (the conformance kit checks it). For the same model, the same history of a sequence,
  * fed in the same turns (which tokens came as decode entries, where each prefill began and ended),
  * and the same sampling parameters, results are equal to the bit: whatever else is in the batch,
  * however many threads the host offers, and wherever the host cuts a prefill at absolute multiples
- * of prefill_grid. Any other cut agrees to rounding.
+ * of prefill_grid. Any other cut agrees to rounding. So it is on all machines where
+ * ls_model_info.kernels is the same: other instruction sets and devices round differently.
  */
 #ifndef LONGSTREAM_BACKENDS_API_BACKEND_H_
 #define LONGSTREAM_BACKENDS_API_BACKEND_H_
@@ -82,8 +87,8 @@ typedef struct ls_host {
   uint32_t num_threads; /* threads that parallel_run uses, the caller included; >= 1 */
 
   /* Calls task(argument, i) once for each i in [0, num_tasks), on up to num_threads threads, the
-   * caller among them, and returns when all are done. Tasks run in any order. Not re-entrant: a
-   * task does not call parallel_run. */
+   * caller among them, and returns when all are done. Tasks run in any order. Thread-safe: several
+   * models may call it at the same time. Not re-entrant: a task does not call parallel_run. */
   void (*parallel_run)(void* context, uint32_t num_tasks, void (*task)(void* argument, uint32_t i),
                        void* argument);
 
@@ -141,6 +146,7 @@ typedef struct ls_model_info {
   uint64_t state_bytes_per_sequence;      /* sum of the states */
   uint64_t checkpoint_bytes_per_sequence; /* held besides while a reservation stands */
   uint64_t fingerprint; /* of weights, dtypes and cache layout: equal means snapshots fit */
+  const char* kernels;  /* the implementation it computes with: "avx2", ...; see Determinism */
 } ls_model_info;
 
 /* Bytes a model holds right now, by kind. With no sequence alive all but weights, workspace and
@@ -335,7 +341,9 @@ typedef struct ls_backend {
    * holds pages only) and at most the current one. *restored is where the sequence stands now: the
    * checkpoint's position <= *restored <= position; the host feeds the tokens in between again,
    * each as it was fed before (decode or prefill). The checkpoint and the reservation stand. A
-   * failed sequence is usable again. LS_INVALID_ARGUMENT: a position that cannot be reached. */
+   * failed sequence is usable again; one without a checkpoint, asked for its current position, may
+   * be restored to 0. LS_INVALID_ARGUMENT: a position that cannot be reached. LS_INTERNAL: the
+   * device failed; the sequence is failed until a truncate that succeeds. */
   ls_code (*sequence_truncate)(ls_model* model, ls_sequence* sequence, uint64_t position,
                                uint64_t* restored, ls_error error);
   /* Tokens in the caches, those of tickets in flight included. A failed sequence stands where it
@@ -361,7 +369,8 @@ typedef struct ls_backend {
    *
    * Fails as a whole only for a malformed batch, and then has changed nothing:
    * LS_INVALID_ARGUMENT: an empty or too large batch or entry, a sequence twice, a token, target,
-   * history or bias id outside the vocabulary, LS_TOKEN_FROM_PREVIOUS where nothing is being
+   * history or bias id outside the vocabulary, a token twice in one history or bias,
+   * LS_TOKEN_FROM_PREVIOUS where nothing is being
    * sampled for the sequence, a decode entry of several tokens, tokens past the reservation or the
    * context limit, a sampling value outside its range, NaN included. LS_UNIMPLEMENTED: what a
    * capability bit that is not set would serve. LS_FAILED_PRECONDITION: two tickets are in flight
@@ -369,13 +378,22 @@ typedef struct ls_backend {
    *
    * What goes wrong with one sequence is in its result, and that sequence is failed: it refuses
    * further tokens (its result says LS_FAILED_PRECONDITION) until truncated. LS_INTERNAL: NaN
-   * logits or a device's failure. LS_INVALID_ARGUMENT: bias bans every token. */
+   * logits or a device's failure. LS_INVALID_ARGUMENT: bias bans every token, or penalties and bias
+   * turn the logits into NaN or all of them into -infinity. */
   ls_code (*submit)(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error);
   /* Returns when the step is done. LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
   ls_code (*wait)(ls_model* model, uint64_t ticket, ls_results* results, ls_error error);
 } ls_backend;
 
 typedef const ls_backend* (*ls_backend_function)(void);
+
+/* What struct_size is at least: up to the last field of version 1.0. The sizeof of a reader would
+ * be that of its own minor version, and refuse all before it. */
+#define LS_HOST_SIZE_1_0 (offsetof(ls_host, log) + sizeof(void*))
+#define LS_MODEL_OPTIONS_SIZE_1_0 (offsetof(ls_model_options, host) + sizeof(void*))
+#define LS_SAMPLING_SIZE_1_0 (offsetof(ls_sampling, num_bias) + sizeof(uint32_t))
+#define LS_BATCH_SIZE_1_0 (offsetof(ls_batch, num_entries) + sizeof(uint32_t))
+#define LS_BACKEND_SIZE_1_0 (offsetof(ls_backend, wait) + sizeof(void*))
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -86,9 +86,9 @@ inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
   }
 }
 
-// What ls_backend.submit says about one entry on its own; throws Failure. What depends on the
-// sequence (its reservation, whether LS_TOKEN_FROM_PREVIOUS has a previous token) is left to the
-// backend.
+// What ls_backend.submit says about one entry on its own; throws Failure. That a token comes once
+// in history and bias is left to BatchCheck, and what depends on the sequence (its reservation,
+// whether LS_TOKEN_FROM_PREVIOUS has a previous token) to the backend.
 inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
   const auto require = [](bool condition, const char* text) {
     if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
@@ -125,23 +125,73 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
           "LS_TOKEN_FROM_PREVIOUS: this backend does not feed itself");
 }
 
-// What ls_backend.submit says about a batch as a whole, its entries included; throws Failure.
-inline void CheckBatch(const ls_batch& batch, uint32_t max_sequences, uint32_t max_tokens,
-                       int32_t vocabulary, uint64_t capabilities) {
-  Require(batch.num_entries >= 1 && batch.num_entries <= max_sequences, LS_INVALID_ARGUMENT,
-          "entries: expected 1 ... " + std::to_string(max_sequences));
-  std::vector<const ls_sequence*> sequences;
-  uint64_t tokens = 0;
-  for (uint32_t i = 0; i < batch.num_entries; ++i) {
-    CheckEntry(batch.entries[i], vocabulary, capabilities);
-    sequences.push_back(batch.entries[i].sequence);
-    tokens += batch.entries[i].num_tokens;
+// What ls_backend.submit says about a batch as a whole, its entries included. Its scratch is
+// allocated once, for a step must not run out of memory. Not thread-safe.
+class BatchCheck {
+ public:
+  BatchCheck(uint32_t max_sequences, uint32_t max_tokens, int32_t vocabulary, uint64_t capabilities)
+      : max_sequences_(max_sequences),
+        max_tokens_(max_tokens),
+        vocabulary_(vocabulary),
+        capabilities_(capabilities),
+        last_list_(static_cast<size_t>(vocabulary)) {
+    sequences_.reserve(max_sequences);
   }
-  Require(tokens <= max_tokens, LS_INVALID_ARGUMENT,
-          "tokens: expected at most " + std::to_string(max_tokens) + " in a batch");
-  std::sort(sequences.begin(), sequences.end());
-  Require(std::adjacent_find(sequences.begin(), sequences.end()) == sequences.end(),
-          LS_INVALID_ARGUMENT, "entries: a sequence twice");
+
+  // Throws Failure.
+  void Check(const ls_batch& batch) {
+    Require(batch.num_entries >= 1 && batch.num_entries <= max_sequences_, LS_INVALID_ARGUMENT,
+            "entries: expected 1 ... " + std::to_string(max_sequences_));
+    sequences_.clear();
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < batch.num_entries; ++i) {
+      const ls_batch_entry& entry = batch.entries[i];
+      CheckEntry(entry, vocabulary_, capabilities_);
+      if (entry.sampling != nullptr) {
+        RequireDistinct("history", entry.sampling->history, entry.sampling->num_history);
+        RequireDistinct("bias", entry.sampling->bias, entry.sampling->num_bias);
+      }
+      sequences_.push_back(entry.sequence);
+      tokens += entry.num_tokens;
+    }
+    Require(tokens <= max_tokens_, LS_INVALID_ARGUMENT,
+            "tokens: expected at most " + std::to_string(max_tokens_) + " in a batch");
+    std::sort(sequences_.begin(), sequences_.end());
+    Require(std::adjacent_find(sequences_.begin(), sequences_.end()) == sequences_.end(),
+            LS_INVALID_ARGUMENT, "entries: a sequence twice");
+  }
+
+ private:
+  // Each token once, so that it is no matter in which order or on which threads they are applied.
+  template <typename Item>
+  void RequireDistinct(const char* name, const Item* items, uint32_t count) {
+    ++num_lists_;
+    for (uint32_t i = 0; i < count; ++i) {
+      uint64_t& last_list = last_list_[static_cast<size_t>(items[i].token)];
+      if (last_list == num_lists_) {
+        throw Failure{LS_INVALID_ARGUMENT, std::string(name) + ": the token " +
+                                               std::to_string(items[i].token) + " twice"};
+      }
+      last_list = num_lists_;
+    }
+  }
+
+  const uint32_t max_sequences_;
+  const uint32_t max_tokens_;
+  const int32_t vocabulary_;
+  const uint64_t capabilities_;
+  std::vector<const ls_sequence*> sequences_;  // of the batch
+  uint64_t num_lists_ = 0;                     // that RequireDistinct has seen
+  std::vector<uint64_t> last_list_;            // [vocabulary] in which it saw a token
+};
+
+// Why no token could be drawn from finite logits, for the result of an entry.
+inline const char* WhyNoToken(const ls_sampling& sampling, int32_t vocabulary) {
+  const auto is_ban = [](const ls_logit_bias& bias) { return bias.bias == -HUGE_VALF; };
+  const bool all_banned =
+      std::count_if(sampling.bias, sampling.bias + sampling.num_bias, is_ban) == vocabulary;
+  return all_banned ? "bias: every token is banned"
+                    : "penalties: with bias they turn logits into NaN, or all into -infinity";
 }
 
 }  // namespace longstream

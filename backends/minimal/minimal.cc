@@ -25,6 +25,9 @@ using longstream::toy::Settings;
 using longstream::toy::Snapshot;
 using longstream::toy::State;
 
+constexpr uint64_t kCapabilities =
+    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
+
 // ---------------------------------------------------------------- 1. The two handles
 
 // All that a sequence remembers is its State. Other backends keep pages, rings or matrices.
@@ -45,6 +48,7 @@ struct ls_model {
         max_tokens(options.max_batch_tokens),
         max_sequences(options.max_batch_sequences),
         executor{options.host->context, options.host->num_threads, options.host->parallel_run},
+        batch_check(max_sequences, max_tokens, kVocabulary, kCapabilities),
         rows(max_tokens),
         outputs{Outputs(kVocabulary, max_tokens, max_sequences),
                 Outputs(kVocabulary, max_tokens, max_sequences)} {
@@ -59,8 +63,9 @@ struct ls_model {
   const uint32_t max_tokens;
   const uint32_t max_sequences;
   const longstream::Executor executor;  // the host's threads
-  std::vector<State> rows;              // [max_tokens] of one entry: those with outputs
-  std::array<Outputs, 2> outputs;       // two, because two tickets may be in flight
+  longstream::BatchCheck batch_check;
+  std::vector<State> rows;         // [max_tokens] of one entry: those with outputs
+  std::array<Outputs, 2> outputs;  // two, because two tickets may be in flight
   uint64_t next_ticket = 1;
   uint64_t oldest_ticket = 1;  // in flight; next_ticket where none is
   // Bytes that sequences hold. Atomic, because model_memory may be called at any time.
@@ -70,8 +75,6 @@ struct ls_model {
 
 namespace {
 
-constexpr uint64_t kCapabilities =
-    LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE | LS_CAP_IN_FLIGHT_TOKENS;
 // Backends that work in blocks of tokens say here how long they are. This one does not; more than 1
 // makes its host cut prompts as it would for them.
 constexpr uint32_t kPrefillGrid = 16;
@@ -113,6 +116,7 @@ ls_code Info(const ls_model* model, ls_model_info* info) {
   filled.state_bytes_per_sequence = sizeof(State);
   filled.checkpoint_bytes_per_sequence = sizeof(State);
   filled.fingerprint = model->fingerprint;
+  filled.kernels = longstream::DeviceOps().name;
   longstream::Fill(info, filled);
   return LS_OK;
 }
@@ -257,10 +261,10 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 // ---------------------------------------------------------------- 5. Steps
 
 // A malformed batch is refused before anything has changed.
-void CheckBatch(const ls_model& model, const ls_batch& batch) {
+void CheckBatch(ls_model& model, const ls_batch& batch) {
   Require(model.next_ticket - model.oldest_ticket < 2, LS_FAILED_PRECONDITION,
           "two tickets are in flight");
-  longstream::CheckBatch(batch, model.max_sequences, model.max_tokens, kVocabulary, kCapabilities);
+  model.batch_check.Check(batch);
   for (uint32_t i = 0; i < batch.num_entries; ++i) {
     const ls_batch_entry& entry = batch.entries[i];
     const ls_sequence& sequence = *entry.sequence;

@@ -110,7 +110,7 @@ class Outputs {
                           .num_bias = static_cast<int32_t>(bias.size())};
     int32_t token = -1;
     Run([&](Stream& stream) { DeviceOps().sample(stream, {OneRow(logits), &row, 1, &token}); });
-    Require(token >= 0, LS_INVALID_ARGUMENT, "bias: every token is banned");
+    Require(token >= 0, LS_INVALID_ARGUMENT, WhyNoToken(sampling, vocabulary_));
     return token;
   }
 

@@ -3,6 +3,7 @@
 #define LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,8 @@ struct Settings {
 
 inline nlohmann::json ReadConfig(const std::string& directory) {
   const std::string path = directory + "/config.json";
+  // A FIFO, say, would be waited for.
+  Require(std::filesystem::is_regular_file(path), LS_NOT_FOUND, path + " is no file");
   std::ifstream file(path);
   Require(file.good(), LS_NOT_FOUND, path + " cannot be read");
   nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
@@ -50,6 +53,15 @@ void Take(nlohmann::json& object, const std::string& key, Value& value) {
   object.erase(found);
 }
 
+// What this model does not read may change the mathematics, unless it is about the host's business,
+// such as the token that ends a text.
+inline void RefuseUnknown(const nlohmann::json& config) {
+  for (const auto& [key, value] : config.items()) {
+    Require(key == "model_type" || key == "architectures" || key.ends_with("_token_id"),
+            LS_UNIMPLEMENTED, "config.json: " + key + " = " + value.dump() + " is not known");
+  }
+}
+
 // options: a JSON object, or nullptr for {}.
 inline Settings ReadSettings(const char* directory, const char* options_text) {
   nlohmann::json config = ReadConfig(directory);
@@ -58,6 +70,7 @@ inline Settings ReadSettings(const char* directory, const char* options_text) {
   Settings settings;
   Take(config, "seed", settings.weights.seed);
   Take(config, "context_limit", settings.context_limit);
+  RefuseUnknown(config);
   const uint64_t longest = settings.context_limit;
 
   auto options = nlohmann::json::parse(options_text != nullptr ? options_text : "{}", nullptr,

@@ -50,7 +50,8 @@ struct SamplingRow {
   int32_t num_bias = 0;
 };
 
-// sampled[i] is -1 where row i holds a NaN or where every token is banned.
+// sampled[i] is -1 where row i holds a NaN, or the steps up to the temperature give one or leave
+// nothing above -infinity.
 struct SampleArgs {
   Matrix logits;                      // [R, vocabulary] f32; not modified
   const SamplingRow* rows = nullptr;  // [num_rows] device

@@ -49,10 +49,10 @@ double Gumbel(const SamplingRow& row, int32_t id) {
 }
 
 int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabulary) {
-  for (int64_t i = 0; i < vocabulary; ++i) {
-    if (std::isnan(logits[i])) return -1;
-  }
+  const auto is_nan = [](float logit) { return std::isnan(logit); };
+  if (std::any_of(logits, logits + vocabulary, is_nan)) return -1;
   const std::vector<float> z = AdjustedLogits(row, logits, vocabulary);
+  if (std::any_of(z.begin(), z.end(), is_nan)) return -1;
   std::vector<int32_t> order(z.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {

@@ -61,9 +61,9 @@ absl::Status CheckTable(const std::filesystem::path& file, const ls_backend* tab
                   absl::StrCat("built for backend ABI ", table->abi_major, ".", table->abi_minor,
                                ", this server speaks ", LS_ABI_MAJOR, ".", LS_ABI_MINOR));
   }
-  if (table->struct_size < sizeof(ls_backend)) {
+  if (table->struct_size < LS_BACKEND_SIZE_1_0) {
     return Refuse(file, absl::StrCat("its table has ", table->struct_size,
-                                     " bytes, ABI 1.0 needs at least ", sizeof(ls_backend)));
+                                     " bytes, ABI 1.0 needs at least ", LS_BACKEND_SIZE_1_0));
   }
   if (table->name == nullptr || table->name[0] == '\0' || table->device == nullptr ||
       table->version == nullptr) {

@@ -67,8 +67,8 @@ void TableIsThisAbi(const ls_backend& backend, Check& check) {
   check.Require(backend.abi_major == LS_ABI_MAJOR, "abi_major: expected " +
                                                        std::to_string(LS_ABI_MAJOR) + ", found " +
                                                        std::to_string(backend.abi_major));
-  check.Require(backend.struct_size >= sizeof(ls_backend),
-                "struct_size: expected at least " + std::to_string(sizeof(ls_backend)) +
+  check.Require(backend.struct_size >= LS_BACKEND_SIZE_1_0,
+                "struct_size: expected at least " + std::to_string(LS_BACKEND_SIZE_1_0) +
                     ", found " + std::to_string(backend.struct_size));
 }
 

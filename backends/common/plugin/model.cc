@@ -52,7 +52,9 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       weights_(std::move(weights)),
       limits_(limits),
       caches_(MakeCacheLayout(spec_, cache_type), limits.cache_bytes_budget),
-      description_(spec_, weights_, caches_.layout),
+      description_(spec_, weights_, caches_.layout, ops.name),
+      batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
+                   static_cast<int32_t>(spec_.vocabulary), kCapabilities),
       decoder_(spec_, weights_, caches_, ops, executor, limits.max_batch_tokens,
                limits.max_batch_sequences),
       rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size),
@@ -142,11 +144,10 @@ std::unique_ptr<ls_sequence> Model::Import(const ls_reader& reader) {
   return sequence;
 }
 
-void Model::CheckBatch(const ls_batch& batch) const {
+void Model::CheckBatch(const ls_batch& batch) {
   Require(next_ticket_ - oldest_ticket_ < results_.size(), LS_FAILED_PRECONDITION,
           "two tickets are in flight");
-  longstream::CheckBatch(batch, limits_.max_batch_sequences, limits_.max_batch_tokens,
-                         static_cast<int32_t>(spec_.vocabulary), kCapabilities);
+  batch_check_.Check(batch);
   for (uint32_t i = 0; i < batch.num_entries; ++i) {
     const ls_batch_entry& entry = batch.entries[i];
     const ls_sequence& sequence = *entry.sequence;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/api/backend.h"
+#include "backends/api/plugin.h"
 #include "backends/common/cache/cache_store.h"
 #include "backends/common/layers/decoder.h"
 #include "backends/common/layers/model_spec.h"
@@ -61,7 +62,7 @@ class Model {
   ls_results Wait(uint64_t ticket);
 
  private:
-  void CheckBatch(const ls_batch& batch) const;
+  void CheckBatch(const ls_batch& batch);
   // Adds an entry to the step, or fails it.
   void Enter(const ls_batch& batch, size_t index, TicketResults* results);
   // Runs the step and fills the results of the entries in it.
@@ -74,6 +75,7 @@ class Model {
   const ModelLimits limits_;
   CacheStore caches_;
   const ModelDescription description_;
+  BatchCheck batch_check_;
   Decoder decoder_;
   StepRows rows_;
   StepOutputs outputs_;

@@ -44,43 +44,45 @@ class Fingerprint {
  public:
   explicit Fingerprint(uint64_t weights) : hash_(weights) {}
 
-  template <typename Number>
-  void Add(Number value) {
-    if constexpr (std::is_floating_point_v<Number>) {
-      hash_ = HashAppend(hash_, std::bit_cast<uint64_t>(static_cast<double>(value)));
-    } else {
-      hash_ = HashAppend(hash_, static_cast<uint64_t>(value));
-    }
+  template <typename... Numbers>
+  void Add(Numbers... values) {
+    for (const uint64_t bits : {Bits(values)...}) hash_ = HashAppend(hash_, bits);
   }
 
-  void Add(const MixerSpec& m) {
-    Add(m.kind), Add(m.position), Add(m.num_heads), Add(m.num_kv_heads), Add(m.head_dim);
-    Add(m.value_dim), Add(m.qk_norm), Add(m.rope_theta), Add(m.window), Add(m.rerope_window);
-    Add(m.leaky_factor), Add(m.logit_scale), Add(m.logit_scale_base), Add(m.score_scale);
-    Add(m.output_gate), Add(m.output_norm);
+  void AddMixer(const MixerSpec& m) {
+    Add(m.kind, m.position, m.num_heads, m.num_kv_heads, m.head_dim, m.value_dim, m.qk_norm,
+        m.rope_theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
+        m.score_scale, m.output_gate, m.output_norm);
   }
 
   uint64_t value() const { return hash_; }
 
  private:
+  template <typename Number>
+  static uint64_t Bits(Number value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      return std::bit_cast<uint64_t>(static_cast<double>(value));
+    } else {
+      return static_cast<uint64_t>(value);
+    }
+  }
+
   uint64_t hash_;
 };
 
 uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                        const CacheLayout& layout) {
   Fingerprint fingerprint(weights.fingerprint);
-  fingerprint.Add(layout.type), fingerprint.Add(kPageTokens), fingerprint.Add(kPrefillGrid);
-  fingerprint.Add(spec.norm_eps), fingerprint.Add(spec.embedding_multiplier);
-  fingerprint.Add(spec.residual_multiplier), fingerprint.Add(spec.logit_multiplier);
-  fingerprint.Add(spec.chunk_size);
-  for (const MixerSpec& mixer : spec.layers) fingerprint.Add(mixer);
+  fingerprint.Add(layout.type, kPageTokens, kPrefillGrid, spec.norm_eps, spec.embedding_multiplier,
+                  spec.residual_multiplier, spec.logit_multiplier, spec.chunk_size);
+  for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
   return fingerprint.value();
 }
 
 }  // namespace
 
 ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& weights,
-                                   const CacheLayout& layout)
+                                   const CacheLayout& layout, const char* kernels)
     : architecture_(spec.architecture) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     layers_.push_back(Describe(spec.layers[i], layout.layers[i]));
@@ -99,6 +101,7 @@ ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& we
   info_.state_bytes_per_sequence = layout.state_bytes;
   info_.checkpoint_bytes_per_sequence = layout.checkpoint_bytes;
   info_.fingerprint = FingerprintOf(spec, weights, layout);
+  info_.kernels = kernels;
 }
 
 }  // namespace longstream

@@ -12,10 +12,12 @@
 
 namespace longstream {
 
-// Owns what info() points to. Immutable.
+// Owns what info() points to, but for `kernels`, a name that lives as long as the plugin.
+// Immutable.
 class ModelDescription {
  public:
-  ModelDescription(const ModelSpec& spec, const ModelWeights& weights, const CacheLayout& layout);
+  ModelDescription(const ModelSpec& spec, const ModelWeights& weights, const CacheLayout& layout,
+                   const char* kernels);
 
   ModelDescription(const ModelDescription&) = delete;
   ModelDescription& operator=(const ModelDescription&) = delete;

@@ -38,12 +38,10 @@ ls_code Barrier(ls_error error, Body&& body) noexcept {
 }
 
 // A structure that the host has filled must cover what version 1.0 of the ABI defines.
-template <typename Structure>
-void CheckSize(const Structure& structure, const char* name) {
-  Require(structure.struct_size >= sizeof(Structure), LS_INVALID_ARGUMENT,
-          std::string(name) + ".struct_size: expected at least " +
-              std::to_string(sizeof(Structure)) + ", found " +
-              std::to_string(structure.struct_size));
+void CheckSize(uint32_t struct_size, size_t least, const char* name) {
+  Require(struct_size >= least, LS_INVALID_ARGUMENT,
+          std::string(name) + ".struct_size: expected at least " + std::to_string(least) +
+              ", found " + std::to_string(struct_size));
 }
 
 const char* Device() { return std::string_view(DeviceOps().name) == "cuda" ? "cuda" : "cpu"; }
@@ -58,10 +56,10 @@ ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
 }
 
 void CheckOptions(const ls_model_options& options) {
-  CheckSize(options, "options");
+  CheckSize(options.struct_size, LS_MODEL_OPTIONS_SIZE_1_0, "options");
   Require(options.directory != nullptr && options.host != nullptr, LS_INVALID_ARGUMENT,
           "options: directory and host are needed");
-  CheckSize(*options.host, "host");
+  CheckSize(options.host->struct_size, LS_HOST_SIZE_1_0, "host");
   Require(options.host->num_threads >= 1, LS_INVALID_ARGUMENT,
           "host.num_threads: expected at least 1");
   Require(options.max_batch_tokens >= 1 && options.max_batch_sequences >= 1, LS_INVALID_ARGUMENT,
@@ -148,10 +146,11 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
   return Barrier(error, [&] {
-    CheckSize(*batch, "batch");
+    CheckSize(batch->struct_size, LS_BATCH_SIZE_1_0, "batch");
     for (uint32_t i = 0; i < batch->num_entries; ++i) {
       const ls_sampling* sampling = batch->entries[i].sampling;
-      if (sampling != nullptr) CheckSize(*sampling, "sampling");
+      if (sampling == nullptr) continue;
+      CheckSize(sampling->struct_size, LS_SAMPLING_SIZE_1_0, "sampling");
     }
     *ticket = model->model->Submit(*batch);
   });

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/api/plugin.h"
+
 namespace longstream {
 namespace {
 
@@ -209,7 +211,8 @@ void StepOutputs::Sample(std::span<const WantedRow> rows) {
     const WantedRow& row = rows[sampled_index_[i]];
     ResultOf(row).sampled = sampled_[i];
     if (sampled_[i] < 0) {
-      results_->Fail(row.entry, LS_INVALID_ARGUMENT, "bias: every token is banned");
+      results_->Fail(row.entry, LS_INVALID_ARGUMENT,
+                     WhyNoToken(*EntryOf(row).sampling, static_cast<int32_t>(vocabulary_)));
     }
   }
 }

@@ -47,7 +47,8 @@
   FIELD(ls_model_info, state_bytes_per_sequence, 72) \
   FIELD(ls_model_info, checkpoint_bytes_per_sequence, 80) \
   FIELD(ls_model_info, fingerprint, 88) \
-  SIZE(ls_model_info, 96) \
+  FIELD(ls_model_info, kernels, 96) \
+  SIZE(ls_model_info, 104) \
   FIELD(ls_memory, struct_size, 0) \
   FIELD(ls_memory, weights, 8) \
   FIELD(ls_memory, pages, 16) \

@@ -29,6 +29,13 @@ static_assert(offsetof(ls_sampling, struct_size) == 0);
 static_assert(offsetof(ls_batch, struct_size) == 0);
 static_assert(offsetof(ls_backend, abi_major) == 0);
 
+// What readers require of struct_size, for ever: a later minor version must not raise it.
+static_assert(LS_HOST_SIZE_1_0 == 40);
+static_assert(LS_MODEL_OPTIONS_SIZE_1_0 == 64);
+static_assert(LS_SAMPLING_SIZE_1_0 == 76);
+static_assert(LS_BATCH_SIZE_1_0 == 20);
+static_assert(LS_BACKEND_SIZE_1_0 == 184);
+
 TEST(BackendAbi, TableWrittenInCIsCalledFromCxx) {
   const ls_backend_function backend_function = &CBackend;
   const ls_backend* backend = backend_function();

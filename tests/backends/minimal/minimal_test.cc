@@ -1,8 +1,11 @@
 // The minimal backend as a test double: what it writes, and the options that make it slow or fail.
 // That it keeps the ABI is shown by the conformance kit.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/conformance/model.h"
@@ -125,6 +128,34 @@ TEST_F(MinimalTest, ContextLimit) {
   Sequence sequence = model.Create();
   EXPECT_EQ(sequence.TryReserve(8), LS_OK);
   EXPECT_EQ(sequence.TryReserve(9), LS_INVALID_ARGUMENT);
+}
+
+TEST_F(MinimalTest, RefusesUnknownKeysByName) {
+  const std::string directory = testing::TempDir() + "/minimal_keys";
+  std::filesystem::create_directories(directory);
+  const auto open = [&](const std::string& config, std::string* error) {
+    std::ofstream(directory + "/config.json") << config;
+    ls_model* model = nullptr;
+    const ls_code code =
+        conformance::TryOpen(backend_, directory, Options("{}"), host_, &model, error);
+    if (code == LS_OK) backend_.model_close(model);
+    return code;
+  };
+  std::string error;
+  EXPECT_EQ(open(R"({"model_type": "minimal", "sed": 3})", &error), LS_UNIMPLEMENTED);
+  EXPECT_EQ(error, "config.json: sed = 3 is not known");
+  EXPECT_EQ(open(R"({"model_type": "minimal", "seed": 3, "context_limit": 64, "eos_token_id": 7,
+                     "architectures": ["Minimal"]})",
+                 &error),
+            LS_OK)
+      << error;
+  std::filesystem::remove(directory + "/config.json");
+  ASSERT_EQ(mkfifo((directory + "/config.json").c_str(), 0600), 0);
+  ls_model* model = nullptr;
+  EXPECT_EQ(conformance::TryOpen(backend_, directory, Options("{}"), host_, &model, &error),
+            LS_NOT_FOUND);
+  EXPECT_EQ(error, directory + "/config.json is no file");
+  std::filesystem::remove_all(directory);
 }
 
 TEST_F(MinimalTest, RefusesBadOptionsByName) {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "backends/common/plugin/model.h"
+#include "kernels/core/thread_pool.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "kernels/ops/paged_attention.h"
 #include "tests/backends/cache/memory_stream.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"
@@ -36,15 +38,17 @@ std::vector<std::string> Isas() {
 
 class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std::string, DType>> {
  protected:
-  InvarianceTest() : tokens_(RandomTokens(kPrompt + kTail, 71)) {
+  InvarianceTest() : tokens_(RandomTokens(kPrompt + kTail, 71)), model_(MakeModel()) {}
+
+  static std::unique_ptr<Model> MakeModel(const Executor& executor = {}) {
     RandomShape shape;
     shape.chunk_size = 96;
     ModelSpec spec = RandomSpec(std::get<0>(GetParam()), shape);
     const OpTable& ops = *OpsFor(std::get<1>(GetParam()).c_str());
     const DType type = std::get<2>(GetParam());
     ModelWeights weights = RandomWeights(spec, type, ops);
-    model_ = std::make_unique<Model>(std::move(spec), std::move(weights), type, ops, Executor(),
-                                     ModelLimits{0, 1024, 8});
+    return std::make_unique<Model>(std::move(spec), std::move(weights), type, ops, executor,
+                                   ModelLimits{0, 1024, 8});
   }
 
   std::span<const int32_t> prompt() const { return std::span(tokens_).first(kPrompt); }
@@ -60,7 +64,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
   static constexpr size_t kPrompt = 201;  // three grid lines, ten windows
   static constexpr size_t kTail = 70;     // crosses a grid line and a page
   const std::vector<int32_t> tokens_;
-  std::unique_ptr<Model> model_;
+  const std::unique_ptr<Model> model_;
 };
 
 TEST_P(InvarianceTest, Batch) {
@@ -84,6 +88,42 @@ TEST_P(InvarianceTest, Batch) {
     found.insert(found.end(), logits.begin(), logits.end());
   }
   EXPECT_TRUE(found == expected);
+}
+
+// Past the first multiple of AttentionSplit, where the context of a decoded row is cut into parts
+// that threads share and whose results are merged.
+TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
+  constexpr size_t kLong = 1500;
+  constexpr size_t kFew = 8;
+  static_assert(AttentionSplits(kLong) > 1);
+  const std::vector<int32_t> tokens = RandomTokens(kLong + kFew, 71, 4);
+  const auto last = std::span(tokens).last(kFew);
+  const size_t lengths[] = {1024, kLong - 1024};
+  std::vector<float> expected;
+  for (const uint32_t threads : {1u, 3u}) {
+    ThreadPool pool(threads);
+    const std::unique_ptr<Model> model = MakeModel(pool.AsExecutor());
+    const auto sequence = CreateReserved(*model, tokens.size());
+    std::vector<float> found = Feed(*model, *sequence, std::span(tokens).first(kLong), lengths);
+    const auto fork = model->Fork(*sequence);
+    model->Reserve(*fork, kFew);
+    const size_t alone = found.size();
+    const std::vector<float> decoded = Decode(*model, *sequence, last);
+    found.insert(found.end(), decoded.begin(), decoded.end());
+
+    const auto other = CreateReserved(*model, kFew);
+    std::vector<float> batched;
+    for (const int32_t token : last) {
+      const std::vector<PieceResult> results = Step(
+          *model,
+          {{other.get(), {token}, /*is_decode=*/true}, {fork.get(), {token}, /*is_decode=*/true}});
+      batched.insert(batched.end(), results[1].logits.begin(), results[1].logits.end());
+    }
+    EXPECT_TRUE(std::equal(batched.begin(), batched.end(), found.begin() + alone, found.end()))
+        << threads << " threads: a short row beside the long one";
+    if (expected.empty()) expected = found;
+    EXPECT_TRUE(found == expected) << threads << " threads";
+  }
 }
 
 TEST_P(InvarianceTest, CutsAtGridLines) {

@@ -239,6 +239,52 @@ TEST(ModelTest, NearRingsThatCannotBeRebuiltFailTheirSequence) {
   EXPECT_TRUE(Decode(model, *sequence, next) == expected);
 }
 
+// Finite logits and sampling values within their ranges, yet no number to compare: inf - inf.
+void ExpectPenaltiesNotTakenForBans(const OpTable& ops) {
+  ModelSpec spec = RandomSpec("full");
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ops);
+  Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(), {0, 512, 8});
+  const std::vector<int32_t> prompt = {1, 2, 3};
+  const auto sequence = CreateReserved(model, 20);
+  const std::vector<float> logits = Prefill(model, *sequence, prompt);
+  const float* last = logits.data() + 2 * kVocabulary;
+  const ls_token_count largest = {
+      static_cast<int32_t>(std::max_element(last, last + kVocabulary) - last), 2, 2};
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.top_p = 1;
+  sampling.repetition_penalty = 1e-45f;
+  sampling.presence_penalty = sampling.frequency_penalty = 3e38f;
+  sampling.history = &largest;
+  sampling.num_history = 1;
+  const auto sample = [&] {
+    const auto fresh = CreateReserved(model, 20);
+    return Step(model, {{fresh.get(), prompt, false, LS_ROWS_NONE, &sampling}})[0];
+  };
+  for (const float temperature : {0.0f, 1.0f}) {
+    sampling.temperature = temperature;
+    EXPECT_EQ(sample().code, LS_INVALID_ARGUMENT);
+    EXPECT_EQ(sample().message,
+              "penalties: with bias they turn logits into NaN, or all into -infinity");
+  }
+  std::vector<ls_logit_bias> bans;
+  for (int32_t token = 0; token < kVocabulary; ++token) bans.push_back({token, -INFINITY});
+  sampling.num_history = 0;
+  sampling.bias = bans.data();
+  sampling.num_bias = kVocabulary;
+  EXPECT_EQ(sample().code, LS_INVALID_ARGUMENT);
+  EXPECT_EQ(sample().message, "bias: every token is banned");
+}
+
+TEST(ModelTest, PenaltiesThatOverflowAreNotTakenForBans) {
+  ExpectPenaltiesNotTakenForBans(ReferenceOps());
+  ExpectPenaltiesNotTakenForBans(DeviceOps());
+}
+
+TEST(ModelTest, SaysWhichKernelsItComputesWith) {
+  EXPECT_STREQ(Open("full")->info().kernels, "reference");
+}
+
 TEST(ModelTest, APageOfAFailedSequenceHarmsNobody) {
   const auto model = Poisoned("full+nope");
   const std::vector<int32_t> prompt = {1, 2, 3, 4, 5};

@@ -1,0 +1,100 @@
+// The checks of a batch that plugin.h offers to backends.
+#include "backends/api/plugin.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+constexpr int32_t kVocabulary = 10;
+
+// The sentence that a batch of entries with this sampling is refused with; "" where it is not.
+class BatchCheckTest : public ::testing::Test {
+ protected:
+  BatchCheckTest() {
+    sampling_.struct_size = sizeof(sampling_);
+    sampling_.top_p = sampling_.repetition_penalty = 1;
+  }
+
+  std::string Refusal(uint32_t num_entries = 1) {
+    std::vector<ls_batch_entry> entries(num_entries);
+    for (uint32_t i = 0; i < num_entries; ++i) {
+      // Only compared.
+      entries[i].sequence = reinterpret_cast<ls_sequence*>(&handles_[i]);
+      entries[i].tokens = &token_;
+      entries[i].num_tokens = 1;
+      entries[i].sampling = &sampling_;
+    }
+    try {
+      check_.Check({sizeof(ls_batch), entries.data(), num_entries});
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code, LS_INVALID_ARGUMENT);
+      return failure.text;
+    }
+    return "";
+  }
+
+  void SetHistory(const std::vector<ls_token_count>& history) {
+    sampling_.history = history.data();
+    sampling_.num_history = static_cast<uint32_t>(history.size());
+  }
+  void SetBias(const std::vector<ls_logit_bias>& bias) {
+    sampling_.bias = bias.data();
+    sampling_.num_bias = static_cast<uint32_t>(bias.size());
+  }
+
+  const int32_t token_ = 1;
+  char handles_[4];
+  ls_sampling sampling_{};
+  BatchCheck check_{3, 2, kVocabulary, 0};
+};
+
+TEST_F(BatchCheckTest, ATokenComesOnceInAHistoryAndOnceInABias) {
+  const std::vector<ls_token_count> history = {{9, 1, 0}, {0, 2, 1}, {4, 1, 0}};
+  const std::vector<ls_logit_bias> bias = {{9, 1.0f}, {0, 2.0f}};
+  SetHistory(history);
+  SetBias(bias);
+  // The same tokens in both, and in every entry.
+  EXPECT_EQ(Refusal(2), "");
+
+  const std::vector<ls_token_count> history_twice = {{9, 1, 0}, {4, 2, 1}, {9, 1, 0}};
+  SetHistory(history_twice);
+  EXPECT_EQ(Refusal(), "history: the token 9 twice");
+  SetHistory(history);
+  const std::vector<ls_logit_bias> bias_twice = {{0, 1.0f}, {0, 1.0f}};
+  SetBias(bias_twice);
+  EXPECT_EQ(Refusal(), "bias: the token 0 twice");
+  SetBias(bias);
+  EXPECT_EQ(Refusal(), "") << "a refusal leaves nothing behind";
+}
+
+TEST_F(BatchCheckTest, IdsAreCheckedBeforeTheyAreCounted) {
+  const std::vector<ls_token_count> history = {{kVocabulary, 1, 0}};
+  SetHistory(history);
+  EXPECT_EQ(Refusal(), "history: a token id out of range");
+}
+
+TEST_F(BatchCheckTest, SizesOfABatch) {
+  EXPECT_EQ(Refusal(0), "entries: expected 1 ... 3");
+  EXPECT_EQ(Refusal(4), "entries: expected 1 ... 3");
+  EXPECT_EQ(Refusal(3), "tokens: expected at most 2 in a batch");
+}
+
+TEST(WhyNoTokenTest, TellsBansFromPenalties) {
+  std::vector<ls_logit_bias> bias;
+  for (int32_t token = 0; token < kVocabulary; ++token) bias.push_back({token, -HUGE_VALF});
+  ls_sampling sampling{};
+  sampling.bias = bias.data();
+  sampling.num_bias = kVocabulary;
+  EXPECT_STREQ(WhyNoToken(sampling, kVocabulary), "bias: every token is banned");
+  bias[3].bias = -1;
+  const char* penalties = "penalties: with bias they turn logits into NaN, or all into -infinity";
+  EXPECT_STREQ(WhyNoToken(sampling, kVocabulary), penalties);
+  EXPECT_STREQ(WhyNoToken(ls_sampling{}, kVocabulary), penalties);
+}
+
+}  // namespace
+}  // namespace longstream
