@@ -1,7 +1,8 @@
 // `longstream bench`: many streams at once, and what each of them felt.
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,6 +10,9 @@
 #include <thread>
 
 #include "client/commands.h"
+#include "client/interrupt.h"
+#include "client/output.h"
+#include "client/owned_session.h"
 #include "client/statistics.h"
 #include "nlohmann/json.hpp"
 
@@ -32,8 +36,8 @@ struct Measured {
   std::mutex mutex;
   std::vector<double> first_token_seconds;
   std::vector<double> inter_token_seconds;
+  int requests = 0;  // finished
   uint64_t generated_tokens = 0;
-  uint64_t prompt_tokens = 0;
   std::optional<CallError> failure;
 };
 
@@ -54,13 +58,13 @@ v1::GenerateRequest Request(const BenchOptions& options, uint32_t vocabulary, in
 void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabulary, int number,
             Measured* measured) {
   v1::GenerateRequest request = Request(options, vocabulary, number);
-  request.set_session_id(connection.Open(options.model).session_id());
+  const OwnedSession session(connection, options.model);
+  request.set_session_id(session.id());
   const Generation generation = connection.Generate(request);
-  connection.Close(request.session_id());
 
   const std::lock_guard<std::mutex> lock(measured->mutex);
+  ++measured->requests;
   measured->generated_tokens += static_cast<uint64_t>(generation.tokens());
-  measured->prompt_tokens += generation.finish.usage().prompt_tokens();
   const std::vector<double>& times = generation.token_seconds;
   if (!times.empty()) measured->first_token_seconds.push_back(times.front());
   for (size_t i = 1; i < times.size(); ++i) {
@@ -75,13 +79,14 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
 void RunStream(Connection& connection, const BenchOptions& options, uint32_t vocabulary,
                std::atomic<int>* next, Measured* measured) {
   try {
-    for (int number = next->fetch_add(1); number < options.requests && !interrupted;
+    for (int number = next->fetch_add(1); number < options.requests && !Interrupted();
          number = next->fetch_add(1)) {
       RunOne(connection, options, vocabulary, number, measured);
     }
   } catch (const CallError& error) {
     const std::lock_guard<std::mutex> lock(measured->mutex);
-    if (!measured->failure) measured->failure = error;
+    // What an interrupt cancelled has not failed.
+    if (!Interrupted() && !measured->failure) measured->failure = error;
   }
 }
 
@@ -93,8 +98,39 @@ Json ToJson(const Summary& summary, double scale) {
 }
 
 void PrintRow(const char* name, const Summary& summary, double scale) {
+  if (std::isnan(summary.max)) {
+    std::printf("%-22s %9s %9s %9s %9s\n", name, "-", "-", "-", "-");
+    return;
+  }
   std::printf("%-22s %9.2f %9.2f %9.2f %9.2f\n", name, summary.p50 * scale, summary.p90 * scale,
               summary.p99 * scale, summary.max * scale);
+}
+
+// What the finished requests felt: all of them, or those before an interrupt.
+void Report(const Global& global, const BenchOptions& options, const Measured& measured,
+            double seconds) {
+  const Summary first = Summarize(measured.first_token_seconds);
+  const Summary inter = Summarize(measured.inter_token_seconds);
+  const double rate = static_cast<double>(measured.generated_tokens) / seconds;
+  if (global.json) {
+    const Json json = {{"model", options.model},
+                       {"streams", options.streams},
+                       {"requests", measured.requests},
+                       {"interrupted", Interrupted()},
+                       {"prompt_tokens", options.prompt_tokens},
+                       {"output_tokens", options.output_tokens},
+                       {"seconds", seconds},
+                       {"generated_tokens_per_second", rate},
+                       {"time_to_first_token_ms", ToJson(first, 1e3)},
+                       {"inter_token_latency_ms", ToJson(inter, 1e3)}};
+    return Print(json.dump(2) + "\n");
+  }
+  std::printf("%d requests of %d + %d tokens over %d streams: %.2f s, %.1f tokens/s generated\n\n",
+              measured.requests, options.prompt_tokens, options.output_tokens, options.streams,
+              seconds, rate);
+  std::printf("%-22s %9s %9s %9s %9s\n", "milliseconds", "p50", "p90", "p99", "max");
+  PrintRow("time to first token", first, 1e3);
+  PrintRow("inter-token latency", inter, 1e3);
 }
 
 void Bench(const Global& global, const BenchOptions& options) {
@@ -112,29 +148,7 @@ void Bench(const Global& global, const BenchOptions& options) {
   for (std::thread& thread : threads) thread.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (measured.failure) throw CallError(measured.failure->status());
-
-  const Summary first = Summarize(measured.first_token_seconds);
-  const Summary inter = Summarize(measured.inter_token_seconds);
-  const double rate = static_cast<double>(measured.generated_tokens) / seconds;
-  if (global.json) {
-    const Json json = {{"model", options.model},
-                       {"streams", options.streams},
-                       {"requests", options.requests},
-                       {"prompt_tokens", options.prompt_tokens},
-                       {"output_tokens", options.output_tokens},
-                       {"seconds", seconds},
-                       {"generated_tokens_per_second", rate},
-                       {"time_to_first_token_ms", ToJson(first, 1e3)},
-                       {"inter_token_latency_ms", ToJson(inter, 1e3)}};
-    std::cout << json.dump(2) << "\n";
-    return;
-  }
-  std::printf("%d requests of %d + %d tokens over %d streams: %.2f s, %.1f tokens/s generated\n\n",
-              options.requests, options.prompt_tokens, options.output_tokens, options.streams,
-              seconds, rate);
-  std::printf("%-22s %9s %9s %9s %9s\n", "milliseconds", "p50", "p90", "p99", "max");
-  PrintRow("time to first token", first, 1e3);
-  PrintRow("inter-token latency", inter, 1e3);
+  if (measured.requests > 0) Report(global, options, measured, seconds);
 }
 
 }  // namespace

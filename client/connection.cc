@@ -2,8 +2,10 @@
 #include "client/connection.h"
 
 #include <chrono>
+#include <exception>
 #include <thread>
 
+#include "client/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace longstream::client {
@@ -35,9 +37,18 @@ const char* CodeName(grpc::StatusCode code) {
   return code >= 0 && code < 17 ? kNames[code] : "UNKNOWN";
 }
 
+// What Close waits for: it ends a running turn, and must end itself when the server hangs.
+constexpr std::chrono::seconds kCloseTimeout{5};
+
 void Check(const grpc::Status& status) {
   if (!status.ok()) throw CallError(status);
 }
+
+// The context of a call that an interrupt cancels.
+struct Call {
+  grpc::ClientContext context;
+  OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
+};
 
 }  // namespace
 
@@ -59,6 +70,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
   const auto until = Clock::now() + timeout;
   grpc::Status status;
   do {
+    if (Interrupted()) throw Interruption();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
     grpc::health::v1::HealthCheckRequest request;
@@ -74,46 +86,46 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
 }
 
 std::vector<v1::Model> Connection::Models() {
-  grpc::ClientContext context;
+  Call call;
   v1::ListModelsResponse response;
-  Check(stub_->ListModels(&context, {}, &response));
+  Check(stub_->ListModels(&call.context, {}, &response));
   return {response.models().begin(), response.models().end()};
 }
 
 v1::Model Connection::Model(const std::string& name) {
-  grpc::ClientContext context;
+  Call call;
   v1::GetModelRequest request;
   v1::Model model;
   request.set_name(name);
-  Check(stub_->GetModel(&context, request, &model));
+  Check(stub_->GetModel(&call.context, request, &model));
   return model;
 }
 
 v1::Session Connection::Open(const std::string& model, const std::string& id) {
-  grpc::ClientContext context;
+  Call call;
   v1::OpenSessionRequest request;
   v1::Session session;
   request.set_model(model);
   request.set_session_id(id);
-  Check(stub_->OpenSession(&context, request, &session));
+  Check(stub_->OpenSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Get(const std::string& id) {
-  grpc::ClientContext context;
+  Call call;
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
-  Check(stub_->GetSession(&context, request, &session));
+  Check(stub_->GetSession(&call.context, request, &session));
   return session;
 }
 
 v1::Session Connection::Fork(const std::string& id) {
-  grpc::ClientContext context;
+  Call call;
   v1::ForkSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
-  Check(stub_->ForkSession(&context, request, &session));
+  Check(stub_->ForkSession(&call.context, request, &session));
   return session;
 }
 
@@ -122,47 +134,63 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model) {
   v1::ListSessionsRequest request;
   request.set_model(model);
   do {
-    grpc::ClientContext context;
+    Call call;
     v1::ListSessionsResponse response;
-    Check(stub_->ListSessions(&context, request, &response));
+    Check(stub_->ListSessions(&call.context, request, &response));
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
   return sessions;
 }
 
-void Connection::Close(const std::string& id) {
+v1::CloseSessionResponse Connection::Close(const std::string& id) {
   grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCloseTimeout);
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
   Check(stub_->CloseSession(&context, request, &response));
+  return response;
 }
 
 Generation Connection::Generate(const v1::GenerateRequest& request, const OnMessage& on_message) {
-  grpc::ClientContext context;
+  Call call;
   const auto begin = Clock::now();
-  const auto reader = stub_->Generate(&context, request);
+  const auto reader = stub_->Generate(&call.context, request);
   Generation generation;
+  std::exception_ptr thrown;
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
     if (response.has_started()) generation.started = response.started();
     if (response.has_finish()) generation.finish = response.finish();
     if (response.has_delta()) {
-      generation.text += response.delta().text();
+      const v1::Delta& delta = response.delta();
+      generation.text += delta.text();
       generation.token_seconds.push_back(
           std::chrono::duration<double>(Clock::now() - begin).count());
-      generation.token_counts.push_back(response.delta().token_ids_size());
+      generation.token_counts.push_back(delta.token_ids_size());
+      generation.token_ids.insert(generation.token_ids.end(), delta.token_ids().begin(),
+                                  delta.token_ids().end());
+      generation.log_probs.insert(generation.log_probs.end(), delta.log_probs().begin(),
+                                  delta.log_probs().end());
     }
-    if (on_message && !on_message(response)) context.TryCancel();
+    try {
+      if (!thrown && on_message && !on_message(response)) call.context.TryCancel();
+    } catch (...) {
+      // The call is read to its end before the caller hears of it, as gRPC wants.
+      thrown = std::current_exception();
+      call.context.TryCancel();
+    }
   }
-  Check(reader->Finish());
+  const grpc::Status status = reader->Finish();
+  if (thrown) std::rethrow_exception(thrown);
+  Check(status);
   return generation;
 }
 
 v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiece& on_piece) {
-  grpc::ClientContext context;
-  const auto reader = stub_->Score(&context, request);
+  Call call;
+  const auto reader = stub_->Score(&call.context, request);
   v1::ScoreSummary summary;
   v1::ScoreResponse response;
   while (reader->Read(&response)) {

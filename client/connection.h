@@ -14,8 +14,8 @@
 
 namespace longstream::client {
 
-// What the program returns; part of its interface (--help).
-enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kInterrupted = 130 };
+// What the program returns; part of its interface (--help). Interrupted, it returns 128 + signal.
+enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kOutputFailed = 4 };
 
 // A call the server refused or did not answer.
 class CallError : public std::runtime_error {
@@ -35,18 +35,21 @@ struct Generation {
   std::string text;
   std::vector<double> token_seconds;  // arrival of each delta with tokens, from the call's start
   std::vector<int> token_counts;      // tokens of each such delta
+  std::vector<int32_t> token_ids;
+  std::vector<v1::TokenLogProb> log_probs;  // one per token id, where asked for
   v1::TurnStarted started;
   v1::Finish finish;
 
   int tokens() const { return static_cast<int>(finish.usage().generated_tokens()); }
 };
 
-// Thread-safe. Calls block and throw CallError.
+// Thread-safe. Calls block and throw CallError; an interrupt (client/interrupt.h) cancels them.
 class Connection {
  public:
   explicit Connection(const std::string& server);
 
-  // Waits until the server is reachable and `model` (empty: the server as a whole) serves.
+  // Waits until the server is reachable and `model` (empty: the server as a whole) serves. An
+  // interrupt throws Interruption.
   void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
 
   std::vector<v1::Model> Models();
@@ -55,9 +58,11 @@ class Connection {
   v1::Session Get(const std::string& id);
   v1::Session Fork(const std::string& id);
   std::vector<v1::Session> Sessions(const std::string& model);
-  void Close(const std::string& id);
+  // Not cancelled by an interrupt, but given up after a few seconds: closing is what follows one.
+  v1::CloseSessionResponse Close(const std::string& id);
 
-  // `on_message` may be empty; false cancels the call, which then throws CANCELLED.
+  // `on_message` may be empty; false cancels the call, which then throws CANCELLED. What it throws
+  // is thrown on once the call has been cancelled.
   using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
   Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {});
 

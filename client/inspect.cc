@@ -2,11 +2,11 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <cstdio>
-#include <iostream>
 #include <map>
 #include <memory>
 
 #include "client/commands.h"
+#include "client/output.h"
 
 namespace longstream::client {
 namespace {
@@ -17,7 +17,7 @@ void PrintJson(const google::protobuf::Message& message) {
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;
-  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) std::cout << text;
+  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) Print(text);
 }
 
 // "7 recurrent, 3 full (nope)"
@@ -62,10 +62,14 @@ struct SessionOptions {
 
 void Sessions(const Global& global, const SessionOptions& options) {
   Connection connection = Connect(global);
-  if (!options.close.empty()) return connection.Close(options.close);
-  if (!options.fork.empty()) {
-    std::cout << connection.Fork(options.fork).session_id() << "\n";
+  if (!options.close.empty()) {
+    const v1::CloseSessionResponse closed = connection.Close(options.close);
+    if (global.json) PrintJson(closed);
     return;
+  }
+  if (!options.fork.empty()) {
+    const v1::Session fork = connection.Fork(options.fork);
+    return global.json ? PrintJson(fork) : Print(fork.session_id() + "\n");
   }
   v1::ListSessionsResponse list;
   for (const v1::Session& session : connection.Sessions(options.model)) {

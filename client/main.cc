@@ -4,20 +4,15 @@
 #include <iostream>
 
 #include "client/commands.h"
-
-namespace {
-
-// The first Ctrl-C stops what runs, the second ends the program.
-void OnInterrupt(int /*signal*/) {
-  longstream::client::interrupted = true;
-  signal(SIGINT, SIG_DFL);
-}
-
-}  // namespace
+#include "client/interrupt.h"
+#include "client/output.h"
 
 int main(int argc, char** argv) {
   namespace client = longstream::client;
   using client::CallError;
+  // Before gRPC starts threads. A reader that goes away is an error of writing, not the end.
+  const client::InterruptListener interrupts;
+  signal(SIGPIPE, SIG_IGN);
   CLI::App app("Client of a Longstream server: sessions that remember, streams of tokens.");
   client::Global global;
   app.add_option("--server", global.server, "host:port")
@@ -28,8 +23,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
-      "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 no server,\n"
-      "130 interrupted.\n"
+      "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 no server, 4 output\n"
+      "not written, 130 interrupted (128 + signal). Ctrl-C stops what runs and closes the session\n"
+      "that the command opened; a second one before that is done ends the program at once.\n"
       "Examples:\n"
       "  longstream models\n"
       "  longstream generate -m hypenet -n 100 'def main():'\n"
@@ -40,15 +36,20 @@ int main(int argc, char** argv) {
   client::AddSessions(&app, &global);
   client::AddScore(&app, &global);
   client::AddBench(&app, &global);
-  signal(SIGINT, OnInterrupt);
   try {
     app.parse(argc, argv);
+    client::FlushOutput();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? client::kOk : client::kUsage;
+  } catch (const client::Interruption&) {
+    return 128 + client::InterruptSignal();
+  } catch (const client::OutputError& error) {
+    if (!error.broken_pipe()) std::cerr << "longstream: " << error.what() << "\n";
+    return client::kOutputFailed;
   } catch (const CallError& error) {
-    if (client::interrupted) return client::kInterrupted;
+    if (client::Interrupted()) return 128 + client::InterruptSignal();
     std::cerr << "longstream: " << error.what() << "\n";
     return error.exit_code();
   }
-  return client::kOk;
+  return client::Interrupted() ? 128 + client::InterruptSignal() : client::kOk;
 }

@@ -1,12 +1,11 @@
 // `longstream score`: how well a model predicts a text.
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "client/commands.h"
+#include "client/input.h"
+#include "client/output.h"
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
@@ -37,9 +36,7 @@ std::vector<std::string> Windows(const std::string& text, size_t bytes, size_t m
 }
 
 void Score(const Global& global, const ScoreOptions& options) {
-  std::ifstream file(options.file, std::ios::binary);
-  if (!file) throw CLI::ValidationError("file", options.file + " cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = ReadFile(options.file, "file");
   const std::vector<std::string> windows = Windows(text, options.window_bytes, options.max_windows);
   if (windows.empty()) {
     throw CLI::ValidationError("--window-bytes", "the text is shorter than one window");
@@ -59,6 +56,7 @@ void Score(const Global& global, const ScoreOptions& options) {
     sum += summary.sum_log_prob();
     bytes = summary.bytes();
   }
+  // None where no token had one before it: then these are NaN, which JSON writes as null.
   const double count = static_cast<double>(tokens);
   const double accuracy = static_cast<double>(top1) / count;
   const double perplexity = std::exp(-sum / count);
@@ -71,7 +69,11 @@ void Score(const Global& global, const ScoreOptions& options) {
         {"perplexity", perplexity},
         {"nats_per_token", -sum / count},
         {"bytes", {{"kv", bytes.kv()}, {"window", bytes.window()}, {"state", bytes.state()}}}};
-    std::cout << json.dump(2) << "\n";
+    return Print(json.dump(2) + "\n");
+  }
+  if (tokens == 0) {
+    std::printf("%zu windows, 0 tokens: nothing to score, the first token has no probability\n",
+                windows.size());
     return;
   }
   std::printf("%zu windows, %llu tokens: next-token accuracy %.2f %%, perplexity %.3f\n",
@@ -84,7 +86,7 @@ void AddScore(CLI::App* app, const Global* global) {
   auto options = std::make_shared<ScoreOptions>();
   CLI::App* command = app->add_subcommand("score", "Score a text: accuracy and perplexity");
   command->add_option("-m,--model", options->model, "model; empty: the only one");
-  command->add_option("file", options->file, "the text")->required();
+  command->add_option("file", options->file, "the text; -: standard input")->required();
   command->add_option("-w,--window-bytes", options->window_bytes,
                       "score pieces of this many bytes, each from an empty history; 0: all as one");
   command->add_option("--max-windows", options->max_windows, "at most so many pieces; 0: all");

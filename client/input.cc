@@ -1,0 +1,66 @@
+// Reading.
+#include "client/input.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "client/interrupt.h"
+
+namespace longstream::client {
+
+namespace {
+
+// Appends what standard input has to `buffer`, once it has something. False at its end and when the
+// program is interrupted.
+bool ReadMore(std::string* buffer) {
+  std::array<pollfd, 2> descriptors = {
+      {{STDIN_FILENO, POLLIN, 0}, {InterruptDescriptor(), POLLIN, 0}}};
+  while (poll(descriptors.data(), descriptors.size(), /*timeout=*/-1) < 0) {
+  }
+  if (descriptors[1].revents != 0) return false;
+  std::array<char, 65536> bytes;
+  const ssize_t count = read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (count > 0) buffer->append(bytes.data(), static_cast<size_t>(count));
+  return count > 0;
+}
+
+std::string ReadStandardInput() {
+  std::string text;
+  while (ReadMore(&text)) {
+  }
+  if (Interrupted()) throw Interruption();
+  return text;
+}
+
+}  // namespace
+
+std::string ReadFile(const std::string& path, const std::string& argument) {
+  if (path == "-") return ReadStandardInput();
+  std::error_code error;
+  // A directory opens, and throws on the first read.
+  if (std::filesystem::is_directory(path, error)) {
+    throw CLI::ValidationError(argument, path + " is a directory");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw CLI::ValidationError(argument, path + " cannot be read");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<std::string> LineReader::Next() {
+  size_t end = buffer_.find('\n');
+  while (end == std::string::npos && ReadMore(&buffer_)) end = buffer_.find('\n');
+  if (Interrupted() || buffer_.empty()) return std::nullopt;
+  std::string line = buffer_.substr(0, end);
+  // The last line may lack its end.
+  buffer_.erase(0, end == std::string::npos ? end : end + 1);
+  return line;
+}
+
+}  // namespace longstream::client

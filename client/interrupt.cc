@@ -1,0 +1,84 @@
+// A thread waits for the signals, so that what they cause may lock and call as it likes.
+#include "client/interrupt.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace longstream::client {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::atomic<int> signal = 0;
+  std::list<std::function<void()>> cancels;  // guarded by mutex
+  std::atomic<bool> stopping = false;        // the listener goes away
+  const int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+};
+
+// Lives as long as the process: calls may end while main returns.
+State& TheState() {
+  static auto* const state = new State();
+  return *state;
+}
+
+void Listen(const sigset_t& signals) {
+  State& state = TheState();
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (state.stopping) return;
+    const std::lock_guard<std::mutex> lock(state.mutex);
+    if (state.signal != 0) _exit(128 + signal);
+    state.signal = signal;
+    eventfd_write(state.descriptor, 1);
+    for (const std::function<void()>& cancel : state.cancels) cancel();
+  }
+}
+
+}  // namespace
+
+InterruptListener::InterruptListener() {
+  sigemptyset(&signals_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  TheState().stopping = false;
+  thread_ = std::thread([this] { Listen(signals_); });
+}
+
+InterruptListener::~InterruptListener() {
+  TheState().stopping = true;
+  pthread_kill(thread_.native_handle(), SIGINT);
+  thread_.join();
+}
+
+int InterruptSignal() { return TheState().signal; }
+
+void ClearInterrupt() {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  state.signal = 0;
+  eventfd_t count = 0;
+  eventfd_read(state.descriptor, &count);
+}
+
+int InterruptDescriptor() { return TheState().descriptor; }
+
+OnInterrupt::OnInterrupt(std::function<void()> cancel) {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  entry_ = state.cancels.insert(state.cancels.end(), std::move(cancel));
+  if (state.signal != 0) (*entry_)();
+}
+
+OnInterrupt::~OnInterrupt() {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  state.cancels.erase(entry_);
+}
+
+}  // namespace longstream::client

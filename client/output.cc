@@ -1,0 +1,31 @@
+// Writing.
+#include "client/output.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace longstream::client {
+
+OutputError::OutputError(int error_number)
+    : std::runtime_error(std::string("standard output cannot be written: ") +
+                         std::strerror(error_number)),
+      broken_pipe_(error_number == EPIPE) {}
+
+void Print(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw OutputError(errno);
+  }
+}
+
+void FlushOutput() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return;
+  // A stream remembers that an earlier write failed, not why.
+  throw OutputError(errno != 0 ? errno : EIO);
+}
+
+}  // namespace longstream::client

@@ -1,0 +1,30 @@
+// Standard output that is written or fails loudly: a full disk, a reader that went away.
+#ifndef LONGSTREAM_CLIENT_OUTPUT_H_
+#define LONGSTREAM_CLIENT_OUTPUT_H_
+
+#include <stdexcept>
+#include <string_view>
+
+namespace longstream::client {
+
+class OutputError : public std::runtime_error {
+ public:
+  explicit OutputError(int error_number);
+
+  // The reader went away (`| head`), which needs no words.
+  bool broken_pipe() const { return broken_pipe_; }
+
+ private:
+  bool broken_pipe_;
+};
+
+// Writes `text` to standard output at once. Throws OutputError.
+void Print(std::string_view text);
+
+// Writes what printf left in its buffer. Throws OutputError where that, or any earlier write,
+// failed.
+void FlushOutput();
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_OUTPUT_H_

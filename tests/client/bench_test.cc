@@ -1,0 +1,67 @@
+// `longstream bench`: what it counts, whole and interrupted.
+#include <csignal>
+
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+using BenchTest = ClientTest;
+
+TEST_F(BenchTest, MeasuresEveryRequest) {
+  const json bench = RunJson({"bench", "-m", "slow", "--streams", "3", "--requests", "7",
+                              "--prompt-tokens", "10", "--output-tokens", "10"});
+  EXPECT_EQ(bench["requests"], 7);
+  EXPECT_EQ(bench["interrupted"], false);
+  EXPECT_GT(bench["generated_tokens_per_second"], 0.0);
+  for (const char* figure : {"time_to_first_token_ms", "inter_token_latency_ms"}) {
+    EXPECT_GT(bench[figure]["p50"], 0.0);
+    EXPECT_LE(bench[figure]["p50"], bench[figure]["p90"]);
+    EXPECT_LE(bench[figure]["p90"], bench[figure]["p99"]);
+    EXPECT_LE(bench[figure]["p99"], bench[figure]["max"]);
+  }
+  // A step takes 20 ms, and each token a step.
+  EXPECT_GT(bench["inter_token_latency_ms"]["p50"], 19.0);
+}
+
+TEST_F(BenchTest, TextNamesTheRequests) {
+  const ClientRun run = Run({"bench", "-m", "quick", "--requests", "5", "--output-tokens", "4"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("5 requests of 64 + 4 tokens over 4 streams"));
+  EXPECT_THAT(run.out, HasSubstr("inter-token latency"));
+}
+
+TEST_F(BenchTest, OneTokenHasNoGapToItsNext) {
+  const Strings command = {"bench", "-m", "quick", "--requests", "2", "--output-tokens", "1"};
+  const ClientRun run = Run(command);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("nan")));
+  EXPECT_TRUE(RunJson(command)["inter_token_latency_ms"]["p50"].is_null());
+}
+
+TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
+  // Two streams of half a second each: some are finished when the signal comes, none of the rest.
+  ClientProcess client(Arguments({"--json", "bench", "-m", "slow", "--streams", "2", "--requests",
+                                  "500", "--output-tokens", "20"}));
+  EXPECT_EQ(OpenSessions(2), 2u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), 130);
+  const json bench = json::parse(client.out());
+  EXPECT_EQ(bench["interrupted"], true);
+  EXPECT_GE(bench["requests"], 1);
+  EXPECT_LT(bench["requests"], 100);
+}
+
+TEST_F(BenchTest, AFailedRequestIsAnError) {
+  const ClientRun run = Run({"bench", "-m", "quick", "--prompt-tokens", "70000"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("INVALID_ARGUMENT"));
+  EXPECT_EQ(Run({"bench", "--streams", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace longstream

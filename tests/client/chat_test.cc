@@ -1,0 +1,76 @@
+// `longstream chat` on pipes and on a terminal.
+#include <csignal>
+#include <string>
+
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using testing::HasSubstr;
+
+using ChatTest = ClientTest;
+
+constexpr auto kTerminal = ClientProcess::Terminal::kYes;
+
+TEST_F(ChatTest, AnswersEveryLineUntilTheInputEnds) {
+  const ClientRun run = Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 4 tokens"));
+}
+
+TEST_F(ChatTest, AnEmptyLineEnds) {
+  const ClientRun run = Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\n\nde\n");
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("3 + 4 tokens")));
+}
+
+TEST_F(ChatTest, LeavesTheUsersSessionOpen) {
+  const std::string session = connection_.Open("quick").session_id();
+  EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);
+  EXPECT_EQ(connection_.Get(session).position(), 8u);
+  connection_.Close(session);
+}
+
+TEST_F(ChatTest, CtrlCStopsEachAnswerAndAtThePromptTheChat) {
+  ClientProcess client(Arguments({"chat", "-m", "slow", "-n", "2000", "--ignore-eos"}), kTerminal);
+  for (int answer = 0; answer < 3; ++answer) {
+    client.WaitFor("> ");
+    client.Write("abc\n");
+    client.WaitFor("abc\r\n");  // the terminal's echo
+    EXPECT_EQ(OpenSessions(1), 1u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    client.Write("\x03");
+    client.WaitFor("CANCELLED");
+  }
+  client.WaitFor("> ");
+  // What was read of each answer stays.
+  EXPECT_GT(connection_.Sessions("").at(0).position(), 12u);
+  client.Write("\x03");
+  EXPECT_EQ(client.Wait(), 130);
+}
+
+TEST_F(ChatTest, CtrlDEnds) {
+  ClientProcess client(Arguments({"chat", "-m", "quick"}), kTerminal);
+  client.WaitFor("> ");
+  client.Write("\x04");
+  EXPECT_EQ(client.Wait(), 0);
+}
+
+TEST_F(ChatTest, ATerminalThatGoesAwayEndsAnAnswerAndTheChat) {
+  ClientProcess client(Arguments({"chat", "-m", "slow", "-n", "2000", "--ignore-eos"}));
+  client.Write("abc\n");
+  client.WaitForOutput(1);
+  client.Signal(SIGHUP);
+  EXPECT_EQ(client.Wait(), 129);
+}
+
+TEST_F(ChatTest, AnUnknownSessionIsAnError) {
+  const ClientRun run = Run({"chat", "-s", std::string(32, '0')}, "abc\n");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("NOT_FOUND"));
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,96 @@
+// One server for all tests of a program, and what they ask of it.
+#ifndef LONGSTREAM_TESTS_CLIENT_CLIENT_FIXTURE_H_
+#define LONGSTREAM_TESTS_CLIENT_CLIENT_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/connection.h"
+#include "nlohmann/json.hpp"
+#include "tests/client/client_process.h"
+#include "tests/e2e/server_process.h"
+#include "tests/service/temporary_directory.h"
+
+namespace longstream {
+
+// Serves `quick` and `slow` (minimal; a step of slow takes 20 ms) and the demo model `dense`.
+class TestServer {
+ public:
+  TestServer() : process_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Arguments()) {
+    client::Connection connection(address());
+    for (const char* model : {"quick", "slow", "dense"}) {
+      connection.WaitUntilServing(model, std::chrono::seconds(60));
+    }
+  }
+
+  std::string address() const { return process_.address(); }
+
+ private:
+  std::vector<std::string> Arguments() const {
+    directory_.Write("config.json", R"({"model_type": "minimal", "context_limit": 65536})");
+    const std::string minimal = directory_.string();
+    return {"--plugins", LONGSTREAM_BINARY_DIR "/plugins",
+            "--model",   "quick=" + minimal + ",options.utf8=true",
+            "--model",   "slow=" + minimal + ",options.utf8=true,options.step_delay_us=20000",
+            "--model",   "dense=" LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
+  }
+
+  const TemporaryDirectory directory_;
+  ServerProcess process_;
+};
+
+class ClientTest : public testing::Test {
+ protected:
+  using Strings = std::vector<std::string>;
+
+  static TestServer& Server() {
+    static TestServer server;
+    return server;
+  }
+
+  ClientTest() : connection_(Server().address()) {}
+
+  // Whatever a command did, it left no session behind but those a test opened and closed.
+  ~ClientTest() override { EXPECT_EQ(OpenSessions(0), 0u) << "sessions were left open"; }
+
+  // The command line after the program's name.
+  static Strings Arguments(const Strings& command) {
+    Strings arguments = {"--server", Server().address()};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    return arguments;
+  }
+
+  static ClientRun Run(const Strings& command, const std::string& input = "") {
+    return RunClient(Arguments(command), input);
+  }
+
+  // The standard output of a run that succeeds, as JSON.
+  static nlohmann::json RunJson(const Strings& command, const std::string& input = "") {
+    Strings arguments = {"--json"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    const ClientRun run = Run(arguments, input);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return nlohmann::json::parse(run.out);
+  }
+
+  // How many sessions there are, once there are `expected` or after five seconds.
+  size_t OpenSessions(size_t expected) {
+    size_t open = connection_.Sessions("").size();
+    for (int i = 0; i < 100 && open != expected; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      open = connection_.Sessions("").size();
+    }
+    return open;
+  }
+
+  client::Connection connection_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_CLIENT_CLIENT_FIXTURE_H_

@@ -1,0 +1,249 @@
+// `longstream generate`: output, options, exit codes, and sessions that are not left behind.
+#include <csignal>
+#include <string>
+
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+using GenerateTest = ClientTest;
+
+TEST_F(GenerateTest, StreamsTextAndSaysWhatItTook) {
+  const ClientRun run = Run({"generate", "-m", "quick", "-n", "8", "--ignore-eos", "abc"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_GE(run.out.size(), 2u);
+  EXPECT_EQ(run.out.back(), '\n');
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 8 tokens, first after "));
+}
+
+TEST_F(GenerateTest, JsonHoldsTheTurn) {
+  const json turn =
+      RunJson({"generate", "-m", "dense", "-n", "5", "--ignore-eos", "--seed", "7", "import os"});
+  EXPECT_EQ(turn["prompt_tokens"], 9);
+  EXPECT_EQ(turn["generated_tokens"], 5);
+  EXPECT_EQ(turn["position"], 14);
+  EXPECT_EQ(turn["finish_reason"], "max_tokens");
+  EXPECT_EQ(turn["seed"], 7);
+  EXPECT_EQ(turn["token_ids"].size(), 5u);
+  EXPECT_EQ(turn["text"].get<std::string>().size(), 5u);
+  EXPECT_EQ(turn["session"].get<std::string>().size(), 32u);
+  EXPECT_GT(turn["bytes"]["kv"], 0);
+  EXPECT_FALSE(turn.contains("log_probs"));
+}
+
+TEST_F(GenerateTest, ThePromptComesFromTheCommandLineAFileStandardInputOrAsIds) {
+  const TemporaryDirectory directory;
+  directory.Write("prompt", "abc");
+  const auto ids = [](const Strings& prompt) {
+    Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos"};
+    command.insert(command.end(), prompt.begin(), prompt.end());
+    return RunJson(command, "abc")["token_ids"];
+  };
+  const json expected = ids({"abc"});
+  EXPECT_EQ(ids({"-f", directory.string() + "/prompt"}), expected);
+  EXPECT_EQ(ids({"-f", "-"}), expected);
+  EXPECT_EQ(ids({"--tokens", "97,98,99"}), expected);
+}
+
+TEST_F(GenerateTest, StopIdsMinTokensAndBias) {
+  const Strings command = {"generate", "-m", "dense", "-n", "6", "--ignore-eos", "abc"};
+  const auto with = [&](const Strings& options) {
+    Strings all = command;
+    all.insert(all.end() - 1, options.begin(), options.end());
+    return RunJson(all);
+  };
+  const json plain = with({});
+  const std::string first = std::to_string(plain["token_ids"][0].get<int>());
+  const json stopped = with({"--stop-id", first});
+  EXPECT_EQ(stopped["finish_reason"], "stop_token");
+  EXPECT_EQ(stopped["stop_token"], plain["token_ids"][0]);
+  EXPECT_EQ(stopped["generated_tokens"], 1);
+  EXPECT_GE(with({"--stop-id", first, "--min-tokens", "3"})["generated_tokens"], 3);
+  EXPECT_NE(with({"--logit-bias", first + "=-100"})["token_ids"][0], plain["token_ids"][0]);
+  EXPECT_EQ(with({"--logit-bias", "65=100"})["text"], "AAAAAA");
+  EXPECT_NE(
+      with({"--logit-bias", "65=100", "--logit-bias", "66=99", "--presence-penalty", "2"})["text"],
+      "AAAAAA");
+  EXPECT_THAT(
+      with({"--logit-bias", "65=100", "--logit-bias", "66=99", "--frequency-penalty", "2"})["text"],
+      HasSubstr("AB"));
+  EXPECT_EQ(with({"--priority", "high"})["token_ids"], plain["token_ids"]);
+}
+
+TEST_F(GenerateTest, LogProbs) {
+  const Strings options = {"generate",        "-m", "dense", "-n", "3", "--ignore-eos",
+                           "--top-log-probs", "2",  "abc"};
+  const json turn = RunJson(options);
+  ASSERT_EQ(turn["log_probs"].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const json& token = turn["log_probs"][i];
+    EXPECT_EQ(token["token_id"], turn["token_ids"][i]);
+    EXPECT_LE(token["log_prob"], 0.0);
+    // Without a temperature the token is the most probable one.
+    ASSERT_EQ(token["top"].size(), 2u);
+    EXPECT_EQ(token["top"][0]["token_id"], token["token_id"]);
+    EXPECT_GE(token["top"][0]["log_prob"], token["top"][1]["log_prob"]);
+  }
+  const ClientRun text = Run(options);
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'),
+            4 + std::count_if(turn["token_ids"].begin(), turn["token_ids"].end(),
+                              [](const json& id) { return id == '\n'; }));
+}
+
+TEST_F(GenerateTest, ContinuesASessionAndLeavesItOpen) {
+  const std::string session = connection_.Open("quick").session_id();
+  const Strings command = {"generate", "-s", session, "-n", "2", "--ignore-eos"};
+  EXPECT_EQ(RunJson({"generate", "-s", session, "-n", "2", "--ignore-eos", "ab"})["position"], 4);
+  EXPECT_EQ(
+      RunJson({"generate", "-s", session, "-m", "quick", "-n", "2", "--ignore-eos"})["position"],
+      6);
+
+  const ClientRun wrong = Run({"generate", "-s", session, "--expected-position", "4", "x"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("FAILED_PRECONDITION"));
+  EXPECT_EQ(connection_.Get(session).position(), 6u);
+  connection_.Close(session);
+}
+
+TEST_F(GenerateTest, RefusesASessionOfAnotherModel) {
+  const std::string session = connection_.Open("quick").session_id();
+  const ClientRun run = Run({"generate", "-s", session, "-m", "slow", "x"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("session " + session + " is of quick, not of slow"));
+  connection_.Close(session);
+}
+
+TEST_F(GenerateTest, KeepLeavesTheSessionOpenAndNamesIt) {
+  const ClientRun run = Run({"generate", "-m", "quick", "--keep", "-n", "2", "x"});
+  EXPECT_EQ(run.exit_code, 0);
+  const std::vector<v1::Session> sessions = connection_.Sessions("");
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_THAT(run.err, HasSubstr("session " + sessions[0].session_id() + "\n"));
+  connection_.Close(sessions[0].session_id());
+}
+
+TEST_F(GenerateTest, AnInterruptStopsItWith130AndClosesItsSession) {
+  ClientProcess client(Arguments({"generate", "-m", "slow", "-n", "2000", "--ignore-eos", "x"}));
+  client.WaitForOutput(3);
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), 130);
+}
+
+TEST_F(GenerateTest, SigtermStopsItWith143AndClosesItsSession) {
+  ClientProcess client(Arguments({"generate", "-m", "slow", "-n", "2000", "--ignore-eos", "x"}));
+  while (OpenSessions(1) != 1) {
+  }
+  client.Signal(SIGTERM);
+  EXPECT_EQ(client.Wait(), 143);
+}
+
+TEST_F(GenerateTest, AnInterruptEndsTheWaitForStandardInputAndForAServer) {
+  ClientProcess reading(Arguments({"generate", "-m", "quick", "-f", "-"}));
+  ClientProcess waiting({"--server", "127.0.0.1:1", "--wait", "60", "models"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  reading.Signal(SIGINT);
+  waiting.Signal(SIGINT);
+  EXPECT_EQ(reading.Wait(), 130);
+  EXPECT_EQ(waiting.Wait(), 130);
+}
+
+TEST_F(GenerateTest, OnAbortSaysWhatAnInterruptLeaves) {
+  for (const bool keep : {false, true}) {
+    const std::string session = connection_.Open("slow").session_id();
+    ClientProcess client(Arguments({"generate", "-s", session, "-n", "2000", "--ignore-eos",
+                                    "--on-abort", keep ? "keep" : "rollback", "x"}));
+    client.WaitForOutput(3);
+    client.Signal(SIGINT);
+    EXPECT_EQ(client.Wait(), 130);
+    for (int i = 0; i < 100 && connection_.Get(session).turn_running(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    if (keep) {
+      EXPECT_GT(connection_.Get(session).position(), 3u);
+    } else {
+      EXPECT_EQ(connection_.Get(session).position(), 0u);
+    }
+    connection_.Close(session);
+  }
+}
+
+TEST_F(GenerateTest, AReaderThatGoesAwayEndsItQuietly) {
+  ClientProcess client(Arguments({"generate", "-m", "slow", "-n", "2000", "--ignore-eos", "x"}));
+  client.WaitForOutput(3);
+  client.CloseOutput();
+  EXPECT_EQ(client.Wait(), 4);
+  EXPECT_EQ(client.err(), "");
+}
+
+TEST_F(GenerateTest, AFullDiskIsAnError) {
+  for (const Strings& command :
+       {Strings{"generate", "-m", "quick", "-n", "4", "x"},
+        Strings{"--json", "generate", "-m", "quick", "-n", "4", "x"}, Strings{"models"}}) {
+    ClientProcess client(Arguments(command), ClientProcess::Terminal::kNo, "/dev/full");
+    EXPECT_EQ(client.Wait(), 4);
+    EXPECT_EQ(client.err(),
+              "longstream: standard output cannot be written: No space left on device\n");
+  }
+}
+
+TEST_F(GenerateTest, AFailedCallClosesTheSession) {
+  const ClientRun run = Run({"generate", "-m", "quick", "--top-p", "7", "x"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("INVALID_ARGUMENT"));
+}
+
+TEST_F(GenerateTest, WrongUsage) {
+  const TemporaryDirectory directory;
+  for (const Strings& command :
+       {Strings{"generate", "-m", "quick", "-f", directory.string()},
+        Strings{"generate", "-m", "quick", "-f", directory.string() + "/none"},
+        Strings{"generate", "-m", "quick", "-f", "x", "prompt"},
+        Strings{"generate", "-m", "quick", "--tokens", "1,a"},
+        Strings{"generate", "-m", "quick", "--tokens", "1", "prompt"},
+        Strings{"generate", "-m", "quick", "--logit-bias", "5", "x"},
+        Strings{"generate", "-m", "quick", "--logit-bias", "a=1", "x"},
+        Strings{"generate", "-m", "quick", "--priority", "urgent", "x"},
+        Strings{"generate", "-m", "quick", "--on-abort", "panic", "x"},
+        Strings{"generate", "--nonsense"}, Strings{}}) {
+    const ClientRun run = Run(command);
+    EXPECT_EQ(run.exit_code, 2) << testing::PrintToString(command) << run.err;
+    EXPECT_NE(run.err, "");
+  }
+}
+
+TEST_F(GenerateTest, ServersThatAreNotThereAndModelsThatAreNot) {
+  EXPECT_EQ(RunClient({"--server", "127.0.0.1:1", "generate", "x"}).exit_code, 3);
+  const ClientRun run = Run({"generate", "-m", "none", "x"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("longstream: NOT_FOUND: "));
+}
+
+TEST_F(GenerateTest, ALongPromptShowsABarOnATerminalOnly) {
+  const TemporaryDirectory directory;
+  directory.Write("long", std::string(8000, 'x'));
+  const Strings command = {"generate", "-m", "slow", "-n", "1", "-f", directory.string() + "/long"};
+  ClientProcess client(Arguments(command), ClientProcess::Terminal::kYes);
+  client.WaitFor("\rreading [###");
+  client.WaitFor("/8000");
+  EXPECT_EQ(client.Wait(), 0);
+  EXPECT_THAT(Run(command).err, testing::Not(HasSubstr("reading")));
+}
+
+TEST_F(GenerateTest, HelpNamesEveryOption) {
+  const ClientRun run = Run({"generate", "--help"});
+  EXPECT_EQ(run.exit_code, 0);
+  for (const char* option :
+       {"--presence-penalty", "--frequency-penalty", "--logit-bias", "--min-tokens", "--stop-id",
+        "--log-probs", "--top-log-probs", "--priority", "--expected-position", "--on-abort",
+        "--tokens", "Examples:"}) {
+    EXPECT_THAT(run.out, HasSubstr(option));
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,49 @@
+// `longstream models` and `longstream sessions`, as text and as JSON.
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+using InspectTest = ClientTest;
+
+TEST_F(InspectTest, Models) {
+  const json list = RunJson({"models"});
+  ASSERT_EQ(list["models"].size(), 3u);
+  const json one = RunJson({"models", "dense"});
+  ASSERT_EQ(one["models"].size(), 1u);
+  EXPECT_EQ(one["models"][0]["name"], "dense");
+  EXPECT_EQ(one["models"][0]["state"], "MODEL_STATE_READY");
+  const ClientRun run = Run({"models"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("NAME"));
+  EXPECT_THAT(run.out, HasSubstr("dense"));
+  EXPECT_EQ(Run({"models", "none"}).exit_code, 1);
+}
+
+TEST_F(InspectTest, SessionsAreListedForkedAndClosed) {
+  const std::string id = connection_.Open("quick").session_id();
+  EXPECT_THAT(Run({"sessions"}).out, HasSubstr(id));
+  const json list = RunJson({"sessions", "-m", "quick"});
+  ASSERT_EQ(list["sessions"].size(), 1u);
+  EXPECT_EQ(list["sessions"][0]["session_id"], id);
+  EXPECT_EQ(RunJson({"sessions", "-m", "slow"})["sessions"].size(), 0u);
+
+  const json fork = RunJson({"sessions", "--fork", id});
+  EXPECT_EQ(fork["forked_from"], id);
+  const std::string second = Run({"sessions", "--fork", id}).out;
+  EXPECT_EQ(second.size(), 33u);  // an id and the end of the line
+  EXPECT_EQ(OpenSessions(3), 3u);
+
+  EXPECT_TRUE(RunJson({"sessions", "--close", fork["session_id"]}).contains("position"));
+  const ClientRun closed = Run({"sessions", "--close", second.substr(0, 32)});
+  EXPECT_EQ(closed.exit_code, 0);
+  EXPECT_EQ(closed.out, "");
+  EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 0);
+  EXPECT_EQ(Run({"sessions", "--close", id}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace longstream
