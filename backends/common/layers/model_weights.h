@@ -38,6 +38,9 @@ struct LayerWeights {
   PackedWeight mlp_down;  // [d, ff]
 };
 
+// Memory with the function that frees it.
+using OwnedMemory = std::unique_ptr<void, void (*)(void*)>;
+
 struct ModelWeights {
   PackedWeight embedding;             // [vocabulary, d]
   PackedWeight head;                  // [vocabulary, d]; the same bytes as embedding where tied
@@ -50,7 +53,7 @@ struct ModelWeights {
   uint64_t fingerprint = 0;  // over the bytes of the checkpoint's tensors, their names and types
 
   // Owner of everything above.
-  std::vector<std::shared_ptr<void>> storage;
+  std::vector<OwnedMemory> storage;
 };
 
 }  // namespace longstream

@@ -45,7 +45,7 @@ std::byte* WeightReader::Allocate(size_t bytes) {
   const size_t size = std::max(bytes + alignment - 1, alignment) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, size);
   if (memory == nullptr) throw std::bad_alloc();
-  storage_.emplace_back(memory, [](void* pointer) { std::free(pointer); });
+  storage_.push_back(OwnedMemory(memory, std::free));
   if (alignment == kHugePage) madvise(memory, size, MADV_HUGEPAGE);
   std::memset(memory, 0, size);
   bytes_ += size;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -94,7 +93,7 @@ class WeightReader {
   std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter
   uint64_t num_parameters_ = 0;
   uint64_t bytes_ = 0;
-  std::vector<std::shared_ptr<void>> storage_;
+  std::vector<OwnedMemory> storage_;
 };
 
 }  // namespace longstream

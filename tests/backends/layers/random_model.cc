@@ -123,11 +123,11 @@ class WeightMaker {
   // Zeroed, 64-byte aligned, owned by the weights.
   void* Allocate(size_t bytes) {
     const size_t padded = (bytes + 63) / 64 * 64;
-    std::shared_ptr<void> memory(std::aligned_alloc(64, padded), std::free);
-    std::memset(memory.get(), 0, padded);
+    void* memory = std::aligned_alloc(64, padded);
+    std::memset(memory, 0, padded);
     weights_.bytes += padded;
-    weights_.storage.push_back(memory);
-    return memory.get();
+    weights_.storage.push_back(OwnedMemory(memory, std::free));
+    return memory;
   }
 
   const DType type_;
