@@ -16,10 +16,11 @@ uint64_t Held(const ls_memory& memory) {
 std::string Print(const ls_memory& memory) {
   return "weights " + std::to_string(memory.weights) + ", pages " + std::to_string(memory.pages) +
          ", rings " + std::to_string(memory.rings) + ", states " + std::to_string(memory.states) +
-         ", checkpoints " + std::to_string(memory.checkpoints) + ", workspace " +
-         std::to_string(memory.workspace) + ", reserved " + std::to_string(memory.reserved);
+         ", checkpoints " + std::to_string(memory.checkpoints) + ", reserved " +
+         std::to_string(memory.reserved);
 }
 
+// The workspace is left out: a model may keep what its longest sequence needed.
 void ExpectSame(Check& check, const ls_memory& before, const ls_memory& after,
                 const std::string& when) {
   check.Expect(Print(before) == Print(after),
@@ -44,46 +45,56 @@ uint64_t FullBytes(const ls_model_info& info, uint64_t tokens) {
          info.checkpoint_bytes_per_sequence;
 }
 
+// Two sequences, of which one grows step by step, and the bytes they hold meanwhile.
+void GrowBesideAnother(const Kit& kit, Check& check, Model& model) {
+  const ls_model_info& info = model.info();
+  const std::vector<int32_t> tokens = kit.Tokens(61, kit.prompt());
+  Sequence first = model.Create();
+  Sequence second = model.Create();
+  second.Reserve(2 * kit.grid());
+  model.Step(Prefill(second, {tokens.begin(), tokens.begin() + kit.grid()}));
+  first.Reserve(kit.prompt());
+  while (first.position() < kit.prompt()) {
+    const uint64_t position = first.position();
+    const uint64_t step = std::min<uint64_t>(kit.prompt() - position, 1 + position);
+    const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(position);
+    model.Step(Prefill(first, {from, from + static_cast<std::ptrdiff_t>(step)}));
+    const ls_sequence_bytes bytes = first.Bytes();
+    const ls_sequence_bytes others = second.Bytes();
+    const ls_memory memory = model.Memory();
+    const std::string where = "at position " + std::to_string(first.position()) + ": ";
+    check.Expect(bytes.kv == PageBytes(info, first.position()),
+                 where + "kv " + std::to_string(bytes.kv) + ", expected " +
+                     std::to_string(PageBytes(info, first.position())));
+    check.Expect(bytes.window == info.window_bytes_per_sequence &&
+                     bytes.state == info.state_bytes_per_sequence &&
+                     bytes.checkpoint == info.checkpoint_bytes_per_sequence,
+                 where + "window, state or checkpoint are not those of model_info");
+    check.Expect(memory.pages == bytes.kv + others.kv &&
+                     memory.rings == bytes.window + others.window &&
+                     memory.states == bytes.state + others.state &&
+                     memory.checkpoints == bytes.checkpoint + others.checkpoint,
+                 where + "model_memory is not the sum of the sequences: " + Print(memory));
+    ExpectWithinBudget(check, memory);
+  }
+  first.Reserve(0);
+  check.Expect(first.Bytes().checkpoint == 0, "reserve(0) keeps the checkpoint");
+}
+
 void BytesByKind(const Kit& kit, Check& check) {
   Model model = kit.Open();
-  const ls_model_info& info = model.info();
   const ls_memory start = model.Memory();
   check.Expect(Held(start) == 0 && start.reserved == 0,
                "a model without sequences holds bytes: " + Print(start));
-  const std::vector<int32_t> tokens = kit.Tokens(61, kit.prompt());
-  {
-    Sequence first = model.Create();
-    Sequence second = model.Create();
-    second.Reserve(2 * kit.grid());
-    model.Step(Prefill(second, {tokens.begin(), tokens.begin() + kit.grid()}));
-    first.Reserve(kit.prompt());
-    while (first.position() < kit.prompt()) {
-      const uint64_t position = first.position();
-      const uint64_t step = std::min<uint64_t>(kit.prompt() - position, 1 + position);
-      const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(position);
-      model.Step(Prefill(first, {from, from + static_cast<std::ptrdiff_t>(step)}));
-      const ls_sequence_bytes bytes = first.Bytes();
-      const ls_sequence_bytes others = second.Bytes();
-      const ls_memory memory = model.Memory();
-      const std::string where = "at position " + std::to_string(first.position()) + ": ";
-      check.Expect(bytes.kv == PageBytes(info, first.position()),
-                   where + "kv " + std::to_string(bytes.kv) + ", expected " +
-                       std::to_string(PageBytes(info, first.position())));
-      check.Expect(bytes.window == info.window_bytes_per_sequence &&
-                       bytes.state == info.state_bytes_per_sequence &&
-                       bytes.checkpoint == info.checkpoint_bytes_per_sequence,
-                   where + "window, state or checkpoint are not those of model_info");
-      check.Expect(memory.pages == bytes.kv + others.kv &&
-                       memory.rings == bytes.window + others.window &&
-                       memory.states == bytes.state + others.state &&
-                       memory.checkpoints == bytes.checkpoint + others.checkpoint,
-                   where + "model_memory is not the sum of the sequences: " + Print(memory));
-      ExpectWithinBudget(check, memory);
-    }
-    first.Reserve(0);
-    check.Expect(first.Bytes().checkpoint == 0, "reserve(0) keeps the checkpoint");
-  }
-  ExpectSame(check, start, model.Memory(), "after all sequences were freed");
+  GrowBesideAnother(kit, check, model);
+  const ls_memory once = model.Memory();
+  ExpectSame(check, start, once, "after all sequences were freed");
+  GrowBesideAnother(kit, check, model);
+  const ls_memory twice = model.Memory();
+  ExpectSame(check, once, twice, "after the same again");
+  check.Expect(twice.workspace == once.workspace, "the same again made the workspace grow from " +
+                                                      std::to_string(once.workspace) + " to " +
+                                                      std::to_string(twice.workspace));
 }
 
 // A budget for `count` sequences of `tokens` tokens each, and `empty` more without a reservation.

@@ -29,7 +29,7 @@ int64_t HeapBytes() {
 
 bool IsFlat(const ProcessUsage& growth) {
   return growth.file_descriptors <= 0 && growth.threads <= 0 && growth.mappings <= 0 &&
-         growth.resident_bytes <= 0 && growth.heap_bytes <= 0;
+         growth.address_bytes <= 0 && growth.resident_bytes <= 0 && growth.heap_bytes <= 0;
 }
 
 }  // namespace
@@ -44,6 +44,7 @@ ProcessUsage MeasureProcess() {
   int64_t total_pages = 0;
   int64_t resident_pages = 0;
   std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
+  usage.address_bytes = total_pages * sysconf(_SC_PAGESIZE);
   usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
   return usage;
 }
@@ -59,7 +60,7 @@ bool CanMeasureHeap() {
 
 ProcessUsage MeasureGrowth(int rounds, const std::function<void()>& round) {
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-  ProcessUsage growth = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
+  ProcessUsage growth = {kUnknown, kUnknown, kUnknown, kUnknown, kUnknown, kUnknown};
   for (int i = 0; i < 5; ++i) round();
   constexpr int kMostSpans = 10;
   for (int span = 0; span < kMostSpans && !IsFlat(growth); ++span) {
@@ -72,6 +73,7 @@ ProcessUsage MeasureGrowth(int rounds, const std::function<void()>& round) {
     keep_least(&ProcessUsage::file_descriptors);
     keep_least(&ProcessUsage::threads);
     keep_least(&ProcessUsage::mappings);
+    keep_least(&ProcessUsage::address_bytes);
     keep_least(&ProcessUsage::resident_bytes);
     keep_least(&ProcessUsage::heap_bytes);
   }

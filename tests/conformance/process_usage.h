@@ -11,7 +11,8 @@ namespace longstream::conformance {
 struct ProcessUsage {
   int64_t file_descriptors = 0;
   int64_t threads = 0;
-  int64_t mappings = 0;  // lines of /proc/self/maps
+  int64_t mappings = 0;       // lines of /proc/self/maps: neighbours of one kind are one
+  int64_t address_bytes = 0;  // of all mappings, whether anything was written there or not
   int64_t resident_bytes = 0;
   int64_t heap_bytes = 0;  // handed out by malloc and not freed
 };

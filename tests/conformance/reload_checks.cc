@@ -1,4 +1,6 @@
 // Checks that a plugin leaves nothing behind: loaded, opened, used, closed and unloaded many times.
+#include <unistd.h>
+
 #include "tests/conformance/checks.h"
 #include "tests/conformance/plugin_file.h"
 #include "tests/conformance/process_usage.h"
@@ -31,6 +33,8 @@ void ExpectFlat(Check& check, const std::function<void()>& round) {
   // Half of malloc's smallest block per round: one that is leaked each time is seen.
   expect(growth.heap_bytes, kRounds * 16, "the heap's bytes");
   expect(growth.mappings, kRounds / 2, "memory mappings");
+  // Half of the smallest mapping per round.
+  expect(growth.address_bytes, kRounds * sysconf(_SC_PAGESIZE) / 2, "the address space's bytes");
   // The allocator may keep some pages more after one round than after another.
   expect(growth.resident_bytes, 1 << 20, "resident bytes");
 }

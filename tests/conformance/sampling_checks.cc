@@ -235,7 +235,7 @@ void LogProbsOfLastRow(const Kit& kit, Check& check) {
     Entry entry = i == 0 ? Prefill(sequence, {tokens.begin(), tokens.begin() + kit.prompt()})
                          : Decode(sequence, tokens[kit.prompt() + i]);
     entry.log_prob_rows = LS_ROWS_LAST;
-    entry.num_top = i % 2 == 0 ? most : i;
+    entry.num_top = i % 2 == 0 ? most : std::min(i, most);
     if (i >= 2) entry.sampling = &sampling;
     if (i % 4 == 1) entry.targets = {tokens[i]};
     if (i % 4 == 3) entry.targets = {-1};
