@@ -36,6 +36,21 @@ TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
   }
 }
 
+// One test per set, so that a run on a processor without it says so instead of testing less. Each
+// is a ctest entry of its own, which ctest then lists as skipped.
+class InstructionSet : public testing::TestWithParam<const char*> {};
+
+TEST_P(InstructionSet, IsOfThisProcessor) {
+  const OpTable* ops = OpsFor(GetParam());
+  if (ops == nullptr) {
+    GTEST_SKIP() << "this processor has no " << GetParam() << ": no kernel for it is tested";
+  }
+  EXPECT_STREQ(ops->name, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, InstructionSet, testing::ValuesIn(kIsaNames),
+                         [](const auto& test) { return std::string(test.param); });
+
 TEST(Dispatch, UnknownSetsAreNotFound) {
   EXPECT_EQ(OpsFor("avx1024"), nullptr);
   EXPECT_EQ(OpsFor(""), nullptr);
