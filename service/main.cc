@@ -71,12 +71,13 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
   return CheckConfig(*config);
 }
 
-// Beside the binary: as built (bin/, plugins/) or as installed (bin/, lib/longstream/plugins).
+// Found from where the binary lies: as built (bin/, plugins/), or as installed, wherever the prefix
+// is now.
 std::filesystem::path DefaultPluginDirectory() {
-  const std::filesystem::path root =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-  const std::filesystem::path built = root / "plugins";
-  return std::filesystem::is_directory(built) ? built : root / "lib" / "longstream" / "plugins";
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path built = here.parent_path() / "plugins";
+  if (std::filesystem::is_directory(built)) return built;
+  return (here / LONGSTREAM_PLUGINS_FROM_BINARY).lexically_normal();
 }
 
 std::vector<ModelSource> Sources(const ServerConfig& config) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,7 +22,41 @@
 namespace longstream {
 namespace {
 
+constexpr uint32_t kMaxThreads = 1024;
+
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// What `text` would have to be, where it is no address to listen on: what binds it makes do with
+// almost anything (port 99999 becomes 34463).
+std::optional<std::string> AddressError(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  const std::string_view host = text.substr(0, std::min(colon, text.size()));
+  const std::string_view port = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool host_ok = !host.empty() && host.find_first_of(" ,/") == std::string_view::npos &&
+                       (bracketed || host.find_first_of(":[]") == std::string_view::npos);
+  uint32_t number = 0;
+  const bool port_ok = !port.empty() && port.size() <= 5 &&
+                       port.find_first_not_of("0123456789") == std::string_view::npos &&
+                       absl::SimpleAtoi(View(port), &number) && number <= 65535;
+  if (host_ok && port_ok) return std::nullopt;
+  return absl::StrCat("expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most ",
+                      "65535, found '", View(text), "'");
+}
+
+absl::Status ReadAddress(const YamlNode& node, bool may_be_empty, std::string* address) {
+  if (absl::Status status = node.Read(address); !status.ok()) return status;
+  if (may_be_empty && address->empty()) return absl::OkStatus();
+  const std::optional<std::string> error = AddressError(*address);
+  return error ? node.Error(*error) : absl::OkStatus();
+}
+
+// A session that idles for no time at all could not be opened.
+absl::Status ReadIdleTimeout(const YamlNode& node, absl::Duration* timeout) {
+  if (absl::Status status = node.ReadDuration(timeout); !status.ok()) return status;
+  return *timeout > absl::ZeroDuration() ? absl::OkStatus()
+                                         : node.Error("expected more than 0s, found 0s");
+}
 
 absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
   return node.ReadMap({
@@ -52,9 +87,9 @@ absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
   return node.ReadMap({
       {"max", [&](const YamlNode& value) { return value.Read(0, 1 << 24, &config->max_sessions); }},
       {"idle_timeout",
-       [&](const YamlNode& value) { return value.ReadDuration(&config->idle_timeout); }},
+       [&](const YamlNode& value) { return ReadIdleTimeout(value, &config->idle_timeout); }},
       {"max_idle_timeout",
-       [&](const YamlNode& value) { return value.ReadDuration(&config->max_idle_timeout); }},
+       [&](const YamlNode& value) { return ReadIdleTimeout(value, &config->max_idle_timeout); }},
   });
 }
 
@@ -76,12 +111,13 @@ absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
 
 absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   return root.ReadMap({
-      {"listen", [&](const YamlNode& value) { return value.Read(&config->listen); }},
+      {"listen", [&](const YamlNode& value) { return ReadAddress(value, false, &config->listen); }},
       {"metrics_listen",
-       [&](const YamlNode& value) { return value.Read(&config->metrics_listen); }},
+       [&](const YamlNode& value) { return ReadAddress(value, true, &config->metrics_listen); }},
       {"plugin_directory",
        [&](const YamlNode& value) { return value.Read(&config->plugin_directory); }},
-      {"threads", [&](const YamlNode& value) { return value.Read(0, 1024, &config->threads); }},
+      {"threads",
+       [&](const YamlNode& value) { return value.Read(0, kMaxThreads, &config->threads); }},
       {"grace", [&](const YamlNode& value) { return value.ReadDuration(&config->grace); }},
       {"log_level",
        [&](const YamlNode& value) {
@@ -177,6 +213,17 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
 }
 
 absl::Status CheckConfig(const ServerConfig& config) {
+  if (const auto error = AddressError(config.listen)) {
+    return absl::InvalidArgumentError(absl::StrCat("listen: ", *error));
+  }
+  if (const auto error = AddressError(config.metrics_listen);
+      error && !config.metrics_listen.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("metrics_listen: ", *error));
+  }
+  if (config.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(absl::StrCat("threads: expected a whole number from 0 to ",
+                                                   kMaxThreads, ", found ", config.threads));
+  }
   // A step must have room for a grid line's worth of prompt beside all decode rows, or prompts
   // would starve while the batch is full.
   constexpr uint32_t kPrefillRoom = 64;

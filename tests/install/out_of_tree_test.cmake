@@ -1,5 +1,6 @@
-# Installs the build into a fresh prefix, builds the minimal backend against it as somebody else
-# would, in a directory of its own, and runs the installed conformance kit on the result.
+# Installs the build into a fresh prefix and talks to the installed server. Then builds the minimal
+# backend against that prefix as somebody else would, in a directory of its own, and runs the
+# installed conformance kit on the result.
 cmake_minimum_required(VERSION 3.25)
 
 function(run)
@@ -22,6 +23,11 @@ foreach(file include/longstream/backends/api/backend.h include/longstream/backen
     message(FATAL_ERROR "not installed: ${file}")
   endif()
 endforeach()
+
+if(WITH_SERVER)
+  run(bash "${SOURCE_DIR}/tests/install/installed_server_test.sh" "${prefix}/bin"
+      "${SOURCE_DIR}/tests/conformance/models/minimal")
+endif()
 
 # Copies, so that no header of the repository can be found by accident.
 file(COPY "${SOURCE_DIR}/tests/install/out_of_tree/" DESTINATION "${project}")

@@ -185,6 +185,52 @@ TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
             "2GB, found a list");
 }
 
+TEST(ServerConfigErrorTest, Addresses) {
+  for (const char* good : {"127.0.0.1:0", "0.0.0.0:65535", "localhost:1", "'[::1]:50051'"}) {
+    EXPECT_EQ(ErrorOf(std::string("listen: ") + good), "") << good;
+    EXPECT_EQ(ErrorOf(std::string("metrics_listen: ") + good), "") << good;
+  }
+  EXPECT_EQ(ErrorOf("\nlisten: 127.0.0.1:99999"),
+            "server.yaml:2: listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the "
+            "port at most 65535, found '127.0.0.1:99999'");
+  for (const char* bad : {"50051", "a:", "':50051'", "a:b", "'::1:50051'", "a:-1", "a:+1", "a:1s",
+                          "'a:1,b:2'", "a b:1", "http://a:1", "'[]:1'", "a:000001"}) {
+    EXPECT_NE(ErrorOf(std::string("listen: ") + bad), "") << bad;
+    EXPECT_NE(ErrorOf(std::string("metrics_listen: ") + bad), "") << bad;
+  }
+  EXPECT_NE(ErrorOf("listen: ''"), "");
+}
+
+TEST(ServerConfigErrorTest, SessionsIdleForSomeTime) {
+  EXPECT_EQ(ErrorOf("sessions: {idle_timeout: 0s}"),
+            "server.yaml:1: sessions.idle_timeout: expected more than 0s, found 0s");
+  EXPECT_EQ(ErrorOf("sessions: {max_idle_timeout: 0s}"),
+            "server.yaml:1: sessions.max_idle_timeout: expected more than 0s, found 0s");
+}
+
+// What flags set has not been through the file's checks.
+TEST(CheckConfigTest, ValuesOfFlags) {
+  ServerConfig good;
+  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
+  good.metrics_listen = "";
+  ASSERT_TRUE(CheckConfig(good).ok()) << CheckConfig(good);
+
+  ServerConfig config = good;
+  config.threads = 5000000;
+  EXPECT_EQ(CheckConfig(config).message(),
+            "threads: expected a whole number from 0 to 1024, found 5000000");
+  config = good;
+  config.listen = "127.0.0.1:99999";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at most "
+            "65535, found '127.0.0.1:99999'");
+  config = good;
+  config.metrics_listen = "9464";
+  EXPECT_EQ(CheckConfig(config).message(),
+            "metrics_listen: expected host:port such as 0.0.0.0:50051 or [::1]:50051, the port at "
+            "most 65535, found '9464'");
+}
+
 TEST(ServerConfigErrorTest, WrongShapes) {
   EXPECT_EQ(ErrorOf("just a text"), "server.yaml:1: expected a map, found 'just a text'");
   EXPECT_EQ(ErrorOf("- a"), "server.yaml:1: expected a map, found a list");
