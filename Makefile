@@ -25,7 +25,7 @@ check: release  ## Run the checks: format, lint, layers, op names, lengths, weak
 	@tools/check/run_all.sh
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
-	@cmake --preset asan -D LONGSTREAM_BUILD_SERVICE=OFF
+	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
 	@cmake --build --preset asan --parallel $(JOBS)
 	@ctest --preset asan
 
