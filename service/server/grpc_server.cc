@@ -57,6 +57,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     return absl::UnavailableError(absl::StrCat("listen: cannot bind ", options.listen));
   }
   server->server_->GetHealthCheckService()->SetServingStatus(false);
+  // A model that is loading is known, and does not serve.
+  for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
   return server;
 }
 

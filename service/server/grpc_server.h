@@ -39,7 +39,8 @@ class GrpcServer {
 
   int port() const { return port_; }
 
-  // grpc.health.v1: the status of one model, by its name. The server as a whole (the empty service
+  // grpc.health.v1: the status of one model, by its name; NOT_SERVING before the first call, for
+  // every model of the set. The server as a whole (the empty service
   // name) serves while at least one model does.
   void SetModelServing(const std::string& model, bool serving);
   // NOT_SERVING for everything, from now on.

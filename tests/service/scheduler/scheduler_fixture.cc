@@ -28,16 +28,32 @@ std::filesystem::path NewDirectory() {
 
 }  // namespace
 
-MinimalModel::MinimalModel()
+const char MinimalModel::kPlugin[] = LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so";
+
+MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer_json)
     : directory_(NewDirectory()),
       host_(Executor{}, nullptr),
       registry_(std::make_unique<prometheus::Registry>()) {
-  auto plugin = Plugin::Load(LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so");
+  auto plugin = Plugin::Load(path);
   if (!plugin.ok()) throw std::runtime_error(plugin.status().ToString());
   plugins_.push_back(*std::move(plugin));
+  if (!tokenizer_json.empty()) std::ofstream(directory_ / "tokenizer.json") << tokenizer_json;
 }
 
 MinimalModel::~MinimalModel() { std::filesystem::remove_all(directory_); }
+
+double MinimalModel::RequestsCounted(const std::string& code) const {
+  double count = 0;
+  for (const prometheus::MetricFamily& family : registry_->Collect()) {
+    if (family.name != "longstream_requests_total") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const prometheus::ClientMetric::Label& label : metric.label) {
+        if (label.name == "code" && label.value == code) count += metric.counter.value;
+      }
+    }
+  }
+  return count;
+}
 
 ModelSource MinimalModel::Source(const std::string& options_json, uint64_t cache_bytes) const {
   ModelSource source;

@@ -23,7 +23,12 @@ namespace longstream {
 // The plugin, a host on the calling thread alone, and a model directory that is removed at the end.
 class MinimalModel {
  public:
-  MinimalModel();
+  static const char kPlugin[];
+
+  // `plugin`: the minimal backend's file, or one that behaves like it but for a defect.
+  // `tokenizer_json` empty: plain bytes.
+  explicit MinimalModel(const std::string& plugin = kPlugin,
+                        const std::string& tokenizer_json = "");
   ~MinimalModel();
   MinimalModel(const MinimalModel&) = delete;
   MinimalModel& operator=(const MinimalModel&) = delete;
@@ -31,6 +36,10 @@ class MinimalModel {
   const Host* host() const { return &host_; }
   const std::vector<std::shared_ptr<const Plugin>>& plugins() const { return plugins_; }
   prometheus::Registry* registry() { return registry_.get(); }
+  const std::filesystem::path& directory() const { return directory_; }
+
+  // Of longstream_requests_total, over all finish reasons.
+  double RequestsCounted(const std::string& code) const;
 
   // A source with these backend options and cache budget.
   ModelSource Source(const std::string& options_json = "{}", uint64_t cache_bytes = 0) const;

@@ -8,8 +8,10 @@
 
 namespace longstream {
 
-ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes)
-    : models_({model_.plugins(), model_.host(), model_.registry(), {}},
+ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
+                       const std::string& plugin, const std::string& tokenizer_json)
+    : model_(plugin, tokenizer_json),
+      models_({model_.plugins(), model_.host(), model_.registry(), {}},
               {model_.Source(options_json, cache_bytes)}, nullptr),
       dispatcher_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
@@ -45,6 +47,12 @@ v1::Session ServerTest::Get(const std::string& id) {
   const grpc::Status status = stub_->GetSession(&context, request, &session);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return session;
+}
+
+void ServerTest::WaitUntilIdle(const std::string& id) {
+  const absl::Time give_up = absl::Now() + absl::Seconds(10);
+  while (Get(id).turn_running() && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(Get(id).turn_running());
 }
 
 v1::GenerateRequest ServerTest::Request(const std::string& id) const {

@@ -30,16 +30,23 @@ struct Generated {
 
 class ServerTest : public testing::Test {
  protected:
-  explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0);
+  explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
+                      const std::string& plugin = MinimalModel::kPlugin,
+                      const std::string& tokenizer_json = "");
   ~ServerTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   GrpcServer& server() { return *server_; }
+  Dispatcher& dispatcher() { return dispatcher_; }
+  const MinimalModel& model() const { return model_; }
+  const ModelSet& models() const { return models_; }
 
   // A new session's id.
   std::string Open();
   v1::Session Get(const std::string& id);
+  // The server learns of a call that was cancelled a moment after the client.
+  void WaitUntilIdle(const std::string& id);
 
   // 10 tokens of "hello" with seed 1, unless changed.
   v1::GenerateRequest Request(const std::string& id) const;

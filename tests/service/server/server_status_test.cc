@@ -74,6 +74,19 @@ std::vector<BadRequest> BadRequests() {
        StatusCode::INVALID_ARGUMENT, "sampling.logit_bias: token id 999"},
       {"logit_bias value", sampling([](auto* s) { (*s->mutable_logit_bias())[9] = 101; }),
        StatusCode::INVALID_ARGUMENT, "sampling.logit_bias"},
+      {"every token banned", sampling([](auto* s) {
+         for (int32_t id = 0; id < 256; ++id) (*s->mutable_logit_bias())[id] = -100;
+       }),
+       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias: every one of the 256 tokens is banned"},
+      {"every token banned until min_tokens",
+       [](auto* r) {
+         for (int32_t id = 1; id < 256; ++id) {
+           (*r->mutable_sampling()->mutable_logit_bias())[id] = -100;
+         }
+         r->mutable_stop()->add_token_ids(0);
+         r->mutable_stop()->set_min_tokens(1);
+       },
+       StatusCode::INVALID_ARGUMENT, "is banned, the stop ids until stop.min_tokens"},
       {"empty stop string", stop([](auto* s) { s->add_strings(""); }), StatusCode::INVALID_ARGUMENT,
        "stop.strings"},
       {"stop string of invalid UTF-8", stop([](auto* s) { s->add_strings("\xff\xfe"); }),
@@ -110,13 +123,50 @@ TEST_F(ServerTest, BadRequestsAreNamedAndChangeNothing) {
   ExpectAlive();
 }
 
+TEST_F(ServerTest, OneTokenLeftIsEnough) {
+  v1::GenerateRequest request = Request(Open());
+  for (int32_t id = 1; id < 256; ++id) {
+    (*request.mutable_sampling()->mutable_logit_bias())[id] = -100;
+  }
+  const Generated generated = Generate(request);
+  EXPECT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.tokens, std::vector<int32_t>(10, 0));
+}
+
+TEST_F(ServerTest, RefusedTurnsAreCounted) {
+  v1::GenerateRequest request = Request(Open());
+  request.set_top_log_probs(21);
+  Generate(request);
+  EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
+}
+
+TEST_F(ServerTest, DurationsAtTheEndsOfTheirTypes) {
+  using Seconds = std::numeric_limits<int64_t>;
+  using Nanos = std::numeric_limits<int32_t>;
+  const std::pair<int64_t, int32_t> wrong[] = {
+      {Seconds::min(), 0}, {Seconds::max(), 0}, {1, Nanos::min()}, {1, Nanos::max()}, {-1, 0}};
+  for (const auto& [seconds, nanos] : wrong) {
+    v1::OpenSessionRequest request;
+    request.mutable_idle_timeout()->set_seconds(seconds);
+    request.mutable_idle_timeout()->set_nanos(nanos);
+    v1::Session session;
+    grpc::ClientContext context;
+    const grpc::Status status = stub().OpenSession(&context, request, &session);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << seconds << " " << nanos;
+    EXPECT_NE(status.error_message().find("idle_timeout"), std::string::npos);
+  }
+}
+
 TEST_F(ServerTest, UnknownModelAndIdInUse) {
   v1::OpenSessionRequest request;
   v1::Session session;
-  request.set_model("nobody");
-  {
+  for (const std::string& name : {std::string("nobody"), std::string(100000, 'x')}) {
+    request.set_model(name);
     grpc::ClientContext context;
-    EXPECT_EQ(stub().OpenSession(&context, request, &session).error_code(), StatusCode::NOT_FOUND);
+    const grpc::Status status = stub().OpenSession(&context, request, &session);
+    EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
+    EXPECT_NE(status.error_message().find("there are: m"), std::string::npos);
+    EXPECT_LT(status.error_message().size(), 200u);
   }
   request.set_model("m");
   request.set_session_id(Open());
@@ -156,15 +206,6 @@ TEST_F(ServerTest, AppendRefusals) {
 class SlowServerTest : public ServerTest {
  protected:
   SlowServerTest() : ServerTest(R"({"step_delay_us": 2000})") {}
-
-  // The server learns of a cancelled call a moment after the client.
-  void WaitUntilIdle(const std::string& id) {
-    const absl::Time give_up = absl::Now() + absl::Seconds(10);
-    while (Get(id).turn_running() && absl::Now() < give_up) {
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    EXPECT_FALSE(Get(id).turn_running());
-  }
 };
 
 TEST_F(SlowServerTest, SecondWriterIsAborted) {

@@ -1,0 +1,164 @@
+// Turns that do not finish, and sessions that others close or fork meanwhile.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+
+class AbortTest : public ServerTest {
+ protected:
+  AbortTest() : ServerTest(R"({"step_delay_us": 2000})") {}
+
+  // A request that runs until it is stopped.
+  v1::GenerateRequest Endless(const std::string& id) const {
+    v1::GenerateRequest request = Request(id);
+    request.set_max_tokens(60000);
+    return request;
+  }
+
+  // Runs it and calls `once` when the first delta has come.
+  Generated GenerateAnd(const v1::GenerateRequest& request,
+                        const std::function<void(grpc::ClientContext*)>& once) {
+    bool done = false;
+    return Generate(request,
+                    [&](const v1::GenerateResponse& response, grpc::ClientContext* context) {
+                      if (!response.has_delta() || done) return;
+                      done = true;
+                      once(context);
+                    });
+  }
+
+  static void Cancel(grpc::ClientContext* context) { context->TryCancel(); }
+};
+
+TEST_F(AbortTest, KeepEndsAtADeliveredToken) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Endless(id);
+  request.set_on_abort(v1::ON_ABORT_KEEP);
+  const Generated generated = GenerateAnd(request, Cancel);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::CANCELLED);
+  WaitUntilIdle(id);
+  // Delivered is what the transport has taken, which may be more than the client has read.
+  const uint64_t position = Get(id).position();
+  EXPECT_GE(position, generated.deltas.back().position());
+
+  // What was kept is what the model would have written undisturbed.
+  v1::GenerateRequest rest = Request(id);
+  rest.clear_input();
+  const std::string continued = Generate(rest).text;
+  v1::GenerateRequest whole = Request(Open());
+  whole.set_max_tokens(static_cast<uint32_t>(position) - 5 + 10);
+  const std::string undisturbed = Generate(whole).text;
+  EXPECT_EQ(undisturbed.substr(undisturbed.size() - 10), continued);
+}
+
+TEST_F(AbortTest, ARunningSessionIsNotForked) {
+  const std::string id = Open();
+  grpc::Status forked;
+  GenerateAnd(Endless(id), [&](grpc::ClientContext* running) {
+    grpc::ClientContext context;
+    v1::ForkSessionRequest request;
+    request.set_session_id(id);
+    v1::Session session;
+    forked = stub().ForkSession(&context, request, &session);
+    running->TryCancel();
+  });
+  EXPECT_EQ(forked.error_code(), StatusCode::ABORTED) << forked.error_message();
+  WaitUntilIdle(id);
+  EXPECT_EQ(dispatcher().List(std::nullopt, 10, "").size(), 1u) << "half a fork is left";
+}
+
+TEST_F(AbortTest, ClosingARunningSessionCancelsTheTurn) {
+  const std::string id = Open();
+  grpc::Status closed;
+  const Generated generated = GenerateAnd(Endless(id), [&](grpc::ClientContext*) {
+    grpc::ClientContext context;
+    v1::CloseSessionRequest request;
+    request.set_session_id(id);
+    v1::CloseSessionResponse response;
+    closed = stub().CloseSession(&context, request, &response);
+  });
+  EXPECT_TRUE(closed.ok()) << closed.error_message();
+  EXPECT_EQ(generated.status.error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(generated.status.error_message(), "the session was closed");
+  EXPECT_EQ(Generate(Request(id)).status.error_code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(AbortTest, CancelledAppendIsRolledBackOrKept) {
+  for (const v1::OnAbort on_abort : {v1::ON_ABORT_ROLLBACK, v1::ON_ABORT_KEEP}) {
+    const std::string id = Open();
+    grpc::ClientContext context;
+    v1::AppendResponse response;
+    const auto writer = stub().Append(&context, &response);
+    v1::AppendRequest piece;
+    piece.set_session_id(id);
+    piece.set_on_abort(on_abort);
+    piece.mutable_input()->set_text(std::string(64, 'a'));
+    ASSERT_TRUE(writer->Write(piece));
+    const absl::Time give_up = absl::Now() + absl::Seconds(10);
+    while (Get(id).position() < 64 && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(2));
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), StatusCode::CANCELLED);
+    WaitUntilIdle(id);
+    EXPECT_EQ(Get(id).position(), on_abort == v1::ON_ABORT_KEEP ? 64u : 0u);
+  }
+}
+
+// The client's connection goes away in the middle of it.
+TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
+  const std::string id = Open();
+  {
+    grpc::ChannelArguments own_connection;
+    own_connection.SetInt("unique", 1);
+    const auto channel =
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server().port()),
+                                  grpc::InsecureChannelCredentials(), own_connection);
+    const auto other = v1::Longstream::NewStub(channel);
+    grpc::ClientContext context;
+    v1::AppendResponse response;
+    const auto writer = other->Append(&context, &response);
+    v1::AppendRequest piece;
+    piece.set_session_id(id);
+    piece.mutable_input()->set_text("some text");
+    ASSERT_TRUE(writer->Write(piece));
+    const absl::Time give_up = absl::Now() + absl::Seconds(10);
+    while (!Get(id).turn_running() && absl::Now() < give_up) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    EXPECT_TRUE(Get(id).turn_running());
+  }
+  WaitUntilIdle(id);
+  EXPECT_EQ(Get(id).position(), 0u);
+  EXPECT_TRUE(Generate(Request(id)).status.ok());
+}
+
+// A malformed message in the middle refuses the whole turn, whatever was to be kept on a cancel.
+TEST_F(AbortTest, RefusedAppendIsRolledBackAndCounted) {
+  const std::string id = Open();
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  const auto writer = stub().Append(&context, &response);
+  v1::AppendRequest piece;
+  piece.set_session_id(id);
+  piece.set_on_abort(v1::ON_ABORT_KEEP);
+  piece.mutable_input()->set_text("fine");
+  ASSERT_TRUE(writer->Write(piece));
+  piece.mutable_input()->mutable_tokens()->add_ids(300);
+  writer->Write(piece);
+  EXPECT_EQ(writer->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Get(id).position(), 0u);
+  EXPECT_FALSE(Get(id).turn_running());
+  EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
+}
+
+}  // namespace
+}  // namespace longstream

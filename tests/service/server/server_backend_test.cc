@@ -1,0 +1,174 @@
+// What a client sees of backends that compute NaN or lack a capability, and of tokenizers.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "service/tokenizer/byte_alphabet.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+
+constexpr char kTestPlugins[] = LONGSTREAM_BINARY_DIR "/test_plugins/";
+
+class NanServerTest : public ServerTest {
+ protected:
+  NanServerTest() : ServerTest("{}", 0, std::string(kTestPlugins) + "nan_logits.so") {}
+};
+
+TEST_F(NanServerTest, GenerateIsInternalAndRolledBack) {
+  const std::string id = Open();
+  ASSERT_TRUE(Generate(Request(id)).status.ok());
+  v1::GenerateRequest request = Request(id);
+  request.mutable_input()->set_text(std::string("a\0b", 3));
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::INTERNAL);
+  EXPECT_NE(generated.status.error_message().find("NaN"), std::string::npos);
+  EXPECT_EQ(Get(id).position(), 15u);
+  EXPECT_EQ(model().RequestsCounted("INTERNAL"), 1.0);
+  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session lives on";
+  ExpectAlive();
+}
+
+TEST_F(NanServerTest, ScoreIsInternal) {
+  const auto score = [this](const std::string& text) {
+    grpc::ClientContext context;
+    v1::ScoreRequest request;
+    request.mutable_input()->set_text(text);
+    const auto reader = stub().Score(&context, request);
+    v1::ScoreResponse response;
+    while (reader->Read(&response)) {
+    }
+    return reader->Finish();
+  };
+  const grpc::Status status = score(std::string("ab\0cd", 5));
+  EXPECT_EQ(status.error_code(), StatusCode::INTERNAL);
+  EXPECT_NE(status.error_message().find("NaN"), std::string::npos) << status.error_message();
+  EXPECT_EQ(model().RequestsCounted("INTERNAL"), 1.0);
+  EXPECT_TRUE(score("abcd").ok());
+}
+
+class BareServerTest : public ServerTest {
+ protected:
+  BareServerTest() : ServerTest("{}", 0, std::string(kTestPlugins) + "no_capabilities.so") {}
+};
+
+TEST_F(BareServerTest, WhatTheBackendLacksIsUnimplemented) {
+  v1::ForkSessionRequest fork;
+  fork.set_session_id(Open());
+  v1::Session session;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = stub().ForkSession(&context, fork, &session);
+    EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+    EXPECT_NE(status.error_message().find("model m cannot fork"), std::string::npos);
+  }
+  grpc::ClientContext context;
+  v1::ScoreRequest score;
+  score.mutable_input()->set_text("text");
+  const auto reader = stub().Score(&context, score);
+  v1::ScoreResponse response;
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(model().RequestsCounted("UNIMPLEMENTED"), 1.0);
+  EXPECT_TRUE(Generate(Request(fork.session_id())).status.ok());
+}
+
+TEST_F(ServerTest, CapabilitiesAreListed) {
+  grpc::ClientContext context;
+  v1::GetModelRequest request;
+  v1::Model model;
+  ASSERT_TRUE(stub().GetModel(&context, request, &model).ok());
+  EXPECT_EQ(std::vector<std::string>(model.capabilities().begin(), model.capabilities().end()),
+            (std::vector<std::string>{"snapshot", "fork", "score", "in_flight_tokens"}));
+}
+
+// ---------------------------------------------------------------- tokenizers
+
+// A token for each byte, and the one for "!" before the first text of a session.
+std::string TokenizerJson() {
+  nlohmann::json json = nlohmann::json::parse(R"({
+    "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "added_tokens": [],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                      "use_regex": true},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "!", "type_id": 0}},
+                 {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"!": {"id": "!", "ids": [33], "tokens": ["!"]}}},
+    "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+                "use_regex": true},
+    "model": {"type": "BPE", "dropout": null, "unk_token": null,
+              "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+              "byte_fallback": false, "ignore_merges": false, "vocab": {}, "merges": []}
+  })");
+  for (int byte = 0; byte < 256; ++byte) {
+    json["model"]["vocab"][ByteToAlphabet(static_cast<unsigned char>(byte))] = byte;
+  }
+  return json.dump();
+}
+
+class BpeServerTest : public ServerTest {
+ protected:
+  BpeServerTest() : ServerTest("{}", 0, MinimalModel::kPlugin, TokenizerJson()) {}
+};
+
+TEST_F(BpeServerTest, TextMustBeUtf8) {
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->set_text("ab\xff");
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(generated.status.error_message(),
+            "input.text: expected UTF-8 text, found invalid UTF-8 at byte 2");
+  ExpectAlive();
+}
+
+TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->set_text("ab\xff");
+  const Generated generated = Generate(request);
+  EXPECT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.started.prompt_tokens(), 3u);
+}
+
+// It goes before the first text of a session, whatever the session was when the text was sent.
+TEST_F(BpeServerTest, TheTextsPrefixComesOnce) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Request(id);
+  Generated generated = Generate(request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.started.prompt_tokens(), 6u) << "the prefix and hello";
+  EXPECT_EQ(generated.finish.usage().prompt_tokens(), 6u);
+  EXPECT_EQ(generated.finish.position(), 16u);
+  EXPECT_EQ(Generate(request).started.prompt_tokens(), 5u);
+
+  request = Request(Open());
+  for (const int32_t token : {33, 40, 41}) {
+    request.mutable_input()->mutable_tokens()->add_ids(token);
+  }
+  EXPECT_EQ(Generate(request).started.prompt_tokens(), 3u) << "token ids are taken as they are";
+}
+
+TEST_F(BpeServerTest, TheTextsPrefixComesOnceInAnAppend) {
+  const std::string id = Open();
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  const auto writer = stub().Append(&context, &response);
+  v1::AppendRequest piece;
+  piece.set_session_id(id);
+  for (const char* text : {"", "ab", "cd"}) {
+    piece.mutable_input()->set_text(text);
+    ASSERT_TRUE(writer->Write(piece));
+  }
+  writer->WritesDone();
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(response.position(), 5u);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,97 @@
+// How a server ends: turns first, then the last messages of calls; idle connections delay nothing.
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+class ShutdownTest : public ServerTest {
+ protected:
+  ShutdownTest() : ServerTest(R"({"step_delay_us": 2000})") {}
+};
+
+TEST_F(ShutdownTest, IdleConnectionsDelayNothing) {
+  Open();  // and the channel stays
+  dispatcher().Drain(absl::ZeroDuration());
+  const absl::Time begin = absl::Now();
+  server().Shutdown(begin + absl::Seconds(30));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
+}
+
+TEST_F(ShutdownTest, RunningCallsGetTheirLastMessages) {
+  v1::GenerateRequest request = Request(Open());
+  request.set_max_tokens(100);
+  std::thread shutdown;
+  const Generated generated =
+      Generate(request, [&](const v1::GenerateResponse& response, grpc::ClientContext*) {
+        if (!response.has_started()) return;
+        shutdown = std::thread([this] {
+          dispatcher().Drain(absl::Seconds(30));
+          server().Shutdown(absl::Now() + absl::Seconds(30));
+        });
+      });
+  shutdown.join();
+  EXPECT_TRUE(generated.status.ok()) << generated.status.error_message();
+  EXPECT_EQ(generated.tokens.size(), 100u);
+  EXPECT_EQ(generated.finish.position(), 105u);
+}
+
+TEST_F(ShutdownTest, TurnsPastTheGraceTimeAreUnavailable) {
+  const std::string id = Open();
+  v1::GenerateRequest request = Request(id);
+  request.set_max_tokens(60000);
+  std::thread drain;
+  const Generated generated =
+      Generate(request, [&](const v1::GenerateResponse& response, grpc::ClientContext*) {
+        if (!response.has_started()) return;
+        drain = std::thread([this] { dispatcher().Drain(absl::Milliseconds(50)); });
+      });
+  drain.join();
+  EXPECT_EQ(generated.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(generated.status.error_message().find("grace time"), std::string::npos);
+  EXPECT_EQ(Get(id).position(), 0u) << "rolled back";
+  EXPECT_EQ(Generate(Request(id)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// A host that has vanished answers no ping; one that is only silent does.
+TEST_F(ShutdownTest, ConnectionsThatAnswerNoPingAreClosed) {
+  auto quick = GrpcServer::Start({.listen = "127.0.0.1:0",
+                                  .keepalive_time = absl::Milliseconds(300),
+                                  .keepalive_timeout = absl::Milliseconds(300)},
+                                 &models(), &dispatcher());
+  ASSERT_TRUE(quick.ok()) << quick.status();
+  const int connection = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GE(connection, 0);
+  timeval patience{20, 0};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>((*quick)->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  // The preface of HTTP/2 and an empty SETTINGS frame, and then nothing more.
+  const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 24 + 9);
+  ASSERT_EQ(write(connection, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
+  char buffer[1024];
+  ssize_t got;
+  while ((got = read(connection, buffer, sizeof(buffer))) > 0) {
+  }
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << "the server keeps a connection nobody is behind";
+  close(connection);
+}
+
+}  // namespace
+}  // namespace longstream

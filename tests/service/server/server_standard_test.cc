@@ -1,0 +1,75 @@
+// The services that every gRPC server has, called by their names alone, as tools do.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+class StandardTest : public ServerTest {
+ protected:
+  // One request of a method in serialized form, and the serialized response.
+  grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
+    grpc::GenericStub generic(channel());
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = generic.PrepareCall(&context, method, &queue);
+    call->StartCall(Next(&queue));
+    EXPECT_TRUE(Wait(&queue));
+    const grpc::Slice slice(request);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), Next(&queue));
+    Wait(&queue);
+    grpc::ByteBuffer buffer;
+    call->Read(&buffer, Next(&queue));
+    if (Wait(&queue)) {
+      grpc::Slice whole;
+      EXPECT_TRUE(buffer.DumpToSingleSlice(&whole).ok());
+      response->assign(reinterpret_cast<const char*>(whole.begin()), whole.size());
+    }
+    grpc::Status status;
+    call->Finish(&status, Next(&queue));
+    Wait(&queue);
+    return status;
+  }
+
+ private:
+  static void* Next(grpc::CompletionQueue* queue) { return queue; }
+  static bool Wait(grpc::CompletionQueue* queue) {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue->Next(&tag, &ok) && ok;
+  }
+};
+
+TEST_F(StandardTest, ReflectionListsTheService) {
+  // ServerReflectionRequest{list_services: ""}
+  std::string response;
+  const grpc::Status status = Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                   {"\x3a\x00", 2}, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_NE(response.find("longstream.v1.Longstream"), std::string::npos);
+  EXPECT_NE(response.find("grpc.health.v1.Health"), std::string::npos);
+}
+
+TEST_F(StandardTest, ChannelzKnowsTheServer) {
+  std::string response;
+  const grpc::Status status = Call("/grpc.channelz.v1.Channelz/GetServers", "", &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_FALSE(response.empty());
+}
+
+// What gRPC itself says of a request that is no protobuf message; docs/life-of-a-request.md.
+TEST_F(StandardTest, BytesThatAreNoMessageAreRefused) {
+  std::string response;
+  const grpc::Status status =
+      Call("/longstream.v1.Longstream/GetSession", "\xff\xff\xff", &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+  ExpectAlive();
+}
+
+}  // namespace
+}  // namespace longstream
