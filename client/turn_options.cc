@@ -2,15 +2,17 @@
 #include "client/turn_options.h"
 
 #include <iostream>
-#include <map>
 #include <optional>
 #include <utility>
 
 namespace longstream::client {
 namespace {
 
-const std::map<std::string, v1::Priority> kPriorities = {
-    {"low", v1::PRIORITY_LOW}, {"normal", v1::PRIORITY_NORMAL}, {"high", v1::PRIORITY_HIGH}};
+// --priority is one of the three.
+v1::Priority PriorityOf(const std::string& name) {
+  if (name == "low") return v1::PRIORITY_LOW;
+  return name == "high" ? v1::PRIORITY_HIGH : v1::PRIORITY_NORMAL;
+}
 
 // "17=-2.5"; nothing where the text is not of that form.
 std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
@@ -93,7 +95,7 @@ void TurnOptions::Fill(v1::GenerateRequest* request) const {
   FillSampling(request->mutable_sampling());
   FillStop(request->mutable_stop());
   request->set_max_tokens(max_tokens_);
-  request->set_priority(kPriorities.at(priority_));
+  request->set_priority(PriorityOf(priority_));
 }
 
 std::string TurnOptions::Session(Connection& connection,

@@ -75,7 +75,7 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
 // is now.
 std::filesystem::path DefaultPluginDirectory() {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::filesystem::path built = here.parent_path() / "plugins";
+  std::filesystem::path built = here.parent_path() / "plugins";
   if (std::filesystem::is_directory(built)) return built;
   return (here / LONGSTREAM_PLUGINS_FROM_BINARY).lexically_normal();
 }
@@ -165,6 +165,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   options.plugins = plugins->plugins;
   options.host = &host;
   options.metrics = registry.get();
+  options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
   options.engine.stream_buffer_bytes = config.stream_buffer_bytes;
   options.engine.on_failure = [&log](std::string_view model, const absl::Status& status) {
