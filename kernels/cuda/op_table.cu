@@ -9,11 +9,18 @@ const OpTable& CudaOps() {
       .packed_bytes = cuda::PackedBytes,
       .pack = cuda::Pack,
       .embed = cuda::Embed,
+      .norm_project = cuda::NormProject,
+      .gated_mlp = cuda::GatedMlp,
+      .project_residual = cuda::ProjectResidual,
       .rope_table = cuda::RopeTable,
       .logit_scale = cuda::LogitScale,
       .rope_cache_write = cuda::RopeCacheWrite,
+      .paged_attention = cuda::PagedAttention,
+      .window_attention = cuda::WindowAttention,
+      .rerope_attention = cuda::ReropeAttention,
       .ring_write = cuda::RingWrite,
       .ring_rebuild = cuda::RingRebuild,
+      .linear_recurrence = cuda::LinearRecurrence,
   };
   return kOps;
 }
