@@ -76,6 +76,8 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) { return value.Read(1, 65536, &config->max_batch_tokens); }},
       {"max_batch_sequences",
        [&](const YamlNode& value) { return value.Read(1, 4096, &config->max_batch_sequences); }},
+      {"max_open_turns",
+       [&](const YamlNode& value) { return value.Read(1, 1 << 20, &config->max_open_turns); }},
       {"max_waiting_turns",
        [&](const YamlNode& value) { return value.Read(0, 1 << 20, &config->max_waiting_turns); }},
       {"stream_buffer_bytes",

@@ -34,6 +34,7 @@ struct ServerConfig {
 
   uint32_t max_batch_tokens = 512;
   uint32_t max_batch_sequences = 64;
+  uint64_t max_open_turns = 1024;
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;
 

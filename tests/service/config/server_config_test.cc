@@ -42,6 +42,7 @@ log_level: debug
 scheduler:
   max_batch_tokens: 1024
   max_batch_sequences: 8
+  max_open_turns: 99
   max_waiting_turns: 9
   stream_buffer_bytes: 1KiB
 sessions:
@@ -68,6 +69,7 @@ models:
   EXPECT_EQ(config.log_level, "debug");
   EXPECT_EQ(config.max_batch_tokens, 1024u);
   EXPECT_EQ(config.max_batch_sequences, 8u);
+  EXPECT_EQ(config.max_open_turns, 99u);
   EXPECT_EQ(config.max_waiting_turns, 9u);
   EXPECT_EQ(config.stream_buffer_bytes, 1024u);
   EXPECT_EQ(config.max_sessions, 10u);
@@ -131,6 +133,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.log_level, defaults.log_level);
   EXPECT_EQ(config.max_batch_tokens, defaults.max_batch_tokens);
   EXPECT_EQ(config.max_batch_sequences, defaults.max_batch_sequences);
+  EXPECT_EQ(config.max_open_turns, defaults.max_open_turns);
   EXPECT_EQ(config.max_waiting_turns, defaults.max_waiting_turns);
   EXPECT_EQ(config.stream_buffer_bytes, defaults.stream_buffer_bytes);
   EXPECT_EQ(config.max_sessions, defaults.max_sessions);
@@ -161,6 +164,9 @@ TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
             "found 'many'");
   EXPECT_EQ(ErrorOf("scheduler: {max_batch_sequences: 0}"),
             "server.yaml:1: scheduler.max_batch_sequences: expected a whole number from 1 to 4096, "
+            "found '0'");
+  EXPECT_EQ(ErrorOf("scheduler: {max_open_turns: 0}"),
+            "server.yaml:1: scheduler.max_open_turns: expected a whole number from 1 to 1048576, "
             "found '0'");
   EXPECT_EQ(ErrorOf("scheduler: {max_waiting_turns: 1048577}"),
             "server.yaml:1: scheduler.max_waiting_turns: expected a whole number from 0 to "
@@ -247,7 +253,7 @@ TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
             "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
             "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
-            "max_batch_sequences, max_waiting_turns, stream_buffer_bytes");
+            "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes");
   EXPECT_EQ(ErrorOf("sessions: {limit: 2}"),
             "server.yaml:1: sessions: unknown key 'limit'; there are: max, idle_timeout, "
             "max_idle_timeout");
