@@ -24,7 +24,7 @@ namespace longstream::cuda {
 // d += A B, bf16 products summed in f32. All lanes of the warp together.
 __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
                                             const uint32_t (&b)[2]) {
-#ifdef __CUDA_ARCH__
+#ifdef __CUDACC__
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -34,19 +34,27 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int row_lane = lane / 4 * 4;     // holds row g at k = 0
   const int column_lane = lane % 4 * 8;  // holds column 2t at k = 0; column 2t + 1 is 4 further
-  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
-    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
+  const auto multiply = [](float sum, uint64_t x, uint64_t y, int half) {
+    const auto i = static_cast<uint32_t>(x >> (32 * half));
+    const auto j = static_cast<uint32_t>(y >> (32 * half));
+    return sum + LowBF16(i) * LowBF16(j) + HighBF16(i) * HighBF16(j);
   };
+  const uint64_t own_upper = a[0] | uint64_t{a[2]} << 32;
+  const uint64_t own_lower = a[1] | uint64_t{a[3]} << 32;
+  const uint64_t own_column = b[0] | uint64_t{b[1]} << 32;
+  uint64_t upper[4], lower[4], left[4], right[4];
+  for (int k = 0; k < 4; ++k) {
+    upper[k] = __shfl_sync(kAllLanes, own_upper, row_lane + k);
+    lower[k] = __shfl_sync(kAllLanes, own_lower, row_lane + k);
+    left[k] = __shfl_sync(kAllLanes, own_column, column_lane + k);
+    right[k] = __shfl_sync(kAllLanes, own_column, column_lane + 4 + k);
+  }
   for (int half = 0; half < 2; ++half) {
     for (int k = 0; k < 4; ++k) {
-      const uint32_t upper = __shfl_sync(kAllLanes, a[2 * half], row_lane + k);
-      const uint32_t lower = __shfl_sync(kAllLanes, a[2 * half + 1], row_lane + k);
-      const uint32_t left = __shfl_sync(kAllLanes, b[half], column_lane + k);
-      const uint32_t right = __shfl_sync(kAllLanes, b[half], column_lane + 4 + k);
-      d[0] = multiply(d[0], upper, left);
-      d[1] = multiply(d[1], upper, right);
-      d[2] = multiply(d[2], lower, left);
-      d[3] = multiply(d[3], lower, right);
+      d[0] = multiply(d[0], upper[k], left[k], half);
+      d[1] = multiply(d[1], upper[k], right[k], half);
+      d[2] = multiply(d[2], lower[k], left[k], half);
+      d[3] = multiply(d[3], lower[k], right[k], half);
     }
   }
 #endif

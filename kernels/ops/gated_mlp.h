@@ -3,26 +3,34 @@
 #ifndef LONGSTREAM_KERNELS_OPS_GATED_MLP_H_
 #define LONGSTREAM_KERNELS_OPS_GATED_MLP_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/norm.h"
+#include "kernels/ops/norm_project.h"
 
 namespace longstream {
 
 enum class Activation { kSilu };
 
-// Workspace: NormProjectWorkspace(T, k).
+// Workspace: GatedMlpWorkspace(T, k, ff).
 struct GatedMlpArgs {
   Matrix x;           // [T, k]; not modified
   Norm norm;          // size k
   PackedWeight gate;  // [ff, k]
   PackedWeight up;    // [ff, k] of the same type
   Activation activation = Activation::kSilu;
-  Matrix out;  // [T, ff]
+  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows (norm_project.h)
+  Matrix out;                   // [T, ff]
 };
 using GatedMlpFunction = void (*)(Stream& stream, const GatedMlpArgs& args);
+
+// Room for the prepared rows and for one of the two products.
+constexpr size_t GatedMlpWorkspace(int64_t rows, int64_t k, int64_t ff) {
+  return NormProjectWorkspace(rows, k) + NormProjectWorkspace(rows, ff);
+}
 
 }  // namespace longstream
 

@@ -3,7 +3,8 @@
 //   h[r, :] = Norm(x[rows[r], :]) + addend[addend_rows[r], :]
 //   out[r, :] = scale * (h[r, :] W^T + bias)
 //
-// Each output is one sum over k in a fixed order, the same for every number of rows and threads.
+// Each output is one sum over k in a fixed order, the same for every number of rows and threads. A
+// library may sum decode rows, those of generated tokens, in another order than prefill rows.
 #ifndef LONGSTREAM_KERNELS_OPS_NORM_PROJECT_H_
 #define LONGSTREAM_KERNELS_OPS_NORM_PROJECT_H_
 
@@ -25,7 +26,8 @@ struct NormProjectArgs {
   PackedWeight weight;                   // [n, k]
   const float* bias = nullptr;           // [n] f32 or nullptr
   float scale = 1.0f;
-  Matrix out;  // [R, n]; out.rows is R; does not alias x
+  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) of the R are decode rows
+  Matrix out;                   // [R, n]; out.rows is R; does not alias x
 };
 using NormProjectFunction = void (*)(Stream& stream, const NormProjectArgs& args);
 

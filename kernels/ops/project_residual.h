@@ -23,7 +23,8 @@ struct ProjectResidualArgs {
   PackedWeight weight;          // [d, k]
   const float* bias = nullptr;  // [d] f32 or nullptr
   float scale = 1.0f;
-  Matrix x;  // [T, d] updated in place
+  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows (norm_project.h)
+  Matrix x;                     // [T, d] updated in place
 };
 using ProjectResidualFunction = void (*)(Stream& stream, const ProjectResidualArgs& args);
 

@@ -2,13 +2,45 @@
 // batch.
 #include "kernels/ops/gated_mlp.h"
 
-#include "kernels/ops/norm_project.h"
 #include "tests/kernels/op_test.h"
 
 namespace longstream {
 namespace {
 
-class GatedMlpTest : public OpTest {};
+class GatedMlpTest : public OpTest {
+ protected:
+  void Compare(int64_t rows, int64_t ff, int64_t k, DType type, bool norm, Random& random) {
+    OwnedMatrix x(rows, k, random), expected(rows, ff);
+    OwnedWeight gate(ff, k, type, random), up(ff, k, type, random);
+    const std::vector<float> norm_weight = random.Normals(k);
+    GatedMlpArgs args;
+    args.x = x.view();
+    if (norm) args.norm = {norm_weight.data(), k, 1e-5f};
+    OwnedStream reference_stream(0), stream(GatedMlpWorkspace(rows, k, ff), ExecutorOf(2));
+    args.gate = gate.Pack(reference());
+    args.up = up.Pack(reference());
+    args.out = expected.view();
+    reference().gated_mlp(*reference_stream, args);
+    args.gate = gate.Pack(ops());
+    args.up = up.Pack(ops());
+    // Both factors are off by the tolerance of a dot product; silu's slope is below 1.1 and the
+    // factors are below 5 here.
+    double dot = DotTolerance(k);
+    if (type == DType::kBF16 && norm) dot += BF16RoundingTolerance(k);
+    for (int64_t num_decode_rows : {int64_t{0}, rows}) {
+      OwnedMatrix actual(rows, ff);
+      args.num_decode_rows = num_decode_rows;
+      args.out = actual.view();
+      ops().gated_mlp(*stream, args);
+      ASSERT_TRUE(stream->ok());
+      ExpectNear(actual.view(), expected.view(), 10 * dot, 8 * kEps,
+                 std::string("gated_mlp ") + GetParam() + " " + NameOf(type) + " ff " +
+                     std::to_string(ff) + " k " + std::to_string(k) + " decode rows " +
+                     std::to_string(num_decode_rows) + " of " + std::to_string(rows));
+      actual.CheckGaps();
+    }
+  }
+};
 LONGSTREAM_INSTANTIATE_OP_TEST(GatedMlpTest);
 
 TEST_P(GatedMlpTest, MatchesTheReference) {
@@ -17,58 +49,56 @@ TEST_P(GatedMlpTest, MatchesTheReference) {
     for (int64_t ff : kOddSizes) {
       for (int64_t k : {1, 33, 129, 600}) {
         for (int64_t rows : {1, 7}) {
-          for (bool norm : {false, true}) {
-            OwnedMatrix x(rows, k, random), expected(rows, ff), actual(rows, ff);
-            OwnedWeight gate(ff, k, type, random), up(ff, k, type, random);
-            const std::vector<float> norm_weight = random.Normals(k);
-            GatedMlpArgs args;
-            args.x = x.view();
-            if (norm) args.norm = {norm_weight.data(), k, 1e-5f};
-            OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
-            args.gate = gate.Pack(reference());
-            args.up = up.Pack(reference());
-            args.out = expected.view();
-            reference().gated_mlp(*reference_stream, args);
-            args.gate = gate.Pack(ops());
-            args.up = up.Pack(ops());
-            args.out = actual.view();
-            ops().gated_mlp(*stream, args);
-            ASSERT_TRUE(stream->ok());
-            // Both factors are off by the tolerance of a dot product; silu's slope is below 1.1 and
-            // the factors are below 5 here.
-            double dot = DotTolerance(k);
-            if (type == DType::kBF16 && norm) dot += BF16RoundingTolerance(k);
-            ExpectNear(actual.view(), expected.view(), 10 * dot, 8 * kEps,
-                       std::string("gated_mlp ") + GetParam() + " " + NameOf(type) + " ff " +
-                           std::to_string(ff) + " k " + std::to_string(k));
-            actual.CheckGaps();
-          }
+          for (bool norm : {false, true}) Compare(rows, ff, k, type, norm, random);
         }
       }
     }
   }
 }
 
+// The first rows are decode rows, the others prefill rows.
 TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(2);
   constexpr int64_t kRows = 130, kFf = 97, kK = 301;
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    OwnedMatrix x(kRows, kK, random), whole(kRows, kFf), parts(kRows, kFf);
+    OwnedMatrix x(kRows, kK, random);
     OwnedWeight gate(kFf, kK, type, random), up(kFf, kK, type, random);
     GatedMlpArgs args;
-    args.x = x.view();
     args.gate = gate.Pack(ops());
     args.up = up.Pack(ops());
-    args.out = whole.view();
-    OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
-    ops().gated_mlp(*stream, args);
-    for (int64_t r = 0; r < kRows; ++r) {
-      args.x = x.view().Rows(r, 1);
-      args.out = parts.view().Rows(r, 1);
+    OwnedStream stream(GatedMlpWorkspace(kRows, kK, kFf), ExecutorOf(3));
+    for (int64_t num_decode_rows : {int64_t{0}, int64_t{20}, kRows}) {
+      OwnedMatrix whole(kRows, kFf), parts(kRows, kFf);
+      args.x = x.view();
+      args.out = whole.view();
+      args.num_decode_rows = num_decode_rows;
       ops().gated_mlp(*stream, args);
+      for (int64_t r = 0; r < kRows; ++r) {
+        args.x = x.view().Rows(r, 1);
+        args.out = parts.view().Rows(r, 1);
+        args.num_decode_rows = r < num_decode_rows ? 1 : 0;
+        ops().gated_mlp(*stream, args);
+      }
+      ExpectSameBits(
+          parts.view(), whole.view(),
+          std::string(NameOf(type)) + " with " + std::to_string(num_decode_rows) + " decode rows");
     }
-    ExpectSameBits(parts.view(), whole.view(), NameOf(type));
   }
+}
+
+TEST_P(GatedMlpTest, FailsWithoutWorkspace) {
+  Random random(4);
+  OwnedMatrix x(2, 4, random), out(2, 3);
+  OwnedWeight gate(3, 4, DType::kBF16, random), up(3, 4, DType::kBF16, random);
+  GatedMlpArgs args;
+  args.x = x.view();
+  args.gate = gate.Pack(ops());
+  args.up = up.Pack(ops());
+  args.out = out.view();
+  OwnedStream stream(NormProjectWorkspace(2, 4) - 1);
+  ops().gated_mlp(*stream, args);
+  EXPECT_EQ(stream->status, OpStatus::kUnsupported);
+  EXPECT_TRUE(std::isnan(out.at(0, 0)));
 }
 
 TEST_P(GatedMlpTest, RefusesWeightsOfTwoTypes) {
@@ -80,7 +110,7 @@ TEST_P(GatedMlpTest, RefusesWeightsOfTwoTypes) {
   args.gate = gate.Pack(ops());
   args.up = up.Pack(ops());
   args.out = out.view();
-  OwnedStream stream(NormProjectWorkspace(1, 4));
+  OwnedStream stream(GatedMlpWorkspace(1, 4, 3));
   ops().gated_mlp(*stream, args);
   EXPECT_EQ(stream->status, OpStatus::kUnsupported);
 }

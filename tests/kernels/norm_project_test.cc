@@ -49,21 +49,36 @@ class NormProjectTest : public OpTest {
     if (options.bias) args.bias = bias.data();
     args.scale = options.scale;
 
-    OwnedMatrix expected(rows, n), actual(rows, n);
+    OwnedMatrix expected(rows, n);
     OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
     args.out = expected.view();
     args.weight = weight.Pack(reference());
     reference().norm_project(*reference_stream, args);
-    args.out = actual.view();
     args.weight = weight.Pack(ops());
-    ops().norm_project(*stream, args);
-    ASSERT_TRUE(stream->ok());
     double tolerance = 2 * DotTolerance(k);
     if (type == DType::kBF16 && options.norm) tolerance += 2 * BF16RoundingTolerance(k);
-    ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 2 * kEps,
-               std::string("norm_project ") + GetParam() + " " + NameOf(type) + " n " +
-                   std::to_string(n) + " k " + std::to_string(k));
-    actual.CheckGaps();
+    for (int64_t num_decode_rows : {int64_t{0}, rows}) {
+      OwnedMatrix actual(rows, n);
+      args.num_decode_rows = num_decode_rows;
+      args.out = actual.view();
+      ops().norm_project(*stream, args);
+      ASSERT_TRUE(stream->ok());
+      ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 2 * kEps,
+                 std::string("norm_project ") + GetParam() + " " + NameOf(type) + " n " +
+                     std::to_string(n) + " k " + std::to_string(k) + " decode rows " +
+                     std::to_string(num_decode_rows) + " of " + std::to_string(rows));
+      actual.CheckGaps();
+    }
+  }
+
+  // Projects rows [first, first + count) of `x` into those of `out`; with `decode` all are decode
+  // rows, else none.
+  void ProjectRows(Stream& stream, NormProjectArgs args, const OwnedMatrix& x,
+                   const OwnedMatrix& out, int64_t first, int64_t count, bool decode) {
+    args.x = x.view().Rows(first, count);
+    args.out = out.view().Rows(first, count);
+    args.num_decode_rows = decode ? count : 0;
+    ops().norm_project(stream, args);
   }
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(NormProjectTest);
@@ -115,21 +130,52 @@ TEST_P(NormProjectTest, ARowHasTheSameBitsInAnyBatch) {
     args.norm = NormOf(norm_weight);
     args.weight = weight.Pack(ops());
 
-    OwnedMatrix whole(kRows, kN);
     OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
-    args.x = x.view();
-    args.out = whole.view();
-    ops().norm_project(*stream, args);
-    for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
-      OwnedMatrix parts(kRows, kN);
-      for (int64_t first = 0; first < kRows; first += batch) {
-        const int64_t count = std::min(batch, kRows - first);
-        args.x = x.view().Rows(first, count);
-        args.out = parts.view().Rows(first, count);
-        ops().norm_project(*stream, args);
+    for (bool decode : {false, true}) {
+      OwnedMatrix whole(kRows, kN);
+      ProjectRows(*stream, args, x, whole, 0, kRows, decode);
+      for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
+        OwnedMatrix parts(kRows, kN);
+        for (int64_t first = 0; first < kRows; first += batch) {
+          ProjectRows(*stream, args, x, parts, first, std::min(batch, kRows - first), decode);
+        }
+        ExpectSameBits(parts.view(), whole.view(),
+                       std::string(NameOf(type)) + (decode ? " decode" : " prefill") +
+                           " rows in batches of " + std::to_string(batch));
       }
-      ExpectSameBits(parts.view(), whole.view(),
-                     std::string(NameOf(type)) + " in batches of " + std::to_string(batch));
+    }
+  }
+}
+
+// The decode rows and the prefill rows of a step do not see each other. The inputs are long enough
+// to be shared out.
+TEST_P(NormProjectTest, DecodeAndPrefillRowsMix) {
+  Random random(8);
+  constexpr int64_t kRows = 75, kN = 50, kK = 2100;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    OwnedMatrix x(kRows, kK, random), prefill(kRows, kN), decode(kRows, kN), expected(kRows, kN);
+    OwnedWeight weight(kN, kK, type, random);
+    const std::vector<float> bias = random.Normals(kN);
+    NormProjectArgs args;
+    args.weight = weight.Pack(ops());
+    args.bias = bias.data();
+    OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(2));
+    ProjectRows(*stream, args, x, prefill, 0, kRows, false);
+    ProjectRows(*stream, args, x, decode, 0, kRows, true);
+    for (int64_t num_decode_rows : {1, 9, 17, 40, 66, 74}) {
+      OwnedMatrix mixed(kRows, kN);
+      args.x = x.view();
+      args.out = mixed.view();
+      args.num_decode_rows = num_decode_rows;
+      ops().norm_project(*stream, args);
+      for (int64_t r = 0; r < kRows; ++r) {
+        const OwnedMatrix& from = r < num_decode_rows ? decode : prefill;
+        for (int64_t c = 0; c < kN; ++c) expected.set(r, c, from.at(r, c));
+      }
+      ExpectSameBits(
+          mixed.view(), expected.view(),
+          std::string(NameOf(type)) + " with " + std::to_string(num_decode_rows) + " decode rows");
+      mixed.CheckGaps();
     }
   }
 }

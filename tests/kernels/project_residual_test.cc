@@ -29,22 +29,27 @@ class ProjectResidualTest : public OpTest {
     if (options.bias) args.bias = bias.data();
     args.scale = options.scale;
 
-    OwnedMatrix expected(before), actual(before);
+    OwnedMatrix expected(before);
     OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
     args.weight = weight.Pack(reference());
     args.x = expected.view();
     reference().project_residual(*reference_stream, args);
     args.weight = weight.Pack(ops());
-    args.x = actual.view();
-    ops().project_residual(*stream, args);
-    ASSERT_TRUE(stream->ok());
     double tolerance = 2 * DotTolerance(k);
     const bool computed = options.norm || options.gate;
     if (type == DType::kBF16 && computed) tolerance += 2 * BF16RoundingTolerance(k);
-    ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 4 * kEps,
-               std::string("project_residual ") + GetParam() + " " + NameOf(type) + " d " +
-                   std::to_string(d) + " k " + std::to_string(k));
-    actual.CheckGaps();
+    for (int64_t num_decode_rows : {int64_t{0}, rows}) {
+      OwnedMatrix actual(before);
+      args.num_decode_rows = num_decode_rows;
+      args.x = actual.view();
+      ops().project_residual(*stream, args);
+      ASSERT_TRUE(stream->ok());
+      ExpectNear(actual.view(), expected.view(), std::abs(options.scale) * tolerance, 4 * kEps,
+                 std::string("project_residual ") + GetParam() + " " + NameOf(type) + " d " +
+                     std::to_string(d) + " k " + std::to_string(k) + " decode rows " +
+                     std::to_string(num_decode_rows) + " of " + std::to_string(rows));
+      actual.CheckGaps();
+    }
   }
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(ProjectResidualTest);
@@ -76,27 +81,34 @@ TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
   }
 }
 
+// The first rows are decode rows, the others prefill rows.
 TEST_P(ProjectResidualTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(3);
   constexpr int64_t kRows = 130, kD = 97, kK = 301;
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     OwnedMatrix in(kRows, kK, random), gate(kRows, kK, random), before(kRows, kD, random);
     OwnedWeight weight(kD, kK, type, random);
-    OwnedMatrix whole(before), parts(before);
     ProjectResidualArgs args;
-    args.in = in.view();
-    args.gate = gate.view();
     args.weight = weight.Pack(ops());
-    args.x = whole.view();
     OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
-    ops().project_residual(*stream, args);
-    for (int64_t r = 0; r < kRows; ++r) {
-      args.in = in.view().Rows(r, 1);
-      args.gate = gate.view().Rows(r, 1);
-      args.x = parts.view().Rows(r, 1);
+    for (int64_t num_decode_rows : {int64_t{0}, int64_t{20}, kRows}) {
+      OwnedMatrix whole(before), parts(before);
+      args.in = in.view();
+      args.gate = gate.view();
+      args.x = whole.view();
+      args.num_decode_rows = num_decode_rows;
       ops().project_residual(*stream, args);
+      for (int64_t r = 0; r < kRows; ++r) {
+        args.in = in.view().Rows(r, 1);
+        args.gate = gate.view().Rows(r, 1);
+        args.x = parts.view().Rows(r, 1);
+        args.num_decode_rows = r < num_decode_rows ? 1 : 0;
+        ops().project_residual(*stream, args);
+      }
+      ExpectSameBits(
+          parts.view(), whole.view(),
+          std::string(NameOf(type)) + " with " + std::to_string(num_decode_rows) + " decode rows");
     }
-    ExpectSameBits(parts.view(), whole.view(), NameOf(type));
   }
 }
 

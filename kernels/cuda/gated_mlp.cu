@@ -1,0 +1,91 @@
+// The gated half of an MLP. See kernels/ops/gated_mlp.h.
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/prefill_product.h"
+#include "kernels/cuda/prepared_rows.h"
+#include "kernels/cuda/product.cuh"
+#include "kernels/cuda/skinny_product.cuh"
+#include "kernels/cuda/tiled_product.cuh"
+#include "kernels/cuda/weight.cuh"
+#include "kernels/ops/gated_mlp.h"
+
+namespace longstream::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Activation::kSilu: silu(gate) * up
+__device__ __forceinline__ float Gated(float gate, float up) {
+  return gate / (1.0f + expf(-gate)) * up;
+}
+
+struct GatedEpilogue {
+  float* out;
+  int64_t stride;
+
+  __device__ void operator()(int64_t row, int64_t column, const float (&sums)[2]) const {
+    out[row * stride + column] = Gated(sums[0], sums[1]);
+  }
+};
+
+// out holds the gate's sums and gets the result.
+__global__ void __launch_bounds__(kThreads) GateKernel(Matrix out, Matrix up, int64_t first_row) {
+  const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  if (column >= out.cols) return;
+  const int64_t row = first_row + blockIdx.x;
+  float* gate = static_cast<float*>(out.data) + row * out.stride + column;
+  *gate = Gated(*gate, static_cast<const float*>(up.data)[row * up.stride + column]);
+}
+
+// The gate's product goes to `out`, up's to the workspace behind the rows.
+void PrefillBF16(Stream& stream, const GatedMlpArgs& args, const PreparedRows& rows) {
+  const int64_t ff = args.gate.n;
+  const size_t begin = NormProjectWorkspace(rows.num_rows, args.gate.k);
+  const Matrix up = {stream.workspace + begin, DType::kF32, rows.num_rows, ff,
+                     WeightStride(DType::kF32, ff)};
+  PrefillProductArgs product = {
+      .rows = rows, .first_row = args.num_decode_rows, .weight = args.gate, .out = args.out};
+  PrefillProduct(stream, product);
+  product.weight = args.up;
+  product.out = up;
+  PrefillProduct(stream, product);
+  const auto num_rows = static_cast<unsigned>(rows.num_rows - args.num_decode_rows);
+  Launch(stream, {{num_rows, CeilDiv(ff, kThreads)}, kThreads}, GateKernel, args.out, up,
+         args.num_decode_rows);
+}
+
+}  // namespace
+
+void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
+  const int64_t num_rows = args.out.rows;
+  if (args.gate.type != args.up.type ||
+      stream.workspace_bytes < GatedMlpWorkspace(num_rows, args.gate.k, args.gate.n)) {
+    return stream.Fail(OpStatus::kUnsupported);
+  }
+  const PreparedRows rows = PrepareRows(stream,
+                                        {.x = args.x,
+                                         .num_rows = num_rows,
+                                         .rows = nullptr,
+                                         .norm = args.norm,
+                                         .addend = {},
+                                         .addend_rows = nullptr,
+                                         .gate = {}},
+                                        args.gate);
+  if (!stream.ok()) return;
+  const GatedEpilogue epilogue = {static_cast<float*>(args.out.data), args.out.stride};
+  ProductOperands<2> operands = {.rows = rows.data,
+                                 .first_row = 0,
+                                 .num_rows = args.num_decode_rows,
+                                 .weights = {args.gate.data, args.up.data},
+                                 .n = args.gate.n,
+                                 .stride = rows.stride};
+  SkinnyProduct(stream, args.gate.type, operands, epilogue);
+
+  if (num_rows == args.num_decode_rows) return;
+  if (args.gate.type == DType::kBF16) return PrefillBF16(stream, args, rows);
+  operands.first_row = args.num_decode_rows;
+  operands.num_rows = num_rows - args.num_decode_rows;
+  TiledProduct(stream, args.gate.type, operands, epilogue);
+}
+
+}  // namespace longstream::cuda

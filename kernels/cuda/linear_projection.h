@@ -1,0 +1,27 @@
+// Projection of prepared rows by one weight: what norm_project and project_residual end in.
+#ifndef LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
+#define LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
+
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/cuda/prepared_rows.h"
+
+namespace longstream::cuda {
+
+// y[r, :] = scale * (rows[r] W^T + bias), or added to y.
+struct LinearProjectionArgs {
+  PreparedRows rows;            // for this weight
+  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows
+  PackedWeight weight;          // [n, k]
+  const float* bias = nullptr;  // [n] f32 or nullptr
+  float scale = 1.0f;
+  bool accumulate = false;  // add to y
+  Matrix y;                 // [rows.num_rows, n] f32
+};
+void LinearProjection(Stream& stream, const LinearProjectionArgs& args);
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_

@@ -1,0 +1,39 @@
+// The rows that a projection multiplies with its weight, made once for all outputs.
+#ifndef LONGSTREAM_KERNELS_CUDA_PREPARED_ROWS_H_
+#define LONGSTREAM_KERNELS_CUDA_PREPARED_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/ops/norm.h"
+
+namespace longstream::cuda {
+
+// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]).
+struct RowSource {
+  Matrix x;
+  int64_t num_rows = 0;
+  const int32_t* rows = nullptr;  // nullptr: r
+  Norm norm;
+  Matrix addend;  // data nullptr: none
+  const int32_t* addend_rows = nullptr;
+  Matrix gate;  // data nullptr: none
+};
+
+// [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, f32 for others. The stride
+// is that of the weight (weight.cuh), and rows end in zeros as the weight's do.
+struct PreparedRows {
+  void* data = nullptr;
+  int64_t num_rows = 0;
+  int64_t stride = 0;  // in elements
+  size_t bytes = 0;    // of workspace, from its begin
+};
+
+// Fails the stream where the workspace has less than NormProjectWorkspace(num_rows, weight.k).
+PreparedRows PrepareRows(Stream& stream, const RowSource& source, const PackedWeight& weight);
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_PREPARED_ROWS_H_

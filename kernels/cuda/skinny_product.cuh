@@ -1,0 +1,259 @@
+// Products of few rows with a weight, for decode rows: every weight is read once for up to 64 rows
+// (bf16) or 8 (f32, f16), and each output is summed in an order that depends on n and k alone.
+//
+// bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major, so that lane
+// 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token
+// g, and these are the fragments of two products of 16 inputs each: which input stands where is the
+// same on both sides, and no shuffle or shared memory lies between memory and the tensor core.
+//
+//   At 1 to 8 rows a warp spends 2 mma of 2048 products on 1 KiB of weights. An H200 streams
+//   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, 1 KiB in 55 cycles, in which an SM
+//   could do 27 mma: 7% of them are used at 8 rows (and at 1), 60% at 64.
+//   The bytes in flight that hide 1 us of latency are 4.3 MB, 32 KiB per SM; 16 warps of 16 loads
+//   of 512 bytes are 128 KiB.
+//
+// f32 and f16: FMA with the f32 row, a warp an output.
+#ifndef LONGSTREAM_KERNELS_CUDA_SKINNY_PRODUCT_CUH_
+#define LONGSTREAM_KERNELS_CUDA_SKINNY_PRODUCT_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/stream.h"
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/product.cuh"
+#include "kernels/cuda/shared.cuh"
+#include "kernels/cuda/warp.cuh"
+
+namespace longstream::cuda {
+
+inline constexpr int kSkinnyWarps = 8;
+inline constexpr int kSkinnyThreads = kSkinnyWarps * kWarp;
+inline constexpr int kTokenTile = 8;      // columns of mma's B
+inline constexpr int kOutputTile = 16;    // rows of mma's A
+inline constexpr int kStepInputs = 32;    // what 4 lanes of 16 bytes of bf16 cover
+inline constexpr int kMaxTokenTiles = 8;  // of a launch
+// From a token's sums to the next, in shared memory: 16 outputs and what spreads 4 pairs of tokens
+// over all banks.
+inline constexpr int kSumPitch = 20;
+
+// 16 bytes of a weight: they pass through L1 without staying, so that the rows do.
+__device__ __forceinline__ uint4 LoadOnce(const void* from) {
+#ifdef __CUDA_ARCH__
+  uint4 words;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(from));
+  return words;
+#else
+  return *static_cast<const uint4*>(from);
+#endif
+}
+
+// How many warps share the inputs of 16 outputs: until all warps have work (9 on each of 132 SMs),
+// while each still has a batch of loads to itself. Of n and the stride alone, so that the order of
+// the sums is the same at every number of rows.
+inline int SkinnySplits(int64_t n, int64_t stride) {
+  constexpr int64_t kEnoughWarps = 9 * 132;
+  constexpr int64_t kLeastInputs = 256;
+  int splits = 1;
+  while (splits < kSkinnyWarps && CeilDiv(n, kOutputTile) * splits < kEnoughWarps &&
+         stride / (2 * splits) >= kLeastInputs) {
+    splits *= 2;
+  }
+  return splits;
+}
+
+// A warp's sums over its inputs [begin, end): sums[w][tile] is D of weight w and 8 tokens.
+template <int kWeights, int kTiles>
+__device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, int64_t first_output,
+                                         int64_t begin, int64_t end,
+                                         float (&sums)[kWeights][kTiles][4]) {
+  // Steps whose weights are loaded before the first is used; bounded by registers.
+  constexpr int kSteps = (kTiles == 1 ? 8 : kTiles == 8 ? 2 : 4) / kWeights;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int g = lane / 4, t = lane % 4;
+  const bool has_upper = first_output + g < in.n;
+  const bool has_lower = first_output + g + 8 < in.n;
+  const uint4 zero = {0, 0, 0, 0};
+  const int64_t offset = (first_output + g) * in.stride + 8 * t;
+  const BF16* x = static_cast<const BF16*>(in.rows) + (in.first_row + g) * in.stride + 8 * t;
+  for (int64_t k = begin; k < end; k += kSteps * kStepInputs) {
+    uint4 upper[kSteps][kWeights], lower[kSteps][kWeights];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int64_t i = k + s * kStepInputs;
+      const bool inside = i + 8 * t < end;
+#pragma unroll
+      for (int w = 0; w < kWeights; ++w) {
+        const BF16* weight = static_cast<const BF16*>(in.weights[w]) + offset + i;
+        upper[s][w] = inside && has_upper ? LoadOnce(weight) : zero;
+        lower[s][w] = inside && has_lower ? LoadOnce(weight + 8 * in.stride) : zero;
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int64_t i = k + s * kStepInputs;
+      const bool inside = i + 8 * t < end;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const bool has_token = kTokenTile * tile + g < in.num_rows;
+        const uint4 token =
+            inside && has_token
+                ? __ldg(reinterpret_cast<const uint4*>(x + kTokenTile * tile * in.stride + i))
+                : zero;
+#pragma unroll
+        for (int w = 0; w < kWeights; ++w) {
+          const uint4 &a = upper[s][w], &b = lower[s][w];
+          MultiplyAdd(sums[w][tile], {a.x, b.x, a.y, b.y}, {token.x, token.y});
+          MultiplyAdd(sums[w][tile], {a.z, b.z, a.w, b.w}, {token.z, token.w});
+        }
+      }
+    }
+  }
+}
+
+// Block: 8 / splits tiles of 16 outputs; a warp a tile and a split of the inputs. The sums of the
+// splits meet in shared memory and are added in the splits' order.
+template <int kWeights, int kTiles, typename Epilogue>
+__global__ void __launch_bounds__(kSkinnyThreads, 2)
+    SkinnyMmaKernel(ProductOperands<kWeights> in, int splits, Epilogue epilogue) {
+  constexpr int kTokens = kTiles * kTokenTile;
+  using Partial = float[kWeights][kTokens][kSumPitch];
+  Partial* partial = SharedMemory<Partial>();  // [kSkinnyWarps]
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const int tiles = kSkinnyWarps / splits;
+  const int64_t first_output = (int64_t{blockIdx.x} * tiles + warp / splits) * kOutputTile;
+  const int64_t steps = (in.stride + kStepInputs - 1) / kStepInputs;
+  const int64_t share = (steps + splits - 1) / splits * kStepInputs;
+  const int64_t begin = warp % splits * share;
+  const int64_t end = min(begin + share, in.stride);
+
+  float sums[kWeights][kTiles][4] = {};
+  if (first_output < in.n) SumTiles<kWeights, kTiles>(in, first_output, begin, end, sums);
+#pragma unroll
+  for (int w = 0; w < kWeights; ++w) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int token = kTokenTile * tile + 2 * t;
+      partial[warp][w][token][g] = sums[w][tile][0];
+      partial[warp][w][token + 1][g] = sums[w][tile][1];
+      partial[warp][w][token][g + 8] = sums[w][tile][2];
+      partial[warp][w][token + 1][g + 8] = sums[w][tile][3];
+    }
+  }
+  __syncthreads();
+
+  const int num_rows = static_cast<int>(in.num_rows);
+  for (int i = static_cast<int>(threadIdx.x); i < tiles * num_rows * kOutputTile;
+       i += kSkinnyThreads) {
+    const int output = i % kOutputTile;
+    const int row = i / kOutputTile % num_rows;
+    const int tile = i / kOutputTile / num_rows;
+    const int64_t column = (int64_t{blockIdx.x} * tiles + tile) * kOutputTile + output;
+    if (column >= in.n) continue;
+    float total[kWeights] = {};
+#pragma unroll
+    for (int w = 0; w < kWeights; ++w) {
+      for (int s = 0; s < splits; ++s) total[w] += partial[tile * splits + s][w][row][output];
+    }
+    epilogue(in.first_row + row, column, total);
+  }
+}
+
+// Block: 8 outputs, a warp each, of a tile of 8 tokens; the tiles of the same outputs are
+// neighbours, so that the second finds the weights in L2. A lane sums every 32nd vector of inputs.
+template <typename T, int kWeights, typename Epilogue>
+__global__ void __launch_bounds__(kSkinnyThreads)
+    SkinnyFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
+  constexpr int kVector = 16 / sizeof(T);
+  const unsigned tiles = CeilDiv(in.num_rows, kTokenTile);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t column = int64_t{blockIdx.x / tiles} * kSkinnyWarps + threadIdx.x / kWarp;
+  if (column >= in.n) return;
+  const int64_t first_token = int64_t{blockIdx.x % tiles} * kTokenTile;
+  const int tokens = static_cast<int>(min(in.num_rows - first_token, int64_t{kTokenTile}));
+  const float* x = static_cast<const float*>(in.rows) + (in.first_row + first_token) * in.stride;
+
+  float sums[kWeights][kTokenTile] = {};
+#pragma unroll 2
+  for (int64_t k = lane * kVector; k < in.stride; k += kWarp * kVector) {
+    T weights[kWeights][kVector];
+#pragma unroll
+    for (int w = 0; w < kWeights; ++w) {
+      const uint4 words = LoadOnce(static_cast<const T*>(in.weights[w]) + column * in.stride + k);
+      memcpy(weights[w], &words, sizeof(words));
+    }
+#pragma unroll
+    for (int token = 0; token < kTokenTile; ++token) {
+      if (token >= tokens) break;
+      const float* inputs = x + token * in.stride + k;
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+#pragma unroll
+        for (int w = 0; w < kWeights; ++w) {
+          sums[w][token] = __fmaf_rn(Widen(weights[w][i]), inputs[i], sums[w][token]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int token = 0; token < kTokenTile; ++token) {
+    if (token >= tokens) break;
+    float total[kWeights];
+#pragma unroll
+    for (int w = 0; w < kWeights; ++w) total[w] = WarpSum(sums[w][token]);
+    if (lane == token) epilogue(in.first_row + first_token + token, column, total);
+  }
+}
+
+template <int kTiles, int kWeights, typename Epilogue>
+void LaunchSkinnyMma(Stream& stream, const ProductOperands<kWeights>& in,
+                     const Epilogue& epilogue) {
+  const int splits = SkinnySplits(in.n, in.stride);
+  const LaunchShape shape = {
+      CeilDiv(in.n, kSkinnyWarps / splits * kOutputTile), kSkinnyThreads,
+      sizeof(float) * kSkinnyWarps * kWeights * kTiles * kTokenTile * kSumPitch};
+  Launch(stream, shape, SkinnyMmaKernel<kWeights, kTiles, Epilogue>, in, splits, epilogue);
+}
+
+// Any number of rows, `type`: of the weights.
+template <int kWeights, typename Epilogue>
+void SkinnyProduct(Stream& stream, DType type, const ProductOperands<kWeights>& in,
+                   const Epilogue& epilogue) {
+  if (in.num_rows == 0) return;
+  if (type != DType::kBF16) {
+    const LaunchShape shape = {CeilDiv(in.n, kSkinnyWarps) * CeilDiv(in.num_rows, kTokenTile),
+                               kSkinnyThreads};
+    if (type == DType::kF32) {
+      Launch(stream, shape, SkinnyFmaKernel<float, kWeights, Epilogue>, in, epilogue);
+    } else {
+      Launch(stream, shape, SkinnyFmaKernel<F16, kWeights, Epilogue>, in, epilogue);
+    }
+    return;
+  }
+  constexpr int64_t kRowsOfLaunch = kMaxTokenTiles * kTokenTile;
+  for (int64_t first = 0; first < in.num_rows; first += kRowsOfLaunch) {
+    ProductOperands<kWeights> part = in;
+    part.first_row = in.first_row + first;
+    part.num_rows = in.num_rows - first < kRowsOfLaunch ? in.num_rows - first : kRowsOfLaunch;
+    if (part.num_rows <= kTokenTile) {
+      LaunchSkinnyMma<1>(stream, part, epilogue);
+    } else if (part.num_rows <= 2 * kTokenTile) {
+      LaunchSkinnyMma<2>(stream, part, epilogue);
+    } else if (part.num_rows <= 4 * kTokenTile) {
+      LaunchSkinnyMma<4>(stream, part, epilogue);
+    } else {
+      LaunchSkinnyMma<kMaxTokenTiles>(stream, part, epilogue);
+    }
+  }
+}
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_SKINNY_PRODUCT_CUH_

@@ -1,0 +1,25 @@
+// Stands in for cuBLASLt: the products of prefill rows as plain sums.
+#include "kernels/cuda/prefill_product.h"
+
+#include "kernels/core/dtype.h"
+
+namespace longstream::cuda {
+
+void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
+  if (!stream.ok()) return;
+  const int64_t stride = args.rows.stride;
+  const auto* rows = static_cast<const BF16*>(args.rows.data);
+  const auto* weight = static_cast<const BF16*>(args.weight.data);
+  for (int64_t r = args.first_row; r < args.rows.num_rows; ++r) {
+    float* out = args.out.f32_row(r);
+    for (int64_t c = 0; c < args.weight.n; ++c) {
+      float sum = 0.0f;
+      for (int64_t i = 0; i < stride; ++i) {
+        sum += ToF32(rows[r * stride + i]) * ToF32(weight[c * stride + i]);
+      }
+      out[c] = args.alpha * sum + (args.beta == 0.0f ? 0.0f : args.beta * out[c]);
+    }
+  }
+}
+
+}  // namespace longstream::cuda
