@@ -21,6 +21,8 @@ const OpTable& CudaOps() {
       .ring_write = cuda::RingWrite,
       .ring_rebuild = cuda::RingRebuild,
       .linear_recurrence = cuda::LinearRecurrence,
+      .sample = cuda::Sample,
+      .log_probs = cuda::LogProbs,
   };
   return kOps;
 }

@@ -1,0 +1,83 @@
+// Log-probabilities: a block a row. The most probable tokens come one after the other, each the
+// greatest rank below the one before: a pass over the row each, from L2, and no sort.
+#include <cmath>
+
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_reduce.cuh"
+#include "kernels/cuda/shared.cuh"
+#include "kernels/ops/log_probs.h"
+
+namespace longstream::cuda {
+namespace {
+
+// log(sum(exp(logits))); NaN where a logit is NaN or +infinity, or all are -infinity.
+template <int kThreads>
+__device__ double LogSumExp(const float* logits, int64_t vocabulary, double* scratch) {
+  int nan = 0;
+  float largest = -INFINITY;
+  for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
+    nan |= logits[i] != logits[i] ? 1 : 0;
+    largest = fmaxf(largest, logits[i]);
+  }
+  nan = __syncthreads_or(nan);
+  largest = RowMax<kThreads>(largest, reinterpret_cast<float*>(scratch));
+  if (nan != 0 || std::isinf(largest)) return NAN;
+  double sum = 0.0;
+  for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
+    sum += static_cast<double>(expf(logits[i] - largest));
+  }
+  return static_cast<double>(largest) + log(RowSum<kThreads>(sum, scratch));
+}
+
+// Shared memory: [kThreads / 32] f64.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) LogProbsKernel(LogProbsArgs args) {
+  auto* scratch = SharedMemory<double>();
+  const LogProbsRow row = args.rows[blockIdx.x];
+  const int64_t vocabulary = args.logits.cols;
+  const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;
+  const double log_sum = LogSumExp<kThreads>(logits, vocabulary, scratch);
+  if (threadIdx.x == 0) {
+    args.log_probs[blockIdx.x] =
+        row.target < 0 ? NAN
+                       : static_cast<float>(static_cast<double>(logits[row.target]) - log_sum);
+  }
+  TopToken* top = args.top + int64_t{blockIdx.x} * args.top_stride;
+  Word64 previous = ~Word64{0};
+  for (int32_t n = 0; n < row.num_top; ++n) {
+    Word64 best = 0;
+    if (!std::isnan(log_sum) && previous != 0) {
+      for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
+        const Word64 rank = RankOf(logits[i], i);
+        if (rank < previous && rank > best && logits[i] != -INFINITY) best = rank;
+      }
+      best = RowMax<kThreads>(best, reinterpret_cast<Word64*>(scratch));
+    }
+    previous = best;
+    if (threadIdx.x != 0) continue;
+    if (best == 0) {
+      top[n] = {-1, static_cast<float>(-INFINITY - log_sum)};
+    } else {
+      top[n] = {IdOf(best), static_cast<float>(static_cast<double>(logits[IdOf(best)]) - log_sum)};
+    }
+  }
+}
+
+}  // namespace
+
+void LogProbs(Stream& stream, const LogProbsArgs& args) {
+  const auto launch = [&](auto kernel, int threads) {
+    Launch(stream,
+           {static_cast<unsigned>(args.num_rows), static_cast<unsigned>(threads),
+            static_cast<size_t>(threads / kWarp) * sizeof(double)},
+           kernel, args);
+  };
+  if (args.logits.cols <= kSmallVocabulary) {
+    launch(LogProbsKernel<kSmallRowThreads>, kSmallRowThreads);
+  } else {
+    launch(LogProbsKernel<kLargeRowThreads>, kLargeRowThreads);
+  }
+}
+
+}  // namespace longstream::cuda
