@@ -1,7 +1,8 @@
 // Descriptors that tell an op which rows belong to which sequence and where its caches lie.
 //
 // They are plain arrays in the device's memory, read where the op runs: no op branches on them on
-// the host, so that a captured CUDA graph can be replayed with other lengths and pages.
+// the host, so that a captured CUDA graph can be replayed with other lengths and pages. The counts
+// of BatchLayout are the host's, and a graph's own.
 #ifndef LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
 #define LONGSTREAM_KERNELS_CORE_BATCH_LAYOUT_H_
 
@@ -26,6 +27,7 @@ struct SequenceRows {
 struct BatchLayout {
   int32_t num_rows = 0;                     // T, all sequences together
   int32_t num_sequences = 0;                // S
+  int32_t num_decode_rows = 0;              // sequences with is_decode, which have a row each
   const SequenceRows* sequences = nullptr;  // [S], in the order of their rows
   const int32_t* row_sequence = nullptr;    // [T] index into sequences
   const int64_t* positions = nullptr;       // [T] absolute position of each row

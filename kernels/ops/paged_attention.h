@@ -4,6 +4,10 @@
 //
 // Keys are visited in fixed blocks of absolute positions and merged by log-sum-exp in that order: a
 // row's bits depend on its own history alone.
+//
+// Products are summed in f32. Over bf16 keys and values a library may round what it multiplies them
+// with to bf16 as well (nearest, ties to even): the queries of prefill rows, and the softmax's
+// weights. Decode rows keep at least 17 bits of both.
 #ifndef LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 #define LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 
@@ -24,7 +28,7 @@ inline constexpr int32_t kMaxHeadDim = 256;
 struct PagedAttentionArgs {
   BatchLayout batch;
   int32_t num_heads = 0;  // H, a multiple of cache.num_kv_heads
-  float scale = 1.0f;     // 1 / sqrt(D)
+  float scale = 1.0f;     // > 0: 1 / sqrt(D)
   Matrix q;               // [T, H * D]
   PagedCache cache;
   int64_t max_position = 0;  // at least the largest position in the batch
@@ -32,23 +36,26 @@ struct PagedAttentionArgs {
 };
 using PagedAttentionFunction = void (*)(Stream& stream, const PagedAttentionArgs& args);
 
-// A decode row at position p is cut at absolute multiples of AttentionSplit(p), one task each, and
-// the partial results are merged in order: at least kAttentionSplit tokens a task, so that the
-// merge costs nothing, and at most kMaxAttentionSplits tasks, so that the workspace is bounded.
-inline constexpr int64_t kAttentionSplit = 1024;
+// A decode row is cut into parts, one task each, whose results are merged in order. How long they
+// are is a library's own function of the row's position: at least kMinAttentionSplit tokens, so
+// that the merge costs little, and at most kMaxAttentionSplits parts, so that the workspace is
+// bounded. A device with more processors than K/V heads cuts finer than one with a few threads.
+inline constexpr int64_t kMinAttentionSplit = 128;
 inline constexpr int64_t kMaxAttentionSplits = 32;
+
+// No library cuts a row up to `max_position` into more parts.
+constexpr int64_t AttentionSplits(int64_t max_position) {
+  const int64_t splits = max_position / kMinAttentionSplit + 1;
+  return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
+}
+
+// Tokens of a part on a CPU, where rows are cut at absolute multiples of AttentionSplit(p).
+inline constexpr int64_t kAttentionSplit = 1024;
 
 constexpr int64_t AttentionSplit(int64_t position) {
   int64_t split = kAttentionSplit;
   while (position / split >= kMaxAttentionSplits) split *= 2;
   return split;
-}
-
-// No decode row up to `max_position` is cut into more parts. (One just below a doubling of
-// AttentionSplit has more parts than one just above it.)
-constexpr int64_t AttentionSplits(int64_t max_position) {
-  const int64_t splits = max_position / kAttentionSplit + 1;
-  return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
 }
 
 // Workspace in bytes for decode rows of H heads of width D, none at a position > max_position: each

@@ -55,7 +55,13 @@ struct Step {
   }
 
   BatchLayout layout() const {
-    return {sequence.num_rows, 1, &sequence, row_sequence.data(), positions.data(), pages.data()};
+    return {.num_rows = sequence.num_rows,
+            .num_sequences = 1,
+            .num_decode_rows = sequence.is_decode,
+            .sequences = &sequence,
+            .row_sequence = row_sequence.data(),
+            .positions = positions.data(),
+            .page_tables = pages.data()};
   }
 
   SequenceRows sequence;

@@ -39,8 +39,10 @@ struct AttentionEntry {
 
 // A step's batch and the rows of its histories, side by side.
 struct AttentionStep {
+  // `gap`: more elements between two rows of k, k_near and v.
   AttentionStep(const std::vector<AttentionHistory>& histories,
-                const std::vector<AttentionEntry>& entries, const std::vector<TestPlace>& places);
+                const std::vector<AttentionEntry>& entries, const std::vector<TestPlace>& places,
+                int64_t gap = 0);
 
   TestBatch batch;
   OwnedMatrix q, q_far, k, k_near, v;
@@ -57,7 +59,8 @@ class AttentionTest : public OpTest {
   virtual OwnedMatrix Run(const OpTable& table, const Executor& executor,
                           const std::vector<AttentionEntry>& entries) = 0;
 
-  // Compares with the reference.
+  // Compares with the reference. Where the library rounds queries, the histories' are rounded from
+  // then on.
   void ExpectMatch(const std::vector<AttentionEntry>& entries, const std::string& what);
   // Decode rows and prefill pieces of all lengths and positions up to 300, in one batch, for heads
   // of several shapes.
@@ -76,6 +79,12 @@ class AttentionTest : public OpTest {
                    bool near_keys) const;
   float scale() const;
 
+ private:
+  bool RoundsPrefill() const;
+  void RoundQueries(const std::vector<AttentionEntry>& entries);
+  double Tolerance(bool is_decode) const;
+
+ protected:
   AttentionShape shape_;
   DType type_ = DType::kF32;
   int32_t page_tokens_ = 16;

@@ -86,15 +86,13 @@ TestBatch::TestBatch(const std::vector<TestSequence>& sequences,
   }
   layout_.num_rows = static_cast<int32_t>(positions_.size());
   layout_.num_sequences = static_cast<int32_t>(sequences_.size());
+  layout_.num_decode_rows = static_cast<int32_t>(
+      std::count_if(sequences_.begin(), sequences_.end(),
+                    [](const SequenceRows& rows) { return rows.is_decode != 0; }));
   layout_.sequences = sequences_.data();
   layout_.row_sequence = row_sequence_.data();
   layout_.positions = positions_.data();
   layout_.page_tables = page_tables_.data();
-}
-
-int64_t TestBatch::num_decode_rows() const {
-  return std::count_if(sequences_.begin(), sequences_.end(),
-                       [](const SequenceRows& rows) { return rows.is_decode != 0; });
 }
 
 int64_t TestBatch::max_position() const {

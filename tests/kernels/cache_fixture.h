@@ -45,7 +45,7 @@ class TestBatch {
 
   const BatchLayout& layout() const { return layout_; }
   int64_t num_rows() const { return layout_.num_rows; }
-  int64_t num_decode_rows() const;
+  int64_t num_decode_rows() const { return layout_.num_decode_rows; }
   int64_t max_position() const;
 
  private:

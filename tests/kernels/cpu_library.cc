@@ -12,6 +12,8 @@ std::vector<std::string> NamesUnderTest() {
   return names;
 }
 
+LibraryTraits TraitsUnderTest() { return {}; }
+
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }
 
 }  // namespace longstream

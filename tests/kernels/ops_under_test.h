@@ -9,6 +9,18 @@
 
 namespace longstream {
 
+// What kernels/ops leaves open to a library.
+struct LibraryTraits {
+  // Attention over bf16 keys and values rounds the queries and weights of prefill rows to bf16, and
+  // those of decode rows to 17 bits (ops/paged_attention.h).
+  bool rounds_attention = false;
+  // Descriptors are read before anything is computed, so that bad ones are refused.
+  bool checks_descriptors = true;
+};
+
+// Of all libraries of the program.
+LibraryTraits TraitsUnderTest();
+
 // Those that can run here.
 std::vector<std::string> NamesUnderTest();
 // `name`: one of NamesUnderTest().

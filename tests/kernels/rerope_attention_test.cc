@@ -10,7 +10,7 @@ class ReropeAttentionTest : public AttentionTest {
  protected:
   OwnedMatrix Run(const OpTable& table, const Executor& executor,
                   const std::vector<AttentionEntry>& entries) override {
-    const AttentionStep step(histories_, entries, places_);
+    const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedPages pages = Pages(entries);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, true);
     OwnedMatrix out(step.batch.num_rows(), step.q.cols());
@@ -36,6 +36,7 @@ class ReropeAttentionTest : public AttentionTest {
 
   int32_t window_ = 64;
   int32_t slack_ = 0;  // slots beyond the window
+  int64_t row_gap_ = 0;
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(ReropeAttentionTest);
 
@@ -55,6 +56,17 @@ TEST_P(ReropeAttentionTest, MatchesTheReferenceInLongRows) {
     MakeHistories(3, 3100, {3, 1, 24}, DType::kBF16);
     ExpectMatch({{0, {3099, 1, true}}, {1, {2048, 1, true}}, {2, {2900, 70, false}}},
                 "splits, window " + std::to_string(window));
+  }
+}
+
+// The step's own keys begin at multiples of 16 bytes, as those of the rings do.
+TEST_P(ReropeAttentionTest, MatchesTheReferenceWithAlignedRows) {
+  row_gap_ = 5;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    MakeHistories(3, 200, {4, 2, 24}, type);
+    const OwnedMatrix rows(1, histories_[0].k.cols() + row_gap_);
+    ASSERT_EQ(rows.view().stride % 8, 0);
+    ExpectMatch({{0, {130, 1, true}}, {1, {150, 50, false}}, {2, {40, 90, false}}}, "aligned rows");
   }
 }
 

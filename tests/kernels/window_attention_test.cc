@@ -10,7 +10,7 @@ class WindowAttentionTest : public AttentionTest {
  protected:
   OwnedMatrix Run(const OpTable& table, const Executor& executor,
                   const std::vector<AttentionEntry>& entries) override {
-    const AttentionStep step(histories_, entries, places_);
+    const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, false);
     OwnedMatrix out(step.batch.num_rows(), step.q.cols());
     WindowAttentionArgs args;
@@ -31,6 +31,7 @@ class WindowAttentionTest : public AttentionTest {
 
   int32_t window_ = 64;
   int32_t slack_ = 0;  // slots beyond the window
+  int64_t row_gap_ = 0;
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(WindowAttentionTest);
 
@@ -56,6 +57,17 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
+}
+
+// The step's own keys begin at multiples of 16 bytes, as those of the rings do.
+TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
+  row_gap_ = 5;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    MakeHistories(3, 200, {4, 2, 24}, type);
+    const OwnedMatrix rows(1, histories_[0].k.cols() + row_gap_);
+    ASSERT_EQ(rows.view().stride % 8, 0);
+    ExpectMatch({{0, {130, 1, true}}, {1, {150, 50, false}}, {2, {40, 90, false}}}, "aligned rows");
+  }
 }
 
 TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {

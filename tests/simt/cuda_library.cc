@@ -6,6 +6,8 @@ namespace longstream {
 
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
+LibraryTraits TraitsUnderTest() { return {.rounds_attention = true, .checks_descriptors = false}; }
+
 const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }
 
 }  // namespace longstream

@@ -24,6 +24,7 @@ void StepRows::Clear() {
   sequences_.clear();
   page_tables_.clear();
   max_position_ = 0;
+  num_decode_rows_ = 0;
 }
 
 int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode) {
@@ -35,6 +36,7 @@ int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> token
                           .slot = cache.slot(),
                           .page_offset = static_cast<int32_t>(page_tables_.size()),
                           .is_decode = is_decode ? 1 : 0};
+  if (is_decode) ++num_decode_rows_;
   row_sequence_.insert(row_sequence_.end(), tokens.size(), num_sequences());
   sequences_.push_back(rows);
   ids_.insert(ids_.end(), tokens.begin(), tokens.end());
@@ -51,6 +53,7 @@ int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> token
 BatchLayout StepRows::layout() const {
   return {.num_rows = num_rows(),
           .num_sequences = num_sequences(),
+          .num_decode_rows = num_decode_rows_,
           .sequences = sequences_.data(),
           .row_sequence = row_sequence_.data(),
           .positions = positions_.data(),

@@ -48,6 +48,7 @@ class StepRows {
   std::vector<SequenceRows> sequences_;
   std::vector<int32_t> page_tables_;
   int64_t max_position_ = 0;
+  int32_t num_decode_rows_ = 0;
 };
 
 }  // namespace longstream

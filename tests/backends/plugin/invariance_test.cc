@@ -90,12 +90,12 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
-// Past the first multiple of AttentionSplit, where the context of a decoded row is cut into parts
+// Past kAttentionSplit, where the context of a decoded row is cut into parts
 // that threads share and whose results are merged.
 TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
   constexpr size_t kLong = 1500;
   constexpr size_t kFew = 8;
-  static_assert(AttentionSplits(kLong) > 1);
+  static_assert(kLong >= kAttentionSplit);
   const std::vector<int32_t> tokens = RandomTokens(kLong + kFew, 71, 4);
   const auto last = std::span(tokens).last(kFew);
   const size_t lengths[] = {1024, kLong - 1024};

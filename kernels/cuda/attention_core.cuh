@@ -1,0 +1,79 @@
+// Flash attention over pages and rings: the core of paged, window and ReRoPE attention.
+//
+// Per row and head an online softmax (Dao 2022) over blocks of keys at absolute positions: running
+// maximum m, sum l of weights and weighted sum of values, all f32, in registers. A row's bits
+// depend on its own position and keys alone, not on the rows it is computed with.
+//
+//   decode   a block per K/V head and part of the context, which all query heads that share the
+//            head visit together: keys and values are read once. Its warps take a part of each
+//            block of keys; a second kernel merges the parts of the context in order
+//   prefill  a block per K/V head and tile of (position, query head) pairs; each warp takes some
+//            of the rows and all keys that they see
+//
+// bf16 keys and values go through the tensor cores, others through f32 FMAs (attention_product).
+#ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_CORE_CUH_
+#define LONGSTREAM_KERNELS_CUDA_ATTENTION_CORE_CUH_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream::cuda {
+
+// No window. A position fits in an int, and so does its sum with this.
+inline constexpr int32_t kUnbounded = 1 << 30;
+
+// Where the keys or values of a layer lie: in pages, or in rings and, from the first position of
+// the step on, in rows of the step.
+struct KeyStore {
+  const std::byte* data = nullptr;  // pages, or the ring of slot 0
+  bool paged = false;
+  int32_t cycle = 0;        // tokens of a page, slots of a ring
+  int64_t slot_stride = 0;  // bytes from one sequence's ring to the next
+  Matrix rows;              // [T, H_kv * D] of the ring's type
+
+  static KeyStore Pages(const PagedCache& cache, const void* store) {
+    return {static_cast<const std::byte*>(store), true, cache.page_tokens, 0, {}};
+  }
+  static KeyStore Ring(const RingCache& ring, const std::byte* store, const Matrix& rows) {
+    return {store, false, ring.slots, ring.slot_stride, rows};
+  }
+};
+
+// Keys j with front <= p - j <= back, and what a row at position p compares them with.
+struct KeyRange {
+  Matrix q;  // [T, H * D]
+  KeyStore keys;
+  int32_t front = 0;
+  int32_t back = kUnbounded;
+};
+
+struct Attention {
+  BatchLayout batch;
+  DType type = DType::kF32;  // of keys and values
+  int32_t num_heads = 0;     // H
+  int32_t num_kv_heads = 0;  // H_kv
+  int32_t head_dim = 0;      // D
+  float scale = 1.0f;
+  // Disjoint; visited one after the other. A block of keys that the border crosses is visited for
+  // each.
+  int32_t num_ranges = 1;
+  KeyRange ranges[2];
+  KeyStore values;
+  // Decode rows are cut into parts and use AttentionWorkspace; otherwise each is one part.
+  bool split = false;
+  int64_t max_position = 0;   // read with split
+  float* partials = nullptr;  // set by Attend: [decode rows, H, parts, D + 2]
+  Matrix out;                 // [T, H * D]
+};
+
+// Fails the stream for heads wider than kMaxHeadDim or a workspace that is too small. A decode row
+// beyond max_position is left out.
+void Attend(Stream& stream, const Attention& attention);
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_ATTENTION_CORE_CUH_

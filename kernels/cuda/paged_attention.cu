@@ -1,0 +1,26 @@
+// Attention over pages. See kernels/ops/paged_attention.h.
+#include "kernels/cuda/attention_core.cuh"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/ops/paged_attention.h"
+
+namespace longstream::cuda {
+
+void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
+  if (!stream.ok()) return;
+  const PagedCache& cache = args.cache;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.type = cache.type;
+  attention.num_heads = args.num_heads;
+  attention.num_kv_heads = cache.num_kv_heads;
+  attention.head_dim = cache.head_dim;
+  attention.scale = args.scale;
+  attention.ranges[0] = {args.q, KeyStore::Pages(cache, cache.keys)};
+  attention.values = KeyStore::Pages(cache, cache.values);
+  attention.split = true;
+  attention.max_position = args.max_position;
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cuda

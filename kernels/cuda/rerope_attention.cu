@@ -1,0 +1,29 @@
+// Attention with clipped or slowed distances. See kernels/ops/rerope_attention.h.
+#include "kernels/cuda/attention_core.cuh"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/ops/rerope_attention.h"
+
+namespace longstream::cuda {
+
+void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
+  if (!stream.ok()) return;
+  const PagedCache& cache = args.cache;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.type = cache.type;
+  attention.num_heads = args.num_heads;
+  attention.num_kv_heads = cache.num_kv_heads;
+  attention.head_dim = cache.head_dim;
+  attention.scale = args.scale;
+  attention.num_ranges = 2;
+  attention.ranges[0] = {args.q_far, KeyStore::Pages(cache, cache.keys), args.window};
+  attention.ranges[1] = {args.q, KeyStore::Ring(args.near, args.near.keys, args.near_rows), 0,
+                         args.window - 1};
+  attention.values = KeyStore::Pages(cache, cache.values);
+  attention.split = true;
+  attention.max_position = args.max_position;
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cuda

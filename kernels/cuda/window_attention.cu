@@ -1,0 +1,24 @@
+// Attention over a window. See kernels/ops/window_attention.h.
+#include "kernels/cuda/attention_core.cuh"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/ops/window_attention.h"
+
+namespace longstream::cuda {
+
+void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
+  if (!stream.ok()) return;
+  const RingCache& ring = args.ring;
+  Attention attention;
+  attention.batch = args.batch;
+  attention.type = ring.type;
+  attention.num_heads = args.num_heads;
+  attention.num_kv_heads = ring.num_kv_heads;
+  attention.head_dim = ring.head_dim;
+  attention.scale = args.scale;
+  attention.ranges[0] = {args.q, KeyStore::Ring(ring, ring.keys, args.k), 0, args.window - 1};
+  attention.values = KeyStore::Ring(ring, ring.values, args.v);
+  attention.out = args.out;
+  Attend(stream, attention);
+}
+
+}  // namespace longstream::cuda

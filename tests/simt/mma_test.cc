@@ -1,0 +1,160 @@
+// The tensor-core operations of kernels/cuda/mma.cuh against plain loops, in the layouts that PTX
+// gives them.
+#include "kernels/cuda/mma.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/core/stream.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/shared.cuh"
+
+namespace longstream::cuda {
+namespace {
+
+constexpr int kRows = 16, kColumns = 8, kDepth = 16;
+
+std::vector<BF16> RandomBF16(int count) {
+  std::mt19937 engine(static_cast<unsigned>(count));
+  std::normal_distribution<float> normal;
+  std::vector<BF16> values(static_cast<size_t>(count));
+  for (BF16& value : values) value = ToBF16(normal(engine));
+  return values;
+}
+
+// Four matrices [8, 8] below each other, their rows 16 bytes apart.
+__global__ void LoadKernel(const BF16* rows, uint32_t* loaded, uint32_t* transposed) {
+  auto* shared = SharedMemory<BF16>();
+  for (int i = 0; i < 8; ++i) shared[threadIdx.x * 8 + i] = rows[threadIdx.x * 8 + i];
+  __syncthreads();
+  uint32_t r[4];
+  LoadMatrices(r, shared + threadIdx.x * 8);
+  for (int i = 0; i < 4; ++i) loaded[threadIdx.x * 4 + i] = r[i];
+  LoadMatricesTransposed(r, shared + threadIdx.x * 8);
+  for (int i = 0; i < 4; ++i) transposed[threadIdx.x * 4 + i] = r[i];
+}
+
+uint32_t PairOf(BF16 low, BF16 high) { return low.bits | static_cast<uint32_t>(high.bits) << 16; }
+
+TEST(Mma, LoadsMatricesAndTheirTransposes) {
+  const std::vector<BF16> rows = RandomBF16(4 * 8 * 8);
+  std::vector<uint32_t> loaded(32 * 4), transposed(32 * 4);
+  Stream stream;
+  Launch(stream, {1, kWarp, rows.size() * sizeof(BF16)}, LoadKernel, rows.data(), loaded.data(),
+         transposed.data());
+  ASSERT_TRUE(stream.ok());
+  for (size_t matrix = 0; matrix < 4; ++matrix) {
+    const auto at = [&](size_t row, size_t column) { return rows[matrix * 64 + row * 8 + column]; };
+    for (size_t g = 0; g < 8; ++g) {
+      for (size_t t = 0; t < 4; ++t) {
+        const size_t lane = 4 * g + t;
+        EXPECT_EQ(loaded[lane * 4 + matrix], PairOf(at(g, 2 * t), at(g, 2 * t + 1)));
+        EXPECT_EQ(transposed[lane * 4 + matrix], PairOf(at(2 * t, g), at(2 * t + 1, g)));
+      }
+    }
+  }
+}
+
+// d [16, 8] += a [16, 16] b [16, 8], the fragments filled element by element as mma.cuh says.
+__global__ void MultiplyKernel(const BF16* a, const BF16* b, float* d) {
+  const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const auto row_pair = [&](int row, int k) {
+    return a[row * kDepth + k].bits | static_cast<uint32_t>(a[row * kDepth + k + 1].bits) << 16;
+  };
+  const auto column_pair = [&](int k) {
+    return b[k * kColumns + g].bits | static_cast<uint32_t>(b[(k + 1) * kColumns + g].bits) << 16;
+  };
+  const uint32_t row_fragment[4] = {row_pair(g, 2 * t), row_pair(g + 8, 2 * t),
+                                    row_pair(g, 2 * t + 8), row_pair(g + 8, 2 * t + 8)};
+  const uint32_t column_fragment[2] = {column_pair(2 * t), column_pair(2 * t + 8)};
+  float sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
+  MultiplyAdd(sums, row_fragment, column_fragment);
+  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+}
+
+TEST(Mma, MultipliesAndAdds) {
+  const std::vector<BF16> a = RandomBF16(kRows * kDepth), b = RandomBF16(kDepth * kColumns);
+  std::vector<float> d(kRows * kColumns);
+  for (size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i);
+  Stream stream;
+  Launch(stream, {1, kWarp}, MultiplyKernel, a.data(), b.data(), d.data());
+  ASSERT_TRUE(stream.ok());
+  for (int row = 0; row < kRows; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      const int index = row * kColumns + column;
+      double sum = index, magnitude = index;
+      for (int k = 0; k < kDepth; ++k) {
+        const double product = double{ToF32(a[static_cast<size_t>(row * kDepth + k)])} *
+                               double{ToF32(b[static_cast<size_t>(k * kColumns + column)])};
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      // Products of bf16 are exact in f32; each of the 16 additions rounds once.
+      EXPECT_NEAR(d[static_cast<size_t>(index)], sum, kDepth * 0x1p-24 * magnitude)
+          << row << ", " << column;
+    }
+  }
+}
+
+// As attention uses them: scores of 16 rows and 16 keys, and their products with 16 values, from
+// rows in shared memory.
+__global__ void ChainKernel(const BF16* q, const BF16* keys, float* scores, float* sums) {
+  auto* shared = SharedMemory<BF16>();
+  const int lane = static_cast<int>(threadIdx.x), g = lane / 4, t = lane % 4;
+  for (int i = lane; i < 256; i += kWarp) {
+    shared[i] = q[i];
+    shared[256 + i] = keys[i];
+  }
+  __syncthreads();
+  uint32_t a[4], b[4];
+  LoadMatrices(a, shared + lane % 16 * 16 + lane / 16 * 8);
+  LoadMatrices(b, shared + 256 + (lane / 16 * 8 + lane % 8) * 16 + lane / 8 % 2 * 8);
+  float s[2][4] = {};
+  MultiplyAdd(s[0], a, {b[0], b[1]});
+  MultiplyAdd(s[1], a, {b[2], b[3]});
+  const uint32_t weights[4] = {PackBF16(s[0][0], s[0][1]), PackBF16(s[0][2], s[0][3]),
+                               PackBF16(s[1][0], s[1][1]), PackBF16(s[1][2], s[1][3])};
+  LoadMatricesTransposed(b, shared + 256 + lane % 16 * 16 + lane / 16 * 8);
+  float o[2][4] = {};
+  MultiplyAdd(o[0], weights, {b[0], b[1]});
+  MultiplyAdd(o[1], weights, {b[2], b[3]});
+  for (int tile = 0; tile < 2; ++tile) {
+    for (int i = 0; i < 4; ++i) {
+      const int index = (g + i / 2 * 8) * 16 + tile * 8 + 2 * t + i % 2;
+      scores[index] = s[tile][i];
+      sums[index] = o[tile][i];
+    }
+  }
+}
+
+TEST(Mma, ChainsTheProductsOfAttention) {
+  const std::vector<BF16> q = RandomBF16(256), keys = RandomBF16(257);
+  std::vector<float> scores(256), sums(256);
+  Stream stream;
+  Launch(stream, {1, kWarp, 512 * sizeof(BF16)}, ChainKernel, q.data(), keys.data(), scores.data(),
+         sums.data());
+  ASSERT_TRUE(stream.ok());
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 16; ++column) {
+      double score = 0, score_magnitude = 0, sum = 0, sum_magnitude = 0;
+      for (size_t k = 0; k < 16; ++k) {
+        const double x = ToF32(q[row * 16 + k]), y = ToF32(keys[column * 16 + k]);
+        score += x * y;
+        score_magnitude += std::abs(x * y);
+        const double weight = ToF32(ToBF16(scores[row * 16 + k]));
+        sum += weight * ToF32(keys[k * 16 + column]);
+        sum_magnitude += std::abs(weight * ToF32(keys[k * 16 + column]));
+      }
+      EXPECT_NEAR(scores[row * 16 + column], score, 16 * 0x1p-24 * score_magnitude);
+      EXPECT_NEAR(sums[row * 16 + column], sum, 16 * 0x1p-24 * sum_magnitude);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longstream::cuda
