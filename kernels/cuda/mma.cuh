@@ -1,5 +1,5 @@
 // Tensor-core products of 16 x 8 x 16 and the loads that feed them. On a device one instruction
-// each; elsewhere the same by shuffles, which also says what the instruction does.
+// each; elsewhere the same by plain loops, which also says what the instruction does.
 //
 // Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
 // with k contiguous) and C, D [16, 8] f32:
@@ -31,30 +31,23 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const int row_lane = lane / 4 * 4;     // holds row g at k = 0
-  const int column_lane = lane % 4 * 8;  // holds column 2t at k = 0; column 2t + 1 is 4 further
-  const auto multiply = [](float sum, uint64_t x, uint64_t y, int half) {
-    const auto i = static_cast<uint32_t>(x >> (32 * half));
-    const auto j = static_cast<uint32_t>(y >> (32 * half));
-    return sum + LowBF16(i) * LowBF16(j) + HighBF16(i) * HighBF16(j);
+  struct Fragments {
+    uint32_t a[4];
+    uint32_t b[2];
   };
-  const uint64_t own_upper = a[0] | uint64_t{a[2]} << 32;
-  const uint64_t own_lower = a[1] | uint64_t{a[3]} << 32;
-  const uint64_t own_column = b[0] | uint64_t{b[1]} << 32;
-  uint64_t upper[4], lower[4], left[4], right[4];
-  for (int k = 0; k < 4; ++k) {
-    upper[k] = __shfl_sync(kAllLanes, own_upper, row_lane + k);
-    lower[k] = __shfl_sync(kAllLanes, own_lower, row_lane + k);
-    left[k] = __shfl_sync(kAllLanes, own_column, column_lane + k);
-    right[k] = __shfl_sync(kAllLanes, own_column, column_lane + 4 + k);
-  }
+  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
+    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
+  };
   for (int half = 0; half < 2; ++half) {
     for (int k = 0; k < 4; ++k) {
-      d[0] = multiply(d[0], upper[k], left[k], half);
-      d[1] = multiply(d[1], upper[k], right[k], half);
-      d[2] = multiply(d[2], lower[k], left[k], half);
-      d[3] = multiply(d[3], lower[k], right[k], half);
+      const Fragments rows = of[lane / 4 * 4 + k];
+      const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
+      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
+      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
+      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
+      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
     }
   }
 #endif

@@ -32,9 +32,9 @@ constexpr size_t kMaxSharedBytes = 227 << 10;
 constexpr size_t kDefaultSharedBytes = 48 << 10;
 
 enum class State { kReady, kBlockBarrier, kWarpOperation, kDone };
-enum class Operation { kBarrier, kBallot, kShuffle };
+enum class Operation { kBarrier, kBallot, kShuffle, kGather };
 
-constexpr const char* kOperationNames[] = {"__syncwarp", "a vote", "a shuffle"};
+constexpr const char* kOperationNames[] = {"__syncwarp", "a vote", "a shuffle", "an exchange"};
 
 struct Copy {
   void* to;
@@ -55,8 +55,8 @@ struct Thread {
   Operation operation = Operation::kBarrier;
   uint32_t mask = 0;
   int from = 0;
-  std::array<std::byte, 16> given{};
-  std::array<std::byte, 16> taken{};
+  std::array<std::byte, kGatherBytes> given{};
+  std::array<std::byte, kGatherBytes> taken{};
   uint32_t ballot = 0;
 
   std::vector<Copy> copies;  // asked for and not yet done
@@ -111,6 +111,7 @@ class Block {
   // Waits until all lanes of the mask are there, then returns what the running thread got.
   Thread& Warp(Operation operation, uint32_t mask, int from, const void* value, size_t bytes);
   uint32_t Vote(uint32_t mask, int predicate);
+  const std::byte* Gather(const void* value, size_t bytes);
   void CopyLater(const Copy& copy);
   void CommitCopies() { ++running_->commits; }
   void WaitForCopies(size_t groups);
@@ -129,6 +130,7 @@ class Block {
   const Launch launch_;
   const std::function<void()>& body_;
   std::vector<Thread> threads_;
+  std::vector<std::array<std::byte, kGatherBytes>> gathered_;  // a slot a thread
   std::unique_ptr<std::byte, AlignedDelete> shared_;
   Order order_;
   Thread* running_ = nullptr;
@@ -181,6 +183,7 @@ Block::Block(const Launch& launch, const std::function<void()>& body)
     : launch_(launch),
       body_(body),
       threads_(size_t{launch.block.x} * launch.block.y * launch.block.z),
+      gathered_(threads_.size()),
       shared_(static_cast<std::byte*>(::operator new (launch.shared_bytes, std::align_val_t{128}))),
       order_(threads_.size()) {
   unsigned i = 0;
@@ -329,6 +332,11 @@ uint32_t Block::Vote(uint32_t mask, int predicate) {
   return Warp(Operation::kBallot, mask, Lane(), nullptr, 0).ballot;
 }
 
+const std::byte* Block::Gather(const void* value, size_t bytes) {
+  const Thread& thread = Warp(Operation::kGather, ~uint32_t{0}, Lane(), value, bytes);
+  return gathered_[static_cast<size_t>(&thread - threads_.data()) / kWarp * kWarp].data();
+}
+
 // Ends the operation for all lanes of the mask if all of them have come.
 bool Block::CompleteWarp(const Thread& last) {
   const size_t first = static_cast<size_t>(&last - threads_.data()) / kWarp * kWarp;
@@ -346,7 +354,11 @@ bool Block::CompleteWarp(const Thread& last) {
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     if ((last.mask >> lane & 1) == 0) continue;
     Thread& thread = threads_[first + lane];
-    thread.taken = threads_[first + static_cast<unsigned>(thread.from)].given;
+    if (last.operation == Operation::kGather) {
+      gathered_[first + lane] = thread.given;
+    } else {
+      thread.taken = threads_[first + static_cast<unsigned>(thread.from)].given;
+    }
     thread.ballot = ballot;
     thread.state = State::kReady;
   }
@@ -425,6 +437,10 @@ uint32_t Ballot(uint32_t mask, int predicate) { return current->Vote(mask, predi
 void ShuffleBytes(uint32_t mask, void* value, size_t bytes, int from) {
   const Thread& thread = current->Warp(Operation::kShuffle, mask, from, value, bytes);
   std::memcpy(value, thread.taken.data(), bytes);
+}
+
+const std::byte* GatherBytes(const void* value, size_t bytes) {
+  return current->Gather(value, bytes);
 }
 
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros) {

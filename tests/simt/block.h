@@ -73,6 +73,28 @@ T Shuffle(uint32_t mask, T value, int from) {
   return value;
 }
 
+// Leaves `value` (at most kGatherBytes) for the 32 lanes of the warp; all of them take part.
+// Returns what each left, kGatherBytes apart, valid until the warp's next operation.
+inline constexpr size_t kGatherBytes = 32;
+const std::byte* GatherBytes(const void* value, size_t bytes);
+
+// One operation where a device does in one instruction what would be many shuffles.
+template <typename T>
+class Gathered {
+ public:
+  explicit Gathered(const T& value) : bytes_(GatherBytes(&value, sizeof(T))) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kGatherBytes);
+  }
+  T operator[](int lane) const {
+    T value;
+    std::memcpy(&value, bytes_ + static_cast<size_t>(lane) * kGatherBytes, sizeof(T));
+    return value;
+  }
+
+ private:
+  const std::byte* bytes_;
+};
+
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros);
 void CommitCopies();
 void WaitForCopies(size_t groups);

@@ -109,6 +109,26 @@ TEST_P(SimtTest, WarpsExchangeValues) {
   }
 }
 
+// Lane i adds what lanes 0 to i gave, twice, so that a lane that is ahead could spoil the first.
+__global__ void SumGathered(int* out) {
+  const int i = static_cast<int>(threadIdx.x);
+  int sum = 0;
+  for (int round = 0; round < 2; ++round) {
+    const simt::Gathered<int> of(i + round);
+    for (int lane = 0; lane <= i % 32; ++lane) sum += of[lane];
+  }
+  out[i] = sum;
+}
+
+TEST_P(SimtTest, AWarpGathersValues) {
+  std::vector<int> out(64);
+  Start(1, 64, 0, SumGathered, out.data());
+  for (int i = 0; i < 64; ++i) {
+    const int n = i % 32 + 1, first = i / 32 * 32;
+    EXPECT_EQ(out[static_cast<size_t>(i)], n * (n - 1) + n * (2 * first + 1));
+  }
+}
+
 // Both halves of a warp, each on its own.
 __global__ void UseHalfWarps(int* out) {
   const int i = static_cast<int>(threadIdx.x);
