@@ -1,5 +1,6 @@
 // Parity with the golden logits: prefill in one piece, one decode step per token, and odd pieces,
-// on the reference ops and on every instruction set of the processor.
+// on the reference ops and on every library that the program is linked with
+// (tests/kernels/ops_under_test.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/cpu/cpu_ops.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/golden/golden_case.h"
 #include "tests/backends/plugin/model_driver.h"
+#include "tests/kernels/ops_under_test.h"
 
 namespace longstream {
 namespace {
@@ -42,15 +43,13 @@ const std::vector<Feeding> kFeedings = {
 };
 
 std::vector<std::string> OpTables() {
-  std::vector<std::string> names = {"reference"};
-  for (const char* isa : kIsaNames) {
-    if (OpsFor(isa) != nullptr) names.emplace_back(isa);
-  }
+  std::vector<std::string> names = NamesUnderTest();
+  names.emplace_back("reference");
   return names;
 }
 
 const OpTable& OpsOf(const std::string& name) {
-  return name == "reference" ? ReferenceOps() : *OpsFor(name.c_str());
+  return name == "reference" ? ReferenceOps() : OpsUnderTest(name);
 }
 
 std::vector<float> FeedAs(Model& model, ls_sequence& sequence, const GoldenCase& golden,
