@@ -19,15 +19,16 @@ int g_allocations_left = -1;
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined, or GCC takes the pair of a new and a free for a mistake.
+[[gnu::noinline]] void* operator new(size_t size) {
   if (g_allocations_left == 0) throw std::bad_alloc();
   if (g_allocations_left > 0) --g_allocations_left;
   void* memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace longstream {
 namespace {
