@@ -71,8 +71,7 @@ inline int SkinnySplits(int64_t n, int64_t stride) {
 // A warp's sums over its inputs [begin, end): sums[w][tile] is D of weight w and 8 tokens.
 template <int kWeights, int kTiles>
 __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, int64_t first_output,
-                                         int64_t begin, int64_t end,
-                                         float (&sums)[kWeights][kTiles][4]) {
+                                         int begin, int end, float (&sums)[kWeights][kTiles][4]) {
   // Steps whose weights are loaded before the first is used; bounded by registers.
   constexpr int kSteps = (kTiles == 1 ? 8 : kTiles == 8 ? 2 : 4) / kWeights;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -80,31 +79,32 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
   const bool has_upper = first_output + g < in.n;
   const bool has_lower = first_output + g + 8 < in.n;
   const uint4 zero = {0, 0, 0, 0};
+  const int stride = static_cast<int>(in.stride), num_rows = static_cast<int>(in.num_rows);
   const int64_t offset = (first_output + g) * in.stride + 8 * t;
   const BF16* x = static_cast<const BF16*>(in.rows) + (in.first_row + g) * in.stride + 8 * t;
-  for (int64_t k = begin; k < end; k += kSteps * kStepInputs) {
+  for (int k = begin; k < end; k += kSteps * kStepInputs) {
     uint4 upper[kSteps][kWeights], lower[kSteps][kWeights];
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int64_t i = k + s * kStepInputs;
+      const int i = k + s * kStepInputs;
       const bool inside = i + 8 * t < end;
 #pragma unroll
       for (int w = 0; w < kWeights; ++w) {
         const BF16* weight = static_cast<const BF16*>(in.weights[w]) + offset + i;
         upper[s][w] = inside && has_upper ? LoadOnce(weight) : zero;
-        lower[s][w] = inside && has_lower ? LoadOnce(weight + 8 * in.stride) : zero;
+        lower[s][w] = inside && has_lower ? LoadOnce(weight + 8 * stride) : zero;
       }
     }
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int64_t i = k + s * kStepInputs;
+      const int i = k + s * kStepInputs;
       const bool inside = i + 8 * t < end;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        const bool has_token = kTokenTile * tile + g < in.num_rows;
+        const bool has_token = kTokenTile * tile + g < num_rows;
         const uint4 token =
             inside && has_token
-                ? __ldg(reinterpret_cast<const uint4*>(x + kTokenTile * tile * in.stride + i))
+                ? __ldg(reinterpret_cast<const uint4*>(x + kTokenTile * tile * stride + i))
                 : zero;
 #pragma unroll
         for (int w = 0; w < kWeights; ++w) {
@@ -129,10 +129,11 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
   const int tiles = kSkinnyWarps / splits;
   const int64_t first_output = (int64_t{blockIdx.x} * tiles + warp / splits) * kOutputTile;
-  const int64_t steps = (in.stride + kStepInputs - 1) / kStepInputs;
-  const int64_t share = (steps + splits - 1) / splits * kStepInputs;
-  const int64_t begin = warp % splits * share;
-  const int64_t end = min(begin + share, in.stride);
+  const int stride = static_cast<int>(in.stride);
+  const int steps = (stride + kStepInputs - 1) / kStepInputs;
+  const int share = (steps + splits - 1) / splits * kStepInputs;
+  const int begin = warp % splits * share;
+  const int end = min(begin + share, stride);
 
   float sums[kWeights][kTiles][4] = {};
   if (first_output < in.n) SumTiles<kWeights, kTiles>(in, first_output, begin, end, sums);
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
 // Block: 8 outputs, a warp each, of a tile of 8 tokens; the tiles of the same outputs are
 // neighbours, so that the second finds the weights in L2. A lane sums every 32nd vector of inputs.
 template <typename T, int kWeights, typename Epilogue>
-__global__ void __launch_bounds__(kSkinnyThreads)
+__global__ void __launch_bounds__(kSkinnyThreads, 4)
     SkinnyFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
   constexpr int kVector = 16 / sizeof(T);
   const unsigned tiles = CeilDiv(in.num_rows, kTokenTile);
@@ -192,7 +193,12 @@ __global__ void __launch_bounds__(kSkinnyThreads)
 #pragma unroll
     for (int token = 0; token < kTokenTile; ++token) {
       if (token >= tokens) break;
-      const float* inputs = x + token * in.stride + k;
+      float inputs[kVector];
+#pragma unroll
+      for (int i = 0; i < kVector; i += 4) {
+        const float4 four = __ldg(reinterpret_cast<const float4*>(x + token * in.stride + k + i));
+        memcpy(inputs + i, &four, sizeof(four));
+      }
 #pragma unroll
       for (int i = 0; i < kVector; ++i) {
 #pragma unroll
