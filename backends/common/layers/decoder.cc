@@ -36,6 +36,7 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 OpStatus Decoder::Forward(const StepRows& rows) {
   Stream stream = buffers_.MakeStream(executor_);
   num_rows_ = rows.num_rows();
+  num_decode_rows_ = rows.num_decode_rows();
   ops_.embed(stream, {.table = weights_.embedding,
                       .ids = rows.ids(),
                       .multiplier = spec_.embedding_multiplier,
@@ -61,10 +62,13 @@ void Decoder::Mlp(Stream& stream, size_t layer) {
                           .norm = NormOf(weights.mlp_norm, spec_.width),
                           .gate = weights.mlp_gate,
                           .up = weights.mlp_up,
+                          .num_decode_rows = num_decode_rows_,
                           .out = hidden});
-  ops_.project_residual(
-      stream,
-      {.in = hidden, .weight = weights.mlp_down, .scale = spec_.residual_multiplier, .x = x});
+  ops_.project_residual(stream, {.in = hidden,
+                                 .weight = weights.mlp_down,
+                                 .scale = spec_.residual_multiplier,
+                                 .num_decode_rows = num_decode_rows_,
+                                 .x = x});
 }
 
 //   [q k v gate] = W_in Norm(x) + bias
@@ -81,6 +85,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
                         .norm = NormOf(weights.mixer_norm, spec_.width),
                         .weight = weights.mixer_in,
                         .bias = weights.mixer_in_bias,
+                        .num_decode_rows = num_decode_rows_,
                         .out = all.Columns(0, in_cols)};
   if (chunked) {
     in.addend = weights_.chunk_embedding;
@@ -92,6 +97,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
                                .norm = in.norm,
                                .weight = weights.value,
                                .bias = weights.value_bias,
+                               .num_decode_rows = num_decode_rows_,
                                .out = all.Columns(in_cols, weights.value.n)});
   }
 
@@ -115,6 +121,7 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
                               .weight = weights.mixer_out,
                               .bias = weights.mixer_out_bias,
                               .scale = spec_.residual_multiplier,
+                              .num_decode_rows = num_decode_rows_,
                               .x = buffers_.Residual(num_rows_)};
   if (mixer.output_norm) args.norm = NormOf(weights.output_norm, mixed.cols);
   if (mixer.output_gate) args.gate = gate;
@@ -122,6 +129,8 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
 }
 
 //   logits = logit_multiplier * W_head Norm(x)
+// All rows are projected as decode rows, so that a token's logits do not depend on which rows of
+// its step are wanted.
 OpStatus Decoder::Logits(std::span<const int32_t> rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
   const int64_t num_rows = static_cast<int64_t>(rows.size());
@@ -131,6 +140,7 @@ OpStatus Decoder::Logits(std::span<const int32_t> rows, float* logits) {
                      .norm = NormOf(weights_.final_norm, spec_.width),
                      .weight = weights_.head,
                      .scale = spec_.logit_multiplier,
+                     .num_decode_rows = num_rows,
                      .out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary}});
   return stream.status;
 }

@@ -71,7 +71,9 @@ class Decoder {
   // Of a block of RebuildNearRings; empty where no layer has a near ring.
   std::vector<int64_t> rebuild_positions_;
   std::vector<float> rebuild_rope_;
-  int64_t num_rows_ = 0;  // of the last Forward
+  // Of the last Forward.
+  int64_t num_rows_ = 0;
+  int64_t num_decode_rows_ = 0;
 };
 
 }  // namespace longstream

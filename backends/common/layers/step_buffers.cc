@@ -23,7 +23,7 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
                int64_t max_sequences) {
   Widths widths;
   const auto raise = [](auto& value, auto candidate) { value = std::max(value, candidate); };
-  raise(widths.workspace, NormProjectWorkspace(max_rows, std::max(spec.width, spec.mlp_width)));
+  raise(widths.workspace, GatedMlpWorkspace(max_rows, spec.width, spec.mlp_width));
   const int64_t decode_rows = std::min(max_rows, max_sequences);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const MixerSpec& mixer = spec.layers[i];

@@ -28,7 +28,7 @@ void StepRows::Clear() {
 }
 
 int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode) {
-  assert(!is_decode || tokens.size() == 1);
+  assert(!is_decode || (tokens.size() == 1 && num_decode_rows_ == num_rows()));
   const int64_t first_position = cache.position() - static_cast<int64_t>(tokens.size());
   const SequenceRows rows{.first_row = num_rows(),
                           .num_rows = static_cast<int32_t>(tokens.size()),

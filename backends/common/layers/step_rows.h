@@ -26,10 +26,12 @@ class StepRows {
   void Clear();
 
   // Adds a sequence's next tokens, whose pages `cache` holds already: they are at its last
-  // tokens.size() positions. Returns the first row.
+  // tokens.size() positions. Decode rows come before all others, because a kernel library may serve
+  // them by kernels of their own. Returns the first row.
   int32_t Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode);
 
   int32_t num_rows() const { return static_cast<int32_t>(ids_.size()); }
+  int32_t num_decode_rows() const { return num_decode_rows_; }
   int32_t num_sequences() const { return static_cast<int32_t>(sequences_.size()); }
   int64_t max_position() const { return max_position_; }
 

@@ -167,7 +167,11 @@ uint64_t Model::Submit(const ls_batch& batch) {
   rows_.Clear();
   entered_.clear();
   outputs_.Begin(batch, results);
-  for (size_t i = 0; i < batch.num_entries; ++i) Enter(batch, i, results);
+  for (const bool is_decode : {true, false}) {  // decode rows come first (StepRows::Add)
+    for (size_t i = 0; i < batch.num_entries; ++i) {
+      if ((batch.entries[i].is_decode != 0) == is_decode) Enter(batch, i, results);
+    }
+  }
   if (!entered_.empty()) Run(results);
   for (const size_t i : entered_) {
     if (results->failed(i)) batch.entries[i].sequence->cache->Abandon(batch.entries[i].num_tokens);

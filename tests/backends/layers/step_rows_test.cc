@@ -34,6 +34,8 @@ TEST(StepRowsTest, DescribesEachSequence) {
     const BatchLayout layout = rows.layout();
     ASSERT_EQ(layout.num_rows, 5);
     ASSERT_EQ(layout.num_sequences, 3);
+    EXPECT_EQ(layout.num_decode_rows, 1);
+    EXPECT_EQ(rows.num_decode_rows(), 1);
     const int32_t ids[] = {7, 8, 9, 10, 11};
     const int64_t positions[] = {129, 0, 62, 63, 64};
     const int32_t chunks[] = {3, 0, 1, 1, 1};
