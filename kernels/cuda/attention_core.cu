@@ -5,8 +5,9 @@
 // TB/s. To be there, 3 MB must be under way (4.3 TB/s times 0.7 us), that is 23 KiB an SM. A block
 // has one to two stages of 32 KiB under way, and at batch 1 there are kMaxAttentionSplits = 32
 // parts of 8 heads, 256 blocks: two an SM, all at once. Parts add 2 H (D + 2) 32 floats, 1.3 MB for
-// H = 40: below 1 % from 32K tokens on, and in L2. Per key and head the tensor cores need 1/4 of
-// the time that the bytes take, f32 FMAs would need 2/3 of it at H / H_kv = 5 and all of it at 8.
+// H = 40: below 1 % from 32K tokens on, and in L2. The tensor cores need 1/6 of the time that the
+// bytes take; f32 FMAs, with their loads and conversions, would need 2/3 of it at H / H_kv = 5 and
+// all of it at 8.
 //
 // Prefill is bound by arithmetic: 4 D H flops for each visible pair, 2.2e12 at 16K tokens of H =
 // 32, D = 128, which is 2.8 ms at the 790 TFLOP/s that wgmma reaches and 5 to 6 ms at what mma.sync
@@ -191,7 +192,7 @@ __device__ void AddWarps(const Attention& attention, const TileRows& rows, int d
     float sum = 0.0f;
 #pragma unroll
     for (int w = 0; w < Shape::kWarps; ++w) {
-      weights[w] = exp2f((from.max[w][head] - max) * scale);
+      weights[w] = Exp2((from.max[w][head] - max) * scale);
       sum += weights[w] * from.sum[w][head];
     }
     float* out = only_part ? OutRow(attention, rows.first_row, rows.first_head + head)
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention
   const float* partials = Partial(attention, number, head, 0);
   const float* own = partials + int64_t{min(lane, parts - 1)} * (dim + 2);
   const float max = WarpMax(own[dim]);
-  const float own_weight = lane < parts ? exp2f(own[dim] - max) : 0.0f;
+  const float own_weight = lane < parts ? Exp2(own[dim] - max) : 0.0f;
   const float inverse = 1.0f / WarpSum(own_weight * own[dim + 1]);
   float* out = OutRow(attention, sequence->first_row, head);
   for (int first = 0; first < dim; first += kMergeThreads) {

@@ -26,9 +26,6 @@ struct HeadRows {
   const T* rows = nullptr;  // of the position first_row_position
   int64_t row_stride = 0;
   int first_row_position = INT_MAX;
-  // Whether each row of `data`, and each of `rows`, is whole chunks of 16 bytes.
-  bool data_aligned = false;
-  bool rows_aligned = false;
 
   __device__ HeadRows(const Attention& attention, const KeyStore& store,
                       const SequenceRows& sequence, int kv_head)
@@ -41,72 +38,64 @@ struct HeadRows {
     // Pages are shared by all sequences: their slot_stride is 0.
     data = reinterpret_cast<const T*>(store.data + sequence.slot * store.slot_stride) +
            kv_head * head_stride;
-    data_aligned = InChunks(data, dim) && dim * sizeof(T) % kChunkBytes == 0;
     if (store.rows.data == nullptr) return;
     row_stride = store.rows.stride;
     rows = static_cast<const T*>(store.rows.data) + sequence.first_row * row_stride +
            int64_t{kv_head} * dim;
     first_row_position = static_cast<int>(sequence.first_position);
-    rows_aligned = InChunks(rows, row_stride) && dim * sizeof(T) % kChunkBytes == 0;
   }
 
-  // `page`, `slot`: the position divided by `cycle`, and what remains.
-  __device__ const T* Row(int position, int page, int slot) const {
+  __device__ const T* Row(int position) const {
     if (position >= first_row_position) {
       return rows + (position - first_row_position) * row_stride;
     }
-    return data + (pages == nullptr ? 0 : pages[page] * page_stride) + int64_t{slot} * dim;
-  }
-
- private:
-  static __device__ bool InChunks(const T* row, int64_t stride) {
-    return (reinterpret_cast<uint64_t>(row) | (static_cast<uint64_t>(stride) * sizeof(T))) %
-               kChunkBytes ==
-           0;
+    const int64_t page = pages == nullptr ? 0 : pages[position / cycle] * page_stride;
+    return data + page + int64_t{position % cycle} * dim;
   }
 };
 
-// Copies 16 bytes from element `first` of a row of `dim` elements on; what lies behind is zero.
+// 16 bytes of a row of `dim` elements from element `first` on, as far as there are a row and
+// elements; zeros elsewhere.
 template <typename T>
-__device__ __forceinline__ void CopyChunk(const T* row, int dim, bool aligned, int first, T* to) {
+__device__ __forceinline__ void CopyPartOfChunk(const T* row, int dim, int first, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
-  if (aligned) {
-    __pipeline_memcpy_async(to, first < dim ? row + first : row, kChunkBytes,
-                            first < dim ? 0 : kChunkBytes);
-    return;
-  }
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) to[i] = first + i < dim ? row[first + i] : T{};
+  for (int i = 0; i < kElements; ++i) {
+    to[i] = row != nullptr && first + i < dim ? row[first + i] : T{};
+  }
 }
 
-// Asks for the rows of the positions [begin, begin + kRows) as `to` [kRows, kStride]; rows outside
-// [low, high) become zero, so that a weight of 0 hides them. By all kThreads threads of the block.
+// Asks for `rows` [kRows], of `dim` elements, as `to` [kRows, kStride]; elements from `dim` on, and
+// rows that are nullptr, become zero. By all kThreads threads of the block.
 template <int kThreads, int kRows, int kDim, int kStride, typename T>
-__device__ __forceinline__ void CopyRows(const HeadRows<T>& from, int begin, int low, int high,
-                                         T* to) {
+__device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
   constexpr int kChunks = kDim / kElements;
   constexpr int kRowsAtOnce = kThreads / kChunks;
+  constexpr int kCopies = kRows / kRowsAtOnce;
   static_assert(kThreads % kChunks == 0 && kRows % kRowsAtOnce == 0);
   const int first = static_cast<int>(threadIdx.x) % kChunks * kElements;
-  const int first_row = static_cast<int>(threadIdx.x) / kChunks;
-  // One division; from row to row a carry.
-  int page = (begin + first_row) / from.cycle;
-  int slot = (begin + first_row) % from.cycle;
+  rows += static_cast<int>(threadIdx.x) / kChunks;
+  to += static_cast<int>(threadIdx.x) / kChunks * kStride + first;
+  // Whole and aligned chunks, which is nearly always, leave without a branch between them.
+  const T* from[kCopies];
+  bool whole = first + kElements <= dim;
 #pragma unroll
-  for (int i = 0; i < kRows / kRowsAtOnce; ++i) {
-    const int row = first_row + i * kRowsAtOnce;
-    const int position = begin + row;
-    const bool read = low <= position && position < high;
-    const bool own = position >= from.first_row_position;
-    const T* unread = own ? from.rows : from.data;
-    CopyChunk(read ? from.Row(position, page, slot) : unread, read ? from.dim : 0,
-              own ? from.rows_aligned : from.data_aligned, first, to + row * kStride + first);
-    slot += kRowsAtOnce;
-    while (slot >= from.cycle) {
-      slot -= from.cycle;
-      ++page;
+  for (int i = 0; i < kCopies; ++i) {
+    from[i] = rows[i * kRowsAtOnce];
+    whole = whole && from[i] != nullptr &&
+            reinterpret_cast<uint64_t>(from[i] + first) % kChunkBytes == 0;
+  }
+  if (whole) {
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      __pipeline_memcpy_async(to + i * kRowsAtOnce * kStride, from[i] + first, kChunkBytes);
     }
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < kCopies; ++i) {
+    CopyPartOfChunk(rows[i * kRowsAtOnce], dim, first, to + i * kRowsAtOnce * kStride);
   }
 }
 

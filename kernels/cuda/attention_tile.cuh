@@ -21,6 +21,17 @@ namespace longstream::cuda {
 inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 inline constexpr float kLog2E = 1.4426950408889634f;
 
+// 2^x to 2^-22 of its value; exactly 1 for 0 and 0 for -infinity.
+__device__ __forceinline__ float Exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return exp2f(x);
+#endif
+}
+
 // The sizes of a block's tile for keys of type T and heads of width <= kMaxDim.
 template <typename T, int kMaxDim, bool kIsDecode>
 struct TileShape {
@@ -54,6 +65,8 @@ struct TileShape {
   static constexpr int kStride = kDim + 16 / static_cast<int>(sizeof(T));
 
   struct Shared {
+    const T* key_rows[kKeys];
+    const T* value_rows[kKeys];
     T keys[2][kKeys * kStride];
     T values[2][kKeys * kStride];
     Query q[kRows * kQueryStride];
@@ -97,7 +110,6 @@ class Tile {
         sequence_(sequence),
         rows_(rows),
         shared_(shared),
-        values_(attention, attention.values, sequence, rows.kv_head),
         scale_(attention.scale * kLog2E),
         warp_(static_cast<int>(threadIdx.x) / kWarp),
         lane_(static_cast<int>(threadIdx.x) % kWarp),
@@ -123,9 +135,6 @@ class Tile {
       for (int half = 0; half < 2; ++half) {
         sums_.max[r][half] = kHiddenScore;
         sums_.sum[r][half] = 0.0f;
-        // Rows beyond the last are computed as the last one and dropped.
-        const int row = Shape::kDecode ? 0 : min(RowOf(r, half), rows_.count() - 1);
-        positions_[r][half] = rows_.PositionOf(row);
       }
 #pragma unroll
       for (int d = 0; d < Shape::kDimTiles; ++d) {
@@ -139,32 +148,51 @@ class Tile {
     last_position_ = rows_.PositionOf(Shape::kDecode ? 0 : last_row);
   }
 
-  // A block of keys is computed while the next one is on its way.
+  // While a block of keys is computed, the next one is on its way, and the rows of the one after it
+  // are looked up, each once for all threads.
   __device__ void RunRange(const KeyRange& range) {
     const int low = max(rows_.begin, rows_.first_position - range.back);
     const int high = min(rows_.end, rows_.last_position() - range.front + 1);
     if (low >= high) return;
-    const HeadRows<T> keys(attention_, range.keys, sequence_, rows_.kv_head);
-    const auto fetch = [&](int block, int stage) {
-      CopyRows<Shape::kThreads, Shape::kKeys, Shape::kDim, Shape::kStride>(keys, block, low, high,
-                                                                           shared_.keys[stage]);
-      CopyRows<Shape::kThreads, Shape::kKeys, Shape::kDim, Shape::kStride>(
-          values_, block, low, high, shared_.values[stage]);
-    };
-    const int first_block = low / Shape::kKeys * Shape::kKeys;
-    fetch(first_block, 0);
+    int block = low / Shape::kKeys * Shape::kKeys;
+    FindRows(range, block, low, high);
+    __syncthreads();
+    Fetch(0);
     __pipeline_commit();
+    __syncthreads();
+    FindRows(range, block + Shape::kKeys, low, high);
     LoadQueries(range.q);
-    int stage = 0;
-    for (int block = first_block; block < high; block += Shape::kKeys) {
-      if (block + Shape::kKeys < high) fetch(block + Shape::kKeys, stage ^ 1);
+    __syncthreads();
+    for (int stage = 0; block < high; block += Shape::kKeys, stage ^= 1) {
+      if (block + Shape::kKeys < high) Fetch(stage ^ 1);
       __pipeline_commit();
       __pipeline_wait_prior(1);
       __syncthreads();
+      FindRows(range, block + 2 * Shape::kKeys, low, high);
       Visit(range, block, stage);
       __syncthreads();
-      stage ^= 1;
     }
+  }
+
+  // Where the keys and values of a block lie; nowhere outside [low, high), so that they become zero
+  // and a weight of 0 hides them.
+  __device__ void FindRows(const KeyRange& range, int block, int low, int high) {
+    const HeadRows<T> keys(attention_, range.keys, sequence_, rows_.kv_head);
+    const HeadRows<T> values(attention_, attention_.values, sequence_, rows_.kv_head);
+    for (int i = static_cast<int>(threadIdx.x); i < Shape::kKeys; i += Shape::kThreads) {
+      const int position = block + i;
+      const bool seen = low <= position && position < high;
+      shared_.key_rows[i] = seen ? keys.Row(position) : nullptr;
+      shared_.value_rows[i] = seen ? values.Row(position) : nullptr;
+    }
+  }
+
+  __device__ void Fetch(int stage) {
+    const int dim = attention_.head_dim;
+    CopyRows<Shape::kThreads, Shape::kKeys, Shape::kDim, Shape::kStride>(shared_.key_rows, dim,
+                                                                         shared_.keys[stage]);
+    CopyRows<Shape::kThreads, Shape::kKeys, Shape::kDim, Shape::kStride>(shared_.value_rows, dim,
+                                                                         shared_.values[stage]);
   }
 
   // The queries of all rows to shared memory; zero beyond the rows and beyond D.
@@ -215,13 +243,18 @@ class Tile {
 #pragma unroll
     for (int r = 0; r < Shape::kRowTiles; ++r) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int low = max(rows_.begin, positions_[r][i / 2] - range.back);
-        const int high = min(rows_.end - 1, positions_[r][i / 2] - range.front);
+      for (int half = 0; half < 2; ++half) {
+        // Rows beyond the last are computed as if they existed and dropped.
+        const int position = rows_.PositionOf(Shape::kDecode ? 0 : RowOf(r, half));
+        const int low = max(rows_.begin, position - range.back) - begin;
+        const int high = min(rows_.end - 1, position - range.front) - begin;
 #pragma unroll
         for (int j = 0; j < Shape::kKeyTiles; ++j) {
-          const int key = begin + j * 8 + lane_ % 4 * 2 + i % 2;
-          if (key < low || key > high) scores[r][j][i] = kHiddenScore;
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int key = j * 8 + lane_ % 4 * 2 + i;
+            if (key < low || key > high) scores[r][j][2 * half + i] = kHiddenScore;
+          }
         }
       }
     }
@@ -233,6 +266,7 @@ class Tile {
     constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
 #pragma unroll
     for (int r = 0; r < Shape::kRowTiles; ++r) {
+      float corrections[2] = {1.0f, 1.0f};
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
         float largest = kHiddenScore;
@@ -245,31 +279,32 @@ class Tile {
         max_so_far = fmaxf(old_max, WarpMax<4>(largest));
         // Finite also where no key has been seen: no difference below is then NaN.
         const float base = max_so_far == kHiddenScore ? 0.0f : max_so_far;
-        const float correction = exp2f((old_max - base) * scale_);
+        const float correction = Exp2((old_max - base) * scale_);
         float sum = sums_.sum[r][half] * correction;
 #pragma unroll
         for (int j = 0; j < Shape::kKeyTiles; ++j) {
 #pragma unroll
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            scores[r][j][i] = exp2f((scores[r][j][i] - base) * scale_);
+            scores[r][j][i] = Exp2((scores[r][j][i] - base) * scale_);
             sum += scores[r][j][i];
           }
         }
         sums_.sum[r][half] = sum;
-        Rescale(r, half, correction);
+        corrections[half] = correction;
       }
+      Rescale(r, corrections[0], Shape::kSplitQueries ? corrections[0] : corrections[1]);
     }
   }
 
-  __device__ void Rescale(int r, int half, float correction) {
+  // Most blocks of keys bring no new maximum.
+  __device__ void Rescale(int r, float upper, float lower) {
+    if (__all_sync(kAllLanes, upper == 1.0f && lower == 1.0f)) return;
 #pragma unroll
     for (int d = 0; d < Shape::kDimTiles; ++d) {
-      sums_.weighted[r][d][2 * half] *= correction;
-      sums_.weighted[r][d][2 * half + 1] *= correction;
-      if constexpr (Shape::kSplitQueries) {
-        sums_.weighted[r][d][2] *= correction;
-        sums_.weighted[r][d][3] *= correction;
-      }
+      sums_.weighted[r][d][0] *= upper;
+      sums_.weighted[r][d][1] *= upper;
+      sums_.weighted[r][d][2] *= lower;
+      sums_.weighted[r][d][3] *= lower;
     }
   }
 
@@ -277,7 +312,6 @@ class Tile {
   const SequenceRows& sequence_;
   const TileRows& rows_;
   typename Shape::Shared& shared_;
-  const HeadRows<T> values_;
   const float scale_;  // of a score, so that 2^x is the weight
   const int warp_;
   const int lane_;
@@ -285,7 +319,6 @@ class Tile {
   bool active_;          // the warp has rows
   int first_position_;   // of the warp's rows
   int last_position_;
-  int positions_[Shape::kRowTiles][2];
   RowSums<Shape> sums_;
 };
 
