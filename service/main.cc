@@ -119,6 +119,7 @@ class ModelAnnouncer {
                   {{"model", status.name},
                    {"backend", backend.plugin().name()},
                    {"architecture", backend.info().architecture},
+                   {"kernels", backend.info().kernels},
                    {"parameters", std::to_string(backend.info().num_parameters)}});
     } else {
       log_->Write(LogLevel::kError, "model_failed",

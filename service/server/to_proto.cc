@@ -95,6 +95,8 @@ void SetReady(const ServedModel& model, v1::Model* message) {
   message->set_device(backend.plugin().device());
   message->set_backend_version(backend.plugin().table().version);
   message->set_architecture(info.architecture);
+  message->set_kernels(info.kernels);
+  message->set_page_tokens(info.page_tokens);
   message->set_vocabulary_size(info.vocabulary_size);
   message->set_parameters(info.num_parameters);
   message->set_context_limit(info.context_limit);

@@ -156,6 +156,7 @@ TEST_F(ServerTest, ModelIsDescribed) {
   ASSERT_TRUE(stub().GetModel(&context, request, &model).ok());
   EXPECT_EQ(model.state(), v1::MODEL_STATE_READY);
   EXPECT_EQ(model.backend(), "minimal");
+  EXPECT_FALSE(model.kernels().empty());
   EXPECT_EQ(model.vocabulary_size(), 256u);
   EXPECT_EQ(model.tokenizer(), "byte");
   EXPECT_EQ(model.fingerprint().size(), 16u);
