@@ -132,12 +132,13 @@ TEST_P(NormProjectTest, ARowHasTheSameBitsInAnyBatch) {
 
     OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
     for (bool decode : {false, true}) {
-      OwnedMatrix whole(kRows, kN);
-      ProjectRows(*stream, args, x, whole, 0, kRows, decode);
+      const int64_t rows = decode ? 130 : kRows;  // steps decode fewer
+      OwnedMatrix whole(rows, kN);
+      ProjectRows(*stream, args, x, whole, 0, rows, decode);
       for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
-        OwnedMatrix parts(kRows, kN);
-        for (int64_t first = 0; first < kRows; first += batch) {
-          ProjectRows(*stream, args, x, parts, first, std::min(batch, kRows - first), decode);
+        OwnedMatrix parts(rows, kN);
+        for (int64_t first = 0; first < rows; first += batch) {
+          ProjectRows(*stream, args, x, parts, first, std::min(batch, rows - first), decode);
         }
         ExpectSameBits(parts.view(), whole.view(),
                        std::string(NameOf(type)) + (decode ? " decode" : " prefill") +
