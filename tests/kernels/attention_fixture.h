@@ -79,12 +79,6 @@ class AttentionTest : public OpTest {
                    bool near_keys) const;
   float scale() const;
 
- private:
-  bool RoundsPrefill() const;
-  void RoundQueries(const std::vector<AttentionEntry>& entries);
-  double Tolerance(bool is_decode) const;
-
- protected:
   AttentionShape shape_;
   DType type_ = DType::kF32;
   int32_t page_tokens_ = 16;
@@ -92,6 +86,12 @@ class AttentionTest : public OpTest {
   std::vector<TestPlace> places_;
   size_t next_type_ = 0;
   Random random_{1};
+
+ private:
+  // Of queries and weights, over the histories' type.
+  bool RoundsPrefill() const;
+  void RoundQueries(const std::vector<AttentionEntry>& entries);
+  double Tolerance(bool is_decode) const;
 };
 
 }  // namespace longstream

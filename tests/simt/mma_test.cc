@@ -84,19 +84,18 @@ TEST(Mma, MultipliesAndAdds) {
   Stream stream;
   Launch(stream, {1, kWarp}, MultiplyKernel, a.data(), b.data(), d.data());
   ASSERT_TRUE(stream.ok());
-  for (int row = 0; row < kRows; ++row) {
-    for (int column = 0; column < kColumns; ++column) {
-      const int index = row * kColumns + column;
-      double sum = index, magnitude = index;
-      for (int k = 0; k < kDepth; ++k) {
-        const double product = double{ToF32(a[static_cast<size_t>(row * kDepth + k)])} *
-                               double{ToF32(b[static_cast<size_t>(k * kColumns + column)])};
+  for (size_t row = 0; row < kRows; ++row) {
+    for (size_t column = 0; column < kColumns; ++column) {
+      const size_t index = row * kColumns + column;
+      double sum = static_cast<double>(index), magnitude = sum;
+      for (size_t k = 0; k < kDepth; ++k) {
+        const double product =
+            double{ToF32(a[row * kDepth + k])} * double{ToF32(b[k * kColumns + column])};
         sum += product;
         magnitude += std::abs(product);
       }
       // Products of bf16 are exact in f32; each of the 16 additions rounds once.
-      EXPECT_NEAR(d[static_cast<size_t>(index)], sum, kDepth * 0x1p-24 * magnitude)
-          << row << ", " << column;
+      EXPECT_NEAR(d[index], sum, kDepth * 0x1p-24 * magnitude) << row << ", " << column;
     }
   }
 }
