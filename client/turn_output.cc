@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iomanip>
 #include <iostream>
 
 #include "client/commands.h"
@@ -88,7 +89,8 @@ void PrintUsage(const Generation& generation) {
   std::cerr << "[" << ReasonName(generation.finish.reason()) << ", " << usage.prompt_tokens()
             << " + " << usage.generated_tokens() << " tokens, first after "
             << static_cast<int>(1e3 * Seconds(usage.time_to_first_token())) << " ms, "
-            << InterTokenMilliseconds(usage) << " ms each; holds kv "
+            << std::fixed << std::setprecision(2) << InterTokenMilliseconds(usage)
+            << std::defaultfloat << " ms each; holds kv "
             << HumanBytes(usage.bytes().kv()) << ", window " << HumanBytes(usage.bytes().window())
             << ", state " << HumanBytes(usage.bytes().state()) << "]\n";
 }
