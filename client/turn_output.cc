@@ -88,11 +88,11 @@ void PrintUsage(const Generation& generation) {
   const v1::TurnUsage& usage = generation.finish.usage();
   std::cerr << "[" << ReasonName(generation.finish.reason()) << ", " << usage.prompt_tokens()
             << " + " << usage.generated_tokens() << " tokens, first after "
-            << static_cast<int>(1e3 * Seconds(usage.time_to_first_token())) << " ms, "
-            << std::fixed << std::setprecision(2) << InterTokenMilliseconds(usage)
-            << std::defaultfloat << " ms each; holds kv "
-            << HumanBytes(usage.bytes().kv()) << ", window " << HumanBytes(usage.bytes().window())
-            << ", state " << HumanBytes(usage.bytes().state()) << "]\n";
+            << static_cast<int>(1e3 * Seconds(usage.time_to_first_token())) << " ms, " << std::fixed
+            << std::setprecision(2) << InterTokenMilliseconds(usage) << std::defaultfloat
+            << " ms each; holds kv " << HumanBytes(usage.bytes().kv()) << ", window "
+            << HumanBytes(usage.bytes().window()) << ", state " << HumanBytes(usage.bytes().state())
+            << "]\n";
 }
 
 void PrintLogProbs(const Generation& generation) {
