@@ -35,6 +35,7 @@ void RingRebuild(Stream& stream, const RingRebuildArgs& args);
 void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
 void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
+void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
 
 // All of the above as a table.
 const OpTable& Ops();

@@ -26,6 +26,7 @@ const OpTable& Ops() {
       .linear_recurrence = LinearRecurrence,
       .sample = Sample,
       .log_probs = LogProbs,
+      .finite_rows = FiniteRows,
   };
   return kOps;
 }

@@ -37,6 +37,7 @@ void RingRebuild(Stream& stream, const RingRebuildArgs& args);
 void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
 void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
+void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
 
 }  // namespace cuda
 }  // namespace longstream

@@ -23,6 +23,7 @@ const OpTable& CudaOps() {
       .linear_recurrence = cuda::LinearRecurrence,
       .sample = cuda::Sample,
       .log_probs = cuda::LogProbs,
+      .finite_rows = cuda::FiniteRows,
   };
   return kOps;
 }

@@ -6,6 +6,7 @@
 #define LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 
 #include "kernels/ops/embed.h"
+#include "kernels/ops/finite_rows.h"
 #include "kernels/ops/gated_mlp.h"
 #include "kernels/ops/linear_recurrence.h"
 #include "kernels/ops/log_probs.h"
@@ -43,6 +44,7 @@ struct OpTable {
   LinearRecurrenceFunction linear_recurrence = nullptr;
   SampleFunction sample = nullptr;
   LogProbsFunction log_probs = nullptr;
+  FiniteRowsFunction finite_rows = nullptr;
 };
 
 // The ops a plugin runs on: defined once by the kernel library it is linked with. The CPU library

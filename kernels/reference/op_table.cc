@@ -23,6 +23,7 @@ const OpTable& ReferenceOps() {
       .linear_recurrence = reference::LinearRecurrence,
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
+      .finite_rows = reference::FiniteRows,
   };
   return kOps;
 }
