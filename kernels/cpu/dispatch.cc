@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "kernels/core/device.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace longstream {
@@ -64,6 +65,15 @@ const OpTable* OpsFor(const char* isa) {
 const OpTable& DeviceOps() {
   static const OpTable& ops = Choose();
   return ops;
+}
+
+const char* DeviceKind() { return "cpu"; }
+
+OpenedDevice OpenDevice(std::string_view name) {
+  if (name == DeviceKind()) return {.device = std::make_unique<HostDevice>()};
+  return {.device = nullptr,
+          .why = "there is no device '" + std::string(name) + "' here, expected 'cpu'",
+          .unknown = true};
 }
 
 }  // namespace longstream

@@ -84,6 +84,8 @@ struct CacheLayout {
 
   int64_t checkpoint_end = 0;  // bytes of a slot that a copy covers
   int64_t slot_stride = 0;     // bytes from a slot to the next
+  // Bytes from a checkpoint's copy to the next.
+  int64_t checkpoint_stride() const { return (checkpoint_end + 63) / 64 * 64; }
 
   bool has_pages() const { return page_bytes > 0; }
   bool has_near_rings = false;

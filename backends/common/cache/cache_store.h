@@ -2,33 +2,41 @@
 #ifndef LONGSTREAM_BACKENDS_COMMON_CACHE_CACHE_STORE_H_
 #define LONGSTREAM_BACKENDS_COMMON_CACHE_CACHE_STORE_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "backends/common/cache/budget.h"
 #include "backends/common/cache/cache_layout.h"
-#include "backends/common/cache/mapped_memory.h"
 #include "backends/common/cache/page_store.h"
-#include "backends/common/cache/physical_memory.h"
 #include "backends/common/cache/slot_store.h"
+#include "kernels/core/device.h"
 
 namespace longstream {
 
-// Address space is mapped for the whole budget, which is at most PhysicalMemory(); memory is used
-// as sequences touch it. Used by one thread at a time; reading `budget` is always allowed.
+// The most of a device's memory that caches may take: the machine's or the control group's on a
+// host; elsewhere 15/16 of what is free, so that activations find room.
+uint64_t MostCacheBytes(Device& device);
+
+// How a budget is divided between pages and slots.
+//
+// On a host each may take all of it: address space is mapped for the whole budget, and memory is
+// used as sequences touch it. Elsewhere the pools are there from the beginning, so they share it:
+// of a model with both, slots with their checkpoints get half.
+struct PoolSizes {
+  uint64_t page_bytes = 0;
+  uint64_t num_slots = 0;
+};
+PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory);
+
+// Used by one thread at a time; reading `budget` is always allowed.
 struct CacheStore {
-  // budget_bytes 0: PhysicalMemory(). Throws BackendError(LS_RESOURCE_EXHAUSTED).
-  CacheStore(CacheLayout cache_layout, uint64_t budget_bytes)
-      : layout(std::move(cache_layout)),
-        budget(budget_bytes == 0 ? PhysicalMemory()
-                                 : std::min<uint64_t>(budget_bytes, PhysicalMemory())),
-        pages(layout, budget.limit(), budget),
-        slots(layout, budget.limit(), budget) {}
+  // budget_bytes 0: MostCacheBytes, which is the limit otherwise too. Throws
+  // BackendError(LS_RESOURCE_EXHAUSTED). `cache_device` must outlive the store.
+  CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device = HostMemory());
 
   CacheStore(const CacheStore&) = delete;
   CacheStore& operator=(const CacheStore&) = delete;
 
+  Device& device;
   const CacheLayout layout;
   Budget budget;
   PageStore pages;

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <limits>
+#include <string>
+
+#include "backends/common/error.h"
 
 namespace longstream {
 
-PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
-    : layout_(layout), budget_(budget), layers_(layout.layers.size()) {
+PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget,
+                     Device& device)
+    : layout_(layout), budget_(budget), device_(device), layers_(layout.layers.size()) {
   if (!layout.has_pages()) return;
   capacity_ = static_cast<int64_t>(
       std::min<uint64_t>(capacity_bytes / layout.page_bytes, std::numeric_limits<int32_t>::max()));
@@ -19,8 +22,8 @@ PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget&
     store.page_bytes =
         static_cast<size_t>(layout.layers[i].paged->page_elements()) * SizeOf(layout.type);
     const size_t size = store.page_bytes * static_cast<size_t>(capacity_);
-    store.keys = MappedMemory(size, "pages of keys");
-    store.values = MappedMemory(size, "pages of values");
+    store.keys = DeviceMemory(device, size, "pages of keys");
+    store.values = DeviceMemory(device, size, "pages of values");
   }
 }
 
@@ -28,14 +31,27 @@ void PageStore::Promise(int64_t pages) {
   if (pages == 0) return;
   const uint64_t bytes = static_cast<uint64_t>(pages) * layout_.page_bytes;
   budget_.Require(bytes, "a reservation of pages");
-  // The budget is never above the capacity, so there are ids for what it grants. Grown here, that
-  // Take need not.
+  if (!CanPromise(pages)) {
+    throw BackendError(LS_RESOURCE_EXHAUSTED, "pages: a reservation needs " +
+                                                  std::to_string(pages) + ", " +
+                                                  std::to_string(num_free()) + " of " +
+                                                  std::to_string(capacity_) + " are free");
+  }
+  // Grown here, that Take need not.
   const size_t most = ids_.num_taken() + static_cast<size_t>(promised_ + pages);
-  assert(most <= static_cast<size_t>(capacity_));
   ids_.Prepare(most);
   if (holders_.size() < most) holders_.resize(most);
   budget_.Add(CacheKind::kPromised, bytes);
   promised_ += pages;
+}
+
+bool PageStore::CanPromise(int64_t pages) const {
+  return pages == 0 || (pages <= num_free() && static_cast<uint64_t>(pages) * layout_.page_bytes <=
+                                                   budget_.limit() - budget_.reserved());
+}
+
+int64_t PageStore::num_free() const {
+  return capacity_ - static_cast<int64_t>(ids_.num_taken()) - promised_;
 }
 
 void PageStore::TakeBackPromise(int64_t pages) {
@@ -75,8 +91,8 @@ void PageStore::Copy(int32_t from, int32_t to) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const size_t bytes = layers_[i].page_bytes;
     if (bytes == 0) continue;
-    std::memcpy(keys(i, to), keys(i, from), bytes);
-    std::memcpy(values(i, to), values(i, from), bytes);
+    device_.Copy(keys(i, to), keys(i, from), bytes);
+    device_.Copy(values(i, to), values(i, from), bytes);
   }
 }
 

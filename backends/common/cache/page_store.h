@@ -8,8 +8,8 @@
 
 #include "backends/common/cache/budget.h"
 #include "backends/common/cache/cache_layout.h"
+#include "backends/common/cache/device_memory.h"
 #include "backends/common/cache/id_pool.h"
-#include "backends/common/cache/mapped_memory.h"
 #include "kernels/core/batch_layout.h"
 
 namespace longstream {
@@ -20,11 +20,13 @@ namespace longstream {
 // Pages are paid for before they are taken: Promise may fail, Take may not. Not thread-safe.
 class PageStore {
  public:
-  // Address space for `capacity_bytes` of pages. `layout` and `budget` must outlive the store.
-  PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget);
+  // Memory for `capacity_bytes` of pages. What is referred to must outlive the store.
+  PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget, Device& device);
 
   // Sets memory for that many pages aside. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void Promise(int64_t pages);
+  // Whether Promise would not throw.
+  bool CanPromise(int64_t pages) const;
   void TakeBackPromise(int64_t pages);
 
   // A page with one holder, out of a promise. What it contains is of no meaning.
@@ -46,14 +48,18 @@ class PageStore {
   std::byte* values(size_t layer, int32_t page) const;
 
  private:
+  // Neither taken nor promised.
+  int64_t num_free() const;
+
   struct LayerStore {
-    MappedMemory keys;
-    MappedMemory values;
+    DeviceMemory keys;
+    DeviceMemory values;
     size_t page_bytes = 0;  // of the keys of a page
   };
 
   const CacheLayout& layout_;
   Budget& budget_;
+  Device& device_;
   int64_t capacity_ = 0;  // pages
   std::vector<LayerStore> layers_;
   IdPool ids_;

@@ -166,9 +166,8 @@ int64_t SequenceCache::CountShared(int64_t position) const {
 void SequenceCache::ExtendPromise(int64_t position) {
   if (!has_reservation()) return;
   const int64_t more = CountShared(position) - CountShared(FirstWritable());
-  const uint64_t free = store_.budget.limit() - store_.budget.reserved();
   // Not LS_RESOURCE_EXHAUSTED: a rollback that the checkpoint covers never needs more.
-  if (static_cast<uint64_t>(more) * store_.layout.page_bytes > free) {
+  if (!store_.pages.CanPromise(more)) {
     throw BackendError(LS_INVALID_ARGUMENT,
                        "position: found " + std::to_string(position) + ", before the checkpoint; " +
                            std::to_string(more) + " pages from there on are shared with a fork" +

@@ -1,20 +1,19 @@
 // Slots of rings and recurrent memory.
 #include "backends/common/cache/slot_store.h"
 
-#include <cstring>
+#include <string>
+
+#include "backends/common/error.h"
 
 namespace longstream {
 
-SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget)
-    : layout_(layout), budget_(budget) {
-  const uint64_t live_bytes = layout.ring_bytes + layout.state_bytes;
-  if (live_bytes == 0) return;
-  // A sequence has one live slot, which costs live_bytes, and at most one checkpoint.
-  const size_t count = capacity_bytes / live_bytes;
+SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device)
+    : layout_(layout), budget_(budget), device_(device), capacity_(capacity) {
+  if (layout.slot_stride == 0) return;
   live_.stride = static_cast<size_t>(layout.slot_stride);
-  live_.memory = MappedMemory(count * live_.stride, "rings and states");
-  checkpoints_.stride = static_cast<size_t>(layout.checkpoint_end + 63) / 64 * 64;
-  checkpoints_.memory = MappedMemory(count * checkpoints_.stride, "checkpoints");
+  live_.memory = DeviceMemory(device, capacity * live_.stride, "rings and states");
+  checkpoints_.stride = static_cast<size_t>(layout.checkpoint_stride());
+  checkpoints_.memory = DeviceMemory(device, capacity * checkpoints_.stride, "checkpoints");
 }
 
 int32_t SlotStore::Pieces::Take() {
@@ -31,6 +30,10 @@ void SlotStore::Pieces::Give(int32_t id) {
 
 int32_t SlotStore::TakeLive() {
   budget_.Require(layout_.ring_bytes + layout_.state_bytes, "a sequence's rings and states");
+  if (layout_.slot_stride > 0 && live_.ids.num_taken() >= capacity_) {
+    throw BackendError(LS_RESOURCE_EXHAUSTED,
+                       "rings and states: all of " + std::to_string(capacity_) + " are in use");
+  }
   checkpoints_.ids.Prepare(live_.ids.num_taken() + 1);
   const int32_t slot = live_.Take();
   budget_.Add(CacheKind::kRings, layout_.ring_bytes);
@@ -59,8 +62,8 @@ void SlotStore::GiveCheckpoint(int32_t checkpoint) {
 void SlotStore::Clear(int32_t slot) {
   for (const LayerCacheLayout& layer : layout_.layers) {
     if (!layer.recurrent) continue;
-    std::memset(data(slot) + layer.recurrent->state, 0,
-                static_cast<size_t>(layer.recurrent->state_elements()) * sizeof(float));
+    device_.Zero(data(slot) + layer.recurrent->state,
+                 static_cast<size_t>(layer.recurrent->state_elements()) * sizeof(float));
   }
 }
 
@@ -68,21 +71,21 @@ void SlotStore::Clear(int32_t slot) {
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyAll(int32_t from, int32_t to) {
   if (layout_.slot_stride == 0) return;
-  std::memcpy(data(to), data(from), static_cast<size_t>(layout_.slot_stride));
+  device_.Copy(data(to), data(from), static_cast<size_t>(layout_.slot_stride));
 }
 
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::Save(int32_t slot, int32_t checkpoint) {
   if (layout_.checkpoint_end == 0) return;
-  std::memcpy(checkpoints_.data(checkpoint), data(slot),
-              static_cast<size_t>(layout_.checkpoint_end));
+  device_.Copy(checkpoints_.data(checkpoint), data(slot),
+               static_cast<size_t>(layout_.checkpoint_end));
 }
 
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::Restore(int32_t checkpoint, int32_t slot) {
   if (layout_.checkpoint_end == 0) return;
-  std::memcpy(data(slot), checkpoints_.data(checkpoint),
-              static_cast<size_t>(layout_.checkpoint_end));
+  device_.Copy(data(slot), checkpoints_.data(checkpoint),
+               static_cast<size_t>(layout_.checkpoint_end));
 }
 
 RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {

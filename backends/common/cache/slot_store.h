@@ -7,8 +7,8 @@
 
 #include "backends/common/cache/budget.h"
 #include "backends/common/cache/cache_layout.h"
+#include "backends/common/cache/device_memory.h"
 #include "backends/common/cache/id_pool.h"
-#include "backends/common/cache/mapped_memory.h"
 #include "kernels/core/batch_layout.h"
 
 namespace longstream {
@@ -18,9 +18,9 @@ namespace longstream {
 // memory is never given back. What is free is poisoned under AddressSanitizer. Not thread-safe.
 class SlotStore {
  public:
-  // Address space for the slots that `capacity_bytes` pay for. `layout` and `budget` must outlive
-  // the store.
-  SlotStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget);
+  // Memory for `capacity` live slots and as many checkpoints. What is referred to must outlive the
+  // store.
+  SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
   // A slot with empty memory: states zero, rings without meaning.
   // Throws BackendError(LS_RESOURCE_EXHAUSTED).
@@ -56,7 +56,7 @@ class SlotStore {
     void Give(int32_t id);
 
     size_t stride = 0;
-    MappedMemory memory;
+    DeviceMemory memory;
     IdPool ids;
   };
 
@@ -64,6 +64,8 @@ class SlotStore {
 
   const CacheLayout& layout_;
   Budget& budget_;
+  Device& device_;
+  const uint64_t capacity_;
   Pieces live_;
   Pieces checkpoints_;
 };

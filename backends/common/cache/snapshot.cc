@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "backends/common/cache/crc32c.h"
 #include "backends/common/error.h"
@@ -153,30 +156,91 @@ uint32_t ChecksumOf(const Header& header) {
   return ExtendCrc32c(0, &header, offsetof(Header, crc));
 }
 
+// Device memory passes through the host in pieces of at most this many bytes.
+constexpr size_t kStageBytes = size_t{4} << 20;
+
+// Where the host's memory is not the device's: host memory that gathers runs of the device's, so
+// that many of them are waited for at a time.
+class Stage {
+ public:
+  explicit Stage(Device& device) : device_(device) {}
+  // The memory of transfers that an error has interrupted is not given back under them.
+  ~Stage() { device_.Synchronize(); }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit, and
+  // flush() before each that does not fit any more.
+  template <typename Byte, typename Transfer, typename Flush>
+  void Add(Byte* data, size_t size, Transfer&& transfer, Flush&& flush) {
+    if (bytes_.empty()) bytes_.resize(kStageBytes);
+    while (size > 0) {
+      if (used_ == bytes_.size()) flush();
+      const size_t piece = std::min(size, bytes_.size() - used_);
+      transfer(bytes_.data() + used_, data, piece);
+      used_ += piece;
+      data += piece;
+      size -= piece;
+    }
+  }
+  // Waits for the transfers. What has been gathered since the last call; then it is empty.
+  std::span<const std::byte> Take() {
+    if (device_.Synchronize() != OpStatus::kOk) {
+      throw BackendError(LS_INTERNAL, "snapshot: the device reported a failure");
+    }
+    return {bytes_.data(), std::exchange(used_, 0)};
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::byte> bytes_;
+  size_t used_ = 0;
+};
+
 // Writes or reads, with a running checksum.
 class Output {
  public:
-  explicit Output(const ls_writer& writer) : writer_(writer) {}
+  Output(const ls_writer& writer, Device& device)
+      : writer_(writer), device_(device), stage_(device) {}
 
   void Write(const void* data, size_t size) {
     crc_ = ExtendCrc32c(crc_, data, size);
     if (writer_.write(writer_.context, data, size) == 0) return;
     throw BackendError(LS_UNAVAILABLE, "snapshot: the host's writer gave up");
   }
+  // What was written before, the header, has a checksum of its own.
+  void Restart() { crc_ = 0; }
+  // Memory of the device.
+  void WriteMemory(const std::byte* data, size_t size) {
+    if (device_.host_memory()) return Write(data, size);
+    stage_.Add(
+        data, size,
+        [&](void* to, const void* from, size_t piece) { device_.Download(to, from, piece); },
+        [&] { Flush(); });
+  }
   void EndBlock() {
+    if (!device_.host_memory()) Flush();
     const uint32_t crc = crc_;
     Write(&crc, sizeof(crc));
     crc_ = 0;
   }
 
  private:
+  void Flush() {
+    const std::span<const std::byte> bytes = stage_.Take();
+    if (!bytes.empty()) Write(bytes.data(), bytes.size());
+  }
+
   const ls_writer& writer_;
+  Device& device_;
+  Stage stage_;
   uint32_t crc_ = 0;
 };
 
 class Input {
  public:
-  explicit Input(const ls_reader& reader) : reader_(reader) {}
+  Input(const ls_reader& reader, Device& device)
+      : reader_(reader), device_(device), stage_(device) {}
 
   void Read(void* data, size_t size) {
     if (reader_.read(reader_.context, data, size) != 0) {
@@ -184,8 +248,20 @@ class Input {
     }
     crc_ = ExtendCrc32c(crc_, data, size);
   }
+  void Restart() { crc_ = 0; }
+  void ReadMemory(std::byte* data, size_t size) {
+    if (device_.host_memory()) return Read(data, size);
+    stage_.Add(
+        data, size,
+        [&](void* from, void* to, size_t piece) {
+          Read(from, piece);
+          device_.Upload(to, from, piece);
+        },
+        [&] { stage_.Take(); });
+  }
   // Whether the checksum that follows is that of what was read since the last one.
   bool EndBlock() {
+    if (!device_.host_memory()) stage_.Take();
     const uint32_t expected = crc_;
     uint32_t found = 0;
     Read(&found, sizeof(found));
@@ -195,6 +271,8 @@ class Input {
 
  private:
   const ls_reader& reader_;
+  Device& device_;
+  Stage stage_;
   uint32_t crc_ = 0;
 };
 
@@ -227,32 +305,33 @@ void ExportSequence(const SequenceCache& cache, uint64_t fingerprint, const ls_w
                        "export: the sequence has failed; truncate it first");
   }
   const CacheLayout& layout = cache.store().layout;
+  Output output(writer, cache.store().device);
   Header header;
   header.num_blocks = NumBlocks(layout);
   header.fingerprint = fingerprint;
   header.position = static_cast<uint64_t>(cache.position());
   header.crc = ChecksumOf(header);
-  Output(writer).Write(&header, sizeof(header));
-
-  Output output(writer);
+  output.Write(&header, sizeof(header));
+  output.Restart();
   ForEachBlock(layout, [&](size_t layer, Array array) {
     const BlockHeader block = MakeBlockHeader(cache, layer, array);
     output.Write(&block, sizeof(block));
     ForEachRun(cache, layer, array,
-               [&](const std::byte* data, size_t size) { output.Write(data, size); });
+               [&](const std::byte* data, size_t size) { output.WriteMemory(data, size); });
     output.EndBlock();
   });
 }
 
 std::unique_ptr<SequenceCache> ImportSequence(CacheStore& store, uint64_t fingerprint,
                                               int64_t context_limit, const ls_reader& reader) {
+  Input input(reader, store.device);
   Header header;
-  Input(reader).Read(&header, sizeof(header));
+  input.Read(&header, sizeof(header));
+  input.Restart();
   CheckHeader(header, store, fingerprint, context_limit);
 
   auto cache = std::make_unique<SequenceCache>(store);
   cache->Occupy(static_cast<int64_t>(header.position));
-  Input input(reader);
   ForEachBlock(store.layout, [&](size_t layer, Array array) {
     const BlockHeader expected = MakeBlockHeader(*cache, layer, array);
     BlockHeader block;
@@ -261,7 +340,7 @@ std::unique_ptr<SequenceCache> ImportSequence(CacheStore& store, uint64_t finger
                       block.size == expected.size;
     if (fits) {
       ForEachRun(*cache, layer, array,
-                 [&](std::byte* data, size_t size) { input.Read(data, size); });
+                 [&](std::byte* data, size_t size) { input.ReadMemory(data, size); });
     }
     if (!fits || !input.EndBlock()) {
       throw BackendError(LS_DATA_LOSS, "snapshot: layer " + std::to_string(layer) +

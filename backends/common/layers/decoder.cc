@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace longstream {
 namespace {
@@ -20,15 +21,17 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
       caches_(caches),
       ops_(ops),
       executor_(executor),
-      tables_(spec, max_rows),
-      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences) {
+      tables_(spec, max_rows, caches.device),
+      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences, caches.device),
+      rebuild_arguments_(caches.device) {
   int32_t head_dim = 0;
   for (const MixerSpec& mixer : spec.layers) {
     if (mixer.rerope()) head_dim = std::max(head_dim, mixer.head_dim);
   }
   if (head_dim == 0) return;
   rebuild_positions_.resize(kRebuildBlock);
-  rebuild_rope_.resize(static_cast<size_t>(kRebuildBlock * head_dim));
+  rebuild_rope_ = DeviceMemory(
+      caches.device, static_cast<size_t>(kRebuildBlock * head_dim) * sizeof(float), "near rings");
 }
 
 //   x = embedding_multiplier * embed[token]
@@ -131,12 +134,11 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
 //   logits = logit_multiplier * W_head Norm(x)
 // All rows are projected as decode rows, so that a token's logits do not depend on which rows of
 // its step are wanted.
-OpStatus Decoder::Logits(std::span<const int32_t> rows, float* logits) {
+OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
-  const int64_t num_rows = static_cast<int64_t>(rows.size());
   ops_.norm_project(stream,
                     {.x = buffers_.Residual(num_rows_),
-                     .rows = rows.data(),
+                     .rows = rows,
                      .norm = NormOf(weights_.final_norm, spec_.width),
                      .weight = weights_.head,
                      .scale = spec_.logit_multiplier,
@@ -148,6 +150,10 @@ OpStatus Decoder::Logits(std::span<const int32_t> rows, float* logits) {
 OpStatus Decoder::RebuildNearRings(SequenceCache& cache) {
   if (!cache.near_rings_stale()) return OpStatus::kOk;
   Stream stream = buffers_.MakeStream(executor_);
+  auto* rope = reinterpret_cast<float*>(rebuild_rope_.data());
+  const std::span<const int32_t> page_table = cache.page_table();
+  rebuild_arguments_.Reserve(TransferBytes(rebuild_positions_.size(), sizeof(int64_t)) +
+                             TransferBytes(page_table.size(), sizeof(int32_t)));
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     if (!spec_.layers[layer].rerope()) continue;
     const RingCache ring = caches_.slots.near_ring(layer);
@@ -155,15 +161,19 @@ OpStatus Decoder::RebuildNearRings(SequenceCache& cache) {
          begin < cache.position(); begin += kRebuildBlock) {
       const int64_t end = std::min(begin + kRebuildBlock, cache.position());
       std::iota(rebuild_positions_.begin(), rebuild_positions_.end(), begin);
-      tables_.ComputeNear(ops_, stream, layer, rebuild_positions_.data(), end - begin,
-                          rebuild_rope_.data());
+      rebuild_arguments_.Begin();
+      const int64_t* positions = rebuild_arguments_.Add(rebuild_positions_);
+      const int32_t* pages = rebuild_arguments_.Add(page_table);
+      rebuild_arguments_.Upload();
+      tables_.ComputeNear(ops_, stream, layer, positions, end - begin, rope);
       ops_.ring_rebuild(stream, {.cache = caches_.pages.layer(layer),
-                                 .page_table = cache.page_table().data(),
+                                 .page_table = pages,
                                  .ring = ring,
                                  .slot = cache.slot(),
                                  .begin = begin,
                                  .end = end,
-                                 .rope = rebuild_rope_.data()});
+                                 .rope = rope});
+      stream.Fail(caches_.device.Synchronize());
     }
   }
   if (stream.ok()) cache.NearRingsRebuilt();

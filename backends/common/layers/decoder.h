@@ -3,15 +3,16 @@
 #define LONGSTREAM_BACKENDS_COMMON_LAYERS_DECODER_H_
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "backends/common/cache/device_memory.h"
 #include "backends/common/cache/sequence_cache.h"
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/layers/model_weights.h"
 #include "backends/common/layers/position_tables.h"
 #include "backends/common/layers/step_buffers.h"
 #include "backends/common/layers/step_rows.h"
+#include "backends/common/layers/transfer.h"
 #include "kernels/core/executor.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/op_table.h"
@@ -27,18 +28,20 @@ class Decoder {
           const OpTable& ops, const Executor& executor, int64_t max_rows, int64_t max_sequences);
 
   // Runs the rows through all layers: fills their caches, leaves their last hidden states for
-  // Logits. rows: at most max_rows of at most max_sequences sequences.
+  // Logits. rows: at most max_rows of at most max_sequences sequences, uploaded. Does not wait for
+  // the device: OpStatus is of the ops' arguments and of their start.
   OpStatus Forward(const StepRows& rows);
 
-  // logits[i, :] = head(Norm(hidden state of row rows[i])). logits: [rows.size(), vocabulary] f32.
-  OpStatus Logits(std::span<const int32_t> rows, float* logits);
+  // logits[i, :] = head(Norm(hidden state of row rows[i])). rows: [num_rows] device. logits:
+  // [num_rows, vocabulary] f32, device. Does not wait either.
+  OpStatus Logits(const int32_t* rows, int64_t num_rows, float* logits);
 
   // Makes the near rings of a sequence anew from its pages, where they are stale.
   OpStatus RebuildNearRings(SequenceCache& cache);
 
   // Bytes of activations, tables and workspace.
   uint64_t bytes() const {
-    return buffers_.bytes() + tables_.bytes() + rebuild_rope_.size() * sizeof(float) +
+    return buffers_.bytes() + tables_.bytes() + rebuild_rope_.size() +
            rebuild_positions_.size() * sizeof(int64_t);
   }
 
@@ -70,7 +73,8 @@ class Decoder {
   StepBuffers buffers_;
   // Of a block of RebuildNearRings; empty where no layer has a near ring.
   std::vector<int64_t> rebuild_positions_;
-  std::vector<float> rebuild_rope_;
+  DeviceMemory rebuild_rope_;  // f32
+  Arguments rebuild_arguments_;
   // Of the last Forward.
   int64_t num_rows_ = 0;
   int64_t num_decode_rows_ = 0;

@@ -3,6 +3,7 @@
 #define LONGSTREAM_BACKENDS_COMMON_LAYERS_MODEL_WEIGHTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -38,8 +39,8 @@ struct LayerWeights {
   PackedWeight mlp_down;  // [d, ff]
 };
 
-// Memory with the function that frees it.
-using OwnedMemory = std::unique_ptr<void, void (*)(void*)>;
+// Memory, of a host or a device, with what frees it.
+using OwnedMemory = std::unique_ptr<void, std::function<void(void*)>>;
 
 struct ModelWeights {
   PackedWeight embedding;             // [vocabulary, d]

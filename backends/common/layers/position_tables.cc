@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "backends/common/error.h"
+
 namespace longstream {
 namespace {
 
@@ -27,7 +29,7 @@ LogitScaleArgs ScaleArgs(LogitScaleKind kind, double base) {
 
 }  // namespace
 
-PositionTables::PositionTables(const ModelSpec& spec, int64_t max_rows) {
+PositionTables::PositionTables(const ModelSpec& spec, int64_t max_rows, Device& device) {
   for (const MixerSpec& mixer : spec.layers) layers_.push_back(Plan(spec, mixer));
   size_t size = 0;
   for (RotationTable& table : rotations_) {
@@ -38,7 +40,26 @@ PositionTables::PositionTables(const ModelSpec& spec, int64_t max_rows) {
     table.offset = size;
     size += static_cast<size_t>(max_rows);
   }
-  memory_.resize(size);
+  memory_ = DeviceMemory(device, size * sizeof(float), "tables of positions");
+  UploadFrequencies(device);
+}
+
+void PositionTables::UploadFrequencies(Device& device) {
+  std::vector<double> frequencies;
+  for (RotationTable& table : rotations_) {
+    table.inv_freq = frequencies.size();
+    const Rotation& rotation = table.rotation;
+    for (int32_t i = 0; i < rotation.head_dim / 2; ++i) {
+      frequencies.push_back(std::pow(rotation.theta, -2.0 * i / rotation.head_dim));
+    }
+  }
+  if (frequencies.empty()) return;
+  const size_t size = frequencies.size() * sizeof(double);
+  inv_freq_ = DeviceMemory(device, size, "rotary frequencies");
+  device.Upload(inv_freq_.data(), frequencies.data(), size);
+  if (device.Synchronize() != OpStatus::kOk) {
+    throw BackendError(LS_INTERNAL, "rotary frequencies: the device reported a failure");
+  }
 }
 
 PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerSpec& mixer) {
@@ -80,11 +101,7 @@ int PositionTables::IndexOf(const Rotation& rotation) {
   for (size_t i = 0; i < rotations_.size(); ++i) {
     if (rotations_[i].rotation == rotation) return static_cast<int>(i);
   }
-  RotationTable& table = rotations_.emplace_back();
-  table.rotation = rotation;
-  for (int32_t i = 0; i < rotation.head_dim / 2; ++i) {
-    table.inv_freq.push_back(std::pow(rotation.theta, -2.0 * i / rotation.head_dim));
-  }
+  rotations_.push_back({rotation});
   return static_cast<int>(rotations_.size()) - 1;
 }
 
@@ -99,13 +116,13 @@ int PositionTables::IndexOf(const Scale& scale) {
 void PositionTables::Compute(const OpTable& ops, Stream& stream, const int64_t* positions,
                              int64_t num_rows) {
   for (const RotationTable& table : rotations_) {
-    ComputeRotation(ops, stream, table, positions, num_rows, memory_.data() + table.offset);
+    ComputeRotation(ops, stream, table, positions, num_rows, At(table.offset));
   }
   for (const ScaleTable& table : scales_) {
     LogitScaleArgs args = ScaleArgs(table.scale.kind, table.scale.base);
     args.positions = positions;
     args.num_rows = num_rows;
-    args.out = memory_.data() + table.offset;
+    args.out = At(table.offset);
     ops.logit_scale(stream, args);
   }
 }
@@ -117,27 +134,27 @@ void PositionTables::ComputeNear(const OpTable& ops, Stream& stream, size_t laye
 }
 
 void PositionTables::ComputeRotation(const OpTable& ops, Stream& stream, const RotationTable& table,
-                                     const int64_t* positions, int64_t num_rows, float* out) {
+                                     const int64_t* positions, int64_t num_rows, float* out) const {
   const Rotation& rotation = table.rotation;
-  ops.rope_table(stream, {.positions = positions,
-                          .num_rows = num_rows,
-                          .inv_freq = table.inv_freq.data(),
-                          .head_dim = rotation.head_dim,
-                          .position_scale = rotation.scale,
-                          .position_offset = rotation.offset,
-                          .modulo = rotation.modulo,
-                          .table = out});
+  ops.rope_table(stream,
+                 {.positions = positions,
+                  .num_rows = num_rows,
+                  .inv_freq = reinterpret_cast<const double*>(inv_freq_.data()) + table.inv_freq,
+                  .head_dim = rotation.head_dim,
+                  .position_scale = rotation.scale,
+                  .position_offset = rotation.offset,
+                  .modulo = rotation.modulo,
+                  .table = out});
 }
 
 const float* PositionTables::Table(int index) const {
-  return index < 0 ? nullptr : memory_.data() + rotations_[static_cast<size_t>(index)].offset;
+  return index < 0 ? nullptr : At(rotations_[static_cast<size_t>(index)].offset);
 }
 
 LayerTables PositionTables::layer(size_t layer) const {
   const Indices& indices = layers_[layer];
-  const float* scale = indices.scale < 0
-                           ? nullptr
-                           : memory_.data() + scales_[static_cast<size_t>(indices.scale)].offset;
+  const float* scale =
+      indices.scale < 0 ? nullptr : At(scales_[static_cast<size_t>(indices.scale)].offset);
   return {Table(indices.q), Table(indices.q_far), Table(indices.k), Table(indices.near), scale};
 }
 

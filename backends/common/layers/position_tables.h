@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/common/cache/device_memory.h"
 #include "backends/common/layers/model_spec.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/op_table.h"
@@ -24,7 +25,8 @@ struct LayerTables {
 
 class PositionTables {
  public:
-  PositionTables(const ModelSpec& spec, int64_t max_rows);
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the tables.
+  PositionTables(const ModelSpec& spec, int64_t max_rows, Device& device = HostMemory());
 
   // Fills all tables for rows at `positions` [num_rows].
   void Compute(const OpTable& ops, Stream& stream, const int64_t* positions, int64_t num_rows);
@@ -35,7 +37,7 @@ class PositionTables {
   void ComputeNear(const OpTable& ops, Stream& stream, size_t layer, const int64_t* positions,
                    int64_t num_rows, float* out) const;
 
-  uint64_t bytes() const { return memory_.size() * sizeof(float); }
+  uint64_t bytes() const { return memory_.size(); }
 
  private:
   // A rotation as a function of the position (kernels/ops/rope_table.h).
@@ -54,8 +56,8 @@ class PositionTables {
   };
   struct RotationTable {
     Rotation rotation;
-    std::vector<double> inv_freq;  // [D / 2]
-    size_t offset = 0;             // of the table in memory_
+    size_t inv_freq = 0;  // offset in inv_freq_ of [D / 2]
+    size_t offset = 0;    // of the table in memory_
   };
   struct ScaleTable {
     Scale scale;
@@ -73,14 +75,18 @@ class PositionTables {
   Indices Plan(const ModelSpec& spec, const MixerSpec& mixer);
   int IndexOf(const Rotation& rotation);
   int IndexOf(const Scale& scale);
-  static void ComputeRotation(const OpTable& ops, Stream& stream, const RotationTable& table,
-                              const int64_t* positions, int64_t num_rows, float* out);
+  void ComputeRotation(const OpTable& ops, Stream& stream, const RotationTable& table,
+                       const int64_t* positions, int64_t num_rows, float* out) const;
+  // Brings the frequencies of all rotations to the device.
+  void UploadFrequencies(Device& device);
+  float* At(size_t offset) const { return reinterpret_cast<float*>(memory_.data()) + offset; }
   const float* Table(int index) const;
 
   std::vector<RotationTable> rotations_;  // distinct
   std::vector<ScaleTable> scales_;        // distinct
   std::vector<Indices> layers_;
-  std::vector<float> memory_;
+  DeviceMemory memory_;    // f32
+  DeviceMemory inv_freq_;  // f64
 };
 
 }  // namespace longstream

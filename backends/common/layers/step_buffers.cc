@@ -48,8 +48,8 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
 }  // namespace
 
 StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType cache_type,
-                         int64_t max_rows, int64_t max_sequences)
-    : width_(spec.width), cache_type_(cache_type) {
+                         int64_t max_rows, int64_t max_sequences, Device& device)
+    : width_(spec.width), cache_type_(cache_type), device_(device) {
   const Widths widths = Largest(spec, weights, max_rows, max_sequences);
   struct Part {
     std::byte** begin;
@@ -71,7 +71,7 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
   const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   size_t size = 0;
   for (const Part& part : parts) size += padded(part.bytes);
-  memory_ = MappedMemory(size, "activations");
+  memory_ = DeviceMemory(device, size, "activations");
   size_t offset = 0;
   for (const Part& part : parts) {
     *part.begin = memory_.data() + offset;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/common/cache/mapped_memory.h"
+#include "backends/common/cache/device_memory.h"
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/layers/model_weights.h"
 #include "kernels/core/matrix.h"
@@ -17,9 +17,9 @@ namespace longstream {
 // layer needs, without gaps between rows.
 class StepBuffers {
  public:
-  // Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
   StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType cache_type,
-              int64_t max_rows, int64_t max_sequences);
+              int64_t max_rows, int64_t max_sequences, Device& device);
 
   Matrix Residual(int64_t rows) const { return F32(residual_, rows, width_); }
   // What a mixer's input projections give.
@@ -35,7 +35,7 @@ class StepBuffers {
   Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
 
   Stream MakeStream(const Executor& executor) const {
-    return {.executor = executor, .workspace = workspace_, .workspace_bytes = workspace_bytes_};
+    return device_.MakeStream(executor, workspace_, workspace_bytes_);
   }
 
   uint64_t bytes() const { return memory_.size(); }
@@ -50,7 +50,8 @@ class StepBuffers {
 
   const int64_t width_;
   const DType cache_type_;
-  MappedMemory memory_;
+  Device& device_;
+  DeviceMemory memory_;
   std::byte* residual_ = nullptr;
   std::byte* projected_ = nullptr;
   std::byte* far_queries_ = nullptr;

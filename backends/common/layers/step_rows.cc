@@ -6,17 +6,32 @@
 
 namespace longstream {
 
-StepRows::StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size)
-    : chunk_size_(chunk_size) {
+StepRows::StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size, Device& device)
+    : chunk_size_(chunk_size), arguments_(device) {
   const size_t rows = static_cast<size_t>(max_rows);
   ids_.reserve(rows);
   positions_.reserve(rows);
   if (chunk_size > 0) chunks_.reserve(rows);
   row_sequence_.reserve(rows);
   sequences_.reserve(static_cast<size_t>(max_sequences));
+  arguments_.Reserve(FixedBytes());
+}
+
+size_t StepRows::FixedBytes() const {
+  return TransferBytes(ids_.capacity(), sizeof(int32_t)) +
+         TransferBytes(positions_.capacity(), sizeof(int64_t)) +
+         TransferBytes(chunks_.capacity(), sizeof(int32_t)) +
+         TransferBytes(row_sequence_.capacity(), sizeof(int32_t)) +
+         TransferBytes(sequences_.capacity(), sizeof(SequenceRows));
+}
+
+void StepRows::PreparePageTables(size_t num_pages) {
+  page_tables_.reserve(num_pages);
+  arguments_.Reserve(FixedBytes() + TransferBytes(num_pages, sizeof(int32_t)));
 }
 
 void StepRows::Clear() {
+  layout_ = {};
   ids_.clear();
   positions_.clear();
   chunks_.clear();
@@ -50,14 +65,18 @@ int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> token
   return rows.first_row;
 }
 
-BatchLayout StepRows::layout() const {
-  return {.num_rows = num_rows(),
-          .num_sequences = num_sequences(),
-          .num_decode_rows = num_decode_rows_,
-          .sequences = sequences_.data(),
-          .row_sequence = row_sequence_.data(),
-          .positions = positions_.data(),
-          .page_tables = page_tables_.data()};
+void StepRows::Upload() {
+  arguments_.Begin();
+  device_ids_ = arguments_.Add(ids_);
+  device_chunks_ = arguments_.Add(chunks_);
+  layout_ = {.num_rows = num_rows(),
+             .num_sequences = num_sequences(),
+             .num_decode_rows = num_decode_rows_,
+             .sequences = arguments_.Add(sequences_),
+             .row_sequence = arguments_.Add(row_sequence_),
+             .positions = arguments_.Add(positions_),
+             .page_tables = arguments_.Add(page_tables_)};
+  arguments_.Upload();
 }
 
 }  // namespace longstream

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/common/cache/sequence_cache.h"
+#include "backends/common/layers/transfer.h"
 #include "kernels/core/batch_layout.h"
 
 namespace longstream {
@@ -16,12 +17,14 @@ namespace longstream {
 // Filled anew for each step, in memory that is allocated once. Not thread-safe.
 class StepRows {
  public:
-  // chunk_size: C of chunked RoPE, or 0.
-  StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size);
+  // chunk_size: C of chunked RoPE, or 0. Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must
+  // outlive the rows.
+  StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size,
+           Device& device = HostMemory());
 
   // Room for that many page ids in a step, all its sequences together. Called when pages are
-  // promised, so that Add allocates nothing.
-  void PreparePageTables(size_t num_pages) { page_tables_.reserve(num_pages); }
+  // promised, so that Add and Upload allocate nothing.
+  void PreparePageTables(size_t num_pages);
 
   void Clear();
 
@@ -35,13 +38,18 @@ class StepRows {
   int32_t num_sequences() const { return static_cast<int32_t>(sequences_.size()); }
   int64_t max_position() const { return max_position_; }
 
-  BatchLayout layout() const;
-  const int32_t* ids() const { return ids_.data(); }              // [T] token ids
-  const int64_t* positions() const { return positions_.data(); }  // [T]
+  // After the last Add: brings the rows to the device. What follows is what ops see.
+  void Upload();
+  const BatchLayout& layout() const { return layout_; }
+  const int32_t* ids() const { return device_ids_; }  // [T] token ids
+  const int64_t* positions() const { return layout_.positions; }
   // [T] position div C, rows of the chunk embedding; empty where C is 0.
-  const int32_t* chunks() const { return chunks_.data(); }
+  const int32_t* chunks() const { return device_chunks_; }
 
  private:
+  // Bytes that Upload takes besides page tables, at most.
+  size_t FixedBytes() const;
+
   const int64_t chunk_size_;
   std::vector<int32_t> ids_;
   std::vector<int64_t> positions_;
@@ -51,6 +59,12 @@ class StepRows {
   std::vector<int32_t> page_tables_;
   int64_t max_position_ = 0;
   int32_t num_decode_rows_ = 0;
+
+  // What Upload makes of them.
+  Arguments arguments_;
+  BatchLayout layout_;
+  const int32_t* device_ids_ = nullptr;
+  const int32_t* device_chunks_ = nullptr;
 };
 
 }  // namespace longstream

@@ -47,18 +47,19 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
-             const Executor& executor, const ModelLimits& limits)
-    : spec_(std::move(spec)),
+             const Executor& executor, const ModelLimits& limits, Device& device)
+    : device_(device),
+      spec_(std::move(spec)),
       weights_(std::move(weights)),
       limits_(limits),
-      caches_(MakeCacheLayout(spec_, cache_type), limits.cache_bytes_budget),
+      caches_(MakeCacheLayout(spec_, cache_type), limits.cache_bytes_budget, device),
       description_(spec_, weights_, caches_.layout, ops.name),
       batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
                    static_cast<int32_t>(spec_.vocabulary), kCapabilities),
       decoder_(spec_, weights_, caches_, ops, executor, limits.max_batch_tokens,
                limits.max_batch_sequences),
-      rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size),
-      outputs_(decoder_, ops, executor, spec_.vocabulary, limits.max_batch_tokens,
+      rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size, device),
+      outputs_(decoder_, ops, device, executor, spec_.vocabulary, limits.max_batch_tokens,
                limits.max_batch_sequences),
       results_{
           TicketResults(limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
@@ -205,14 +206,18 @@ void Model::Run(TicketResults* results) {
   const auto fail_all = [&](const char* message) {
     for (const size_t i : entered_) results->Fail(i, LS_INTERNAL, message);
   };
+  OpStatus status = OpStatus::kOk;
   try {
-    const OpStatus status = decoder_.Forward(rows_);
-    if (status != OpStatus::kOk) return fail_all(Sentence(status));
-    outputs_.Compute();
+    rows_.Upload();
+    status = decoder_.Forward(rows_);
+    if (status == OpStatus::kOk) status = outputs_.Compute();
   } catch (const std::exception& exception) {
     // The caches are part of the way: what was to be a step is none.
     fail_all(exception.what());
   }
+  const OpStatus done = device_.Synchronize();
+  if (status == OpStatus::kOk) status = done;
+  if (status != OpStatus::kOk) fail_all(Sentence(status));
 }
 
 ls_results Model::Wait(uint64_t ticket) {
@@ -224,7 +229,8 @@ ls_results Model::Wait(uint64_t ticket) {
 }
 
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
-                                 const ls_model_options& options, const OpTable& ops) {
+                                 const ls_model_options& options, const OpTable& ops,
+                                 Device& device) {
   const Executor executor{options.host->context, options.host->num_threads,
                           options.host->parallel_run};
   const LoadOptions load_options(options.options);
@@ -232,11 +238,12 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   ModelSpec spec = definition.plan(config, load_options);
   CheckServed(spec, config);
   ModelWeights weights =
-      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor);
+      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer_in.type);
   return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
                                  ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,
-                                             options.max_batch_sequences});
+                                             options.max_batch_sequences},
+                                 device);
 }
 
 }  // namespace longstream

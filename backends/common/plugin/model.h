@@ -19,6 +19,7 @@
 #include "backends/common/plugin/model_description.h"
 #include "backends/common/plugin/sequence.h"
 #include "backends/common/plugin/step_outputs.h"
+#include "kernels/core/device.h"
 #include "kernels/core/executor.h"
 #include "kernels/ops/op_table.h"
 
@@ -41,9 +42,11 @@ struct ModelLimits {
 class Model {
  public:
   // Throws BackendError(LS_INVALID_ARGUMENT) for a budget that does not hold one sequence of one
-  // token. `ops` must outlive the model, and so must what `executor` borrows.
+  // token, BackendError(LS_RESOURCE_EXHAUSTED) where the device's memory does not hold what it
+  // needs. `ops` and `device`, whose memory they take, must outlive the model, and so must what
+  // `executor` borrows.
   Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
-        const Executor& executor, const ModelLimits& limits);
+        const Executor& executor, const ModelLimits& limits, Device& device = HostMemory());
 
   const ls_model_info& info() const { return description_.info(); }
   ls_memory memory() const;
@@ -70,6 +73,7 @@ class Model {
   void RebuildNearRings(ls_sequence& sequence);
   void PreparePageTables(int64_t tokens);
 
+  Device& device_;
   const ModelSpec spec_;
   const ModelWeights weights_;
   const ModelLimits limits_;
@@ -88,9 +92,10 @@ class Model {
 };
 
 // Reads a model directory: config, plan, checkpoint, weights. The devices of `options` are left to
-// the caller. Throws BackendError.
+// the caller, who gives the one that they name; it must outlive the model. Throws BackendError.
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
-                                 const ls_model_options& options, const OpTable& ops);
+                                 const ls_model_options& options, const OpTable& ops,
+                                 Device& device = HostMemory());
 
 }  // namespace longstream
 

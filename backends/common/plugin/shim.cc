@@ -16,7 +16,9 @@
 #include "backends/common/weights/config.h"
 #include "kernels/ops/op_table.h"
 
+// The device outlives the model, whose memory is there.
 struct ls_model {
+  std::unique_ptr<longstream::Device> device;
   std::unique_ptr<longstream::Model> model;
 };
 
@@ -44,8 +46,6 @@ void CheckSize(uint32_t struct_size, size_t least, const char* name) {
               ", found " + std::to_string(struct_size));
 }
 
-const char* Device() { return std::string_view(DeviceOps().name) == "cuda" ? "cuda" : "cpu"; }
-
 ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
   return Barrier(error, [&] {
     std::string why;
@@ -66,9 +66,12 @@ void CheckOptions(const ls_model_options& options) {
           "max_batch_tokens and max_batch_sequences: expected at least 1");
   Require(options.num_devices == 1, LS_INVALID_ARGUMENT,
           "devices: expected one, found " + std::to_string(options.num_devices));
-  Require(std::string_view(options.devices[0]) == Device(), LS_NOT_FOUND,
-          std::string("devices: this plugin runs on \"") + Device() + "\", found \"" +
-              options.devices[0] + "\"");
+}
+
+std::unique_ptr<Device> DeviceOf(const ls_model_options& options) {
+  OpenedDevice opened = OpenDevice(options.devices[0]);
+  Require(opened.device != nullptr, opened.unknown ? LS_NOT_FOUND : LS_UNAVAILABLE, opened.why);
+  return std::move(opened.device);
 }
 
 void LogOpened(const ls_host& host, const char* directory, const Model& model) {
@@ -85,7 +88,8 @@ ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) 
   return Barrier(error, [&] {
     CheckOptions(*options);
     auto opened = std::make_unique<ls_model>();
-    opened->model = OpenModel(Definition(), *options, DeviceOps());
+    opened->device = DeviceOf(*options);
+    opened->model = OpenModel(Definition(), *options, DeviceOps(), *opened->device);
     LogOpened(*options->host, options->directory, *opened->model);
     *model = opened.release();
   });
@@ -166,7 +170,7 @@ const ls_backend& Table() {
       .abi_minor = LS_ABI_MINOR,
       .struct_size = sizeof(ls_backend),
       .name = Definition().name,
-      .device = Device(),
+      .device = DeviceKind(),
       .version = Definition().version,
       .capabilities = kCapabilities,
       .probe = Probe,

@@ -27,22 +27,10 @@ size_t LogitBytes(int64_t rows, int64_t vocabulary) {
   return static_cast<size_t>(rows * vocabulary) * sizeof(float);
 }
 
-// Neither NaN nor infinite: not all bits of the exponent set. A loop that compilers vectorise.
-bool AllFinite(const float* values, int64_t count) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t non_finite = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    non_finite |= (std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent ? 1u : 0u;
-  }
-  return non_finite == 0;
-}
-
-// Appends items of the ABI's type as the op's, which is laid out alike; returns the first.
+// Appends items of the ABI's type as the op's, which is laid out alike.
 template <typename To, typename From>
-const To* Append(std::vector<To>* to, const From* from, uint32_t count) {
-  const size_t first = to->size();
+void Append(std::vector<To>* to, const From* from, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) to->push_back(std::bit_cast<To>(from[i]));
-  return to->data() + first;
 }
 
 }  // namespace
@@ -57,7 +45,7 @@ TicketResults::TicketResults(int64_t max_rows, int64_t max_sequences, int64_t vo
       messages(static_cast<size_t>(max_sequences)),
       log_probs(static_cast<size_t>(max_rows)),
       top(static_cast<size_t>(max_rows) * LS_MAX_TOP),
-      logits(LogitBytes(max_rows, vocabulary), "rows of logits") {}
+      logits(HostMemory(), LogitBytes(max_rows, vocabulary), "rows of logits") {}
 
 void TicketResults::Fail(size_t entry, ls_code code, const char* message) {
   messages[entry] = message;
@@ -67,13 +55,21 @@ void TicketResults::Fail(size_t entry, ls_code code, const char* message) {
   results[entry].sampled = -1;
 }
 
-StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, const Executor& executor,
-                         int64_t vocabulary, int64_t max_rows, int64_t max_sequences)
-    : decoder_(decoder), ops_(ops), executor_(executor), vocabulary_(vocabulary) {
+StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, Device& device,
+                         const Executor& executor, int64_t vocabulary, int64_t max_rows,
+                         int64_t max_sequences)
+    : decoder_(decoder),
+      ops_(ops),
+      device_(device),
+      executor_(executor),
+      vocabulary_(vocabulary),
+      arguments_(device),
+      outputs_(device) {
   const int64_t block = std::min(kBlockRows, max_rows);
   workspace_offset_ = (LogitBytes(block, vocabulary) + 63) / 64 * 64;
-  scratch_ = MappedMemory(
-      workspace_offset_ + SampleWorkspace(std::min(block, max_sequences), vocabulary), "logits");
+  scratch_ = DeviceMemory(
+      device, workspace_offset_ + SampleWorkspace(std::min(block, max_sequences), vocabulary),
+      "logits");
   wanted_.reserve(static_cast<size_t>(max_rows));
   end_positions_.resize(static_cast<size_t>(max_sequences));
   const size_t rows = static_cast<size_t>(block);
@@ -85,16 +81,24 @@ StepOutputs::StepOutputs(Decoder& decoder, const OpTable& ops, const Executor& e
   log_prob_rows_.reserve(rows);
   log_probs_.resize(rows);
   top_.resize(rows * LS_MAX_TOP);
+  fixed_argument_bytes_ = TransferBytes(rows, sizeof(int32_t)) +
+                          TransferBytes(rows, std::max(sizeof(SamplingRow), sizeof(LogProbsRow)));
+  arguments_.Reserve(fixed_argument_bytes_);
+  outputs_.Reserve(TransferBytes(rows, sizeof(int32_t)) * 2 + TransferBytes(rows, sizeof(float)) +
+                   TransferBytes(rows * LS_MAX_TOP, sizeof(TopToken)));
 }
 
 Stream StepOutputs::MakeStream() const {
-  return {.executor = executor_,
-          .workspace = scratch_.data() + workspace_offset_,
-          .workspace_bytes = scratch_.size() - workspace_offset_};
+  return device_.MakeStream(executor_, scratch_.data() + workspace_offset_,
+                            scratch_.size() - workspace_offset_);
 }
 
 float* StepOutputs::LogitsOf(size_t index) const {
   return reinterpret_cast<float*>(scratch_.data()) + index * static_cast<size_t>(vocabulary_);
+}
+
+Matrix StepOutputs::Logits(int64_t num_rows) const {
+  return {LogitsOf(0), DType::kF32, num_rows, vocabulary_, vocabulary_};
 }
 
 void StepOutputs::Begin(const ls_batch& batch, TicketResults* results) {
@@ -129,59 +133,51 @@ void StepOutputs::Add(size_t index, int32_t first_row, int64_t end_position) {
   used_logits_ += result.num_logit_rows;
 }
 
-void StepOutputs::Compute() {
+OpStatus StepOutputs::Compute() {
   for (size_t first = 0; first < wanted_.size(); first += kBlockRows) {
     const size_t count = std::min<size_t>(kBlockRows, wanted_.size() - first);
-    ComputeBlock({wanted_.data() + first, count});
+    const OpStatus status = ComputeBlock({wanted_.data() + first, count});
+    if (status == OpStatus::kDeviceError) return status;
   }
+  return OpStatus::kOk;
 }
 
-void StepOutputs::ComputeBlock(std::span<const WantedRow> rows) {
+OpStatus StepOutputs::ComputeBlock(std::span<const WantedRow> rows) {
   rows_.clear();
   for (const WantedRow& row : rows) rows_.push_back(row.row);
-  const OpStatus status = decoder_.Logits(rows_, LogitsOf(0));
+  PrepareSampling(rows);
+  const OpStatus status = RunHead(static_cast<int64_t>(rows.size()));
   if (status != OpStatus::kOk) return FailBlock(rows, status);
   FailNonFinite(rows);
-  Sample(rows);
-  LogProbs(rows);
+  TakeSampled(rows);
+  const OpStatus scored = LogProbs(rows);
   CopyLogits(rows);
+  return scored;
 }
 
-void StepOutputs::FailBlock(std::span<const WantedRow> rows, OpStatus status) {
+OpStatus StepOutputs::FailBlock(std::span<const WantedRow> rows, OpStatus status) {
   for (const WantedRow& row : rows) results_->Fail(row.entry, LS_INTERNAL, Sentence(status));
+  return status;
 }
 
-void StepOutputs::FailNonFinite(std::span<const WantedRow> rows) {
-  ParallelFor(executor_, static_cast<uint32_t>(rows.size()),
-              [this](uint32_t i) { finite_[i] = AllFinite(LogitsOf(i), vocabulary_); });
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (finite_[i]) continue;
-    const int64_t position = end_positions_[rows[i].entry] - 1 - rows[i].to_come;
-    results_->Fail(rows[i].entry, LS_INTERNAL,
-                   ("NaN or infinite logits after position " + std::to_string(position)).c_str());
-  }
-}
-
-void StepOutputs::Sample(std::span<const WantedRow> rows) {
-  const auto is_sampled = [&](const WantedRow& row) {
-    return row.to_come == 0 && EntryOf(row).sampling != nullptr && !IsFailed(row);
-  };
-  size_t num_history = 0;
-  size_t num_bias = 0;
-  for (const WantedRow& row : rows) {
-    if (!is_sampled(row)) continue;
-    num_history += EntryOf(row).sampling->num_history;
-    num_bias += EntryOf(row).sampling->num_bias;
-  }
-  // Reserved first, because the rows point into them.
+void StepOutputs::PrepareSampling(std::span<const WantedRow> rows) {
   history_.clear();
-  history_.reserve(num_history);
   bias_.clear();
-  bias_.reserve(num_bias);
+  for (const WantedRow& row : rows) {
+    if (!IsSampled(row)) continue;
+    const ls_sampling& sampling = *EntryOf(row).sampling;
+    Append(&history_, sampling.history, sampling.num_history);
+    Append(&bias_, sampling.bias, sampling.num_bias);
+  }
+  arguments_.Begin();
+  arguments_.Reserve(fixed_argument_bytes_ + TransferBytes(history_.size(), sizeof(TokenCount)) +
+                     TransferBytes(bias_.size(), sizeof(LogitBias)));
+  const TokenCount* history = arguments_.Add(history_);
+  const LogitBias* bias = arguments_.Add(bias_);
   sampling_.clear();
   sampled_index_.clear();
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!is_sampled(rows[i])) continue;
+    if (!IsSampled(rows[i])) continue;
     const ls_sampling& sampling = *EntryOf(rows[i]).sampling;
     sampled_index_.push_back(i);
     sampling_.push_back({.row = static_cast<int32_t>(i),
@@ -194,21 +190,48 @@ void StepOutputs::Sample(std::span<const WantedRow> rows) {
                          .repetition_penalty = sampling.repetition_penalty,
                          .presence_penalty = sampling.presence_penalty,
                          .frequency_penalty = sampling.frequency_penalty,
-                         .history = Append(&history_, sampling.history, sampling.num_history),
+                         .history = history,
                          .num_history = static_cast<int32_t>(sampling.num_history),
-                         .bias = Append(&bias_, sampling.bias, sampling.num_bias),
+                         .bias = bias,
                          .num_bias = static_cast<int32_t>(sampling.num_bias)});
+    history += sampling.num_history;
+    bias += sampling.num_bias;
   }
-  if (sampling_.empty()) return;
+}
+
+OpStatus StepOutputs::RunHead(int64_t num_rows) {
+  const int32_t* head_rows = arguments_.Add(rows_);
+  const SamplingRow* sampling_rows = arguments_.Add(sampling_);
+  arguments_.Upload();
+  outputs_.Begin();
+  int32_t* finite = outputs_.Add(std::span(finite_));
+  int32_t* sampled = outputs_.Add(std::span(sampled_));
   Stream stream = MakeStream();
-  const int64_t num_rows = static_cast<int64_t>(rows.size());
-  ops_.sample(stream, {.logits = {LogitsOf(0), DType::kF32, num_rows, vocabulary_, vocabulary_},
-                       .rows = sampling_.data(),
-                       .num_rows = static_cast<int32_t>(sampling_.size()),
-                       .sampled = sampled_.data()});
-  if (!stream.ok()) return FailBlock(rows, stream.status);
+  stream.Fail(decoder_.Logits(head_rows, num_rows, LogitsOf(0)));
+  ops_.finite_rows(stream, {.values = Logits(num_rows), .finite = finite});
+  if (!sampling_.empty()) {
+    ops_.sample(stream, {.logits = Logits(num_rows),
+                         .rows = sampling_rows,
+                         .num_rows = static_cast<int32_t>(sampling_.size()),
+                         .sampled = sampled});
+  }
+  stream.Fail(outputs_.Download());
+  return stream.status;
+}
+
+void StepOutputs::FailNonFinite(std::span<const WantedRow> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (finite_[i] != 0) continue;
+    const int64_t position = end_positions_[rows[i].entry] - 1 - rows[i].to_come;
+    results_->Fail(rows[i].entry, LS_INTERNAL,
+                   ("NaN or infinite logits after position " + std::to_string(position)).c_str());
+  }
+}
+
+void StepOutputs::TakeSampled(std::span<const WantedRow> rows) {
   for (size_t i = 0; i < sampling_.size(); ++i) {
     const WantedRow& row = rows[sampled_index_[i]];
+    if (IsFailed(row)) continue;
     ResultOf(row).sampled = sampled_[i];
     if (sampled_[i] < 0) {
       results_->Fail(row.entry, LS_INVALID_ARGUMENT,
@@ -217,7 +240,7 @@ void StepOutputs::Sample(std::span<const WantedRow> rows) {
   }
 }
 
-void StepOutputs::LogProbs(std::span<const WantedRow> rows) {
+OpStatus StepOutputs::LogProbs(std::span<const WantedRow> rows) {
   const auto is_wanted = [&](const WantedRow& row) {
     return row.to_come < ResultOf(row).num_log_prob_rows && !IsFailed(row);
   };
@@ -232,16 +255,9 @@ void StepOutputs::LogProbs(std::span<const WantedRow> rows) {
                               .target = entry.targets != nullptr ? entry.targets[index] : sampled,
                               .num_top = static_cast<int32_t>(entry.num_top)});
   }
-  if (log_prob_rows_.empty()) return;
-  Stream stream = MakeStream();
-  const int64_t num_rows = static_cast<int64_t>(rows.size());
-  ops_.log_probs(stream, {.logits = {LogitsOf(0), DType::kF32, num_rows, vocabulary_, vocabulary_},
-                          .rows = log_prob_rows_.data(),
-                          .num_rows = static_cast<int32_t>(log_prob_rows_.size()),
-                          .log_probs = log_probs_.data(),
-                          .top = top_.data(),
-                          .top_stride = LS_MAX_TOP});
-  if (!stream.ok()) return FailBlock(rows, stream.status);
+  if (log_prob_rows_.empty()) return OpStatus::kOk;
+  const OpStatus status = RunLogProbs(static_cast<int64_t>(rows.size()));
+  if (status != OpStatus::kOk) return FailBlock(rows, status);
   for (size_t i = 0; i < log_prob_rows_.size(); ++i) {
     const WantedRow& row = rows[static_cast<size_t>(log_prob_rows_[i].row)];
     const ls_result& result = ResultOf(row);
@@ -254,6 +270,25 @@ void StepOutputs::LogProbs(std::span<const WantedRow> rows) {
                    results_->top.data() + top_at,
                    [](const TopToken& token) { return std::bit_cast<ls_top_token>(token); });
   }
+  return OpStatus::kOk;
+}
+
+OpStatus StepOutputs::RunLogProbs(int64_t num_rows) {
+  arguments_.Begin();
+  const LogProbsRow* rows = arguments_.Add(log_prob_rows_);
+  arguments_.Upload();
+  outputs_.Begin();
+  float* log_probs = outputs_.Add(std::span(log_probs_));
+  TopToken* top = outputs_.Add(std::span(top_));
+  Stream stream = MakeStream();
+  ops_.log_probs(stream, {.logits = Logits(num_rows),
+                          .rows = rows,
+                          .num_rows = static_cast<int32_t>(log_prob_rows_.size()),
+                          .log_probs = log_probs,
+                          .top = top,
+                          .top_stride = LS_MAX_TOP});
+  stream.Fail(outputs_.Download());
+  return stream.status;
 }
 
 void StepOutputs::CopyLogits(std::span<const WantedRow> rows) {
@@ -263,7 +298,8 @@ void StepOutputs::CopyLogits(std::span<const WantedRow> rows) {
     if (rows[i].to_come >= result.num_logit_rows || IsFailed(rows[i])) continue;
     const size_t index = result.num_logit_rows - 1 - rows[i].to_come;
     const size_t first = static_cast<size_t>(result.logits - out);
-    std::copy_n(LogitsOf(i), vocabulary_, out + first + index * static_cast<size_t>(vocabulary_));
+    device_.Download(out + first + index * static_cast<size_t>(vocabulary_), LogitsOf(i),
+                     LogitBytes(1, vocabulary_));
   }
 }
 

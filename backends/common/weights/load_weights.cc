@@ -126,10 +126,11 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
 }  // namespace
 
 ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
-                         const LoadOptions& options, const OpTable& ops, const Executor& executor) {
-  WeightReader check(WeightReader::Mode::kCheck, checkpoint, options, ops, executor);
+                         const LoadOptions& options, const OpTable& ops, const Executor& executor,
+                         Device& device) {
+  WeightReader check(WeightReader::Mode::kCheck, checkpoint, options, ops, executor, device);
   ReadModel(spec, &check);
-  WeightReader reader(WeightReader::Mode::kRead, checkpoint, options, ops, executor);
+  WeightReader reader(WeightReader::Mode::kRead, checkpoint, options, ops, executor, device);
   return ReadModel(spec, &reader);
 }
 

@@ -6,6 +6,7 @@
 #include "backends/common/layers/model_weights.h"
 #include "backends/common/weights/load_options.h"
 #include "backends/common/weights/safetensors.h"
+#include "kernels/core/device.h"
 #include "kernels/core/executor.h"
 #include "kernels/ops/op_table.h"
 
@@ -14,16 +15,20 @@ namespace longstream {
 // Reads every tensor that `spec` calls for under its Hugging Face name (docs/checkpoints.md), packs
 // it with `ops.pack` in the type that `options` asks for, and gives the file's pages back as it
 // goes, so that at no time much more than the packed weights is resident. What it does is spread
-// over `executor`'s threads. The result owns its memory; `checkpoint` may be destroyed.
+// over `executor`'s threads. Weights are packed on the host and, where `device` has memory of its
+// own, brought there one by one. The result owns its memory, which is the device's; `checkpoint`
+// may be destroyed, `device` must outlive it.
 //
 // BackendError: LS_INVALID_ARGUMENT for a tensor that is missing, of another shape or of a type
 // that holds no weights; LS_UNIMPLEMENTED for one that the spec does not read and that is not known
-// to be harmless, for it would change the mathematics.
+// to be harmless, for it would change the mathematics; LS_RESOURCE_EXHAUSTED where the device has
+// no memory for the weights.
 //
 // The fingerprint depends on names, types, shapes and bytes of the tensors read and on the types
 // they were packed in; not on the file layout (shards), the kernel library or the thread count.
 ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
-                         const LoadOptions& options, const OpTable& ops, const Executor& executor);
+                         const LoadOptions& options, const OpTable& ops, const Executor& executor,
+                         Device& device = HostMemory());
 
 }  // namespace longstream
 

@@ -36,20 +36,47 @@ bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb
 }  // namespace
 
 WeightReader::WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
-                           const OpTable& ops, const Executor& executor)
-    : mode_(mode), checkpoint_(checkpoint), options_(options), ops_(ops), executor_(executor) {}
+                           const OpTable& ops, const Executor& executor, Device& device)
+    : mode_(mode),
+      checkpoint_(checkpoint),
+      options_(options),
+      ops_(ops),
+      executor_(executor),
+      device_(device) {}
 
-std::byte* WeightReader::Allocate(size_t bytes) {
+WeightReader::HostBlock WeightReader::Allocate(size_t bytes) const {
   // Projections read their weights once per token: huge pages save the walks of page tables.
   const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : kAlignment;
   const size_t size = std::max(bytes + alignment - 1, alignment) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, size);
   if (memory == nullptr) throw std::bad_alloc();
-  storage_.push_back(OwnedMemory(memory, std::free));
+  HostBlock block{OwnedMemory(memory, std::free), size};
   if (alignment == kHugePage) madvise(memory, size, MADV_HUGEPAGE);
   std::memset(memory, 0, size);
+  return block;
+}
+
+std::byte* WeightReader::Keep(HostBlock block) {
+  const size_t size = block.size;
+  if (!device_.host_memory()) {
+    void* memory = device_.Allocate(size);
+    if (memory == nullptr) {
+      throw BackendError(LS_RESOURCE_EXHAUSTED,
+                         "weights: the device has no " + std::to_string(size) + " bytes beside " +
+                             std::to_string(bytes_) + ", " + std::to_string(device_.free_bytes()) +
+                             " are free");
+    }
+    OwnedMemory owned(memory,
+                      [&device = device_, size](void* data) { device.Release(data, size); });
+    device_.Upload(memory, block.data(), size);
+    if (device_.Synchronize() != OpStatus::kOk) {
+      throw BackendError(LS_INTERNAL, "weights: the device reported a failure");
+    }
+    block.memory = std::move(owned);
+  }
   bytes_ += size;
-  return static_cast<std::byte*>(memory);
+  storage_.push_back(std::move(block.memory));
+  return static_cast<std::byte*>(storage_.back().get());
 }
 
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
@@ -146,15 +173,15 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
   }
   if (mode_ == Mode::kCheck) return weight;
 
-  std::byte* destination = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));
+  HostBlock block = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));
   int64_t row = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     Account(*tensors[i], weight.type);
-    Pack(*tensors[i], row, weight, destination);
+    Pack(*tensors[i], row, weight, block.data());
     checkpoint_.Release(*tensors[i]);
     row += parts[i].rows;
   }
-  weight.data = destination;
+  weight.data = Keep(std::move(block));
   return weight;
 }
 
@@ -168,8 +195,8 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
   }
   if (mode_ == Mode::kCheck) return nullptr;
 
-  std::byte* const vector = Allocate(static_cast<size_t>(size) * sizeof(float));
-  std::byte* to = vector;
+  HostBlock block = Allocate(static_cast<size_t>(size) * sizeof(float));
+  std::byte* to = block.data();
   for (const WeightPart& part : parts) {
     if (!part.name.empty()) {
       const StoredTensor& tensor = *checkpoint_.Find(part.name);
@@ -178,7 +205,7 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
     }
     to += part.rows * static_cast<int64_t>(sizeof(float));
   }
-  return reinterpret_cast<const float*>(vector);
+  return reinterpret_cast<const float*>(Keep(std::move(block)));
 }
 
 Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
@@ -187,19 +214,19 @@ Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
   Matrix table{nullptr, DType::kF32, rows, cols, cols};
   if (mode_ == Mode::kCheck) return table;
 
-  std::byte* data = Allocate(static_cast<size_t>(rows * cols) * sizeof(float));
+  HostBlock block = Allocate(static_cast<size_t>(rows * cols) * sizeof(float));
   Account(tensor, DType::kF32);
-  ConvertElements(tensor, 0, rows * cols, DType::kF32, data);
+  ConvertElements(tensor, 0, rows * cols, DType::kF32, block.data());
   checkpoint_.Release(tensor);
-  table.data = data;
+  table.data = Keep(std::move(block));
   return table;
 }
 
 const float* WeightReader::Constants(std::span<const float> values) {
   if (mode_ == Mode::kCheck) return nullptr;
-  std::byte* data = Allocate(values.size_bytes());
-  std::memcpy(data, values.data(), values.size_bytes());
-  return reinterpret_cast<const float*>(data);
+  HostBlock block = Allocate(values.size_bytes());
+  std::memcpy(block.data(), values.data(), values.size_bytes());
+  return reinterpret_cast<const float*>(Keep(std::move(block)));
 }
 
 void WeightReader::RequireCopy(std::string_view name, std::string_view original) {

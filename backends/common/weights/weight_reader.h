@@ -15,6 +15,7 @@
 #include "backends/common/layers/model_weights.h"
 #include "backends/common/weights/load_options.h"
 #include "backends/common/weights/safetensors.h"
+#include "kernels/core/device.h"
 #include "kernels/core/executor.h"
 #include "kernels/core/matrix.h"
 #include "kernels/ops/op_table.h"
@@ -38,7 +39,7 @@ class WeightReader {
 
   // Borrows everything until it is destroyed.
   WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
-               const OpTable& ops, const Executor& executor);
+               const OpTable& ops, const Executor& executor, Device& device);
 
   // The parts, each [rows, k] in the file, packed as one weight [sum of rows, k]. Its type is the
   // one that the options ask for; else the parts' own, or f32 where they differ.
@@ -69,8 +70,17 @@ class WeightReader {
   void Finish(ModelWeights* weights);
 
  private:
-  // Zeroed, 64-byte aligned memory among storage_.
-  std::byte* Allocate(size_t bytes);
+  struct HostBlock {
+    OwnedMemory memory;
+    size_t size = 0;
+    std::byte* data() const { return static_cast<std::byte*>(memory.get()); }
+  };
+
+  // Zeroed, 64-byte aligned memory of the host.
+  HostBlock Allocate(size_t bytes) const;
+  // Adds a filled block to storage_, as memory of the device: where that is the host's, the block
+  // itself.
+  std::byte* Keep(HostBlock block);
   // The type that parts [rows, k] are packed in.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
@@ -88,6 +98,7 @@ class WeightReader {
   const LoadOptions& options_;
   const OpTable& ops_;
   const Executor& executor_;
+  Device& device_;
 
   std::set<std::string, std::less<>> read_;
   std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter

@@ -31,6 +31,8 @@ TEST(StepRowsTest, DescribesEachSequence) {
     EXPECT_EQ(rows.Add(*second, std::vector<int32_t>{8}, false), 1);
     EXPECT_EQ(rows.Add(*third, std::vector<int32_t>{9, 10, 11}, false), 2);
 
+    rows.Upload();
+
     const BatchLayout layout = rows.layout();
     ASSERT_EQ(layout.num_rows, 5);
     ASSERT_EQ(layout.num_sequences, 3);

@@ -1,0 +1,43 @@
+// Sizes of a model's pools.
+#include "backends/common/cache/cache_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/common/cache/physical_memory.h"
+
+namespace longstream {
+namespace {
+
+uint64_t Limit(uint64_t budget_bytes, Device& device) {
+  const uint64_t most = MostCacheBytes(device);
+  return budget_bytes == 0 ? most : std::min(budget_bytes, most);
+}
+
+}  // namespace
+
+uint64_t MostCacheBytes(Device& device) {
+  return device.host_memory() ? PhysicalMemory() : device.free_bytes() / 16 * 15;
+}
+
+PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory) {
+  if (layout.slot_stride == 0) return {budget_bytes, 0};
+  // A sequence has one live slot and at most one checkpoint.
+  if (host_memory) return {budget_bytes, budget_bytes / (layout.ring_bytes + layout.state_bytes)};
+  const auto slot_bytes = static_cast<uint64_t>(layout.slot_stride + layout.checkpoint_stride());
+  if (!layout.has_pages()) return {0, budget_bytes / slot_bytes};
+  const uint64_t num_slots = std::max<uint64_t>(budget_bytes / 2 / slot_bytes, 1);
+  const uint64_t used = num_slots * slot_bytes;
+  return {budget_bytes > used ? budget_bytes - used : 0, num_slots};
+}
+
+CacheStore::CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device)
+    : device(cache_device),
+      layout(std::move(cache_layout)),
+      budget(Limit(budget_bytes, device)),
+      pages(layout, DivideBudget(layout, budget.limit(), device.host_memory()).page_bytes, budget,
+            device),
+      slots(layout, DivideBudget(layout, budget.limit(), device.host_memory()).num_slots, budget,
+            device) {}
+
+}  // namespace longstream

@@ -1,0 +1,33 @@
+// The host as a device.
+#include "kernels/core/device.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace longstream {
+
+void* Device::AllocateStaging(size_t size) { return std::malloc(size); }
+
+void Device::ReleaseStaging(void* data) { std::free(data); }
+
+// An anonymous private mapping without reserved swap.
+void* HostDevice::Allocate(size_t size) {
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
+void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
+
+void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to, from, size); }
+
+void HostDevice::Zero(void* data, size_t size) { std::memset(data, 0, size); }
+
+Device& HostMemory() {
+  static HostDevice device;
+  return device;
+}
+
+}  // namespace longstream

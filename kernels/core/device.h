@@ -1,0 +1,96 @@
+// The memory that ops compute in, and the order of what happens there.
+#ifndef LONGSTREAM_KERNELS_CORE_DEVICE_H_
+#define LONGSTREAM_KERNELS_CORE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/executor.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// One queue of work on one device. Copies of a Device and the ops of its streams happen in the
+// order of the calls; where memory is the host's, during the call.
+//
+// Used by one thread at a time; which thread may change between calls.
+class Device {
+ public:
+  Device() = default;
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Whether the host may read and write device memory through its pointers.
+  virtual bool host_memory() const = 0;
+  // Bytes that Allocate could still give. UINT64_MAX: unknown.
+  virtual uint64_t free_bytes() = 0;
+
+  // Zeroed, aligned to 256 bytes; nullptr where there is no such memory. Waits for the queue where
+  // memory is not the host's. size > 0.
+  virtual void* Allocate(size_t size) = 0;
+  // `size` as it was allocated. Waits for the queue likewise.
+  virtual void Release(void* data, size_t size) = 0;
+
+  // Host memory that copies to and from the device are fastest with; nullptr where there is none.
+  virtual void* AllocateStaging(size_t size);
+  virtual void ReleaseStaging(void* data);
+
+  // Host to device, device to host, device to device without overlap, and zeros. Memory of the host
+  // stays as it is, and what is downloaded is of no meaning, until Synchronize returns.
+  virtual void Upload(void* to, const void* from, size_t size) = 0;
+  virtual void Download(void* to, const void* from, size_t size) = 0;
+  virtual void Copy(void* to, const void* from, size_t size) = 0;
+  virtual void Zero(void* data, size_t size) = 0;
+
+  // A stream of ops on this queue, to be used by the calling thread.
+  virtual Stream MakeStream(const Executor& executor, std::byte* workspace,
+                            size_t workspace_bytes) = 0;
+
+  // Waits until all is done. kDeviceError where any of it failed since the last call.
+  virtual OpStatus Synchronize() = 0;
+};
+
+// The host's own memory, for the reference and the CPU ops. Has no state, so that one serves all
+// threads.
+class HostDevice final : public Device {
+ public:
+  bool host_memory() const override { return true; }
+  uint64_t free_bytes() override { return UINT64_MAX; }
+  // Address space now, memory page by page when it is first written: a store is therefore as large
+  // as it could ever become.
+  void* Allocate(size_t size) override;
+  void Release(void* data, size_t size) override;
+  void Upload(void* to, const void* from, size_t size) override { Copy(to, from, size); }
+  void Download(void* to, const void* from, size_t size) override { Copy(to, from, size); }
+  void Copy(void* to, const void* from, size_t size) override;
+  void Zero(void* data, size_t size) override;
+  Stream MakeStream(const Executor& executor, std::byte* workspace,
+                    size_t workspace_bytes) override {
+    return {.executor = executor, .workspace = workspace, .workspace_bytes = workspace_bytes};
+  }
+  OpStatus Synchronize() override { return OpStatus::kOk; }
+};
+
+// Lives as long as the program.
+Device& HostMemory();
+
+// What follows is defined once by the kernel library that a plugin is linked with.
+
+// The kind of device that its ops compute on: "cpu" or "cuda".
+const char* DeviceKind();
+
+struct OpenedDevice {
+  std::unique_ptr<Device> device;  // nullptr: see below
+  std::string why{};               // one sentence: what is missing, and what to do
+  bool unknown = false;            // there is no such device; else it is there but cannot be used
+};
+// A queue of its own on the device of that name: "cpu"; "cuda", which is the first, or "cuda:N".
+OpenedDevice OpenDevice(std::string_view name);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_CORE_DEVICE_H_
