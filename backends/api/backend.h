@@ -163,7 +163,8 @@ typedef struct ls_memory {
                         most cache_bytes_budget where that is not 0, and no more than the memory
                         there is where the backend knows how much that is (UINT64_MAX: it does not) */
   uint64_t reserved; /* of the budget: what sequences hold or were promised by reserve; what is
-                        left for create, fork, import and reserve is budget - reserved */
+                        left for create, fork, import and reserve is budget - reserved, of which a
+                        device with fixed pools may keep a part for pages or for rings and states */
 } ls_memory;
 
 /* Bytes one sequence holds, by kind; a page shared by a fork counts in each holder. */
@@ -305,11 +306,13 @@ typedef struct ls_backend {
 
   /* Reads the checkpoint, packs the weights and sizes the pools. *model is owned by the caller
    * until model_close.
-   * LS_NOT_FOUND: a file or a device that does not exist. LS_DATA_LOSS: a damaged checkpoint file.
-   * LS_INVALID_ARGUMENT: options that are no JSON object, an unknown option or a value outside its
-   * range (named), a config that lacks a key, a budget that does not hold one sequence of one
-   * token. LS_UNIMPLEMENTED: a config whose mathematics this backend does not serve (the key is
-   * named). */
+   * LS_NOT_FOUND: a file or a device that does not exist. LS_UNAVAILABLE: a device that is there
+   * but cannot be used: an unsupported architecture, a library that is missing.
+   * LS_RESOURCE_EXHAUSTED: the device has no memory for weights or pools. LS_DATA_LOSS: a damaged
+   * checkpoint file. LS_INVALID_ARGUMENT: options that are no JSON object, an unknown option or a
+   * value outside its range (named), a config that lacks a key, a budget that does not hold one
+   * sequence of one token. LS_UNIMPLEMENTED: a config whose mathematics this backend does not serve
+   * (the key is named). */
   ls_code (*model_open)(const ls_model_options* options, ls_model** model, ls_error error);
   void (*model_close)(ls_model* model);
   /* The caller sets info->struct_size; the backend writes the fields that it covers. */

@@ -20,21 +20,24 @@ absl::Status Named(const std::string& model, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("model ", model, ": ", status.message()));
 }
 
-bool Matches(const Plugin& plugin, const ModelSource& source) {
-  // "cuda:0" is served by the plugin for "cuda".
-  const std::string device = source.device == "auto" ? "cpu" : source.device;
-  return plugin.device() == device.substr(0, device.find(':'));
+using Plugins = std::span<const std::shared_ptr<const Plugin>>;
+
+// The devices to try, best first.
+std::vector<std::string> DevicesOf(const ModelSource& source) {
+  if (source.device == "auto") return {"cuda", "cpu"};
+  return {source.device};
 }
 
-// The plugin that serves the checkpoint best, or why none does.
-absl::StatusOr<std::shared_ptr<const Plugin>> Choose(
-    const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins) {
+// The plugin that serves the checkpoint on `device` best, or why none does.
+absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
+                                                     const std::string& device, Plugins plugins) {
   std::shared_ptr<const Plugin> best;
   int32_t best_fit = 0;
   bool any_matches = false;
   std::vector<std::string> reasons;
   for (const std::shared_ptr<const Plugin>& plugin : plugins) {
-    if (!Matches(*plugin, source)) continue;
+    // "cuda:0" is served by the plugin for "cuda".
+    if (plugin->device() != device.substr(0, device.find(':'))) continue;
     any_matches = true;
     if (!source.backend.empty()) {
       if (plugin->name() == source.backend) return plugin;
@@ -64,6 +67,32 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(
   return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
                                                  source.directory, " (",
                                                  absl::StrJoin(reasons, "; "), ")"));
+}
+
+// Opens the model on the first device that is there and has a plugin for it. That a device lacks
+// memory for it is the operator's to decide about: the next one may be a hundred times slower.
+absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
+                                                          Plugins plugins, const Host* host) {
+  BackendModel::Options options;
+  options.directory = source.directory;
+  options.options_json = source.options_json;
+  options.cache_bytes_budget = source.cache_bytes_budget;
+  options.max_batch_tokens = source.max_batch_tokens;
+  options.max_batch_sequences = source.max_batch_sequences;
+  absl::Status why;
+  for (const std::string& device : DevicesOf(source)) {
+    absl::StatusOr<std::shared_ptr<const Plugin>> plugin = Choose(source, device, plugins);
+    if (!plugin.ok()) {
+      why = plugin.status();
+      continue;
+    }
+    options.devices = {device};
+    absl::StatusOr<std::unique_ptr<BackendModel>> opened =
+        BackendModel::Open(*std::move(plugin), options, host);
+    why = opened.status();
+    if (!absl::IsNotFound(why) && !absl::IsUnavailable(why)) return opened;
+  }
+  return why;
 }
 
 absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
@@ -132,19 +161,8 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
     const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
     const Host* host) {
   std::shared_ptr<ServedModel> model(new ServedModel(source));
-  absl::StatusOr<std::shared_ptr<const Plugin>> plugin = Choose(source, plugins);
-  if (!plugin.ok()) return Named(source.name, plugin.status());
-
   const absl::Time begin = absl::Now();
-  BackendModel::Options options;
-  options.directory = source.directory;
-  options.options_json = source.options_json;
-  options.devices = {source.device == "auto" ? "cpu" : source.device};
-  options.cache_bytes_budget = source.cache_bytes_budget;
-  options.max_batch_tokens = source.max_batch_tokens;
-  options.max_batch_sequences = source.max_batch_sequences;
-  absl::StatusOr<std::unique_ptr<BackendModel>> backend =
-      BackendModel::Open(*plugin, options, host);
+  absl::StatusOr<std::unique_ptr<BackendModel>> backend = OpenBackend(source, plugins, host);
   if (!backend.ok()) return Named(source.name, backend.status());
   model->backend_ = *std::move(backend);
   const absl::Time opened = absl::Now();

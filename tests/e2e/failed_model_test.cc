@@ -168,6 +168,23 @@ void ExpectUnavailable(const std::function<void()>& call, const std::string& rea
   }
 }
 
+// No machine of ours has an eighth GPU, most have none, and some builds no plugin for one.
+TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
+  const std::string directory = LONGSTREAM_SOURCE_DIR "/models/demo/dense";
+  ServerProcess server(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
+                       {"--model", "gpu=" + directory + ",device=cuda:7", "--model",
+                        "cpu=" + directory + ",device=cpu"});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("cpu", std::chrono::seconds(60));
+  const v1::Model failed = Loaded(connection, "gpu");
+  EXPECT_EQ(failed.state(), v1::MODEL_STATE_FAILED);
+  EXPECT_THAT(failed.error(), testing::AnyOf(HasSubstr("no CUDA device: "),
+                                             HasSubstr("there is no device 'cuda:7' here"),
+                                             HasSubstr("there is no plugin for cuda:7")));
+  ExpectUnavailable([&] { connection.Open("gpu"); }, failed.error());
+  EXPECT_EQ(connection.Model("cpu").device(), "cpu");
+}
+
 TEST(DamagedCheckpointTest, AreListedWithTheirReasonsAndTheOtherServes) {
   const TemporaryDirectory minimal;
   minimal.Write("config.json", R"({"model_type": "minimal"})");

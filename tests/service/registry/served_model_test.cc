@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -99,6 +100,47 @@ TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
   EXPECT_EQ(Error(), "model m: device: there is no plugin for cuda:0");
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
+
+#ifdef LONGSTREAM_HAS_CUDA
+// On a machine without a CUDA device: the plugins load, and say so when a model is opened.
+class CudaPluginTest : public ServedModelTest {
+ protected:
+  void SetUp() override {
+    auto found = LoadPluginDirectory(LONGSTREAM_BINARY_DIR "/plugins");
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_TRUE(found->refused.empty());
+    plugins_ = found->plugins;
+    source_.name = "m";
+    if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there may be a CUDA device";
+  }
+};
+
+TEST_F(CudaPluginTest, WithoutADeviceOpeningSaysWhy) {
+  for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
+    source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;
+    for (const std::string device : {"cuda", "cuda:0", "cuda:7"}) {
+      source_.device = device;
+      EXPECT_THAT(Error(), testing::StartsWith("model m: no CUDA device: ")) << name;
+      EXPECT_TRUE(absl::IsNotFound(Load().status()));
+    }
+    source_.device = "cuda:x";
+    EXPECT_EQ(Error(), "model m: there is no device 'cuda:x' here, expected 'cuda' or 'cuda:N'");
+  }
+}
+
+TEST_F(CudaPluginTest, AutoFallsBackToTheCpu) {
+  for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
+    source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;
+    const auto model = Load();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->backend().plugin().name(), name);
+    EXPECT_EQ((*model)->backend().plugin().device(), "cpu");
+  }
+  source_.directory = directory_.string();
+  directory_.Write("config.json", R"({"model_type": "minimal"})");  // which no CUDA plugin serves
+  EXPECT_TRUE(Load().ok());
+}
+#endif
 
 TEST_F(ServedModelTest, DamagedDirectories) {
   EXPECT_THAT(Error(), testing::AllOf(testing::StartsWith("model m: "),

@@ -1,0 +1,186 @@
+// A GPU as a device: memory, copies, a stream; and how one is found.
+#include <cuda_runtime.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "kernels/core/device.h"
+#include "kernels/cuda/cublaslt_library.h"
+
+namespace longstream {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, cudaStream_t stream) : ordinal_(ordinal), stream_(stream) {}
+  ~CudaDevice() override {
+    MakeCurrent();
+    cudaStreamDestroy(stream_);
+  }
+
+  bool host_memory() const override { return false; }
+
+  uint64_t free_bytes() override {
+    MakeCurrent();
+    size_t free = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  }
+
+  void* Allocate(size_t size) override {
+    MakeCurrent();
+    void* data = nullptr;
+    if (cudaMalloc(&data, size) != cudaSuccess) {
+      cudaGetLastError();  // or the next launch would report it once more
+      return nullptr;
+    }
+    Zero(data, size);
+    return data;
+  }
+  void Release(void* data, size_t) override {
+    MakeCurrent();
+    Note(cudaStreamSynchronize(stream_));
+    Note(cudaFree(data));
+  }
+
+  void* AllocateStaging(size_t size) override {
+    MakeCurrent();
+    void* data = nullptr;
+    if (cudaMallocHost(&data, size) == cudaSuccess) return data;
+    cudaGetLastError();
+    return nullptr;
+  }
+  void ReleaseStaging(void* data) override {
+    MakeCurrent();
+    Note(cudaFreeHost(data));
+  }
+
+  void Upload(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyHostToDevice);
+  }
+  void Download(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyDeviceToHost);
+  }
+  void Copy(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyDeviceToDevice);
+  }
+  void Zero(void* data, size_t size) override {
+    MakeCurrent();
+    Note(cudaMemsetAsync(data, 0, size, stream_));
+  }
+
+  Stream MakeStream(const Executor& executor, std::byte* workspace,
+                    size_t workspace_bytes) override {
+    MakeCurrent();
+    return {.executor = executor,
+            .native = stream_,
+            .workspace = workspace,
+            .workspace_bytes = workspace_bytes};
+  }
+
+  OpStatus Synchronize() override {
+    MakeCurrent();
+    Note(cudaStreamSynchronize(stream_));
+    return std::exchange(failed_, false) ? OpStatus::kDeviceError : OpStatus::kOk;
+  }
+
+ private:
+  // What the runtime is asked for is for the device of the calling thread.
+  void MakeCurrent() { Note(cudaSetDevice(ordinal_)); }
+  void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
+  void Transfer(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+    MakeCurrent();
+    Note(cudaMemcpyAsync(to, from, size, kind, stream_));
+  }
+
+  const int ordinal_;
+  const cudaStream_t stream_;
+  bool failed_ = false;
+};
+
+// N of "cuda:N", 0 of "cuda", -1 of anything else.
+int OrdinalOf(std::string_view name) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (name == "cuda") return 0;
+  if (!name.starts_with(kPrefix)) return -1;
+  const char* const end = name.data() + name.size();
+  int ordinal = -1;
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, ordinal);
+  return error == std::errc() && rest == end ? ordinal : -1;
+}
+
+// "13.0" of 13000.
+std::string VersionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// Why the runtime finds no device.
+std::string WhyNone(cudaError_t error) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) return "the NVIDIA driver is not installed; install it, or use device cpu";
+  if (error == cudaErrorInsufficientDriver) {
+    return "the NVIDIA driver serves CUDA " + VersionText(driver) + ", expected at least " +
+           VersionText(CUDART_VERSION) + "; update the driver";
+  }
+  if (error != cudaSuccess && error != cudaErrorNoDevice) return cudaGetErrorString(error);
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible == nullptr
+             ? "the NVIDIA driver finds none; use device cpu"
+             : "CUDA_VISIBLE_DEVICES is '" + std::string(visible) + "', which names none";
+}
+
+// Why the device cannot run what this library was compiled for; "" where it can.
+std::string WhyUnsuited(int ordinal) {
+  const std::string name = "cuda:" + std::to_string(ordinal);
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
+      error != cudaSuccess) {
+    return name + ": " + cudaGetErrorString(error);
+  }
+  // Compiled for 80-real, which serves all of 8.x, and 90a-real (cmake/LongstreamCuda.cmake).
+  const bool suited = properties.major == 8 || (properties.major == 9 && properties.minor == 0);
+  if (!suited) {
+    return name + ": " + properties.name + " has compute capability " +
+           std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+           ", expected 8.x or 9.0; use device cpu";
+  }
+  const std::string& why = cuda::LoadCublasLt();
+  return why.empty() ? "" : name + ": cuBLASLt cannot be loaded: " + why;
+}
+
+}  // namespace
+
+const char* DeviceKind() { return "cuda"; }
+
+OpenedDevice OpenDevice(std::string_view name) {
+  const auto missing = [](std::string why) {
+    return OpenedDevice{.device = nullptr, .why = std::move(why), .unknown = true};
+  };
+  const int ordinal = OrdinalOf(name);
+  if (ordinal < 0) {
+    return missing("there is no device '" + std::string(name) +
+                   "' here, expected 'cuda' or 'cuda:N'");
+  }
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) return missing("no CUDA device: " + WhyNone(error));
+  if (ordinal >= count) {
+    return missing("there is no device '" + std::string(name) +
+                   "' here, the last one is cuda:" + std::to_string(count - 1));
+  }
+  if (std::string why = WhyUnsuited(ordinal); !why.empty()) return {nullptr, std::move(why), false};
+
+  cudaStream_t stream = nullptr;
+  cudaError_t failure = cudaSetDevice(ordinal);
+  if (failure == cudaSuccess) {
+    failure = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  }
+  if (failure != cudaSuccess) {
+    return {nullptr, "cuda:" + std::to_string(ordinal) + ": " + cudaGetErrorString(failure), false};
+  }
+  return {.device = std::make_unique<CudaDevice>(ordinal, stream)};
+}
+
+}  // namespace longstream
