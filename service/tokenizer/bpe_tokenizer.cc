@@ -172,7 +172,8 @@ absl::StatusOr<std::vector<BpeTokenizer::Token>> BpeTokenizer::ListTokens(
 
 std::string_view BpeTokenizer::TokenBytes(int32_t id) const {
   const auto index = static_cast<size_t>(id);
-  return index < tokens_.size() ? std::string_view(tokens_[index].bytes) : std::string_view();
+  if (index >= tokens_.size()) return {};
+  return tokens_[index].bytes;
 }
 
 bool BpeTokenizer::IsSpecial(int32_t id) const {

@@ -29,7 +29,10 @@ class Translator {
 
  private:
   bool AtEnd() const { return at_ == pattern_.size(); }
-  std::string_view Rest() const { return std::string_view(pattern_).substr(at_); }
+  std::string_view Rest() const {
+    const std::string_view pattern = pattern_;
+    return pattern.substr(at_);
+  }
 
   void Copy(size_t count) {
     out_.append(pattern_, at_, count);

@@ -21,7 +21,7 @@ bool Exists(const std::filesystem::path& path) {
 }
 
 // A token's name stands there as a string, or as an object with its content.
-std::optional<std::string> ReadTokenName(JsonView token) {
+std::optional<std::string> ReadTokenName(const JsonView& token) {
   if (!token.present()) return std::nullopt;
   return token.is_object() ? token["content"].String() : token.String();
 }

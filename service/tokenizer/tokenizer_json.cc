@@ -12,7 +12,7 @@ namespace {
 
 // Refuses options of the model that a byte-level vocabulary has no use for. unk_token, fuse_unk and
 // byte_fallback are harmless: they apply to characters without a token, and every byte has one.
-void CheckModelOptions(JsonView model) {
+void CheckModelOptions(const JsonView& model) {
   const std::string type = model["type"].String("BPE");
   if (type != "BPE") model["type"].FailUnsupported(absl::StrCat("model type \"", type, "\""));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -22,7 +22,7 @@ void CheckModelOptions(JsonView model) {
 }
 
 // A merge is a pair, or in older files "left right".
-std::pair<std::string, std::string> ReadMerge(JsonView merge) {
+std::pair<std::string, std::string> ReadMerge(const JsonView& merge) {
   if (!merge.is_string()) {
     const std::vector<JsonView> pair = merge.Elements();
     if (pair.size() == 2) return {pair[0].String(), pair[1].String()};
@@ -38,7 +38,7 @@ std::pair<std::string, std::string> ReadMerge(JsonView merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-void ReadModel(JsonView model, int vocab_size, TokenizerSpec* spec) {
+void ReadModel(const JsonView& model, int vocab_size, TokenizerSpec* spec) {
   if (!model.present()) model.FailExpected("an object");
   CheckModelOptions(model);
   for (const auto& [text, id] : model["vocab"].Members()) {
@@ -53,7 +53,7 @@ void ReadModel(JsonView model, int vocab_size, TokenizerSpec* spec) {
   spec->ignore_merges = model["ignore_merges"].Bool(false);
 }
 
-void ReadAddedTokens(JsonView tokens, int vocab_size, TokenizerSpec* spec) {
+void ReadAddedTokens(const JsonView& tokens, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& token : tokens.Elements()) {
     AddedToken added;
     added.id = token["id"].Id(vocab_size);
@@ -69,7 +69,7 @@ void ReadAddedTokens(JsonView tokens, int vocab_size, TokenizerSpec* spec) {
 
 // The steps of a normalizer, pre-tokenizer, decoder or post-processor: what stands in a Sequence,
 // in order, sequences within sequences included; or the one step that it is.
-void AppendSteps(JsonView part, std::string_view list_key, int depth,
+void AppendSteps(const JsonView& part, std::string_view list_key, int depth,
                  std::vector<JsonView>* steps) {
   constexpr int kMaxDepth = 8;
   if (!part.present()) return;
@@ -80,26 +80,26 @@ void AppendSteps(JsonView part, std::string_view list_key, int depth,
   }
 }
 
-std::vector<JsonView> Steps(JsonView part, std::string_view list_key) {
+std::vector<JsonView> Steps(const JsonView& part, std::string_view list_key) {
   std::vector<JsonView> steps;
   AppendSteps(part, list_key, 0, &steps);
   return steps;
 }
 
-void RefuseType(JsonView step, const char* what) {
+void RefuseType(const JsonView& step, const char* what) {
   const JsonView type = step["type"];
   type.FailUnsupported(absl::StrCat(what, " \"", type.String(), "\""));
 }
 
-void ReadNormalizer(JsonView normalizer, TokenizerSpec* spec) {
+void ReadNormalizer(const JsonView& normalizer, TokenizerSpec* spec) {
   for (const JsonView& step : Steps(normalizer, "normalizers")) {
     if (step["type"].String() != "NFC") RefuseType(step, "normalizer");
     spec->nfc = true;
   }
 }
 
-SplitRule ReadSplit(JsonView split) {
-  static const std::map<std::string, SplitBehavior, std::less<>> kBehaviors = {
+SplitRule ReadSplit(const JsonView& split) {
+  static const std::map<std::string, SplitBehavior, std::less<>> behaviors = {
       {"Isolated", SplitBehavior::kIsolated},
       {"Removed", SplitBehavior::kRemoved},
       {"Contiguous", SplitBehavior::kContiguous},
@@ -110,8 +110,8 @@ SplitRule ReadSplit(JsonView split) {
   rule.literal = split["pattern"]["String"].present();
   rule.pattern = split["pattern"][rule.literal ? "String" : "Regex"].String();
   rule.invert = split["invert"].Bool(false);
-  const auto behavior = kBehaviors.find(split["behavior"].String());
-  if (behavior == kBehaviors.end()) {
+  const auto behavior = behaviors.find(split["behavior"].String());
+  if (behavior == behaviors.end()) {
     split["behavior"].FailExpected(
         "Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext");
   } else {
@@ -120,7 +120,7 @@ SplitRule ReadSplit(JsonView split) {
   return rule;
 }
 
-void ReadPreTokenizer(JsonView pre_tokenizer, TokenizerSpec* spec) {
+void ReadPreTokenizer(const JsonView& pre_tokenizer, TokenizerSpec* spec) {
   bool byte_level = false;
   for (const JsonView& step : Steps(pre_tokenizer, "pretokenizers")) {
     const std::string type = step["type"].String();
@@ -143,7 +143,7 @@ void ReadPreTokenizer(JsonView pre_tokenizer, TokenizerSpec* spec) {
   if (!byte_level) pre_tokenizer.FailUnsupported("a pre-tokenizer without ByteLevel");
 }
 
-void ReadDecoder(JsonView decoder) {
+void ReadDecoder(const JsonView& decoder) {
   const std::vector<JsonView> steps = Steps(decoder, "decoders");
   for (const JsonView& step : steps) {
     if (step["type"].String() != "ByteLevel") RefuseType(step, "decoder");
@@ -153,7 +153,7 @@ void ReadDecoder(JsonView decoder) {
 
 // The ids that a template puts before the text. What it puts behind, an end token, would end the
 // turn before it began; it has no place in a session.
-void ReadTemplate(JsonView processor, int vocab_size, TokenizerSpec* spec) {
+void ReadTemplate(const JsonView& processor, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& piece : processor["single"].Elements()) {
     if (piece["Sequence"].present()) return;
     const std::string token = piece["SpecialToken"]["id"].String();
@@ -163,7 +163,7 @@ void ReadTemplate(JsonView processor, int vocab_size, TokenizerSpec* spec) {
   }
 }
 
-void ReadPostProcessor(JsonView processor, int vocab_size, TokenizerSpec* spec) {
+void ReadPostProcessor(const JsonView& processor, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& step : Steps(processor, "processors")) {
     const std::string type = step["type"].String();
     if (type == "TemplateProcessing") {
