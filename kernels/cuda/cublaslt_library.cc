@@ -61,65 +61,66 @@ using longstream::cuda::Call;
 
 extern "C" {
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* lightHandle) {
-  return Call<cublasLtCreate>("cublasLtCreate", lightHandle);
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* light_handle) {
+  return Call<cublasLtCreate>("cublasLtCreate", light_handle);
 }
 
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle) {
-  return Call<cublasLtDestroy>("cublasLtDestroy", lightHandle);
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t light_handle) {
+  return Call<cublasLtDestroy>("cublasLtDestroy", light_handle);
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc,
-                              const void* alpha, const void* A, cublasLtMatrixLayout_t Adesc,
-                              const void* B, cublasLtMatrixLayout_t Bdesc, const void* beta,
-                              const void* C, cublasLtMatrixLayout_t Cdesc, void* D,
-                              cublasLtMatrixLayout_t Ddesc, const cublasLtMatmulAlgo_t* algo,
-                              void* workspace, size_t workspaceSizeInBytes, cudaStream_t stream) {
-  return Call<cublasLtMatmul>("cublasLtMatmul", lightHandle, computeDesc, alpha, A, Adesc, B, Bdesc,
-                              beta, C, Cdesc, D, Ddesc, algo, workspace, workspaceSizeInBytes,
-                              stream);
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t light_handle, cublasLtMatmulDesc_t compute_desc,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_desc,
+                              const void* b, cublasLtMatrixLayout_t b_desc, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_desc, void* d,
+                              cublasLtMatrixLayout_t d_desc, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_size_in_bytes,
+                              cudaStream_t stream) {
+  return Call<cublasLtMatmul>("cublasLtMatmul", light_handle, compute_desc, alpha, a, a_desc, b,
+                              b_desc, beta, c, c_desc, d, d_desc, algo, workspace,
+                              workspace_size_in_bytes, stream);
 }
 
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lightHandle,
-                                       cublasLtMatmulDesc_t operationDesc,
-                                       cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc,
-                                       cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t light_handle,
+                                       cublasLtMatmulDesc_t operation_desc,
+                                       cublasLtMatrixLayout_t a_desc, cublasLtMatrixLayout_t b_desc,
+                                       cublasLtMatrixLayout_t c_desc, cublasLtMatrixLayout_t d_desc,
                                        const cublasLtMatmulAlgo_t* algo,
                                        cublasLtMatmulHeuristicResult_t* result) {
-  return Call<cublasLtMatmulAlgoCheck>("cublasLtMatmulAlgoCheck", lightHandle, operationDesc, Adesc,
-                                       Bdesc, Cdesc, Ddesc, algo, result);
+  return Call<cublasLtMatmulAlgoCheck>("cublasLtMatmulAlgoCheck", light_handle, operation_desc,
+                                       a_desc, b_desc, c_desc, d_desc, algo, result);
 }
 
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo,
                                                     cublasLtMatmulAlgoConfigAttributes_t attr,
-                                                    void* buf, size_t sizeInBytes,
-                                                    size_t* sizeWritten) {
+                                                    void* buf, size_t size_in_bytes,
+                                                    size_t* size_written) {
   return Call<cublasLtMatmulAlgoConfigGetAttribute>("cublasLtMatmulAlgoConfigGetAttribute", algo,
-                                                    attr, buf, sizeInBytes, sizeWritten);
+                                                    attr, buf, size_in_bytes, size_written);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc, cublasLtMatrixLayout_t Adesc,
-    cublasLtMatrixLayout_t Bdesc, cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
-    cublasLtMatmulPreference_t preference, int requestedAlgoCount,
-    cublasLtMatmulHeuristicResult_t heuristicResultsArray[], int* returnAlgoCount) {
+    cublasLtHandle_t light_handle, cublasLtMatmulDesc_t operation_desc,
+    cublasLtMatrixLayout_t a_desc, cublasLtMatrixLayout_t b_desc, cublasLtMatrixLayout_t c_desc,
+    cublasLtMatrixLayout_t d_desc, cublasLtMatmulPreference_t preference, int requested_algo_count,
+    cublasLtMatmulHeuristicResult_t heuristic_results_array[], int* return_algo_count) {
   return Call<cublasLtMatmulAlgoGetHeuristic>(
-      "cublasLtMatmulAlgoGetHeuristic", lightHandle, operationDesc, Adesc, Bdesc, Cdesc, Ddesc,
-      preference, requestedAlgoCount, heuristicResultsArray, returnAlgoCount);
+      "cublasLtMatmulAlgoGetHeuristic", light_handle, operation_desc, a_desc, b_desc, c_desc,
+      d_desc, preference, requested_algo_count, heuristic_results_array, return_algo_count);
 }
 
-cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t matmulDesc, size_t size,
-                                               cublasComputeType_t computeType,
-                                               cudaDataType_t scaleType) {
-  return Call<cublasLtMatmulDescInit_internal>("cublasLtMatmulDescInit_internal", matmulDesc, size,
-                                               computeType, scaleType);
+cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t matmul_desc, size_t size,
+                                               cublasComputeType_t compute_type,
+                                               cudaDataType_t scale_type) {
+  return Call<cublasLtMatmulDescInit_internal>("cublasLtMatmulDescInit_internal", matmul_desc, size,
+                                               compute_type, scale_type);
 }
 
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmulDesc,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul_desc,
                                               cublasLtMatmulDescAttributes_t attr, const void* buf,
-                                              size_t sizeInBytes) {
-  return Call<cublasLtMatmulDescSetAttribute>("cublasLtMatmulDescSetAttribute", matmulDesc, attr,
-                                              buf, sizeInBytes);
+                                              size_t size_in_bytes) {
+  return Call<cublasLtMatmulDescSetAttribute>("cublasLtMatmulDescSetAttribute", matmul_desc, attr,
+                                              buf, size_in_bytes);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t pref, size_t size) {
@@ -129,15 +130,15 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
                                                     cublasLtMatmulPreferenceAttributes_t attr,
-                                                    const void* buf, size_t sizeInBytes) {
+                                                    const void* buf, size_t size_in_bytes) {
   return Call<cublasLtMatmulPreferenceSetAttribute>("cublasLtMatmulPreferenceSetAttribute", pref,
-                                                    attr, buf, sizeInBytes);
+                                                    attr, buf, size_in_bytes);
 }
 
-cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t matLayout, size_t size,
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t mat_layout, size_t size,
                                                  cudaDataType type, uint64_t rows, uint64_t cols,
                                                  int64_t ld) {
-  return Call<cublasLtMatrixLayoutInit_internal>("cublasLtMatrixLayoutInit_internal", matLayout,
+  return Call<cublasLtMatrixLayoutInit_internal>("cublasLtMatrixLayoutInit_internal", mat_layout,
                                                  size, type, rows, cols, ld);
 }
 

@@ -95,6 +95,7 @@ class CudaDevice final : public Device {
   }
 
   const int ordinal_;
+  // A handle; NOLINTNEXTLINE(misc-misplaced-const)
   const cudaStream_t stream_;
   bool failed_ = false;
 };
