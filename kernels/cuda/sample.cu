@@ -38,9 +38,6 @@ class Row {
   __device__ Row(float* logits, int64_t vocabulary, SampleShared* shared)
       : z_(logits), vocabulary_(vocabulary), shared_(shared) {}
 
-  __device__ float* logits() const { return z_; }
-  __device__ float largest() const { return largest_; }
-
   // Finds the largest logit; false where there is a NaN or nothing above -infinity.
   __device__ bool Begin() {
     int nan = 0;
