@@ -3,8 +3,8 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/prepared_rows.h"
+#include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/shared.cuh"
-#include "kernels/cuda/warp.cuh"
 #include "kernels/cuda/weight.cuh"
 #include "kernels/ops/norm_project.h"
 
@@ -21,7 +21,7 @@ __device__ const float* RowOf(const Matrix& matrix, int64_t row) {
 __device__ float InverseRms(const float* x, int64_t k, float eps) {
   float squares = 0.0f;
   for (int64_t i = threadIdx.x; i < k; i += kThreads) squares = __fmaf_rn(x[i], x[i], squares);
-  const float sum = BlockSum<kThreads>(squares, SharedMemory<float>());
+  const float sum = RowSum<kThreads>(squares, SharedMemory<float>());
   return 1.0f / sqrtf(sum / static_cast<float>(k) + eps);
 }
 

@@ -1,4 +1,4 @@
-// Reductions over a row of logits by a block, and the order in which logits stand.
+// Reductions over a row by a block, and the order in which the logits of a row stand.
 #ifndef LONGSTREAM_KERNELS_CUDA_ROW_REDUCE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ROW_REDUCE_CUH_
 

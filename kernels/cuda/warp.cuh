@@ -1,5 +1,5 @@
-// Reductions over a warp and over a block. The order of the additions is fixed, so that equal
-// inputs give equal bits.
+// Reductions over a warp; those over a block are in row_reduce.cuh. The order of the additions is
+// fixed, so that equal inputs give equal bits.
 #ifndef LONGSTREAM_KERNELS_CUDA_WARP_CUH_
 #define LONGSTREAM_KERNELS_CUDA_WARP_CUH_
 
@@ -27,21 +27,6 @@ __device__ __forceinline__ float WarpMax(float value) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, lanes));
   }
   return value;
-}
-
-// Every thread of a one-dimensional block of kThreads gets the sum. `scratch`: [kThreads / 32]
-// shared; free for other use after the next barrier.
-template <int kThreads>
-__device__ __forceinline__ float BlockSum(float value, float* scratch) {
-  constexpr int kWarps = kThreads / kWarp;
-  value = WarpSum(value);
-  if constexpr (kWarps == 1) return value;
-  if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) sum += scratch[i];
-  return sum;
 }
 
 }  // namespace longstream::cuda
