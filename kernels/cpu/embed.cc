@@ -5,6 +5,8 @@
 // and small against one projection of the same row.
 #include "kernels/ops/embed.h"
 
+#include <cstring>
+
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/panel.h"
 
@@ -28,13 +30,18 @@ void Embed(Stream& stream, const EmbedArgs& args) {
   const uint32_t num_rows = static_cast<uint32_t>(args.out.rows);
   ParallelFor(stream.executor, num_rows, [&](uint32_t t) {
     float* out = args.out.f32_row(t);
+    const int32_t id = args.ids[t] >= 0 ? args.ids[t] : args.sampled[~args.ids[t]];
+    if (id < 0) {
+      std::memset(out, 0, static_cast<size_t>(args.table.k) * sizeof(float));
+      return;
+    }
     switch (args.table.type) {
       case DType::kF32:
-        return EmbedRow<float>(args.table, args.ids[t], args.multiplier, out);
+        return EmbedRow<float>(args.table, id, args.multiplier, out);
       case DType::kF16:
-        return EmbedRow<F16>(args.table, args.ids[t], args.multiplier, out);
+        return EmbedRow<F16>(args.table, id, args.multiplier, out);
       case DType::kBF16:
-        return EmbedRow<BF16>(args.table, args.ids[t], args.multiplier, out);
+        return EmbedRow<BF16>(args.table, id, args.multiplier, out);
     }
   });
 }

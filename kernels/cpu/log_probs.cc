@@ -70,7 +70,8 @@ void LogProbsOfRow(const LogProbsArgs& args, int32_t index) {
   const LogProbsRow& row = args.rows[index];
   const float* z = args.logits.f32_row(row.row);
   const double log_sum = LogSumExp(z, args.logits.cols);
-  args.log_probs[index] = row.target < 0 ? kNaN : static_cast<float>(z[row.target] - log_sum);
+  const int32_t target = row.sampled != nullptr ? *row.sampled : row.target;
+  args.log_probs[index] = target < 0 ? kNaN : static_cast<float>(z[target] - log_sum);
 
   TopToken* top = args.top + int64_t{index} * args.top_stride;
   FindTop(z, args.logits.cols, row.num_top, top);

@@ -14,10 +14,14 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
   const int64_t row = blockIdx.x;
   const int64_t k = args.table.k;
-  const T* from =
-      static_cast<const T*>(args.table.data) + args.ids[row] * WeightStride(args.table.type, k);
+  int64_t id = args.ids[row];
+  if (id < 0) id = args.sampled[~id];
+  const T* from = static_cast<const T*>(args.table.data) +
+                  max(id, int64_t{0}) * WeightStride(args.table.type, k);
   float* to = static_cast<float*>(args.out.data) + row * args.out.stride;
-  for (int64_t i = threadIdx.x; i < k; i += kThreads) to[i] = args.multiplier * Widen(from[i]);
+  for (int64_t i = threadIdx.x; i < k; i += kThreads) {
+    to[i] = id < 0 ? 0.0f : args.multiplier * Widen(from[i]);
+  }
 }
 
 }  // namespace

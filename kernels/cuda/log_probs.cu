@@ -39,9 +39,9 @@ __global__ void __launch_bounds__(kThreads) LogProbsKernel(LogProbsArgs args) {
   const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;
   const double log_sum = LogSumExp<kThreads>(logits, vocabulary, scratch);
   if (threadIdx.x == 0) {
+    const int32_t target = row.sampled != nullptr ? *row.sampled : row.target;
     args.log_probs[blockIdx.x] =
-        row.target < 0 ? NAN
-                       : static_cast<float>(static_cast<double>(logits[row.target]) - log_sum);
+        target < 0 ? NAN : static_cast<float>(static_cast<double>(logits[target]) - log_sum);
   }
   TopToken* top = args.top + int64_t{blockIdx.x} * args.top_stride;
   Word64 previous = ~Word64{0};

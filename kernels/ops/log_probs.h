@@ -15,13 +15,15 @@ struct TopToken {
   float log_prob = 0.0f;
 };
 
-// One row wanted. target < 0: none, log_probs is NaN there. A row that holds a NaN or +infinity, or
-// nothing but -infinity, gives NaN and tokens -1. Where fewer than num_top logits are above
-// -infinity, the rest of the row's top is {-1, -infinity}.
+// One row wanted. The target is *sampled where `sampled` is set; below 0 there is none, and
+// log_probs is NaN there. A row that holds a NaN or +infinity, or nothing but -infinity, gives NaN
+// and tokens -1. Where fewer than num_top logits are above -infinity, the rest of the row's top is
+// {-1, -infinity}.
 struct LogProbsRow {
   int32_t row = 0;  // of logits
   int32_t target = -1;
-  int32_t num_top = 0;  // <= top_stride
+  int32_t num_top = 0;               // <= top_stride
+  const int32_t* sampled = nullptr;  // device: what a sampling before this op draws
 };
 
 struct LogProbsArgs {

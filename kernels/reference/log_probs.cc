@@ -37,8 +37,9 @@ void LogProbs(Stream& stream, const LogProbsArgs& args) {
     const float* logits = args.logits.f32_row(row.row);
     const std::vector<double> z(logits, logits + args.logits.cols);
     const double log_sum = LogSumExp(z);
+    const int32_t target = row.sampled != nullptr ? *row.sampled : row.target;
     args.log_probs[i] =
-        static_cast<float>(row.target < 0 ? kNaN : z[static_cast<size_t>(row.target)] - log_sum);
+        static_cast<float>(target < 0 ? kNaN : z[static_cast<size_t>(target)] - log_sum);
 
     std::vector<size_t> order(z.size());
     std::iota(order.begin(), order.end(), size_t{0});

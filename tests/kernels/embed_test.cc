@@ -34,6 +34,28 @@ TEST_P(EmbedTest, MatchesTheReference) {
   }
 }
 
+// Ids -1 - i stand for what was sampled: a token, or none.
+TEST_P(EmbedTest, ReadsWhatWasSampled) {
+  Random random(3);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    OwnedWeight table(65, 37, type, random);
+    const std::vector<int32_t> ids = {-3, 7, -1, -2, -1};
+    const std::vector<int32_t> sampled = {64, -1, 5};
+    const std::vector<int32_t> meant = {5, 7, 64, -1, 64};
+    OwnedMatrix actual(5, 37);
+    for (int64_t i = 0; i < 37; ++i) actual.set(3, i, 42.0f);
+    OwnedStream stream(0, ExecutorOf(2));
+    ops().embed(*stream, {table.Pack(ops()), ids.data(), 2.5f, actual.view(), sampled.data()});
+    for (int64_t t = 0; t < 5; ++t) {
+      const int32_t id = meant[static_cast<size_t>(t)];
+      for (int64_t i = 0; i < 37; ++i) {
+        EXPECT_EQ(actual.at(t, i), id < 0 ? 0.0f : 2.5f * table.at(id, i)) << t << ", " << i;
+      }
+    }
+    actual.CheckGaps();
+  }
+}
+
 TEST_P(EmbedTest, DoesNothingOnAFailedStream) {
   Random random(2);
   OwnedWeight table(3, 5, DType::kF32, random);

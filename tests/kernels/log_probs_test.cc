@@ -89,6 +89,18 @@ TEST_P(LogProbsTest, TiesGoToTheLowestId) {
   EXPECT_TRUE(std::isnan(out.log_probs[0]));
 }
 
+// Where a sampled token is named it is the target, whatever `target` says.
+TEST_P(LogProbsTest, TheTargetMayBeWhatWasSampled) {
+  Random random(3);
+  OwnedMatrix logits(2, 37, random);
+  const int32_t sampled[] = {36, -1};
+  const Output expected = Run(ops(), logits.view(), {{1, 36, 0}}, 1);
+  const Output found =
+      Run(ops(), logits.view(), {{1, 3, 0, &sampled[0]}, {1, 3, 0, &sampled[1]}}, 1);
+  EXPECT_EQ(found.log_probs[0], expected.log_probs[0]);
+  EXPECT_TRUE(std::isnan(found.log_probs[1]));
+}
+
 TEST_P(LogProbsTest, OneTokenIsCertain) {
   OwnedMatrix logits(1, 1);
   logits.set(0, 0, -123.0f);
