@@ -7,6 +7,16 @@
 #include <cstring>
 
 namespace longstream {
+namespace {
+
+// Nothing is ever under way.
+class HostEvent final : public DeviceEvent {
+ public:
+  void Record() override {}
+  OpStatus Wait() override { return OpStatus::kOk; }
+};
+
+}  // namespace
 
 void* Device::AllocateStaging(size_t size) { return std::malloc(size); }
 
@@ -24,6 +34,8 @@ void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to, from, size); }
 
 void HostDevice::Zero(void* data, size_t size) { std::memset(data, 0, size); }
+
+std::unique_ptr<DeviceEvent> HostDevice::MakeEvent() { return std::make_unique<HostEvent>(); }
 
 Device& HostMemory() {
   static HostDevice device;

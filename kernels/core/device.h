@@ -4,14 +4,31 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/core/executor.h"
 #include "kernels/core/stream.h"
 
 namespace longstream {
+
+// A place in the queue of a device: a host waits for what stands before it, and not for the rest.
+class DeviceEvent {
+ public:
+  DeviceEvent() = default;
+  virtual ~DeviceEvent() = default;
+  DeviceEvent(const DeviceEvent&) = delete;
+  DeviceEvent& operator=(const DeviceEvent&) = delete;
+
+  // Moves it behind all that the device has been asked for.
+  virtual void Record() = 0;
+  // kDeviceError where anything failed that was asked for between the Record before, of whichever
+  // event, or a Synchronize, and its own. Once per Record.
+  virtual OpStatus Wait() = 0;
+};
 
 // One queue of work on one device. Copies of a Device and the ops of its streams happen in the
 // order of the calls; where memory is the host's, during the call.
@@ -40,7 +57,8 @@ class Device {
   virtual void ReleaseStaging(void* data);
 
   // Host to device, device to host, device to device without overlap, and zeros. Memory of the host
-  // stays as it is, and what is downloaded is of no meaning, until Synchronize returns.
+  // stays as it is, and what is downloaded is of no meaning, until Synchronize or an event's Wait
+  // returns.
   virtual void Upload(void* to, const void* from, size_t size) = 0;
   virtual void Download(void* to, const void* from, size_t size) = 0;
   virtual void Copy(void* to, const void* from, size_t size) = 0;
@@ -50,8 +68,34 @@ class Device {
   virtual Stream MakeStream(const Executor& executor, std::byte* workspace,
                             size_t workspace_bytes) = 0;
 
-  // Waits until all is done. kDeviceError where any of it failed since the last call.
+  // The device must outlive the event.
+  virtual std::unique_ptr<DeviceEvent> MakeEvent() = 0;
+
+  // Waits until all is done. kDeviceError where any of it failed that was asked for since the last
+  // call, or since an event's Record.
   virtual OpStatus Synchronize() = 0;
+
+  // Does what `work` does, which asks this device for ops alone. `key` stands for everything that
+  // they are called with: a device may record the work of a key once and repeat that from then on,
+  // with what memory holds at the time, in place of calling `work`. Returns what work() does, or
+  // whether the repetition was begun.
+  virtual OpStatus Repeat(uint64_t /*key*/, const std::function<OpStatus()>& work) {
+    return work();
+  }
+  // Memory that recorded work refers to is no longer there.
+  virtual void ForgetWork() {}
+
+  // `warn` is told in one sentence where the device gets on with less than it should.
+  using Warning = std::function<void(const std::string& sentence)>;
+  void OnWarning(Warning warn) { warn_ = std::move(warn); }
+
+ protected:
+  void Warn(const std::string& sentence) const {
+    if (warn_) warn_(sentence);
+  }
+
+ private:
+  Warning warn_;
 };
 
 // The host's own memory, for the reference and the CPU ops. Has no state, so that one serves all
@@ -72,6 +116,7 @@ class HostDevice final : public Device {
                     size_t workspace_bytes) override {
     return {.executor = executor, .workspace = workspace, .workspace_bytes = workspace_bytes};
   }
+  std::unique_ptr<DeviceEvent> MakeEvent() override;
   OpStatus Synchronize() override { return OpStatus::kOk; }
 };
 

@@ -1,4 +1,4 @@
-// A GPU as a device: memory, copies, a stream; and how one is found.
+// A GPU as a device: memory, copies, a stream, events; and how one is found.
 #include <cuda_runtime.h>
 
 #include <charconv>
@@ -7,15 +7,18 @@
 
 #include "kernels/core/device.h"
 #include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/cuda_graphs.h"
 
 namespace longstream {
 namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, cudaStream_t stream) : ordinal_(ordinal), stream_(stream) {}
+  CudaDevice(int ordinal, cudaStream_t stream)
+      : ordinal_(ordinal), stream_(stream), graphs_(stream) {}
   ~CudaDevice() override {
     MakeCurrent();
+    graphs_.Clear();
     cudaStreamDestroy(stream_);
   }
 
@@ -79,13 +82,53 @@ class CudaDevice final : public Device {
             .workspace_bytes = workspace_bytes};
   }
 
+  std::unique_ptr<DeviceEvent> MakeEvent() override { return std::make_unique<Event>(*this); }
+
   OpStatus Synchronize() override {
     MakeCurrent();
     Note(cudaStreamSynchronize(stream_));
     return std::exchange(failed_, false) ? OpStatus::kDeviceError : OpStatus::kOk;
   }
 
+  OpStatus Repeat(uint64_t key, const std::function<OpStatus()>& work) override {
+    MakeCurrent();
+    std::string warning;
+    const OpStatus status = graphs_.Repeat(key, work, &warning);
+    if (!warning.empty()) Warn("cuda:" + std::to_string(ordinal_) + ": " + warning);
+    return status;
+  }
+  void ForgetWork() override {
+    MakeCurrent();
+    graphs_.Clear();
+  }
+
  private:
+  class Event final : public DeviceEvent {
+   public:
+    explicit Event(CudaDevice& device) : device_(device) {
+      device_.MakeCurrent();
+      device_.Note(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    }
+    ~Event() override {
+      if (event_ != nullptr) cudaEventDestroy(event_);
+    }
+    void Record() override {
+      device_.MakeCurrent();
+      device_.Note(cudaEventRecord(event_, device_.stream_));
+      failed_ = std::exchange(device_.failed_, false);
+    }
+    OpStatus Wait() override {
+      device_.MakeCurrent();
+      failed_ |= cudaEventSynchronize(event_) != cudaSuccess;
+      return failed_ ? OpStatus::kDeviceError : OpStatus::kOk;
+    }
+
+   private:
+    CudaDevice& device_;
+    cudaEvent_t event_ = nullptr;
+    bool failed_ = false;
+  };
+
   // What the runtime is asked for is for the device of the calling thread.
   void MakeCurrent() { Note(cudaSetDevice(ordinal_)); }
   void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
@@ -97,6 +140,7 @@ class CudaDevice final : public Device {
   const int ordinal_;
   // A handle; NOLINTNEXTLINE(misc-misplaced-const)
   const cudaStream_t stream_;
+  cuda::CudaGraphs graphs_;
   bool failed_ = false;
 };
 

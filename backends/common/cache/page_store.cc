@@ -21,7 +21,7 @@ PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget&
     LayerStore& store = layers_[i];
     store.page_bytes =
         static_cast<size_t>(layout.layers[i].paged->page_elements()) * SizeOf(layout.type);
-    const size_t size = store.page_bytes * static_cast<size_t>(capacity_);
+    const size_t size = store.page_bytes * (static_cast<size_t>(capacity_) + 1);
     store.keys = DeviceMemory(device, size, "pages of keys");
     store.values = DeviceMemory(device, size, "pages of values");
   }

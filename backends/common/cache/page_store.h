@@ -20,7 +20,8 @@ namespace longstream {
 // Pages are paid for before they are taken: Promise may fail, Take may not. Not thread-safe.
 class PageStore {
  public:
-  // Memory for `capacity_bytes` of pages. What is referred to must outlive the store.
+  // Memory for `capacity_bytes` of pages and for the spare one. What is referred to must outlive
+  // the store.
   PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget, Device& device);
 
   // Sets memory for that many pages aside. Throws BackendError(LS_RESOURCE_EXHAUSTED).
@@ -37,6 +38,9 @@ class PageStore {
   // One holder less; the last one frees the page.
   void Release(int32_t page);
   bool IsShared(int32_t page) const { return holders_[static_cast<size_t>(page)] > 1; }
+
+  // A page that belongs to nobody, for rows that pad a step. REQUIRES: layout.has_pages().
+  int32_t spare() const { return static_cast<int32_t>(capacity_); }
 
   // Copies all layers' keys and values of a page.
   void Copy(int32_t from, int32_t to);

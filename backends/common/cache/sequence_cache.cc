@@ -212,8 +212,9 @@ void SequenceCache::Append(int64_t tokens) {
   written_.grid_line = std::max(written_.grid_line, GridLine(position_));
 }
 
-void SequenceCache::Abandon(int64_t tokens) {
-  position_ -= tokens;
+void SequenceCache::Abandon(int64_t position) {
+  assert(position <= position_);
+  position_ = position;
   DropPages(position_);
   failed_ = true;
 }

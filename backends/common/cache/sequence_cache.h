@@ -71,9 +71,10 @@ class SequenceCache {
   // Room for the next `tokens` tokens, which the ops then fill: the position moves behind them.
   // REQUIRES: sound, and tokens <= reserved_tokens(). Never fails and allocates nothing.
   void Append(int64_t tokens);
-  // Takes back the last Append because its step failed: the position is again what it was, but
-  // rings and states may have been written. The sequence is failed until Truncate.
-  void Abandon(int64_t tokens);
+  // Takes back what was appended at `position` and behind it because its step failed: the position
+  // is again what it was, but rings and states may have been written. The sequence is failed until
+  // Truncate.
+  void Abandon(int64_t position);
   bool failed() const { return failed_; }
 
   // For an import: pages for `tokens` tokens, of which window, state and pages are then filled.

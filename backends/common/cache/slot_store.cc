@@ -11,7 +11,7 @@ SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budge
     : layout_(layout), budget_(budget), device_(device), capacity_(capacity) {
   if (layout.slot_stride == 0) return;
   live_.stride = static_cast<size_t>(layout.slot_stride);
-  live_.memory = DeviceMemory(device, capacity * live_.stride, "rings and states");
+  live_.memory = DeviceMemory(device, (capacity + 1) * live_.stride, "rings and states");
   checkpoints_.stride = static_cast<size_t>(layout.checkpoint_stride());
   checkpoints_.memory = DeviceMemory(device, capacity * checkpoints_.stride, "checkpoints");
 }

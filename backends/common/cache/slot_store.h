@@ -18,14 +18,18 @@ namespace longstream {
 // memory is never given back. What is free is poisoned under AddressSanitizer. Not thread-safe.
 class SlotStore {
  public:
-  // Memory for `capacity` live slots and as many checkpoints. What is referred to must outlive the
-  // store.
+  // Memory for `capacity` live slots, as many checkpoints, and the spare slot. What is referred to
+  // must outlive the store.
   SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
   // A slot with empty memory: states zero, rings without meaning.
   // Throws BackendError(LS_RESOURCE_EXHAUSTED).
   int32_t TakeLive();
   void GiveLive(int32_t slot);
+
+  // A slot that belongs to nobody, for rows that pad a step: they begin at position 0, so that its
+  // states stay zero.
+  int32_t spare() const { return layout_.slot_stride == 0 ? 0 : static_cast<int32_t>(capacity_); }
 
   // Room for a copy, without meaning. Allocates nothing.
   // REQUIRES: budget.Require(layout.checkpoint_bytes) passed; no more copies than live slots.

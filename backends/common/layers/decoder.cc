@@ -36,14 +36,15 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 
 //   x = embedding_multiplier * embed[token]
 //   for each layer:  x = x + Mixer_l(Norm(x));  x = x + MLP_l(Norm(x))
-OpStatus Decoder::Forward(const StepRows& rows) {
+OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   num_rows_ = rows.num_rows();
   num_decode_rows_ = rows.num_decode_rows();
   ops_.embed(stream, {.table = weights_.embedding,
                       .ids = rows.ids(),
                       .multiplier = spec_.embedding_multiplier,
-                      .out = buffers_.Residual(num_rows_)});
+                      .out = buffers_.Residual(num_rows_),
+                      .sampled = sampled});
   tables_.Compute(ops_, stream, rows.positions(), num_rows_);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     if (spec_.layers[layer].recurrent()) {

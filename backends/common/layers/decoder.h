@@ -28,9 +28,10 @@ class Decoder {
           const OpTable& ops, const Executor& executor, int64_t max_rows, int64_t max_sequences);
 
   // Runs the rows through all layers: fills their caches, leaves their last hidden states for
-  // Logits. rows: at most max_rows of at most max_sequences sequences, uploaded. Does not wait for
-  // the device: OpStatus is of the ops' arguments and of their start.
-  OpStatus Forward(const StepRows& rows);
+  // Logits. rows: at most max_rows of at most max_sequences sequences, uploaded. sampled: device,
+  // what ids below 0 stand for (EmbedArgs). Does not wait for the device: OpStatus is of the ops'
+  // arguments and of their start.
+  OpStatus Forward(const StepRows& rows, const int32_t* sampled);
 
   // logits[i, :] = head(Norm(hidden state of row rows[i])). rows: [num_rows] device. logits:
   // [num_rows, vocabulary] f32, device. Does not wait either.

@@ -26,8 +26,8 @@ size_t StepRows::FixedBytes() const {
 }
 
 void StepRows::PreparePageTables(size_t num_pages) {
-  page_tables_.reserve(num_pages);
-  arguments_.Reserve(FixedBytes() + TransferBytes(num_pages, sizeof(int32_t)));
+  page_tables_.reserve(num_pages + 1);
+  arguments_.Reserve(FixedBytes() + TransferBytes(num_pages + 1, sizeof(int32_t)));
 }
 
 void StepRows::Clear() {
@@ -65,6 +65,27 @@ int32_t StepRows::Add(const SequenceCache& cache, std::span<const int32_t> token
   return rows.first_row;
 }
 
+void StepRows::PadTo(int32_t num_rows, int64_t max_position, const CacheStore& caches) {
+  assert(num_decode_rows_ == this->num_rows() && max_position_ <= max_position);
+  const auto page_offset = static_cast<int32_t>(page_tables_.size());
+  if (caches.layout.has_pages()) page_tables_.push_back(caches.pages.spare());
+  while (this->num_rows() < num_rows) {
+    row_sequence_.push_back(num_sequences());
+    sequences_.push_back({.first_row = this->num_rows(),
+                          .num_rows = 1,
+                          .first_position = 0,
+                          .slot = caches.slots.spare(),
+                          .page_offset = page_offset,
+                          .is_decode = 1});
+    ids_.push_back(0);
+    positions_.push_back(0);
+    if (chunk_size_ > 0) chunks_.push_back(0);
+    ++num_decode_rows_;
+  }
+  max_position_ = max_position;
+}
+
+// Page tables come last, so that where the others lie depends on their number alone.
 void StepRows::Upload() {
   arguments_.Begin();
   device_ids_ = arguments_.Add(ids_);

@@ -22,16 +22,23 @@ class StepRows {
   StepRows(int64_t max_rows, int64_t max_sequences, int64_t chunk_size,
            Device& device = HostMemory());
 
-  // Room for that many page ids in a step, all its sequences together. Called when pages are
-  // promised, so that Add and Upload allocate nothing.
+  // Room for that many page ids in a step, all its sequences together, and for PadTo's. Called when
+  // pages are promised, so that Add and Upload allocate nothing.
   void PreparePageTables(size_t num_pages);
 
   void Clear();
 
   // Adds a sequence's next tokens, whose pages `cache` holds already: they are at its last
   // tokens.size() positions. Decode rows come before all others, because a kernel library may serve
-  // them by kernels of their own. Returns the first row.
+  // them by kernels of their own. A token below 0 is one that the step before samples (EmbedArgs).
+  // Returns the first row.
   int32_t Add(const SequenceCache& cache, std::span<const int32_t> tokens, bool is_decode);
+
+  // Adds decode rows up to `num_rows`, of a first token each in the store's spare memory, and makes
+  // `max_position` the last position there may be. Nothing changes for the rows that are there, and
+  // ops are called with the same arguments for all steps that are padded to the same numbers.
+  // REQUIRES: decode rows alone, none at a later position.
+  void PadTo(int32_t num_rows, int64_t max_position, const CacheStore& caches);
 
   int32_t num_rows() const { return static_cast<int32_t>(ids_.size()); }
   int32_t num_decode_rows() const { return num_decode_rows_; }

@@ -1,4 +1,4 @@
-// Staging of a step's arguments and results.
+// Staging of a step's arguments.
 #include "backends/common/layers/transfer.h"
 
 #include <algorithm>
@@ -8,56 +8,43 @@
 
 namespace longstream {
 
-StagedMemory::~StagedMemory() {
-  if (host_ != nullptr) device_.ReleaseStaging(host_);
+StagingMemory::StagingMemory(Device& device, size_t size)
+    : device_(&device), data_(static_cast<std::byte*>(device.AllocateStaging(size))) {
+  if (data_ == nullptr) throw std::bad_alloc();
 }
 
-void StagedMemory::Reserve(size_t size) {
+StagingMemory::~StagingMemory() {
+  if (data_ != nullptr) device_->ReleaseStaging(data_);
+}
+
+void Arguments::Reserve(size_t size) {
   if (device_.host_memory() || size <= memory_.size()) return;
   const size_t grown = std::max(size, 2 * memory_.size());
   DeviceMemory memory(device_, grown, "arguments of a step");
-  auto* host = static_cast<std::byte*>(device_.AllocateStaging(grown));
-  if (host == nullptr) throw std::bad_alloc();
-  if (host_ != nullptr) device_.ReleaseStaging(host_);
+  std::array<StagingMemory, kMaxStepsInFlight> staging;
+  for (StagingMemory& one : staging) one = StagingMemory(device_, grown);
+  device_.ForgetWork();
+  memory_ = DeviceMemory();  // waits for the uploads from what is released below
   memory_ = std::move(memory);
-  host_ = host;
+  staging_ = std::move(staging);
+}
+
+void Arguments::Begin() {
+  step_ = (step_ + 1) % kMaxStepsInFlight;
+  used_ = 0;
 }
 
 const void* Arguments::Place(const void* data, size_t size) {
-  if (memory_.device().host_memory()) return data;
+  if (device_.host_memory()) return data;
   assert(used_ + size <= memory_.size());
-  if (size > 0) std::memcpy(memory_.host() + used_, data, size);
+  if (size > 0) std::memcpy(staging_[step_].data() + used_, data, size);
   const void* placed = memory_.data() + used_;
   used_ += TransferBytes(size, 1);
   return placed;
 }
 
 void Arguments::Upload() {
-  if (used_ > 0) memory_.device().Upload(memory_.data(), memory_.host(), used_);
-}
-
-void Results::Begin() {
-  arrays_.clear();
-  used_ = 0;
-}
-
-void* Results::Place(void* data, size_t size) {
-  if (memory_.device().host_memory()) return data;
-  assert(used_ + size <= memory_.size());
-  arrays_.push_back({data, used_, size});
-  void* placed = memory_.data() + used_;
-  used_ += TransferBytes(size, 1);
-  return placed;
-}
-
-OpStatus Results::Download() {
-  Device& device = memory_.device();
-  if (used_ > 0) device.Download(memory_.host(), memory_.data(), used_);
-  const OpStatus status = device.Synchronize();
-  for (const Array& array : arrays_) {
-    if (array.size > 0) std::memcpy(array.host, memory_.host() + array.offset, array.size);
-  }
-  return status;
+  if (used_ > 0) device_.Upload(memory_.data(), staging_[step_].data(), used_);
 }
 
 }  // namespace longstream

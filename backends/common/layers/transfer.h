@@ -1,10 +1,12 @@
-// Arrays on their way between a host and the ops of its device: one copy for many of them, and none
+// Arrays on their way from a host to the ops of its device: one copy for many of them, and none
 // where the memory is the host's.
 #ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_TRANSFER_H_
 #define LONGSTREAM_BACKENDS_COMMON_LAYERS_TRANSFER_H_
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/common/cache/device_memory.h"
@@ -12,41 +14,52 @@
 
 namespace longstream {
 
-// Memory of a device and, where that is not the host's, as much on the host to copy from or to.
-class StagedMemory {
+// Steps that a device may have been asked for and not been waited for.
+inline constexpr size_t kMaxStepsInFlight = 2;
+
+// Host memory that copies to and from a device are fastest with (Device::AllocateStaging).
+class StagingMemory {
  public:
-  explicit StagedMemory(Device& device) : device_(device) {}
-  ~StagedMemory();
-  StagedMemory(const StagedMemory&) = delete;
-  StagedMemory& operator=(const StagedMemory&) = delete;
+  StagingMemory() = default;
+  // Throws std::bad_alloc. size > 0; `device` must outlive the memory.
+  StagingMemory(Device& device, size_t size);
+  ~StagingMemory();
+  StagingMemory(StagingMemory&& other) noexcept { swap(other); }
+  StagingMemory& operator=(StagingMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
 
-  // Room for arrays of `size` bytes together. Nothing where the memory is the host's, or where
-  // there is room already. What it held is lost. Throws BackendError(LS_RESOURCE_EXHAUSTED).
-  void Reserve(size_t size);
-
-  Device& device() const { return device_; }
-  std::byte* host() const { return host_; }
-  std::byte* data() const { return memory_.data(); }
-  size_t size() const { return memory_.size(); }
+  std::byte* data() const { return data_; }
 
  private:
-  Device& device_;
-  DeviceMemory memory_;
-  std::byte* host_ = nullptr;
+  void swap(StagingMemory& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+  }
+
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
 };
 
 // Bytes that an array takes in a transfer.
 constexpr size_t TransferBytes(size_t count, size_t size) { return (count * size + 63) / 64 * 64; }
 
-// Arrays that a host has filled, for ops to read. Not thread-safe.
+// Arrays that a host has filled for one step, for its ops to read. They lie one after the other in
+// the device's memory, where those of the next step take their place; on the host each step in
+// flight has memory of its own. Not thread-safe.
 class Arguments {
  public:
-  explicit Arguments(Device& device) : memory_(device) {}
+  explicit Arguments(Device& device) : device_(device) {}
 
-  void Reserve(size_t size) { memory_.Reserve(size); }
+  // Room for arrays of `size` bytes together. Nothing where the memory is the host's, or where
+  // there is room already; else what was there is lost, the device is waited for, and it forgets
+  // its work. Throws BackendError(LS_RESOURCE_EXHAUSTED) or std::bad_alloc.
+  void Reserve(size_t size);
 
-  // Begins anew. REQUIRES: the device has been waited for since the last Upload.
-  void Begin() { used_ = 0; }
+  // Begins anew. REQUIRES: the device has been waited for since the Upload before the last, and
+  // where memory is the host's, it is not read any more.
+  void Begin();
 
   // `values` as ops see them after Upload: the array itself where memory is the host's, in which
   // case it must stay there. REQUIRES: room, in TransferBytes.
@@ -65,39 +78,10 @@ class Arguments {
  private:
   const void* Place(const void* data, size_t size);
 
-  StagedMemory memory_;
-  size_t used_ = 0;
-};
-
-// Arrays that ops fill, for a host to read. Not thread-safe.
-class Results {
- public:
-  explicit Results(Device& device) : memory_(device) {}
-
-  void Reserve(size_t size) { memory_.Reserve(size); }
-  void Begin();
-
-  // Where ops write what `values` holds after Download: the array itself where memory is the
-  // host's. REQUIRES: room, in TransferBytes; `values` stays there until Download.
-  template <typename T>
-  T* Add(std::span<T> values) {
-    return static_cast<T*>(Place(values.data(), values.size_bytes()));
-  }
-
-  // Waits for the ops and fills the arrays. Their contents are of no meaning unless kOk.
-  OpStatus Download();
-
- private:
-  struct Array {
-    void* host;
-    size_t offset;
-    size_t size;
-  };
-
-  void* Place(void* data, size_t size);
-
-  StagedMemory memory_;
-  std::vector<Array> arrays_;
+  Device& device_;
+  DeviceMemory memory_;
+  std::array<StagingMemory, kMaxStepsInFlight> staging_;
+  size_t step_ = 0;  // whose staging is filled
   size_t used_ = 0;
 };
 

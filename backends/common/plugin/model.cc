@@ -11,6 +11,7 @@
 #include "backends/api/plugin.h"
 #include "backends/common/cache/snapshot.h"
 #include "backends/common/error.h"
+#include "backends/common/plugin/decode_bucket.h"
 #include "backends/common/weights/config.h"
 #include "backends/common/weights/load_options.h"
 #include "backends/common/weights/load_weights.h"
@@ -18,6 +19,14 @@
 
 namespace longstream {
 namespace {
+
+constexpr const char* kSequenceFailed = "the sequence has failed; truncate it first";
+
+// Why a step failed as a whole. REQUIRES: not kOk.
+const char* Sentence(OpStatus failure) {
+  return failure == OpStatus::kUnsupported ? "an op does not serve its arguments"
+                                           : "the device reported a failure";
+}
 
 // The budget holds a sequence of one token, with its reservation; the bytes of any reservation can
 // be counted.
@@ -61,12 +70,14 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size, device),
       outputs_(decoder_, ops, device, executor, spec_.vocabulary, limits.max_batch_tokens,
                limits.max_batch_sequences),
-      results_{
-          TicketResults(limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
-          TicketResults(limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)} {
+      tickets_{
+          Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
+          Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)} {
   CheckBudget(caches_, spec_.context_limit);
-  entered_.reserve(limits.max_batch_sequences);
 }
+
+// What is in flight uses what is about to go.
+Model::~Model() { device_.Synchronize(); }
 
 ls_memory Model::memory() const {
   const Budget& budget = caches_.budget;
@@ -130,7 +141,8 @@ uint64_t Model::Truncate(ls_sequence& sequence, uint64_t position) {
 void Model::RebuildNearRings(ls_sequence& sequence) {
   const OpStatus status = decoder_.RebuildNearRings(*sequence.cache);
   if (status == OpStatus::kOk) return;
-  sequence.cache->Abandon(0);  // no step may read them; the next truncate tries again
+  sequence.cache->Abandon(
+      sequence.cache->position());  // no step may read them; the next truncate tries again
   throw Failure{LS_INTERNAL, std::string("near rings: ") + Sentence(status)};
 }
 
@@ -146,7 +158,7 @@ std::unique_ptr<ls_sequence> Model::Import(const ls_reader& reader) {
 }
 
 void Model::CheckBatch(const ls_batch& batch) {
-  Require(next_ticket_ - oldest_ticket_ < results_.size(), LS_FAILED_PRECONDITION,
+  Require(next_ticket_ - oldest_ticket_ < tickets_.size(), LS_FAILED_PRECONDITION,
           "two tickets are in flight");
   batch_check_.Check(batch);
   for (uint32_t i = 0; i < batch.num_entries; ++i) {
@@ -164,68 +176,101 @@ void Model::CheckBatch(const ls_batch& batch) {
 
 uint64_t Model::Submit(const ls_batch& batch) {
   CheckBatch(batch);
-  TicketResults* results = &results_[next_ticket_ % results_.size()];
+  Ticket& ticket = TicketOf(next_ticket_);
   rows_.Clear();
-  entered_.clear();
-  outputs_.Begin(batch, results);
+  ticket.Begin(batch);
   for (const bool is_decode : {true, false}) {  // decode rows come first (StepRows::Add)
     for (size_t i = 0; i < batch.num_entries; ++i) {
-      if ((batch.entries[i].is_decode != 0) == is_decode) Enter(batch, i, results);
+      const ls_batch_entry& entry = batch.entries[i];
+      if ((entry.is_decode != 0) == is_decode) Enter(entry, i, ticket);
     }
   }
-  if (!entered_.empty()) Run(results);
-  for (const size_t i : entered_) {
-    if (results->failed(i)) batch.entries[i].sequence->cache->Abandon(batch.entries[i].num_tokens);
-  }
-  for (size_t i = 0; i < batch.num_entries; ++i) {
-    ls_sequence& sequence = *batch.entries[i].sequence;
-    sequence.sampled = results->results[i].sampled;
-    if (batch.entries[i].sampling != nullptr) sequence.sampled_by = next_ticket_;
-  }
+  Begin(batch, ticket);
   return next_ticket_++;
 }
 
-void Model::Enter(const ls_batch& batch, size_t index, TicketResults* results) {
-  const ls_batch_entry& entry = batch.entries[index];
-  SequenceCache& cache = *entry.sequence->cache;
-  if (cache.failed()) {
-    return results->Fail(index, LS_FAILED_PRECONDITION,
-                         "the sequence has failed; truncate it first");
+void Model::Enter(const ls_batch_entry& entry, size_t index, Ticket& ticket) {
+  ls_sequence& sequence = *entry.sequence;
+  SequenceCache& cache = *sequence.cache;
+  const bool is_from_previous = entry.tokens[0] == LS_TOKEN_FROM_PREVIOUS;
+  const int32_t from_previous = ~sequence.sampled_index;
+  if (entry.sampling != nullptr) {
+    sequence.sampled_by = next_ticket_;
+    sequence.sampled_index = ticket.num_sampled();
   }
-  const bool from_previous = entry.tokens[0] == LS_TOKEN_FROM_PREVIOUS;
-  const std::span<const int32_t> tokens =
-      from_previous ? std::span<const int32_t>(&entry.sequence->sampled, 1)
-                    : std::span<const int32_t>(entry.tokens, entry.num_tokens);
+  if (cache.failed() || (is_from_previous && TicketOf(next_ticket_ - 1).spoilt())) {
+    return ticket.Fail(index, LS_FAILED_PRECONDITION, kSequenceFailed);
+  }
+  const int64_t begin = cache.position();
   cache.Append(entry.num_tokens);
+  const std::span<const int32_t> tokens =
+      is_from_previous ? std::span(&from_previous, 1) : std::span(entry.tokens, entry.num_tokens);
   const int32_t first_row = rows_.Add(cache, tokens, entry.is_decode != 0);
-  outputs_.Add(index, first_row, cache.position());
-  entered_.push_back(index);
+  ticket.Add(index, entry, first_row, begin);
 }
 
-void Model::Run(TicketResults* results) {
-  const auto fail_all = [&](const char* message) {
-    for (const size_t i : entered_) results->Fail(i, LS_INTERNAL, message);
-  };
-  OpStatus status = OpStatus::kOk;
+void Model::Begin(const ls_batch& batch, Ticket& ticket) {
   try {
-    rows_.Upload();
-    status = decoder_.Forward(rows_);
-    if (status == OpStatus::kOk) status = outputs_.Compute();
+    const OpStatus status = rows_.num_rows() > 0 ? RunStep(batch, ticket) : OpStatus::kOk;
+    if (status != OpStatus::kOk) ticket.Spoil(Sentence(status));
   } catch (const std::exception& exception) {
     // The caches are part of the way: what was to be a step is none.
-    fail_all(exception.what());
+    ticket.Spoil(exception.what());
   }
-  const OpStatus done = device_.Synchronize();
-  if (status == OpStatus::kOk) status = done;
-  if (status != OpStatus::kOk) fail_all(Sentence(status));
+  ticket.done().Record();
 }
 
-ls_results Model::Wait(uint64_t ticket) {
-  Require(ticket == oldest_ticket_ && ticket < next_ticket_, LS_INVALID_ARGUMENT,
-          "ticket " + std::to_string(ticket) + " is not the oldest in flight");
+OpStatus Model::RunStep(const ls_batch& batch, Ticket& ticket) {
+  // Where every row is drawn from the step has one of few shapes, and a device may repeat it.
+  const int32_t num_rows = rows_.num_rows();
+  const auto most_rows =
+      static_cast<int32_t>(std::min({limits_.max_batch_tokens, limits_.max_batch_sequences,
+                                     static_cast<uint32_t>(StepOutputs::kBlockRows)}));
+  const bool repeats = !device_.host_memory() && num_rows <= most_rows &&
+                       rows_.num_decode_rows() == num_rows && ticket.num_sampled() == num_rows;
+  DecodeBucket bucket;
+  if (repeats) {
+    bucket = DecodeBucketFor(num_rows, rows_.max_position(), most_rows, spec_.context_limit - 1);
+    rows_.PadTo(bucket.num_rows, bucket.max_position, caches_);
+  }
+  rows_.Upload();
+  outputs_.Upload(batch, ticket, bucket.num_rows);
+
+  const auto begin = [this] { return ForwardAndDraw(); };
+  OpStatus status = repeats ? device_.Repeat(bucket.key(), begin) : begin();
+  for (size_t block = 0; block < outputs_.num_blocks() && status == OpStatus::kOk; ++block) {
+    if (block > 0) status = outputs_.Draw(block);
+    if (status == OpStatus::kOk) status = outputs_.Score(block, ticket);
+  }
+  outputs_.Download(ticket);
+  return status;
+}
+
+OpStatus Model::ForwardAndDraw() {
+  const OpStatus status = decoder_.Forward(rows_, outputs_.sampled());
+  return status != OpStatus::kOk || outputs_.num_blocks() == 0 ? status : outputs_.Draw(0);
+}
+
+ls_results Model::Wait(uint64_t number) {
+  Require(number == oldest_ticket_ && number < next_ticket_, LS_INVALID_ARGUMENT,
+          "ticket " + std::to_string(number) + " is not the oldest in flight");
   oldest_ticket_ += 1;
-  const TicketResults& results = results_[ticket % results_.size()];
-  return {results.results.data(), results.num_results};
+  Ticket& ticket = TicketOf(number);
+  if (const OpStatus done = ticket.done().Wait(); done != OpStatus::kOk) {
+    ticket.Spoil(Sentence(done));
+  }
+  ticket.Collect();
+  for (uint32_t i = 0; i < ticket.num_entries(); ++i) {
+    const Ticket::Part& part = ticket.part(i);
+    if (part.sequence == nullptr) continue;
+    SequenceCache& cache = *part.sequence->cache;
+    if (cache.failed()) {  // in the ticket before, which was in flight when this one was submitted
+      ticket.Fail(i, LS_FAILED_PRECONDITION, kSequenceFailed);
+    } else if (ticket.failed(i)) {
+      cache.Abandon(part.begin);
+    }
+  }
+  return ticket.results();
 }
 
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,

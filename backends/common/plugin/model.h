@@ -19,6 +19,7 @@
 #include "backends/common/plugin/model_description.h"
 #include "backends/common/plugin/sequence.h"
 #include "backends/common/plugin/step_outputs.h"
+#include "backends/common/plugin/ticket.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"
 #include "kernels/ops/op_table.h"
@@ -36,7 +37,8 @@ struct ModelLimits {
 };
 
 // Each operation does what the function of the same name in backends/api/backend.h says, with the
-// same codes, thrown as Failure (plugin.h) or BackendError. A step runs inside Submit.
+// same codes, thrown as Failure (plugin.h) or BackendError. Submit asks the device for a step,
+// which in the host's memory means that it runs there; Wait waits for it.
 //
 // Used by one thread at a time, except info and memory, which any thread may call at any time.
 class Model {
@@ -47,6 +49,9 @@ class Model {
   // `executor` borrows.
   Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
         const Executor& executor, const ModelLimits& limits, Device& device = HostMemory());
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
   const ls_model_info& info() const { return description_.info(); }
   ls_memory memory() const;
@@ -67,9 +72,13 @@ class Model {
  private:
   void CheckBatch(const ls_batch& batch);
   // Adds an entry to the step, or fails it.
-  void Enter(const ls_batch& batch, size_t index, TicketResults* results);
-  // Runs the step and fills the results of the entries in it.
-  void Run(TicketResults* results);
+  void Enter(const ls_batch_entry& entry, size_t index, Ticket& ticket);
+  // Asks for the step, and for the ticket's done() behind it.
+  void Begin(const ls_batch& batch, Ticket& ticket);
+  OpStatus RunStep(const ls_batch& batch, Ticket& ticket);
+  // The forward pass, and as many rows drawn as the head takes at a time.
+  OpStatus ForwardAndDraw();
+  Ticket& TicketOf(uint64_t number) { return tickets_[number % tickets_.size()]; }
   void RebuildNearRings(ls_sequence& sequence);
   void PreparePageTables(int64_t tokens);
 
@@ -83,8 +92,7 @@ class Model {
   Decoder decoder_;
   StepRows rows_;
   StepOutputs outputs_;
-  std::array<TicketResults, 2> results_;  // two, because two tickets may be in flight
-  std::vector<size_t> entered_;           // entries of the batch that are in the step
+  std::array<Ticket, kMaxStepsInFlight> tickets_;
   // Pages of a sequence that rows_ has room for. Atomic, because memory reads it.
   std::atomic<int64_t> longest_table_{0};
   uint64_t next_ticket_ = 1;

@@ -15,8 +15,8 @@ struct ls_sequence {
 
   const std::unique_ptr<longstream::SequenceCache> cache;
   // What LS_TOKEN_FROM_PREVIOUS stands for.
-  int32_t sampled = -1;     // by the ticket below, or -1 where it failed
-  uint64_t sampled_by = 0;  // the last ticket that sampled for the sequence; 0: none
+  uint64_t sampled_by = 0;    // the last ticket that samples for the sequence; 0: none
+  int32_t sampled_index = 0;  // among the rows that it samples
 };
 
 #endif  // LONGSTREAM_BACKENDS_COMMON_PLUGIN_SEQUENCE_H_

@@ -89,6 +89,9 @@ ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) 
     CheckOptions(*options);
     auto opened = std::make_unique<ls_model>();
     opened->device = DeviceOf(*options);
+    opened->device->OnWarning([host = options->host](const std::string& sentence) {
+      if (host->log != nullptr) host->log(host->context, /*severity=*/2, sentence.c_str());
+    });
     opened->model = OpenModel(Definition(), *options, DeviceOps(), *opened->device);
     LogOpened(*options->host, options->directory, *opened->model);
     *model = opened.release();

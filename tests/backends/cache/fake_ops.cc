@@ -189,7 +189,7 @@ void FakeStep(SequenceCache& cache, std::span<const int32_t> tokens) {
 
 void FakeFailedStep(SequenceCache& cache, std::span<const int32_t> tokens) {
   FakeStep(cache, tokens);
-  cache.Abandon(static_cast<int64_t>(tokens.size()));
+  cache.Abandon(cache.position() - static_cast<int64_t>(tokens.size()));
 }
 
 void FakeRebuild(SequenceCache& cache) {

@@ -64,5 +64,42 @@ TEST(StepRowsTest, DescribesEachSequence) {
   }
 }
 
+// Two decode rows padded to five: what was there stays, what is added is of nobody, and where the
+// arrays lie depends on the number of rows alone.
+TEST(StepRowsTest, PadsWithRowsOfTheSpareMemory) {
+  CacheStore store(MakeCacheLayout(RandomSpec("full+window"), DType::kF32), 1 << 20);
+  const auto first = At(store, 130);
+  const auto second = At(store, 2);
+  StepRows rows(8, 8, /*chunk_size=*/40);
+  rows.PreparePageTables(10);
+  rows.Clear();
+  rows.Add(*first, std::vector<int32_t>{7}, /*is_decode=*/true);
+  rows.Add(*second, std::vector<int32_t>{~0}, /*is_decode=*/true);
+  rows.PadTo(5, 255, store);
+  rows.Upload();
+  const BatchLayout layout = rows.layout();
+  ASSERT_EQ(layout.num_rows, 5);
+  ASSERT_EQ(layout.num_sequences, 5);
+  EXPECT_EQ(layout.num_decode_rows, 5);
+  EXPECT_EQ(rows.max_position(), 255);
+  EXPECT_EQ(layout.positions[0], 129);
+  EXPECT_EQ(layout.positions[1], 1);
+  EXPECT_EQ(rows.ids()[1], ~0);
+  for (int32_t t = 0; t < 5; ++t) {
+    const SequenceRows& sequence = layout.sequences[t];
+    EXPECT_EQ(layout.row_sequence[t], t);
+    EXPECT_EQ(sequence.first_row, t);
+    EXPECT_EQ(sequence.num_rows, 1);
+    EXPECT_EQ(sequence.is_decode, 1);
+    EXPECT_EQ(sequence.first_position, layout.positions[t]);
+    if (t < 2) continue;
+    EXPECT_EQ(layout.positions[t], 0);
+    EXPECT_EQ(rows.ids()[t], 0);
+    EXPECT_EQ(rows.chunks()[t], 0);
+    EXPECT_EQ(sequence.slot, store.slots.spare());
+    EXPECT_EQ(layout.page_tables[sequence.page_offset], store.pages.spare());
+  }
+}
+
 }  // namespace
 }  // namespace longstream

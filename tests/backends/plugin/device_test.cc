@@ -144,6 +144,57 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 2u);
 }
 
+ls_sampling Warm() {
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.seed = 5;
+  sampling.temperature = 1.5f;
+  sampling.top_p = sampling.repetition_penalty = 1.0f;
+  return sampling;
+}
+
+// Three rows, which are padded to four, and what they draw stays on the device.
+TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
+  const auto on_host = MakeModel(DeviceOps(), HostMemory());
+  GuardedDevice device(kMemory);
+  const auto on_device = MakeModel(GuardedOps(), device);
+  constexpr size_t kSteps = 70;  // across a grid line and a page
+  std::vector<std::vector<Draw>> expected;
+  std::vector<std::unique_ptr<ls_sequence>> sequences;
+  std::vector<ls_sequence*> handles;
+  const std::vector<int32_t> first = {3, 60, 17};
+  for (size_t i = 0; i < first.size(); ++i) {
+    const std::vector<int32_t> prompt = RandomTokens(30 + 40 * i, 71, static_cast<uint32_t>(i));
+    const auto control = CreateReserved(*on_host, prompt.size() + kSteps);
+    Prefill(*on_host, *control, prompt);
+    expected.push_back(DecodeByHost(*on_host, *control, first[i], kSteps, Warm()));
+    sequences.push_back(CreateReserved(*on_device, prompt.size() + kSteps));
+    Prefill(*on_device, *sequences.back(), prompt);
+    handles.push_back(sequences.back().get());
+  }
+  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, kSteps, Warm()) == expected);
+}
+
+// The step behind one that fails was asked for before anybody knew.
+TEST_P(DeviceTest, AFailureInFlightIsOfBothSteps) {
+  GuardedDevice device(kMemory);
+  const auto model = MakeModel(GuardedOps(), device);
+  const auto sequence = CreateReserved(*model, 100);
+  Prefill(*model, *sequence, RandomTokens(50, 71));
+  model->Checkpoint(*sequence);
+  ls_sequence* const sequences[] = {sequence.get()};
+  const std::vector<int32_t> first = {3};
+  device.FailOnce();
+  const std::vector<Draw> draws = DecodeAhead(*model, sequences, first, 3, Warm())[0];
+  EXPECT_EQ(draws[0].code, LS_INTERNAL);
+  EXPECT_EQ(draws[1].code, LS_FAILED_PRECONDITION);
+  EXPECT_EQ(draws[2].code, LS_FAILED_PRECONDITION);  // refused: the failure is known
+  EXPECT_EQ(sequence->cache->position(), 50);
+  EXPECT_EQ(model->Truncate(*sequence, 50), 50u);
+  const std::vector<Draw> again = DecodeAhead(*model, sequences, first, 3, Warm())[0];
+  EXPECT_EQ(again[2].code, LS_OK);
+}
+
 TEST_P(DeviceTest, AFailureIsOfTheStep) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -177,7 +228,9 @@ TEST(DevicePoolsTest, AreWithinTheBudgetAndRunOutEachByItself) {
   const uint64_t budget = 9 * slot_bytes + 5 * layout.page_bytes;
   CacheStore store(layout, budget, device);
   EXPECT_EQ(store.budget.limit(), budget);
-  EXPECT_LE(kMemory - device.free_bytes(), budget + 8 * 4096);  // whole pages of this device
+  const uint64_t spare = static_cast<uint64_t>(layout.slot_stride) + layout.page_bytes;
+  EXPECT_LE(kMemory - device.free_bytes(),
+            budget + spare + 8 * 4096);  // whole pages of this device
 
   const uint64_t num_slots = budget / 2 / slot_bytes;
   std::vector<std::unique_ptr<SequenceCache>> sequences;

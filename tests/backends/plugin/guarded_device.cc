@@ -41,6 +41,7 @@ void GuardedDevice::Release(void* data, size_t size) {
   const auto found = allocations_.find(static_cast<std::byte*>(data));
   ASSERT_NE(found, allocations_.end());
   EXPECT_EQ(found->second, WholePages(size));
+  Complete(num_transfers_);
   free_bytes_ += found->second;
   allocations_.erase(found);
 }
@@ -62,7 +63,8 @@ void GuardedDevice::Upload(void* to, const void* from, size_t size) {
   ASSERT_FALSE(Owns(from, size));
   ++num_uploads_;
   auto* host = static_cast<std::byte*>(const_cast<void*>(from));
-  uploads_.push_back({host, {host, host + size}});
+  transfers_.push_back({host, {host, host + size}, true});
+  ++num_transfers_;
   Protect(true);
   std::memcpy(to, from, size);
   Protect(false);
@@ -73,7 +75,8 @@ void GuardedDevice::Download(void* to, const void* from, size_t size) {
   ASSERT_FALSE(Owns(to, size));
   const auto* data = static_cast<const std::byte*>(from);
   Protect(true);
-  downloads_.push_back({static_cast<std::byte*>(to), {data, data + size}});
+  transfers_.push_back({static_cast<std::byte*>(to), {data, data + size}, false});
+  ++num_transfers_;
   Protect(false);
 }
 
@@ -99,18 +102,43 @@ Stream GuardedDevice::MakeStream(const Executor& executor, std::byte* workspace,
           .workspace_bytes = workspace_bytes};
 }
 
+void GuardedDevice::Complete(uint64_t count) {
+  while (num_transfers_ - transfers_.size() < count) {
+    const Transfer& next = transfers_.front();
+    if (next.is_upload) {
+      EXPECT_EQ(std::memcmp(next.host, next.bytes.data(), next.bytes.size()), 0)
+          << "the source of an upload has changed before it was waited for";
+    } else {
+      std::memcpy(next.host, next.bytes.data(), next.bytes.size());
+    }
+    transfers_.pop_front();
+  }
+}
+
 OpStatus GuardedDevice::Synchronize() {
-  for (const Transfer& upload : uploads_) {
-    EXPECT_EQ(std::memcmp(upload.host, upload.bytes.data(), upload.bytes.size()), 0)
-        << "the source of an upload has changed before Synchronize";
-  }
-  for (const Transfer& download : downloads_) {
-    std::memcpy(download.host, download.bytes.data(), download.bytes.size());
-  }
-  uploads_.clear();
-  downloads_.clear();
+  Complete(num_transfers_);
   return std::exchange(fails_, false) ? OpStatus::kDeviceError : OpStatus::kOk;
 }
+
+class GuardedDevice::Event final : public DeviceEvent {
+ public:
+  explicit Event(GuardedDevice& device) : device_(device) {}
+  void Record() override {
+    place_ = device_.num_transfers_;
+    failed_ = std::exchange(device_.fails_, false);
+  }
+  OpStatus Wait() override {
+    device_.Complete(place_);
+    return failed_ ? OpStatus::kDeviceError : OpStatus::kOk;
+  }
+
+ private:
+  GuardedDevice& device_;
+  uint64_t place_ = 0;
+  bool failed_ = false;
+};
+
+std::unique_ptr<DeviceEvent> GuardedDevice::MakeEvent() { return std::make_unique<Event>(*this); }
 
 const OpTable& GuardedOps() {
   static const OpTable guarded = [] {

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "kernels/core/device.h"
@@ -13,8 +15,8 @@
 namespace longstream {
 
 // Its pages are inaccessible but during a copy, or an op of GuardedOps: what a host reads or writes
-// there directly is a segmentation fault. An upload whose source changes before Synchronize fails
-// the test, and what is downloaded arrives no sooner.
+// there directly is a segmentation fault. An upload whose source changes before it is waited for,
+// by Synchronize or an event, fails the test, and what is downloaded arrives no sooner.
 class GuardedDevice final : public Device {
  public:
   explicit GuardedDevice(uint64_t memory_bytes);
@@ -31,21 +33,26 @@ class GuardedDevice final : public Device {
   void Zero(void* data, size_t size) override;
   Stream MakeStream(const Executor& executor, std::byte* workspace,
                     size_t workspace_bytes) override;
+  std::unique_ptr<DeviceEvent> MakeEvent() override;
   OpStatus Synchronize() override;
 
-  // The next Synchronize reports a failure.
+  // What waits for the work that is asked for next reports a failure.
   void FailOnce() { fails_ = true; }
   uint64_t uploads() const { return num_uploads_; }
 
  private:
   friend const OpTable& GuardedOps();
 
+  class Event;
   struct Transfer {
     std::byte* host;
     std::vector<std::byte> bytes;
+    bool is_upload;
   };
 
   void Protect(bool accessible);
+  // Completes transfers until `count` have been since the beginning.
+  void Complete(uint64_t count);
   // Whether [data, data + size) lies in one allocation.
   bool Owns(const void* data, size_t size) const;
 
@@ -55,8 +62,8 @@ class GuardedDevice final : public Device {
   std::byte* const arena_;
   size_t used_ = 0;
   std::map<std::byte*, size_t> allocations_;  // sizes in whole pages
-  std::vector<Transfer> uploads_;             // not yet waited for
-  std::vector<Transfer> downloads_;
+  std::deque<Transfer> transfers_;            // not yet waited for
+  uint64_t num_transfers_ = 0;                // since the beginning
   uint64_t num_uploads_ = 0;
   bool fails_ = false;
 };

@@ -8,6 +8,42 @@
 #include "tests/backends/cache/memory_stream.h"
 
 namespace longstream {
+namespace {
+
+constexpr uint32_t kNumTop = 3;
+
+// One decode row of each sequence.
+uint64_t SubmitDecode(Model& model, std::span<ls_sequence* const> sequences,
+                      std::span<const int32_t> tokens, const ls_sampling& sampling) {
+  std::vector<ls_batch_entry> entries(sequences.size());
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    entries[i].sequence = sequences[i];
+    entries[i].tokens = &tokens[i];
+    entries[i].num_tokens = entries[i].is_decode = 1;
+    entries[i].sampling = &sampling;
+    entries[i].log_prob_rows = LS_ROWS_LAST;
+    entries[i].num_top = kNumTop;
+  }
+  return model.Submit({sizeof(ls_batch), entries.data(), static_cast<uint32_t>(entries.size())});
+}
+
+std::vector<Draw> WaitForDraws(Model& model, uint64_t ticket) {
+  const ls_results results = model.Wait(ticket);
+  std::vector<Draw> draws(results.num_results);
+  for (uint32_t i = 0; i < results.num_results; ++i) {
+    const ls_result& result = results.results[i];
+    draws[i] = {result.code, result.message, result.sampled, {}, {}};
+    if (result.num_log_prob_rows == 0) continue;
+    draws[i].log_probs.push_back(result.log_probs[0]);
+    for (uint32_t t = 0; t < kNumTop; ++t) {
+      draws[i].log_probs.push_back(result.top[t].log_prob);
+      draws[i].top.push_back(result.top[t].token);
+    }
+  }
+  return draws;
+}
+
+}  // namespace
 
 std::vector<PieceResult> Step(Model& model, const std::vector<Piece>& pieces) {
   std::vector<ls_batch_entry> entries;
@@ -58,6 +94,38 @@ std::vector<float> Prefill(Model& model, ls_sequence& sequence, std::span<const 
 std::vector<float> Decode(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens) {
   const size_t lengths[] = {0};
   return Feed(model, sequence, tokens, lengths);
+}
+
+std::vector<Draw> DecodeByHost(Model& model, ls_sequence& sequence, int32_t first, size_t steps,
+                               const ls_sampling& sampling) {
+  ls_sequence* const sequences[] = {&sequence};
+  std::vector<Draw> draws;
+  for (size_t step = 0; step < steps; ++step) {
+    const int32_t token = step == 0 ? first : draws.back().token;
+    const uint64_t ticket = SubmitDecode(model, sequences, std::span(&token, 1), sampling);
+    draws.push_back(WaitForDraws(model, ticket)[0]);
+  }
+  return draws;
+}
+
+std::vector<std::vector<Draw>> DecodeAhead(Model& model, std::span<ls_sequence* const> sequences,
+                                           std::span<const int32_t> first, size_t steps,
+                                           const ls_sampling& sampling) {
+  const std::vector<int32_t> previous(sequences.size(), LS_TOKEN_FROM_PREVIOUS);
+  std::vector<std::vector<Draw>> draws(sequences.size());
+  const auto wait = [&](uint64_t ticket) {
+    const std::vector<Draw> drawn = WaitForDraws(model, ticket);
+    for (size_t i = 0; i < drawn.size(); ++i) draws[i].push_back(drawn[i]);
+  };
+  uint64_t before = 0;
+  for (size_t step = 0; step < steps; ++step) {
+    const uint64_t ticket =
+        SubmitDecode(model, sequences, step == 0 ? first : std::span(previous), sampling);
+    if (step > 0) wait(before);
+    before = ticket;
+  }
+  wait(before);
+  return draws;
 }
 
 std::unique_ptr<ls_sequence> CreateReserved(Model& model, uint64_t tokens) {

@@ -42,6 +42,28 @@ std::vector<float> Feed(Model& model, ls_sequence& sequence, std::span<const int
 std::vector<float> Prefill(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 std::vector<float> Decode(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 
+// What a step drew for a sequence, with its log-probability and the most probable tokens.
+struct Draw {
+  ls_code code = LS_OK;
+  std::string message;
+  int32_t token = -1;
+  std::vector<float> log_probs;  // of the token, then of `top`
+  std::vector<int32_t> top;
+
+  bool operator==(const Draw&) const = default;
+};
+
+// Draws `steps` tokens of a sequence after reading `first`: one ticket at a time, each token fed by
+// the host. The sequence must have room for them.
+std::vector<Draw> DecodeByHost(Model& model, ls_sequence& sequence, int32_t first, size_t steps,
+                               const ls_sampling& sampling);
+
+// The same for several sequences in one batch that feed themselves, two tickets in flight. Of
+// sequence i from first[i]: [sequences][steps].
+std::vector<std::vector<Draw>> DecodeAhead(Model& model, std::span<ls_sequence* const> sequences,
+                                           std::span<const int32_t> first, size_t steps,
+                                           const ls_sampling& sampling);
+
 // A sequence with room for `tokens` tokens.
 std::unique_ptr<ls_sequence> CreateReserved(Model& model, uint64_t tokens);
 

@@ -335,6 +335,31 @@ TEST(ModelTest, TicketsInFlightFeedThemselves) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(ModelTest, NaNInFlightFailsTheStepBehindItToo) {
+  const auto model = Poisoned("window+gated+full");
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.top_p = sampling.repetition_penalty = 1;
+  const auto bad = CreateReserved(*model, 100);
+  const auto good = CreateReserved(*model, 100);
+  const auto control = CreateReserved(*model, 100);
+  for (ls_sequence* sequence : {bad.get(), good.get(), control.get()}) {
+    Prefill(*model, *sequence, RandomTokens(65, kPoison));
+    model->Checkpoint(*sequence);
+  }
+  const std::vector<Draw> expected = DecodeByHost(*model, *control, 5, 6, sampling);
+  ls_sequence* const sequences[] = {bad.get(), good.get()};
+  const auto draws = DecodeAhead(*model, sequences, std::vector<int32_t>{kPoison, 5}, 3, sampling);
+  EXPECT_EQ(draws[0][0].code, LS_INTERNAL);
+  EXPECT_EQ(draws[0][0].message, "NaN or infinite logits after position 65");
+  EXPECT_EQ(draws[0][1].code, LS_FAILED_PRECONDITION);
+  EXPECT_EQ(draws[0][2].code, LS_FAILED_PRECONDITION);
+  EXPECT_TRUE(std::equal(draws[1].begin(), draws[1].end(), expected.begin()));
+  EXPECT_EQ(bad->cache->position(), 65);
+  EXPECT_EQ(model->Truncate(*bad, 65), 65u);
+  EXPECT_TRUE(DecodeByHost(*model, *bad, 5, 6, sampling) == expected);
+}
+
 // Log-probabilities, top tokens and logits of one text agree, over more rows than the head takes at
 // a time.
 TEST(ModelTest, ScoresAreThoseOfTheLogits) {
