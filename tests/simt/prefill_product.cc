@@ -2,11 +2,13 @@
 #include "kernels/cuda/prefill_product.h"
 
 #include "kernels/core/dtype.h"
+#include "kernels/cuda/cublaslt_library.h"
+#include "tests/simt/runtime.h"
 
 namespace longstream::cuda {
+namespace {
 
-void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
-  if (!stream.ok()) return;
+void Multiply(const PrefillProductArgs& args) {
   const int64_t stride = args.rows.stride;
   const auto* rows = static_cast<const BF16*>(args.rows.data);
   const auto* weight = static_cast<const BF16*>(args.weight.data);
@@ -21,5 +23,16 @@ void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
     }
   }
 }
+
+}  // namespace
+
+void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
+  if (!stream.ok()) return;
+  simt::Enqueue(
+      static_cast<cudaStream_t>(stream.native), [args] { Multiply(args); },
+      /*is_kernel=*/true);
+}
+
+const std::string& LoadCublasLt() { return simt::TheMachine().cublaslt_problem; }
 
 }  // namespace longstream::cuda

@@ -40,7 +40,7 @@ LAYERS = {
     # Tests see what they test and each other; those of kernels and backends build without gRPC.
     "tests/kernels": (("kernels", "tests"), ()),
     # Its include/ stands in for the CUDA headers.
-    "tests/simt": (("kernels", "tests"), ("cuda",)),
+    "tests/simt": (("kernels", "backends", "tests"), ("cuda",)),
     "tests/backends": (("kernels", "backends", "tests"), ()),
     "tests/conformance": (("kernels", "backends", "tests"), ()),
     "tests/install": (("backends/api",), ()),

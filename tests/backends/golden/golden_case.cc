@@ -86,7 +86,7 @@ GoldenCase ReadGoldenCase(const std::string& name) {
 }
 
 std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
-                                      const OpTable& ops) {
+                                      const OpTable& ops, Device& device) {
   const std::string directory = kRoot + "/" + name;
   const std::string overrides_file = directory + "/overrides.json";
   const bool overridden = std::filesystem::exists(overrides_file);
@@ -104,8 +104,9 @@ std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string
   open.options = json.c_str();
   open.max_batch_tokens = 1024;
   open.max_batch_sequences = 8;
+  if (!device.host_memory()) open.cache_bytes_budget = uint64_t{64} << 20;
   open.host = &host;
-  return OpenModel(BackendFor(directory, overridden), open, ops);
+  return OpenModel(BackendFor(directory, overridden), open, ops, device);
 }
 
 }  // namespace longstream

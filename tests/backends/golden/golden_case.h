@@ -30,7 +30,7 @@ GoldenCase ReadGoldenCase(const std::string& name);
 // Opens a case's checkpoint with the backend that serves it, with the case's overrides and,
 // besides, `options`: members of a JSON object, each followed by nothing but a comma between them.
 std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
-                                      const OpTable& ops);
+                                      const OpTable& ops, Device& device = HostMemory());
 
 }  // namespace longstream
 

@@ -1,6 +1,5 @@
 // Stands in for <cuda_runtime.h> where kernels are compiled as C++ for the SIMT harness: the CUDA
-// C++ language as macros, and as much of the runtime as kernels/cuda uses. Memory of the "device"
-// is memory of the host; a stream runs its work at once.
+// C++ language as macros, and the runtime (tests/simt/runtime.h).
 #ifndef LONGSTREAM_TESTS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 #define LONGSTREAM_TESTS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "tests/simt/block.h"
+#include "tests/simt/runtime.h"
 #include "tests/simt/vector_types.h"
 
 #define __global__
@@ -145,74 +145,6 @@ constexpr T min(T x, T y) {
 template <typename T>
 constexpr T max(T x, T y) {
   return x < y ? y : x;
-}
-
-// The runtime. Every call succeeds or ends the process with a sentence, except where an error is
-// what the caller must handle (memory).
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaMemcpyKind {
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
-};
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
-using cudaStream_t = struct CUstream_st*;
-
-inline const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaSuccess ? "no error" : "invalid value or out of memory";
-}
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
-
-inline cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-inline cudaError_t cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMallocHost(void** memory, size_t bytes) { return cudaMalloc(memory, bytes); }
-inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t = nullptr) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  return cudaMemcpyAsync(to, from, bytes, kind);
-}
-inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t = nullptr) {
-  if (bytes > 0) std::memset(to, value, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-
-struct cudaLaunchAttribute {};
-struct cudaLaunchConfig_t {
-  dim3 gridDim;
-  dim3 blockDim;
-  size_t dynamicSmemBytes = 0;
-  cudaStream_t stream = nullptr;
-  cudaLaunchAttribute* attrs = nullptr;
-  unsigned numAttrs = 0;
-};
-
-template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
-  const longstream::simt::Launch launch = {reinterpret_cast<const void*>(kernel), config->gridDim,
-                                           config->blockDim, config->dynamicSmemBytes};
-  longstream::simt::Run(launch, [&] { kernel(arguments...); });
-  return cudaSuccess;
-}
-template <typename Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int bytes) {
-  longstream::simt::AllowSharedBytes(reinterpret_cast<const void*>(kernel),
-                                     static_cast<size_t>(bytes));
-  return cudaSuccess;
 }
 
 #endif  // LONGSTREAM_TESTS_SIMT_INCLUDE_CUDA_RUNTIME_H_

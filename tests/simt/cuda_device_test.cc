@@ -1,0 +1,260 @@
+// The CUDA device (kernels/cuda/cuda_device.cc, cuda_graphs.cc) on the harness's runtime: how it is
+// found and what is said where it is not, its queue, and its graphs.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/common/cache/device_memory.h"
+#include "backends/common/error.h"
+#include "kernels/core/device.h"
+#include "kernels/cuda/cuda_graphs.h"
+#include "kernels/cuda/launch.cuh"
+#include "tests/simt/runtime.h"
+
+namespace longstream {
+namespace {
+
+using simt::TheMachine;
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  CudaDeviceTest() {
+    TheMachine() = {};
+    unsetenv("CUDA_VISIBLE_DEVICES");
+  }
+  ~CudaDeviceTest() override { TheMachine() = {}; }
+};
+
+// --- how it is found (the table of docs/cuda.md)
+
+void ExpectMissing(const char* name, const std::string& why, bool unknown) {
+  const OpenedDevice opened = OpenDevice(name);
+  EXPECT_EQ(opened.device, nullptr);
+  EXPECT_EQ(opened.why, why);
+  EXPECT_EQ(opened.unknown, unknown);
+}
+
+TEST_F(CudaDeviceTest, IsFoundByNumber) {
+  TheMachine().devices.resize(2);
+  for (const char* name : {"cuda", "cuda:0", "cuda:1"}) {
+    EXPECT_NE(OpenDevice(name).device, nullptr) << name;
+  }
+  ExpectMissing("cuda:2", "there is no device 'cuda:2' here, the last one is cuda:1", true);
+  for (const char* name : {"cpu", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "gpu"}) {
+    ExpectMissing(
+        name, std::string("there is no device '") + name + "' here, expected 'cuda' or 'cuda:N'",
+        true);
+  }
+}
+
+TEST_F(CudaDeviceTest, NoDriver) {
+  TheMachine().driver_version = 0;
+  ExpectMissing("cuda",
+                "no CUDA device: the NVIDIA driver is not installed; install it, or use device cpu",
+                true);
+}
+
+TEST_F(CudaDeviceTest, AnOldDriver) {
+  TheMachine().driver_version = 12040;
+  ExpectMissing("cuda",
+                "no CUDA device: the NVIDIA driver serves CUDA 12.4, expected at least 13.0; "
+                "update the driver",
+                true);
+}
+
+TEST_F(CudaDeviceTest, NoDevice) {
+  TheMachine().devices.clear();
+  ExpectMissing("cuda:0", "no CUDA device: the NVIDIA driver finds none; use device cpu", true);
+  setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+  ExpectMissing("cuda:0", "no CUDA device: CUDA_VISIBLE_DEVICES is '7', which names none", true);
+}
+
+TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
+  struct Capability {
+    int major, minor;
+    bool serves;
+  };
+  for (const Capability& capability : std::vector<Capability>{{7, 5, false},
+                                                              {8, 0, true},
+                                                              {8, 9, true},
+                                                              {9, 0, true},
+                                                              {9, 1, false},
+                                                              {10, 0, false}}) {
+    TheMachine().devices[0].major = capability.major;
+    TheMachine().devices[0].minor = capability.minor;
+    const std::string number =
+        std::to_string(capability.major) + "." + std::to_string(capability.minor);
+    if (capability.serves) {
+      EXPECT_NE(OpenDevice("cuda").device, nullptr) << number;
+    } else {
+      ExpectMissing("cuda",
+                    "cuda:0: SIMT harness has compute capability " + number +
+                        ", expected 8.x or 9.0; use device cpu",
+                    false);
+    }
+  }
+}
+
+TEST_F(CudaDeviceTest, NoCublasLt) {
+  TheMachine().cublaslt_problem = "libcublasLt.so.13: not found; install it";
+  ExpectMissing(
+      "cuda", "cuda:0: cuBLASLt cannot be loaded: libcublasLt.so.13: not found; install it", false);
+}
+
+// --- memory
+
+TEST_F(CudaDeviceTest, TooLittleMemoryIsSaidWithBytes) {
+  TheMachine().memory_bytes = 1 << 20;
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  EXPECT_EQ(device->free_bytes(), uint64_t{1} << 20);
+  const DeviceMemory half(*device, 1 << 19, "half");
+  try {
+    const DeviceMemory more(*device, 600000, "pages of keys");
+    ADD_FAILURE() << "no error";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.code(), LS_RESOURCE_EXHAUSTED);
+    EXPECT_STREQ(error.what(), "pages of keys: the device has no 600000 bytes, 524288 are free");
+  }
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // the caller has been told
+}
+
+TEST_F(CudaDeviceTest, MemoryIsZeroedAndCopied) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const DeviceMemory first(*device, 8, "first");
+  const DeviceMemory second(*device, 8, "second");
+  const int64_t given = 42;
+  int64_t zeros = 1;
+  int64_t copied = 1;
+  device->Download(&zeros, second.data(), 8);
+  device->Upload(first.data(), &given, 8);
+  device->Copy(second.data(), first.data(), 8);
+  device->Download(&copied, second.data(), 8);
+  EXPECT_EQ(zeros, 1);
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);
+  EXPECT_EQ(zeros, 0);
+  EXPECT_EQ(copied, 42);
+}
+
+// --- events
+
+TEST_F(CudaDeviceTest, AnEventIsOfWhatStandsBeforeIt) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto first = device->MakeEvent();
+  const auto second = device->MakeEvent();
+  const int64_t given[] = {1, 2};
+  int64_t found[] = {0, 0};
+  const DeviceMemory memory(*device, 16, "both");
+  device->Upload(memory.data(), given, 16);
+  device->Download(&found[0], memory.data(), 8);
+  first->Record();
+  device->Download(&found[1], memory.data() + 8, 8);
+  second->Record();
+  EXPECT_EQ(first->Wait(), OpStatus::kOk);
+  EXPECT_EQ(found[0], 1);
+  EXPECT_EQ(found[1], 0);
+  EXPECT_EQ(second->Wait(), OpStatus::kOk);
+  EXPECT_EQ(found[1], 2);
+}
+
+// A device that is lost: what it is asked for next fails, and so does each step in flight by
+// itself.
+TEST_F(CudaDeviceTest, AFailureIsOfTheEventBehindIt) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto before = device->MakeEvent();
+  const auto after = device->MakeEvent();
+  before->Record();
+  TheMachine().devices.clear();
+  after->Record();
+  TheMachine().devices.resize(1);
+  EXPECT_EQ(before->Wait(), OpStatus::kOk);
+  EXPECT_EQ(after->Wait(), OpStatus::kDeviceError);
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // it has been reported
+}
+
+// --- graphs
+
+__global__ void AddKernel(int* to, const int* from) { *to += *from; }
+
+class CudaGraphsTest : public CudaDeviceTest {
+ protected:
+  // Work that adds from to to, as a graph where it is one.
+  OpStatus Add(uint64_t key) {
+    return device_->Repeat(key, [this] {
+      ++calls_;
+      Stream stream = device_->MakeStream({}, nullptr, 0);
+      cuda::Launch(stream, {1, 1}, AddKernel, &to_, &from_);
+      return stream.status;
+    });
+  }
+
+  const std::unique_ptr<Device> device_ = OpenDevice("cuda").device;
+  int from_ = 1;
+  int to_ = 0;
+  int calls_ = 0;
+};
+
+TEST_F(CudaGraphsTest, TheSecondTimeIsRecordedAndTheThirdRepeated) {
+  for (int time = 0; time < 5; ++time) EXPECT_EQ(Add(7), OpStatus::kOk);
+  EXPECT_EQ(calls_, 2);
+  EXPECT_EQ(TheMachine().graph_launches, 4u);
+  EXPECT_EQ(TheMachine().num_graphs, 1u);
+  from_ = 10;  // of which a graph knows nothing before it runs
+  EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
+  EXPECT_EQ(to_, 50);
+}
+
+TEST_F(CudaGraphsTest, WorkIsForgottenWhenItsMemoryGoes) {
+  for (int time = 0; time < 3; ++time) Add(7);
+  device_->ForgetWork();
+  EXPECT_EQ(to_, 3);  // it has been waited for
+  EXPECT_EQ(TheMachine().num_graphs, 0u);
+  Add(7);
+  EXPECT_EQ(calls_, 3);
+}
+
+TEST_F(CudaGraphsTest, TheOneUnusedForLongestMakesRoom) {
+  for (uint64_t key = 0; key <= cuda::CudaGraphs::kMaxGraphs; ++key) {
+    Add(key);
+    Add(key);
+    Add(0);
+  }
+  EXPECT_EQ(TheMachine().num_graphs, cuda::CudaGraphs::kMaxGraphs);
+  const int calls = calls_;
+  Add(0);
+  EXPECT_EQ(calls_, calls);
+  Add(1);
+  EXPECT_EQ(calls_, calls + 1);
+}
+
+TEST_F(CudaGraphsTest, WithoutGraphsWorkIsDoneAllTheSame) {
+  TheMachine().can_record = false;
+  std::vector<std::string> warnings;
+  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
+  for (uint64_t key : {7, 7, 8, 8, 7}) EXPECT_EQ(Add(key), OpStatus::kOk);
+  EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
+  EXPECT_EQ(to_, 5);
+  EXPECT_THAT(warnings, testing::ElementsAre(
+                            "cuda:0: CUDA graphs are not used, decoding will be slower: recording "
+                            "failed: operation failed due to a previous error during capture"));
+}
+
+// Work that waits cannot be recorded.
+TEST_F(CudaGraphsTest, AnOpThatDoesMoreThanLaunchIsNotRecorded) {
+  std::vector<std::string> warnings;
+  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
+  const auto work = [this] {
+    void* memory = nullptr;
+    const bool ok = cudaMalloc(&memory, 8) == cudaSuccess && cudaFree(memory) == cudaSuccess;
+    return ok ? OpStatus::kOk : OpStatus::kDeviceError;
+  };
+  for (int time = 0; time < 3; ++time) EXPECT_EQ(device_->Repeat(1, work), OpStatus::kOk);
+  EXPECT_EQ(warnings.size(), 1u);
+}
+
+}  // namespace
+}  // namespace longstream

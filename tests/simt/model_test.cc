@@ -1,0 +1,145 @@
+// Whole models on the CUDA device and the CUDA ops: steps in flight and graphs give the bits of one
+// step at a time in the host's memory, in any batch.
+#include "backends/common/plugin/model.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/core/device.h"
+#include "kernels/cuda/cuda_ops.h"
+#include "tests/backends/golden/golden_case.h"
+#include "tests/backends/layers/random_model.h"
+#include "tests/backends/plugin/model_driver.h"
+#include "tests/simt/runtime.h"
+
+namespace longstream {
+namespace {
+
+using simt::TheMachine;
+
+constexpr uint64_t kBudget = 4 << 20;
+
+ls_sampling Warm() {
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.seed = 5;
+  sampling.temperature = 1.5f;
+  sampling.top_p = sampling.repetition_penalty = 1.0f;
+  return sampling;
+}
+
+class SimtModelTest : public testing::TestWithParam<std::string> {
+ protected:
+  SimtModelTest() { TheMachine() = {}; }
+
+  static std::unique_ptr<Model> MakeModel(Device& device) {
+    RandomShape shape;
+    shape.chunk_size = 96;
+    ModelSpec spec = RandomSpec(GetParam(), shape);
+    ModelWeights weights = RandomWeights(spec, DType::kBF16, CudaOps());
+    return std::make_unique<Model>(std::move(spec), std::move(weights), DType::kBF16, CudaOps(),
+                                   Executor(), ModelLimits{kBudget, 256, 6}, device);
+  }
+};
+
+// Batches of five, then of two, then of one: padded to six rows, to two and to one. The longest
+// sequence crosses to a second part of its attention and a grid line on the way.
+TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto on_host = MakeModel(HostMemory());
+  const auto on_device = MakeModel(*device);
+  const std::vector<size_t> prompts = {123, 1, 64, 30, 126};
+  const std::vector<int32_t> first = {3, 60, 17, 5, 9};
+  const std::vector<size_t> last_of_batch = {5, 2, 1};  // sequences in it
+  constexpr size_t kSteps = 4;
+
+  std::vector<std::unique_ptr<ls_sequence>> sequences;
+  std::vector<std::unique_ptr<ls_sequence>> controls;
+  std::vector<ls_sequence*> handles;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<int32_t> prompt = RandomTokens(prompts[i], 71, static_cast<uint32_t>(i));
+    for (auto [model, list] :
+         {std::pair(on_host.get(), &controls), {on_device.get(), &sequences}}) {
+      list->push_back(CreateReserved(*model, prompts[i] + 3 * kSteps));
+      Prefill(*model, *list->back(), prompt);
+    }
+    handles.push_back(sequences.back().get());
+  }
+  for (const size_t count : last_of_batch) {
+    const auto draws = DecodeAhead(*on_device, std::span(handles).first(count),
+                                   std::span(first).first(count), kSteps, Warm());
+    for (size_t i = 0; i < count; ++i) {
+      const auto expected = DecodeByHost(*on_host, *controls[i], first[i], kSteps, Warm());
+      EXPECT_TRUE(draws[i] == expected) << "sequence " << i << " of " << count;
+    }
+  }
+  // All but the first of each bucket: one of 6 rows, one of 2, at which the second part begins; and
+  // three of 1 row.
+  EXPECT_EQ(TheMachine().graph_launches, 2u + 2u + 3u);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    EXPECT_TRUE(ExportBytes(*on_device, *sequences[i]) == ExportBytes(*on_host, *controls[i])) << i;
+  }
+}
+
+// What moves memory that graphs refer to: page tables and lists of penalties that grow.
+TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto on_host = MakeModel(HostMemory());
+  const auto on_device = MakeModel(*device);
+  std::vector<ls_token_count> history;
+  for (int32_t token = 0; token < 40; ++token) history.push_back({token, 1, 1});
+  ls_sampling penalised = Warm();
+  penalised.frequency_penalty = 0.5f;
+  penalised.history = history.data();
+  const auto control = CreateReserved(*on_host, 64);
+  const auto sequence = CreateReserved(*on_device, 64);
+  ls_sequence* const handles[] = {sequence.get()};
+  const std::vector<int32_t> first = {3};
+  for (const uint32_t num_history : {0u, 1u, 40u}) {
+    penalised.num_history = num_history;
+    EXPECT_TRUE(DecodeAhead(*on_device, handles, first, 3, penalised)[0] ==
+                DecodeByHost(*on_host, *control, 3, 3, penalised));
+  }
+  on_device->Reserve(*sequence, 1500);
+  on_host->Reserve(*control, 1500);
+  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, 3, Warm())[0] ==
+              DecodeByHost(*on_host, *control, 3, 3, Warm()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, SimtModelTest,
+                         testing::Values("full+window", "rerope+gated",
+                                         "chunked+lightning+leaky+nope"));
+
+// Greedy tokens of the golden cases, as a service makes them: a prompt in one piece, then steps in
+// flight.
+class SimtGreedyTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(SimtGreedyTest, IsThatOfTheGoldenCase) {
+  TheMachine() = {};
+  TheMachine().memory_bytes = size_t{1} << 30;
+  const GoldenCase golden = ReadGoldenCase(GetParam());
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const std::string options = R"("weights": "f32", "cache": "f32", "context_limit": )" +
+                              std::to_string(golden.tokens.size() + golden.greedy.size());
+  const auto model = OpenGoldenCase(GetParam(), options, CudaOps(), *device);
+  const auto sequence = CreateReserved(*model, golden.tokens.size() + golden.greedy.size());
+  Prefill(*model, *sequence, golden.tokens);
+  ls_sampling greedy = Warm();
+  greedy.temperature = 0;
+  ls_sequence* const handles[] = {sequence.get()};
+  const auto draws = DecodeAhead(*model, handles, std::span(golden.greedy).first(1),
+                                 golden.greedy.size() - 1, greedy)[0];
+  for (size_t i = 1; i < golden.greedy.size(); ++i) {
+    EXPECT_EQ(draws[i - 1].token, golden.greedy[i]) << "greedy token " << i;
+  }
+  EXPECT_GT(TheMachine().graph_launches, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, SimtGreedyTest,
+                         testing::Values("llama", "hwfa2_rerope", "hypenet_published"));
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,275 @@
+// Streams as queues of work that nobody has waited for, and graphs as lists of it.
+#include "tests/simt/runtime.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+// Recording is ended by cudaStreamEndCapture, and spoilt by what must not happen meanwhile.
+struct CUstream_st {
+  std::deque<std::function<void()>> work;
+  uint64_t num_enqueued = 0;
+  bool records = false;
+  bool is_spoilt = false;
+  std::vector<std::function<void()>> recorded;
+};
+struct CUevent_st {
+  cudaStream_t stream = nullptr;
+  uint64_t place = 0;  // pieces of work before it
+};
+struct CUgraph_st {
+  std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> work;
+  size_t in_flight = 0;
+};
+
+namespace longstream::simt {
+namespace {
+
+std::set<cudaStream_t>& Streams() {
+  static std::set<cudaStream_t> streams;
+  return streams;
+}
+std::map<void*, size_t>& Allocations() {
+  static std::map<void*, size_t> allocations;
+  return allocations;
+}
+
+[[noreturn]] void Die(const char* sentence) {
+  std::fprintf(stderr, "simt: %s\n", sentence);
+  std::abort();
+}
+
+// Until `count` pieces of work have been done since the stream was made.
+void RunUntil(CUstream_st& stream, uint64_t count) {
+  while (stream.num_enqueued - stream.work.size() < count) {
+    const std::function<void()> next = std::move(stream.work.front());
+    stream.work.pop_front();
+    next();
+  }
+}
+
+// What must not happen while a stream records spoils the recording.
+bool SpoilsRecording() {
+  bool spoils = false;
+  for (const cudaStream_t stream : Streams()) {
+    if (!stream->records) continue;
+    stream->is_spoilt = spoils = true;
+  }
+  return spoils;
+}
+
+}  // namespace
+
+Machine& TheMachine() {
+  static Machine machine;
+  return machine;
+}
+
+void Enqueue(cudaStream_t stream, std::function<void()> work, bool is_kernel) {
+  if (stream == nullptr) return work();
+  if (stream->records) return stream->recorded.push_back(std::move(work));
+  if (is_kernel) ++TheMachine().kernel_launches;
+  ++stream->num_enqueued;
+  stream->work.push_back(std::move(work));
+}
+
+}  // namespace longstream::simt
+
+using longstream::simt::Allocations;
+using longstream::simt::Die;
+using longstream::simt::Enqueue;
+using longstream::simt::RunUntil;
+using longstream::simt::SpoilsRecording;
+using longstream::simt::Streams;
+using longstream::simt::TheMachine;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+  }
+  return "unrecognized error code";
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+// --- devices
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = TheMachine().driver_version;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (TheMachine().driver_version < CUDART_VERSION) return cudaErrorInsufficientDriver;
+  if (TheMachine().devices.empty()) return cudaErrorNoDevice;
+  *count = static_cast<int>(TheMachine().devices.size());
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  return device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (cudaSetDevice(device) != cudaSuccess) return cudaErrorInvalidDevice;
+  *properties = TheMachine().devices[static_cast<size_t>(device)];
+  return cudaSuccess;
+}
+
+// --- memory
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = TheMachine().memory_bytes;
+  *free = *total - TheMachine().used_bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  *memory = nullptr;
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  const size_t size = (bytes + 255) / 256 * 256;
+  if (size > TheMachine().memory_bytes - TheMachine().used_bytes) return cudaErrorMemoryAllocation;
+  *memory = std::aligned_alloc(256, size);
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(*memory, 0xff, size);
+  TheMachine().used_bytes += size;
+  Allocations()[*memory] = size;
+  return cudaSuccess;
+}
+// Waits for the device, as the real one does.
+cudaError_t cudaFree(void* memory) {
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  for (const cudaStream_t stream : Streams()) RunUntil(*stream, stream->num_enqueued);
+  const auto found = Allocations().find(memory);
+  if (found == Allocations().end()) Die("cudaFree of what was not allocated");
+  TheMachine().used_bytes -= found->second;
+  Allocations().erase(found);
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  *memory = std::malloc(bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  const auto copy = [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  };
+  Enqueue(stream, copy, /*is_kernel=*/false);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  const auto set = [=] {
+    if (bytes > 0) std::memset(to, value, bytes);
+  };
+  Enqueue(stream, set, /*is_kernel=*/false);
+  return cudaSuccess;
+}
+
+// --- streams and events
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new CUstream_st;
+  Streams().insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  RunUntil(*stream, stream->num_enqueued);
+  Streams().erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return cudaSuccess;
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  RunUntil(*stream, stream->num_enqueued);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  *event = {stream, stream->num_enqueued};
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
+  if (event->stream != nullptr) RunUntil(*event->stream, event->place);
+  return cudaSuccess;
+}
+
+// --- graphs
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream->records) Die("a stream that records already begins a recording");
+  stream->records = true;
+  stream->is_spoilt = false;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!stream->records) Die("a stream that records nothing ends a recording");
+  stream->records = false;
+  std::vector<std::function<void()>> recorded = std::exchange(stream->recorded, {});
+  *graph = nullptr;
+  if (stream->is_spoilt || !TheMachine().can_record) return cudaErrorStreamCaptureInvalidated;
+  *graph = new CUgraph_st{std::move(recorded)};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
+  *executable = new CUgraphExec_st{graph->work};
+  ++TheMachine().num_graphs;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  if (executable->in_flight > 0) Die("a graph in flight is destroyed");
+  --TheMachine().num_graphs;
+  delete executable;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  ++TheMachine().graph_launches;
+  ++executable->in_flight;
+  const auto launch = [executable] {
+    for (const std::function<void()>& work : executable->work) work();
+    --executable->in_flight;
+  };
+  Enqueue(stream, launch, /*is_kernel=*/false);
+  return cudaSuccess;
+}

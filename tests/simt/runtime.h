@@ -1,0 +1,144 @@
+// The CUDA runtime of the SIMT harness, as much of it as kernels/cuda uses. Memory of the "device"
+// is memory of the host.
+//
+// Work of a stream is done as late as it may be: when a host waits for it. Who reads results or
+// fills a buffer again without waiting therefore sees what was there before, or has its own
+// mistake computed with. What is recorded into a graph keeps the arguments that it was launched
+// with. The stream nullptr, on which ops are tested one by one, does its work at once.
+//
+// Calls give the errors that a caller has to handle: no driver or device, no memory, what must not
+// happen while a stream records. Other misuse ends the process with a sentence. Not thread-safe.
+#ifndef LONGSTREAM_TESTS_SIMT_RUNTIME_H_
+#define LONGSTREAM_TESTS_SIMT_RUNTIME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/simt/block.h"
+#include "tests/simt/vector_types.h"
+
+#define CUDART_VERSION 13000
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+
+struct cudaDeviceProp {
+  char name[256] = "SIMT harness";
+  int major = 9;
+  int minor = 0;
+};
+
+namespace longstream::simt {
+
+// What the runtime finds, for tests to change, and what it has done, for them to look at.
+struct Machine {
+  int driver_version = CUDART_VERSION;  // 0: there is no driver
+  std::vector<cudaDeviceProp> devices = {{}};
+  size_t memory_bytes = size_t{256} << 20;
+  bool can_record = true;        // else the end of a recording fails
+  std::string cublaslt_problem;  // why cuBLASLt cannot be loaded
+
+  size_t used_bytes = 0;
+  size_t num_graphs = 0;  // that can be launched
+  size_t graph_launches = 0;
+  size_t kernel_launches = 0;  // not those recorded into graphs
+};
+Machine& TheMachine();
+
+// Does `work` on the stream, or records it.
+void Enqueue(cudaStream_t stream, std::function<void()> work, bool is_kernel);
+
+}  // namespace longstream::simt
+
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+
+// Filled with 0xff: what nobody has written is NaN.
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaMallocHost(void** memory, size_t bytes);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream = nullptr);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+
+struct cudaLaunchAttribute {};
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  const longstream::simt::Launch launch = {reinterpret_cast<const void*>(kernel), config->gridDim,
+                                           config->blockDim, config->dynamicSmemBytes};
+  longstream::simt::Enqueue(
+      config->stream,
+      [launch, kernel, values = std::tuple<Parameters...>(arguments...)] {
+        longstream::simt::Run(launch, [&] { std::apply(kernel, values); });
+      },
+      /*is_kernel=*/true);
+  return cudaSuccess;
+}
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int bytes) {
+  longstream::simt::AllowSharedBytes(reinterpret_cast<const void*>(kernel),
+                                     static_cast<size_t>(bytes));
+  return cudaSuccess;
+}
+
+#endif  // LONGSTREAM_TESTS_SIMT_RUNTIME_H_

@@ -1,0 +1,96 @@
+// The stand-in for the CUDA runtime: work is done when it is waited for, and what a graph recorded
+// is done with what memory holds then.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+namespace longstream {
+namespace {
+
+__global__ void Add(int* to, const int* from, int scale) { *to += scale * *from; }
+
+cudaStream_t MakeStream() {
+  cudaStream_t stream = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  return stream;
+}
+
+void LaunchAdd(cudaStream_t stream, int* to, const int* from, int scale) {
+  cudaLaunchConfig_t config;
+  config.stream = stream;
+  ASSERT_EQ(cudaLaunchKernelEx(&config, Add, to, from, scale), cudaSuccess);
+}
+
+class RuntimeTest : public testing::Test {
+ protected:
+  ~RuntimeTest() override { cudaStreamDestroy(stream_); }
+
+  const cudaStream_t stream_ = MakeStream();
+  int from_ = 3;
+  int to_ = 0;
+};
+
+TEST_F(RuntimeTest, WorkIsDoneWhenItIsWaitedFor) {
+  LaunchAdd(stream_, &to_, &from_, 2);
+  EXPECT_EQ(to_, 0);
+  from_ = 5;  // too early: nobody has waited
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(to_, 10);
+}
+
+TEST_F(RuntimeTest, AnEventIsReachedWithoutWhatStandsBehindIt) {
+  cudaEvent_t event = nullptr;
+  EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  LaunchAdd(stream_, &to_, &from_, 1);
+  EXPECT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  LaunchAdd(stream_, &to_, &from_, 10);
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(to_, 3);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(to_, 33);
+  cudaEventDestroy(event);
+}
+
+TEST_F(RuntimeTest, AGraphKeepsArgumentsAndReadsMemoryAnew) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  int scale = 2;
+  LaunchAdd(stream_, &to_, &from_, scale);
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(to_, 0);  // recorded, not done
+
+  scale = 100;
+  from_ = 7;
+  EXPECT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(to_, 0);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(to_, 28);
+  cudaGraphExecDestroy(executable);
+}
+
+TEST_F(RuntimeTest, WaitingSpoilsARecording) {
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  LaunchAdd(stream_, &to_, &from_, 1);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(graph, nullptr);
+}
+
+TEST_F(RuntimeTest, MemoryIsFilledAndLimited) {
+  simt::Machine& machine = simt::TheMachine();
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, machine.memory_bytes + 1), cudaErrorMemoryAllocation);
+  ASSERT_EQ(cudaMalloc(&memory, 1000), cudaSuccess);
+  EXPECT_EQ(machine.used_bytes, 1024u);
+  EXPECT_EQ(static_cast<unsigned char*>(memory)[999], 0xff);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_EQ(machine.used_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace longstream
