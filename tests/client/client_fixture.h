@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/client/client_process.h"
 #include "tests/e2e/server_process.h"
-#include "tests/service/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 

@@ -5,7 +5,7 @@
 
 #include "tests/conformance/checks.h"
 #include "tests/conformance/process_usage.h"
-#include "tests/conformance/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream::conformance {
 namespace {

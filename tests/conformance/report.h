@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 
+#include <exception>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ class Report {
       check.failures().empty() ? NotApplicable(name, end.why) : Finish(name, check);
     } catch (const CheckFailed& end) {
       check.Expect(false, end.why);
+      Finish(name, check);
+    } catch (const std::exception& end) {
+      check.Expect(false, end.what());
       Finish(name, check);
     }
   }

@@ -6,7 +6,7 @@
 
 #include "tests/conformance/checks.h"
 #include "tests/conformance/script.h"
-#include "tests/conformance/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream::conformance {
 namespace {

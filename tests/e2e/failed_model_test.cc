@@ -17,7 +17,7 @@
 #include "client/connection.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/server_process.h"
-#include "tests/service/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {

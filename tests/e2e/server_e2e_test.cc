@@ -11,7 +11,7 @@
 #include "client/connection.h"
 #include "tests/e2e/scrape.h"
 #include "tests/e2e/server_process.h"
-#include "tests/service/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {

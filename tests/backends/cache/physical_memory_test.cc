@@ -5,28 +5,25 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
 
 class ControlGroupTest : public ::testing::Test {
  protected:
-  ControlGroupTest() {
-    std::string name = testing::TempDir() + "groups-XXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~ControlGroupTest() override { std::filesystem::remove_all(root_); }
-
-  void SetGroups(const std::string& text) const { std::ofstream(root_ / "cgroup") << text; }
+  void SetGroups(const std::string& text) const { root_.Write("cgroup", text); }
   void SetLimit(const std::string& group, const std::string& text) const {
-    std::filesystem::create_directories(root_ / "mount" / group);
-    std::ofstream(root_ / "mount" / group / "memory.max") << text;
+    std::filesystem::create_directories(root_.path() / "mount" / group);
+    root_.Write("mount/" + group + "/memory.max", text);
   }
-  uint64_t Limit() const { return ControlGroupLimit(root_ / "cgroup", root_ / "mount"); }
+  uint64_t Limit() const {
+    return ControlGroupLimit(root_.path() / "cgroup", root_.path() / "mount");
+  }
 
-  std::filesystem::path root_;
+  const TemporaryDirectory root_;
 };
 
 TEST_F(ControlGroupTest, TheLeastOfTheGroupAndThoseAroundIt) {

@@ -18,8 +18,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"
-#include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -152,19 +152,20 @@ TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
 // A head that attention does not serve is refused when a model opens; in a recurrent layer it may
 // be as wide.
 TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
-  const TempDirectory directory;
+  const TemporaryDirectory directory;
   directory.Write("config.json", "{}");
+  const std::string path = directory.string();
   const auto open = [&](ModelSpec (*plan)(const Config&, const LoadOptions&)) {
     const BackendDefinition definition = {"test", "1", nullptr, plan};
     ls_host host{};
     host.num_threads = 1;
     ls_model_options options{};
-    options.directory = directory.path().c_str();
+    options.directory = path.c_str();
     options.max_batch_tokens = options.max_batch_sequences = 1;
     options.host = &host;
     OpenModel(definition, options, ReferenceOps());
   };
-  const std::string refusal = directory.path() +
+  const std::string refusal = path +
                               "/config.json: head_dim must be at most 256 in attention layers, "
                               "found 258";
   ExpectError(LS_UNIMPLEMENTED, refusal, [&] {

@@ -1,33 +1,12 @@
 // Safetensors bytes and model directories made for a test.
 #include "tests/backends/weights/checkpoint_files.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <utility>
 
 #include "backends/common/weights/safetensors.h"
 
 namespace longstream {
-
-TempDirectory::TempDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "longstream_test_XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
-  path_ = name;
-}
-
-TempDirectory::~TempDirectory() { std::filesystem::remove_all(path_); }
-
-std::string TempDirectory::Write(const std::string& name, std::string_view bytes) const {
-  std::string path = path_ + "/" + name;
-  std::ofstream out(path, std::ios::binary);
-  if (!out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush()) {
-    throw std::runtime_error("cannot write " + path);
-  }
-  return path;
-}
 
 std::string SafetensorsBytes(std::string_view header, std::string_view data) {
   std::string bytes;

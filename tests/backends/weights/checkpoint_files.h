@@ -11,22 +11,6 @@
 
 namespace longstream {
 
-// A directory that lives as long as this object.
-class TempDirectory {
- public:
-  TempDirectory();
-  ~TempDirectory();
-  TempDirectory(const TempDirectory&) = delete;
-  TempDirectory& operator=(const TempDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-  // Writes a file and returns its path.
-  std::string Write(const std::string& name, std::string_view bytes) const;
-
- private:
-  std::string path_;
-};
-
 // The bytes of a safetensors file with this header and this data.
 std::string SafetensorsBytes(std::string_view header, std::string_view data);
 

@@ -7,6 +7,7 @@
 #include "backends/common/weights/safetensors.h"
 #include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -25,18 +26,18 @@ class CheckpointTest : public ::testing::Test {
   }
 
   void ExpectRefused(ls_code code, const std::string& message) const {
-    ExpectError(code, message, [this] { Checkpoint checkpoint(directory_.path()); });
+    ExpectError(code, message, [this] { Checkpoint checkpoint(directory_.string()); });
   }
 
-  std::string In(const std::string& name) const { return directory_.path() + "/" + name; }
+  std::string In(const std::string& name) const { return directory_.string() + "/" + name; }
 
-  TempDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CheckpointTest, SingleFile) {
   directory_.Write("model.safetensors",
                    SafetensorsBytes({CountingTensor("b", {2}), CountingTensor("a", {1, 3})}));
-  const Checkpoint checkpoint(directory_.path());
+  const Checkpoint checkpoint(directory_.string());
   EXPECT_EQ(checkpoint.tensors().size(), 2u);
   EXPECT_EQ(checkpoint.tensors().begin()->first, "a");
   EXPECT_EQ(checkpoint.Find("c"), nullptr);
@@ -47,13 +48,13 @@ TEST_F(CheckpointTest, SingleFile) {
 TEST_F(CheckpointTest, ShardsUnderAnIndex) {
   WriteShards(R"({"metadata": {"total_size": 20},
                   "weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
-  const Checkpoint checkpoint(directory_.path());
+  const Checkpoint checkpoint(directory_.string());
   EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("a")), In("s1.safetensors"));
   EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("b")), In("s2.safetensors"));
 }
 
 TEST_F(CheckpointTest, NothingThere) {
-  ExpectRefused(LS_NOT_FOUND, directory_.path() +
+  ExpectRefused(LS_NOT_FOUND, directory_.string() +
                                   ": expected model.safetensors or model.safetensors.index.json, "
                                   "found neither");
 }
@@ -61,9 +62,9 @@ TEST_F(CheckpointTest, NothingThere) {
 TEST_F(CheckpointTest, MissingTensorAndWrongShape) {
   directory_.Write("model.safetensors", SafetensorsBytes({CountingTensor("a", {2, 3}),
                                                           {"ids", "I64", {1}, "12345678"}}));
-  const Checkpoint checkpoint(directory_.path());
+  const Checkpoint checkpoint(directory_.string());
   ExpectError(LS_INVALID_ARGUMENT,
-              directory_.path() + ": tensor \"x\" is missing, expected shape [4, 5]", [&] {
+              directory_.string() + ": tensor \"x\" is missing, expected shape [4, 5]", [&] {
                 checkpoint.Get("x", std::array<int64_t, 2>{4, 5});
               });
   ExpectError(LS_INVALID_ARGUMENT,
@@ -93,7 +94,7 @@ TEST_F(CheckpointTest, IndexThatLeavesTheDirectory) {
 TEST_F(CheckpointTest, IndexThatIsNone) {
   WriteShards("{");
   ExpectError(LS_DATA_LOSS, StartsWith(In(kIndex) + ": no valid JSON: "),
-              [this] { Checkpoint checkpoint(directory_.path()); });
+              [this] { Checkpoint checkpoint(directory_.string()); });
   WriteShards(R"({"weight_map": []})");
   ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map is missing, expected an object");
   WriteShards(R"({"weight_map": {"a": 5}})");

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -17,10 +17,10 @@ using ::testing::StartsWith;
 Config Make(std::string_view json) { return Config(json, "m/config.json"); }
 
 TEST(ConfigTest, ReadsTheFileOfADirectory) {
-  TempDirectory directory;
+  TemporaryDirectory directory;
   directory.Write("config.json", R"({"hidden_size": 64})");
-  const Config config(directory.path());
-  EXPECT_EQ(config.file(), directory.path() + "/config.json");
+  const Config config(directory.string());
+  EXPECT_EQ(config.file(), directory.string() + "/config.json");
   EXPECT_EQ(config.Integer("hidden_size", 1, 100), 64);
 }
 

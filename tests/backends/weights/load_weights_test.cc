@@ -14,6 +14,7 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -122,7 +123,7 @@ class LoadWeightsTest : public ::testing::Test {
   }
 
   ModelWeights Load(const char* options = "{}", const Executor& executor = Executor()) const {
-    const Checkpoint checkpoint(directory_.path());
+    const Checkpoint checkpoint(directory_.string());
     return LoadWeights(spec_, checkpoint, LoadOptions(options), PackingOps(), executor);
   }
 
@@ -138,7 +139,7 @@ class LoadWeightsTest : public ::testing::Test {
 
   ModelSpec spec_;
   std::map<std::string, TensorSource> tensors_;
-  TempDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(LoadWeightsTest, PlacesEveryTensor) {
@@ -273,7 +274,7 @@ TEST_F(LoadWeightsTest, UntiedHead) {
   spec_.tied_head = false;
   ExpectRefused(
       LS_INVALID_ARGUMENT,
-      directory_.path() + ": tensor \"lm_head.weight\" is missing, expected shape [5, 6]");
+      directory_.string() + ": tensor \"lm_head.weight\" is missing, expected shape [5, 6]");
   Add("lm_head.weight", {kVocabulary, kWidth});
   const ModelWeights weights = WriteAndLoad();
   EXPECT_EQ(Numbers(weights.head), Stored({"lm_head.weight"}));
@@ -294,7 +295,7 @@ TEST_F(LoadWeightsTest, EveryTensorIsNeeded) {
   for (const auto& [name, tensor] : all) {
     SCOPED_TRACE(name);
     tensors_.erase(name);
-    ExpectRefused(LS_INVALID_ARGUMENT, directory_.path() + ": tensor \"" + name +
+    ExpectRefused(LS_INVALID_ARGUMENT, directory_.string() + ": tensor \"" + name +
                                            "\" is missing, expected shape " +
                                            ShapeText(tensor.shape));
     tensors_ = all;
@@ -384,7 +385,7 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   EXPECT_NE(Load(R"({"weights": "bf16"})").fingerprint, single);
 
   // The same tensors in two shards, the other way round.
-  TempDirectory shards;
+  TemporaryDirectory shards;
   std::string map;
   std::vector<TensorSource> parts[2];
   for (auto it = tensors_.rbegin(); it != tensors_.rend(); ++it) {
@@ -396,7 +397,7 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   shards.Write("s1", SafetensorsBytes(parts[1]));
   shards.Write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
   ASSERT_FALSE(parts[0].empty() || parts[1].empty());
-  const Checkpoint sharded(shards.path());
+  const Checkpoint sharded(shards.string());
   EXPECT_EQ(LoadWeights(spec_, sharded, LoadOptions(), PackingOps(), Executor()).fingerprint,
             single);
 

@@ -11,6 +11,7 @@
 
 #include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -257,7 +258,7 @@ TEST(SafetensorsTest, TruncationAnywhereIsDataLoss) {
 }
 
 TEST(SafetensorsFileTest, MapsAFile) {
-  TempDirectory directory;
+  TemporaryDirectory directory;
   const SafetensorsFile file(directory.Write("m.safetensors", GoodFile()));
   ASSERT_EQ(file.tensors().size(), 2u);
   float value = 0.0f;
@@ -270,7 +271,7 @@ TEST(SafetensorsFileTest, MapsAFile) {
 }
 
 TEST(SafetensorsFileTest, DamagedFilesNameTheirPath) {
-  TempDirectory directory;
+  TemporaryDirectory directory;
   const std::string path = directory.Write("m.safetensors", "");
   ExpectError(LS_DATA_LOSS, path + ": expected a header length of 8 bytes, found a file of 0 bytes",
               [&path] { SafetensorsFile file(path); });
@@ -279,17 +280,17 @@ TEST(SafetensorsFileTest, DamagedFilesNameTheirPath) {
 TEST(SafetensorsFileTest, WhatIsNoFile) {
   ExpectError(LS_NOT_FOUND, "/nowhere/m.safetensors: cannot be opened: No such file or directory",
               [] { SafetensorsFile file("/nowhere/m.safetensors"); });
-  TempDirectory directory;
+  TemporaryDirectory directory;
   // Nobody writes to it: opened as a file is, it would wait for ever.
-  const std::string fifo = directory.path() + "/model.safetensors";
+  const std::string fifo = directory.string() + "/model.safetensors";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   ExpectError(LS_NOT_FOUND, fifo + ": is no regular file", [&] { SafetensorsFile file(fifo); });
-  ExpectError(LS_NOT_FOUND, directory.path() + ": is no regular file",
-              [&directory] { SafetensorsFile file(directory.path()); });
+  ExpectError(LS_NOT_FOUND, directory.string() + ": is no regular file",
+              [&directory] { SafetensorsFile file(directory.string()); });
 }
 
 TEST(SafetensorsFileTest, AFailedOpenLeavesNoDescriptor) {
-  TempDirectory directory;
+  TemporaryDirectory directory;
   const std::string path = directory.Write("m.safetensors", "damaged!");
   const auto count_descriptors = [] {
     size_t count = 0;

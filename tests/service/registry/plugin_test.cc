@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/service/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {

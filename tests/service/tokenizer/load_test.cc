@@ -1,7 +1,6 @@
 // Model directories: which tokenizer they give, and the sentence for each thing that is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 
 #include "service/tokenizer/byte_alphabet.h"
 #include "service/tokenizer/tokenizer.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -33,16 +33,10 @@ using Ids = std::vector<int32_t>;
 // A model directory of its own for each test, empty at first.
 class LoadTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "longstream_tokenizer_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr) << name;
-    directory_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   void Write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ / name, std::ios::binary) << text;
+    directory_.Write(name, text);
   }
+  std::filesystem::path File(const std::string& name) const { return directory_.path() / name; }
 
   // Writes the golden tokenizer of a family, edited.
   void WriteFamily(const std::string& family, const std::function<void(json&)>& edit) const {
@@ -54,7 +48,7 @@ class LoadTest : public testing::Test {
   }
 
   absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
-    return Tokenizer::Load(directory_, vocab_size);
+    return Tokenizer::Load(directory_.path(), vocab_size);
   }
 
   absl::Status LoadEdited(const std::function<void(json&)>& edit) const {
@@ -69,7 +63,7 @@ class LoadTest : public testing::Test {
     return (*tokenizer)->fingerprint();
   }
 
-  std::filesystem::path directory_;
+  const TemporaryDirectory directory_;
 };
 
 void Unedited(json&) {}
@@ -178,7 +172,7 @@ TEST_F(LoadTest, EncodesFromManyThreads) {
 }
 
 TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
-  const std::string file = (directory_ / "tokenizer.json").string();
+  const std::string file = File("tokenizer.json").string();
   const auto message = [&](const std::function<void(json&)>& edit) {
     const absl::Status status = LoadEdited(edit);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -276,7 +270,7 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   Write("tokenizer.json", "{\"model\": ");
   EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Load().status().message()),
-              AllOf(StartsWith((directory_ / "tokenizer.json").string() + ": not JSON"),
+              AllOf(StartsWith(File("tokenizer.json").string() + ": not JSON"),
                     HasSubstr("line 1, column 11")));
   Write("tokenizer.json", "");
   EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
@@ -284,8 +278,8 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   EXPECT_THAT(Load().status().message(), HasSubstr("expected an object, found an array of 2"));
   Write("tokenizer.json", std::string(1'000'000, '['));
   EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
-  std::filesystem::remove(directory_ / "tokenizer.json");
-  std::filesystem::create_directory(directory_ / "tokenizer.json");
+  std::filesystem::remove(File("tokenizer.json"));
+  std::filesystem::create_directory(File("tokenizer.json"));
   EXPECT_THAT(Load().status().message(), HasSubstr("cannot be read"));
 }
 
@@ -317,7 +311,7 @@ TEST_F(LoadTest, FingerprintsStayWhatTheyAre) {
   ASSERT_TRUE(bpe.ok()) << bpe.status();
   // Snapshots of sessions hold these numbers; a change would make all of them unusable.
   EXPECT_EQ((*bpe)->fingerprint(), 6849964927544521530u);
-  std::filesystem::remove(directory_ / "tokenizer.json");
+  std::filesystem::remove(File("tokenizer.json"));
   EXPECT_EQ((*Load())->fingerprint(), 12207265571551811227u);
 }
 

@@ -1,12 +1,13 @@
-// A directory for the files of one test.
-#ifndef LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
-#define LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
+// A directory for the files of one test; throws std::runtime_error where it cannot be written.
+#ifndef LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
+#define LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace longstream {
@@ -29,8 +30,13 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::string string() const { return path_.string(); }
 
-  void Write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
+  // Writes a file and returns its path.
+  std::string Write(const std::string& name, std::string_view content) const {
+    std::string file = (path_ / name).string();
+    if (!(std::ofstream(file, std::ios::binary) << content).flush()) {
+      throw std::runtime_error("cannot write " + file);
+    }
+    return file;
   }
 
  private:
@@ -39,4 +45,4 @@ class TemporaryDirectory {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_TESTS_SERVICE_TEMPORARY_DIRECTORY_H_
+#endif  // LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
