@@ -51,8 +51,28 @@ absl::Status ReadAddress(const YamlNode& node, bool may_be_empty, std::string* a
   return error ? node.Error(*error) : absl::OkStatus();
 }
 
-// A session that idles for no time at all could not be opened.
-absl::Status ReadIdleTimeout(const YamlNode& node, absl::Duration* timeout) {
+// What `device` would have to be, where it names none.
+std::optional<std::string> DeviceError(std::string_view device) {
+  if (device == "auto" || device == "cpu" || device == "cuda") return std::nullopt;
+  constexpr std::string_view kNumbered = "cuda:";
+  uint32_t number = 0;
+  const std::string_view digits = device.substr(std::min(kNumbered.size(), device.size()));
+  if (device.substr(0, kNumbered.size()) == kNumbered && !digits.empty() &&
+      digits.find_first_not_of("0123456789") == std::string_view::npos &&
+      absl::SimpleAtoi(View(digits), &number)) {
+    return std::nullopt;
+  }
+  return absl::StrCat("expected auto, cpu, cuda or cuda:N, found '", View(device), "'");
+}
+
+absl::Status ReadDevice(const YamlNode& node, std::string* device) {
+  if (absl::Status status = node.Read(device); !status.ok()) return status;
+  const std::optional<std::string> error = DeviceError(*device);
+  return error ? node.Error(*error) : absl::OkStatus();
+}
+
+// Of no time at all, nothing could be done before it has passed.
+absl::Status ReadTimeout(const YamlNode& node, absl::Duration* timeout) {
   if (absl::Status status = node.ReadDuration(timeout); !status.ok()) return status;
   return *timeout > absl::ZeroDuration() ? absl::OkStatus()
                                          : node.Error("expected more than 0s, found 0s");
@@ -63,7 +83,7 @@ absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
       {"name", [&](const YamlNode& value) { return value.Read(&model->name); }},
       {"directory", [&](const YamlNode& value) { return value.Read(&model->directory); }},
       {"backend", [&](const YamlNode& value) { return value.Read(&model->backend); }},
-      {"device", [&](const YamlNode& value) { return value.Read(&model->device); }},
+      {"device", [&](const YamlNode& value) { return ReadDevice(value, &model->device); }},
       {"version", [&](const YamlNode& value) { return value.Read(&model->version); }},
       {"cache_bytes", [&](const YamlNode& value) { return value.ReadBytes(&model->cache_bytes); }},
       {"options", [&](const YamlNode& value) { return value.ReadJson(&model->options_json); }},
@@ -82,6 +102,8 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
        [&](const YamlNode& value) { return value.Read(0, 1 << 20, &config->max_waiting_turns); }},
       {"stream_buffer_bytes",
        [&](const YamlNode& value) { return value.ReadBytes(&config->stream_buffer_bytes); }},
+      {"client_timeout",
+       [&](const YamlNode& value) { return ReadTimeout(value, &config->client_timeout); }},
   });
 }
 
@@ -89,9 +111,9 @@ absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
   return node.ReadMap({
       {"max", [&](const YamlNode& value) { return value.Read(0, 1 << 24, &config->max_sessions); }},
       {"idle_timeout",
-       [&](const YamlNode& value) { return ReadIdleTimeout(value, &config->idle_timeout); }},
+       [&](const YamlNode& value) { return ReadTimeout(value, &config->idle_timeout); }},
       {"max_idle_timeout",
-       [&](const YamlNode& value) { return ReadIdleTimeout(value, &config->max_idle_timeout); }},
+       [&](const YamlNode& value) { return ReadTimeout(value, &config->max_idle_timeout); }},
   });
 }
 
@@ -193,6 +215,9 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
     if (key == "backend") {
       model.backend = value;
     } else if (key == "device") {
+      if (const auto error = DeviceError(value)) {
+        return ModelFlagError(flag, absl::StrCat("device: ", *error));
+      }
       model.device = value;
     } else if (key == "version") {
       model.version = value;

@@ -18,7 +18,7 @@ struct ModelConfig {
   std::string name;
   std::string directory;
   std::string backend;          // empty: the plugin with the best fit
-  std::string device = "auto";  // auto, cpu, cuda:N
+  std::string device = "auto";  // auto, cpu, cuda, cuda:N
   std::string version = "1";
   uint64_t cache_bytes = 0;  // 0: unlimited
   std::string options_json = "{}";
@@ -37,6 +37,7 @@ struct ServerConfig {
   uint64_t max_open_turns = 1024;
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;
+  absl::Duration client_timeout = absl::Minutes(5);
 
   uint64_t max_sessions = 0;  // 0: no limit but memory
   absl::Duration idle_timeout = absl::Hours(1);

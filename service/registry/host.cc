@@ -18,9 +18,13 @@ void Host::ParallelRun(void* context, uint32_t num_tasks, void (*task)(void* arg
 }
 
 void Host::Log(void* context, int32_t severity, const char* text) {
+  if (text == nullptr) return;
   const Host* host = static_cast<const Host*>(context);
-  if (!host->log_ || text == nullptr) return;
-  host->log_(static_cast<LogSeverity>(std::clamp(severity, 0, 3)), text);
+  host->Write(static_cast<LogSeverity>(std::clamp(severity, 0, 3)), text);
+}
+
+void Host::Write(LogSeverity severity, std::string_view text) const {
+  if (log_) log_(severity, text);
 }
 
 }  // namespace longstream

@@ -28,6 +28,9 @@ class Host {
 
   const ls_host* table() const { return &table_; }
 
+  // A line of the server's own about a backend. Thread-safe.
+  void Write(LogSeverity severity, std::string_view text) const;
+
  private:
   static void ParallelRun(void* context, uint32_t num_tasks,
                           void (*task)(void* argument, uint32_t i), void* argument);

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -91,6 +92,8 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
         BackendModel::Open(*std::move(plugin), options, host);
     why = opened.status();
     if (!absl::IsNotFound(why) && !absl::IsUnavailable(why)) return opened;
+    host->Write(LogSeverity::kInfo,
+                absl::StrCat("model ", source.name, ": not on ", device, ": ", why.message()));
   }
   return why;
 }
@@ -126,12 +129,53 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabular
   return ids;
 }
 
-template <typename T>
-std::optional<T> Number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<T>();
-}
+// Reads keys of generation_config.json one by one; absent and null say nothing. The first that is
+// not what it should be is the status.
+class DefaultsReader {
+ public:
+  explicit DefaultsReader(const Json& json) : json_(json) {}
+
+  const absl::Status& status() const { return status_; }
+
+  std::optional<float> Float(const char* key, const char* expected, bool (*is_valid)(float)) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    if (value.is_number() && is_valid(value.get<float>())) return value.get<float>();
+    return Refuse<float>(key, expected, value);
+  }
+
+  std::optional<int32_t> Count(const char* key) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost) {
+      return value.get<int32_t>();
+    }
+    return Refuse<int32_t>(key, "a whole number from 0 on", value);
+  }
+
+  std::optional<bool> Bool(const char* key) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    if (value.is_boolean()) return value.get<bool>();
+    return Refuse<bool>(key, "true or false", value);
+  }
+
+ private:
+  Json Find(const char* key) const { return json_.value(key, Json()); }
+
+  template <typename T>
+  std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(
+          "generation_config.json: ", key, ": expected ", expected, ", found ", found.dump()));
+    }
+    return std::nullopt;
+  }
+
+  const Json& json_;
+  absl::Status status_;
+};
 
 }  // namespace
 
@@ -148,12 +192,18 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
   absl::StatusOr<std::vector<int32_t>> ids = EndIds(with_end, vocabulary_size);
   if (!ids.ok()) return ids.status();
   defaults.end_token_ids = *std::move(ids);
-  defaults.temperature = Number<float>(*generation, "temperature");
-  if (generation->value("do_sample", Json()) == Json(false)) defaults.temperature = 0.0f;
-  defaults.top_k = Number<int32_t>(*generation, "top_k");
-  defaults.top_p = Number<float>(*generation, "top_p");
-  defaults.min_p = Number<float>(*generation, "min_p");
-  defaults.repetition_penalty = Number<float>(*generation, "repetition_penalty");
+  DefaultsReader reader(*generation);
+  defaults.temperature =
+      reader.Float("temperature", "a number from 0 on", [](float value) { return value >= 0.0f; });
+  if (reader.Bool("do_sample") == false) defaults.temperature = 0.0f;
+  defaults.top_k = reader.Count("top_k");
+  defaults.top_p = reader.Float("top_p", "a number above 0 and at most 1",
+                                [](float value) { return value > 0.0f && value <= 1.0f; });
+  defaults.min_p = reader.Float("min_p", "a number from 0 to 1",
+                                [](float value) { return value >= 0.0f && value <= 1.0f; });
+  defaults.repetition_penalty = reader.Float("repetition_penalty", "a number above 0",
+                                             [](float value) { return value > 0.0f; });
+  if (!reader.status().ok()) return reader.status();
   return defaults;
 }
 

@@ -42,7 +42,8 @@ struct GenerationDefaults {
 };
 
 // Reads the two files of `directory`; a file that is not there gives nothing, one that is damaged
-// is INVALID_ARGUMENT. Ids are checked against the vocabulary.
+// or has a value of a wrong type or range is INVALID_ARGUMENT. Ids are checked against the
+// vocabulary.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
                                                           uint32_t vocabulary_size);
 

@@ -75,6 +75,15 @@ TEST(ModelFlagTest, OptionsHaveTheTypesOfJson) {
             R"({"n":256,"f":0.5,"t":true,"z":null,"s":"int8","e":"","q":"say \"x\""})");
 }
 
+TEST(ModelFlagTest, Devices) {
+  for (const char* device : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
+    ServerConfig config;
+    const absl::Status status = AddModelFlag(std::string("a=d,device=") + device, &config);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(config.models[0].device, device);
+  }
+}
+
 TEST(ModelFlagTest, ReplacesTheModelOfThatName) {
   ServerConfig config;
   ASSERT_TRUE(AddModelFlag("a=old,backend=dense", &config).ok());
@@ -97,6 +106,10 @@ TEST(ModelFlagTest, ErrorsQuoteTheFlag) {
       {"a=d,", "unknown key ''; there are: backend, cache_bytes, device, options.KEY, version"},
       {"a=d,options=1",
        "unknown key 'options'; there are: backend, cache_bytes, device, options.KEY, version"},
+      {"a=d,device=gpu", "device: expected auto, cpu, cuda or cuda:N, found 'gpu'"},
+      {"a=d,device=cuda:", "device: expected auto, cpu, cuda or cuda:N, found 'cuda:'"},
+      {"a=d,device=cuda:-1", "device: expected auto, cpu, cuda or cuda:N, found 'cuda:-1'"},
+      {"a=d,device=", "device: expected auto, cpu, cuda or cuda:N, found ''"},
       {"a=d,cache_bytes=lots", "expected bytes such as 4096, 64MiB or 2GB, found 'lots'"},
   };
   for (const auto& [flag, reason] : cases) {

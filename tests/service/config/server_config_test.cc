@@ -45,6 +45,7 @@ scheduler:
   max_open_turns: 99
   max_waiting_turns: 9
   stream_buffer_bytes: 1KiB
+  client_timeout: 90s
 sessions:
   max: 10
   idle_timeout: 500ms
@@ -72,6 +73,7 @@ models:
   EXPECT_EQ(config.max_open_turns, 99u);
   EXPECT_EQ(config.max_waiting_turns, 9u);
   EXPECT_EQ(config.stream_buffer_bytes, 1024u);
+  EXPECT_EQ(config.client_timeout, absl::Seconds(90));
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
   EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
@@ -210,6 +212,10 @@ TEST(ServerConfigErrorTest, Addresses) {
 TEST(ServerConfigErrorTest, SessionsIdleForSomeTime) {
   EXPECT_EQ(ErrorOf("sessions: {idle_timeout: 0s}"),
             "server.yaml:1: sessions.idle_timeout: expected more than 0s, found 0s");
+  EXPECT_EQ(ErrorOf("scheduler: {client_timeout: 0s}"),
+            "server.yaml:1: scheduler.client_timeout: expected more than 0s, found 0s");
+  EXPECT_EQ(ErrorOf("models: [{name: a, directory: d, device: tpu}]"),
+            "server.yaml:1: models[0].device: expected auto, cpu, cuda or cuda:N, found 'tpu'");
   EXPECT_EQ(ErrorOf("sessions: {max_idle_timeout: 0s}"),
             "server.yaml:1: sessions.max_idle_timeout: expected more than 0s, found 0s");
 }
@@ -253,7 +259,8 @@ TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
             "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
             "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
-            "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes");
+            "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes, "
+            "client_timeout");
   EXPECT_EQ(ErrorOf("sessions: {limit: 2}"),
             "server.yaml:1: sessions: unknown key 'limit'; there are: max, idle_timeout, "
             "max_idle_timeout");

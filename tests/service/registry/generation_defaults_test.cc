@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "service/registry/served_model.h"
-#include "tests/service/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -96,6 +96,25 @@ TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {
     directory_.Write("generation_config.json", "{\"eos_token_id\": " + std::string(json) + "}");
     EXPECT_EQ(Error(), "eos_token_id: expected ids below the vocabulary size 256, found " +
                            std::string(found));
+  }
+}
+
+TEST_F(GenerationDefaultsTest, ValuesOfWrongTypesAndRanges) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("temperature": "0.7")", R"(temperature: expected a number from 0 on, found "0.7")"},
+      {R"("temperature": -1)", "temperature: expected a number from 0 on, found -1"},
+      {R"("top_k": 1.5)", "top_k: expected a whole number from 0 on, found 1.5"},
+      {R"("top_k": -2)", "top_k: expected a whole number from 0 on, found -2"},
+      {R"("top_k": 2147483648)", "top_k: expected a whole number from 0 on, found 2147483648"},
+      {R"("top_p": 0)", "top_p: expected a number above 0 and at most 1, found 0"},
+      {R"("top_p": [1])", "top_p: expected a number above 0 and at most 1, found [1]"},
+      {R"("min_p": 2)", "min_p: expected a number from 0 to 1, found 2"},
+      {R"("repetition_penalty": 0)", "repetition_penalty: expected a number above 0, found 0"},
+      {R"("do_sample": "no")", R"(do_sample: expected true or false, found "no")"},
+  };
+  for (const auto& [member, error] : cases) {
+    directory_.Write("generation_config.json", "{" + std::string(member) + "}");
+    EXPECT_EQ(Error(), "generation_config.json: " + std::string(error));
   }
 }
 
