@@ -128,6 +128,7 @@ absl::Status ActiveTurn::Admit(absl::Time now) {
   }
   prefill_total_ = unread();
   admitted_ = now;
+  client_seen_ = now;
   phase_ = Phase::kPrefill;
   turn_->stream.Push(StartedEvent{start_tokens_, usage_.prompt_tokens, request.sampling.seed});
   metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
@@ -180,6 +181,17 @@ void ActiveTurn::TakeInput() {
 }
 
 // ---------------------------------------------------------------- steps
+
+absl::Duration ActiveTurn::ClientSilence(absl::Time now) {
+  if (ended_ || phase_ == Phase::kWaiting) return absl::ZeroDuration();
+  // What arrives makes the history longer, what is read the queue shorter.
+  const uint64_t progress = session_->tokens.size() - turn_->stream.queued_bytes();
+  if (progress != client_progress_ || Candidate().has_value()) {
+    client_progress_ = progress;
+    client_seen_ = now;
+  }
+  return now - client_seen_;
+}
 
 std::optional<StepCandidate> ActiveTurn::Candidate() {
   if (ended_ || phase_ == Phase::kWaiting || turn_->stream.Full()) return std::nullopt;

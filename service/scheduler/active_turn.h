@@ -52,6 +52,9 @@ class ActiveTurn {
   // Takes in what an Append's caller has sent since.
   void TakeInput();
 
+  // How long it has had nothing to do but wait for its client, who neither read nor sent.
+  absl::Duration ClientSilence(absl::Time now);
+
   // What it could do in the next step; nothing while it waits for its reader, or for input that
   // reaches the next place where a prompt may be cut.
   std::optional<StepCandidate> Candidate();
@@ -103,6 +106,9 @@ class ActiveTurn {
   std::span<const int32_t> prefix_;  // of the prompt; owned by the tokenizer
   uint64_t prefill_total_ = 0;       // tokens to read before the first draw
   uint64_t scored_ = 0;              // kScore: tokens reported
+  // What changes when the client does something, and since when it has not.
+  uint64_t client_progress_ = 0;
+  absl::Time client_seen_;
   std::optional<Generator> generator_;
   TurnUsage usage_;
   absl::Time admitted_;

@@ -242,6 +242,10 @@ void Engine::EndAborted() {
         active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
       } else if (!active.ended() && active.turn().cancelled()) {
         active.Abort(active.turn().cancel_reason());
+      } else if (active.ClientSilence(now) > options_.client_timeout) {
+        active.Abort(absl::DeadlineExceededError(
+            absl::StrCat("the client has neither read nor sent anything for ",
+                         absl::FormatDuration(options_.client_timeout))));
       }
       if (active.ended()) {
         num_turns_.fetch_sub(1);

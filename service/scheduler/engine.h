@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/active_turn.h"
@@ -35,10 +36,12 @@ class Engine {
  public:
   struct Options {
     uint32_t max_batch_tokens = 512;
-    uint32_t max_batch_sequences = 64;     // of a step; also of turns that compute at the same time
-    size_t max_open_turns = 1024;          // those that wait for their reader or for input included
-    size_t max_waiting_turns = 256;        // beyond it: RESOURCE_EXHAUSTED
-    size_t stream_buffer_bytes = 65536;    // a reader that is further behind pauses its turn
+    uint32_t max_batch_sequences = 64;   // of a step; also of turns that compute at the same time
+    size_t max_open_turns = 1024;        // those that wait for their reader or for input included
+    size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
+    size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
+    // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
+    absl::Duration client_timeout = absl::Minutes(5);
     FailureListener on_failure = nullptr;  // may be empty
   };
 

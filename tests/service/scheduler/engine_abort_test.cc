@@ -116,6 +116,57 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
   EXPECT_FALSE(session->View().turn_running);
 }
 
+// Neither a reader that stops reading nor a writer that stops writing holds its memory for ever.
+TEST(EngineAbort, ReaderWhoNeverReads) {
+  TestEngine engine("{}", 0,
+                    {.stream_buffer_bytes = 64, .client_timeout = absl::Milliseconds(200)});
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 100000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  while (session->View().turn_running) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(session->View().position, 0u);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
+  const TurnEnd end = ReadToEnd(*turn).end;
+  EXPECT_EQ(end.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(end.status.message(), "the client has neither read nor sent anything for 200ms");
+}
+
+TEST(EngineAbort, WriterWhoStopsWriting) {
+  TestEngine engine("{}", 0, {.client_timeout = absl::Milliseconds(200)});
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = engine.Open();
+  request.on_abort = OnAbort::kKeep;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  turn->AddInput(Bytes(std::string(70, 'a')), true);
+  engine->Wake();
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(request.session->View().position, 70u) << "what had arrived is kept, as was asked";
+}
+
+// Slow is not silent: a turn lasts as long as its client goes on.
+TEST(EngineAbort, SlowClientsAreServed) {
+  TestEngine engine("{}", 0, {.stream_buffer_bytes = 64, .client_timeout = absl::Seconds(2)});
+  TurnRequest append;
+  append.kind = TurnKind::kAppend;
+  append.session = engine.Open();
+  const auto writer = NewTurn(append);
+  const auto reader = NewTurn(Generate(engine.Open(), "start", 50));
+  ASSERT_TRUE(engine->Start(writer).ok());
+  ASSERT_TRUE(engine->Start(reader).ok());
+  for (int i = 0; i < 12; ++i) {
+    absl::SleepFor(absl::Milliseconds(250));
+    writer->AddInput(Bytes("a"), true);
+    engine->Wake();
+    reader->stream.Next();
+  }
+  writer->CloseInput();
+  engine->Wake();
+  EXPECT_TRUE(ReadToEnd(*writer).end.status.ok());
+  EXPECT_TRUE(ReadToEnd(*reader).end.status.ok());
+}
+
 TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   std::vector<std::string> failures;
   TestEngine engine(R"({"fail_at_position": 30})", 0,
