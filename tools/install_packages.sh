@@ -15,8 +15,8 @@ packages=(
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   # Tests and benchmarks; fibers for running CUDA kernels on the CPU.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
-  # Demo, golden values, checks.
-  python3 python3-venv curl ca-certificates
+  # Demo, golden values, checks; the README's client in Python.
+  python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
 
 # dpkg-query prints nothing on stdout for a name it has never seen, so what is missing is the
