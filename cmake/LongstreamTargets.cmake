@@ -41,13 +41,15 @@ function(longstream_binary)
   install(TARGETS ${arg_NAME} RUNTIME)
 endfunction()
 
-# longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds] [SERIAL])
+# longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
+#                 [COST seconds] [SERIAL])
 # A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
-# is the larger part of a short test. SERIAL is for tests that measure time. Sources find their data
+# is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
+# that take long: the longest start first, so that no core waits for one at the end. Sources find their data
 # by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to
 # the target `tsan_tests`, which is what runs under ThreadSanitizer.
 function(longstream_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT" "SOURCES;DEPS;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${arg_NAME} PRIVATE GTest::gmock GTest::gtest_main)
@@ -60,6 +62,9 @@ function(longstream_test)
   endif()
   set_tests_properties(${arg_NAME} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+  if(arg_COST)
+    set_tests_properties(${arg_NAME} PROPERTIES COST ${arg_COST})
+  endif()
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${arg_NAME})
     if(TARGET longstream_tsan_abseil)

@@ -16,6 +16,9 @@ struct LibraryTraits {
   bool rounds_attention = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
+  // Runs a thousand times slower than its like: of what does not depend on the library, one case is
+  // enough.
+  bool interpreted = false;
 };
 
 // Of all libraries of the program.

@@ -6,7 +6,9 @@ namespace longstream {
 
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
-LibraryTraits TraitsUnderTest() { return {.rounds_attention = true, .checks_descriptors = false}; }
+LibraryTraits TraitsUnderTest() {
+  return {.rounds_attention = true, .checks_descriptors = false, .interpreted = true};
+}
 
 const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }
 
