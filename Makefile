@@ -9,7 +9,9 @@ JOBS ?= $(shell nproc)
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: release  ## Start the server with the three demo models, stream from each, print a table.
+demo: packages  ## Start the server with the three demo models, stream from each, print a table.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/demo.sh
 
 test: release  ## Build the release preset and run every test.
