@@ -38,6 +38,7 @@ LAYERS = {
     "service/main.cc": (("service", "kernels/core"), ("absl", "grpc", "protobuf", "prometheus")),
     "client": ((), ("absl", "grpc", "protobuf")),
     # Tests see what they test and each other; those of kernels and backends build without gRPC.
+    "tests": ((), ()),
     "tests/kernels": (("kernels", "tests"), ()),
     # Its include/ stands in for the CUDA headers.
     "tests/simt": (("kernels", "backends", "tests"), ("cuda",)),
