@@ -8,9 +8,12 @@
 
 namespace longstream {
 
-enum class DType : uint8_t { kF32, kF16, kBF16 };
+// kI8 and kI4 are types of packed weights alone, whose elements come in groups (quantise.h).
+enum class DType : uint8_t { kF32, kF16, kBF16, kI8, kI4 };
 
-// Bytes of one element.
+constexpr bool IsQuantised(DType type) { return type == DType::kI8 || type == DType::kI4; }
+
+// Bytes of one element. REQUIRES: !IsQuantised(type)
 constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : 2; }
 
 constexpr const char* NameOf(DType type) {
@@ -21,6 +24,10 @@ constexpr const char* NameOf(DType type) {
       return "f16";
     case DType::kBF16:
       return "bf16";
+    case DType::kI8:
+      return "int8";
+    case DType::kI4:
+      return "int4";
   }
   return "?";
 }

@@ -38,6 +38,16 @@ struct Matrix {
 // A projection rounds the row that it multiplies with a bf16 weight to bf16 (nearest, ties to even)
 // in every library, and multiplies f32 and f16 weights with the f32 row; products are summed in
 // f32.
+//
+// An int8 or int4 weight is W[c, 32 g + i] = s[c, g] * w[c, g, i] with f16 scales s (quantise.h),
+// and the row x it is multiplied with becomes x[32 g + i] = t[g] * q[g, i] likewise, in every
+// library by the same f32 operations, each rounded to nearest even:
+//
+//   m = max |x| of the group;  t = m / 127;  q = round(x * (127 / m))
+//   m < 2^-100: t = 0, q = 0;  m infinite or a NaN in the group: t = NaN, q = 0
+//   y[c] = sum_g (sum_i q[g, i] * w[c, g, i]) * t[g] * s[c, g]
+//
+// The inner sum is exact (int32), the outer one f32 in an order of n and k alone.
 struct PackedWeight {
   const void* data = nullptr;
   DType type = DType::kF32;

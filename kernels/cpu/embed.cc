@@ -1,8 +1,8 @@
 // Embedding lookup in a packed table. See kernels/ops/embed.h.
 //
 // An element of a row lies in each group of 32 of its panel, so a row costs one cache line per
-// element (or pair): 512 lines for 1024 bf16. That is the price of sharing the table with the head,
-// and small against one projection of the same row.
+// element (or pair, or four): 512 lines for 1024 bf16. That is the price of sharing the table with
+// the head, and small against one projection of the same row.
 #include "kernels/ops/embed.h"
 
 #include <cstring>
@@ -20,6 +20,27 @@ void EmbedRow(const PackedWeight& table, int32_t id, float multiplier, float* ou
   const int64_t lane = id % kPanelOutputs;
   for (int64_t i = 0; i < table.k; ++i) {
     out[i] = multiplier * ToF32(panel[PanelIndex<T>(i, lane)]);
+  }
+}
+
+// What the byte holds of input k of a group (panel.h).
+LONGSTREAM_INLINE int ValueIn(DType type, uint8_t byte, int64_t k) {
+  if (type == DType::kI4) return (k < kGroupInputs / 2 ? byte & 15 : byte >> 4) - kI4Offset;
+  return ((byte + 128 - kI8Offset) & 255) - 128;
+}
+
+void EmbedQuantisedRow(const PackedWeight& table, int32_t id, float multiplier, float* out) {
+  const DType type = table.type;
+  const auto* group =
+      static_cast<const uint8_t*>(table.data) + id / kPanelOutputs * PanelBytes(type, table.k);
+  const int64_t lane = id % kPanelOutputs;
+  for (int64_t i = 0; i < table.k; ++i) {
+    const int64_t k = i % kGroupInputs;
+    if (i > 0 && k == 0) group += GroupBytes(type);
+    F16 scale;
+    __builtin_memcpy(&scale, group + lane * static_cast<int64_t>(sizeof(F16)), sizeof(F16));
+    const int value = ValueIn(type, group[GroupByte(type, k, lane)], k);
+    out[i] = multiplier * (ToF32(scale) * static_cast<float>(value));
   }
 }
 
@@ -42,6 +63,9 @@ void Embed(Stream& stream, const EmbedArgs& args) {
         return EmbedRow<F16>(args.table, id, args.multiplier, out);
       case DType::kBF16:
         return EmbedRow<BF16>(args.table, id, args.multiplier, out);
+      case DType::kI8:
+      case DType::kI4:
+        return EmbedQuantisedRow(args.table, id, args.multiplier, out);
     }
   });
 }

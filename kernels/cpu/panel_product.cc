@@ -1,6 +1,7 @@
 // Register-blocked products with packed panels.
 #include "kernels/cpu/panel_product.h"
 
+#include "kernels/cpu/quantised_product.h"
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -212,6 +213,9 @@ void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const Outpu
       return Product<F16>(h, weight, block, sums);
     case DType::kBF16:
       return Product<BF16>(h, weight, block, sums);
+    case DType::kI8:
+    case DType::kI4:
+      return QuantisedProduct(h, weight, block, sums);
   }
 }
 

@@ -1,7 +1,8 @@
 // Products of prepared rows with packed panels: the core of every projection.
 //
 // Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane (bf16 weights on
-// avx512: in pairs, as the dot product instruction adds them). Tiles, blocks of k and the division
+// avx512: in pairs, as the dot product instruction adds them; int8 and int4: group by group).
+// Tiles, blocks of k and the division
 // among threads only decide when a sum is interrupted, never its order, so a row has the same bits
 // alone and among 512 others.
 #ifndef LONGSTREAM_KERNELS_CPU_PANEL_PRODUCT_H_

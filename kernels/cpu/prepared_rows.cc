@@ -19,21 +19,7 @@ struct RowInputs {
   const float* gate;
 };
 
-template <typename Access, typename T>
-LONGSTREAM_INLINE void PrepareVector(const RowInputs& in, bool round, int64_t i,
-                                     const Access& access, T* h) {
-  F32x16 value = access.Read(in.x + i);
-  if (in.norm_weight != nullptr) {
-    value = value * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
-  }
-  if (in.addend != nullptr) value = value + access.Read(in.addend + i);
-  if (in.gate != nullptr) value = value * Sigmoid(access.Read(in.gate + i));
-  if (round) value = RoundToBF16(value);
-  access.Write(value, h + i);
-}
-
-template <typename T>
-void PrepareRow(const RowSource& source, int64_t r, bool round, int64_t k, T* h) {
+RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
   RowInputs in = {};
   in.x = source.x.f32_row(source.rows != nullptr ? source.rows[r] : r);
   if (source.norm.enabled()) {
@@ -42,22 +28,80 @@ void PrepareRow(const RowSource& source, int64_t r, bool round, int64_t k, T* h)
   }
   if (source.addend.data != nullptr) in.addend = source.addend.f32_row(source.addend_rows[r]);
   if (source.gate.data != nullptr) in.gate = source.gate.f32_row(r);
-  ForEachRowVector(k,
-                   [&](int64_t i, const auto& access) { PrepareVector(in, round, i, access, h); });
-  if (k % 2 != 0) h[k] = T{};
+  return in;
+}
+
+// h[i, i + 16)
+template <typename Access>
+LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Access& access) {
+  F32x16 value = access.Read(in.x + i);
+  if (in.norm_weight != nullptr) {
+    value = value * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
+  }
+  if (in.addend != nullptr) value = value + access.Read(in.addend + i);
+  if (in.gate != nullptr) value = value * Sigmoid(access.Read(in.gate + i));
+  return value;
 }
 
 template <typename T>
-PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, bool round, int64_t k) {
-  // Whole cache lines. An odd k leaves room for the zero behind it.
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  const int64_t stride = (k + kLine - 1) / kLine * kLine;
+void PrepareRow(const RowInputs& in, DType weight_type, int64_t k, T* h) {
+  ForEachRowVector(k, [&](int64_t i, const auto& access) {
+    const F32x16 value = PreparedVector(in, i, access);
+    access.Write(weight_type == DType::kBF16 ? RoundToBF16(value) : value, h + i);
+  });
+  if (k % 2 != 0) h[k] = T{};
+}
+
+// values, 32 of them, as int8: see core/matrix.h.
+void Quantise(const float* values, RowGroup* group) {
+  const F32x16 low = Load(values), high = Load(values + kLanes);
+  // Bit patterns order magnitudes, with infinity and then NaN above all numbers.
+  const I32x16 magnitude = Broadcast(0x7fffffff);
+  const I32x16 a = ToBits(low) & magnitude, b = ToBits(high) & magnitude;
+  int32_t lanes[kLanes];
+  Store(Select(a < b, b, a), lanes);
+  int32_t bits = 0;
+  for (int i = 0; i < kLanes; ++i) bits = lanes[i] > bits ? lanes[i] : bits;
+  const float max = __builtin_bit_cast(float, bits);
+  *group = {};
+  if (bits >= 0x7f800000) group->scale = __builtin_nanf("");
+  if (max < 0x1p-100f || bits >= 0x7f800000) return;
+
+  group->scale = max / 127.0f;
+  const F32x16 inverse = Broadcast(127.0f / max);
+  const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
+  int32_t integers[kGroupInputs];
+  Store(ToBits(low * inverse + magic) - ToBits(magic), integers);
+  Store(ToBits(high * inverse + magic) - ToBits(magic), integers + kLanes);
+  for (int64_t i = 0; i < kGroupInputs; ++i) {
+    group->values[i] = static_cast<int8_t>(integers[i]);
+    group->sum += integers[i];
+  }
+}
+
+void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
+  for (int64_t first = 0; first < k; first += kGroupInputs) {
+    alignas(64) float values[kGroupInputs] = {};
+    const int64_t left = k - first;
+    ForEachRowVector(left < kGroupInputs ? left : kGroupInputs, [&](int64_t i, const auto& access) {
+      access.Write(PreparedVector(in, first + i, access), values + i);
+    });
+    Quantise(values, h++);
+  }
+}
+
+// Rows of `stride` T each.
+template <typename T>
+PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, DType weight_type,
+                                int64_t k, int64_t stride) {
   T* h = reinterpret_cast<T*>(stream.workspace);
   const int64_t num_tasks = (source.num_rows + kTaskRows - 1) / kTaskRows;
   ParallelFor(stream.executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
     const int64_t first = task * kTaskRows;
     const int64_t last = first + kTaskRows < source.num_rows ? first + kTaskRows : source.num_rows;
-    for (int64_t r = first; r < last; ++r) PrepareRow(source, r, round, k, h + r * stride);
+    for (int64_t r = first; r < last; ++r) {
+      PrepareRow(InputsOf(source, r, k), weight_type, k, h + r * stride);
+    }
   });
   return {h, stride};
 }
@@ -65,16 +109,27 @@ PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, bool ro
 }  // namespace
 
 PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k) {
-  const bool round = weight_type == DType::kBF16;
-  const bool unchanged = !round && source.rows == nullptr && !source.norm.enabled() &&
+  const bool unchanged = weight_type != DType::kBF16 && !IsQuantised(weight_type) &&
+                         source.rows == nullptr && !source.norm.enabled() &&
                          source.addend.data == nullptr && source.gate.data == nullptr;
   if (unchanged) return {source.x.data, source.x.stride};
   if (stream.workspace_bytes < NormProjectWorkspace(source.num_rows, k)) {
     stream.Fail(OpStatus::kUnsupported);
     return {};
   }
-  return round ? PrepareInWorkspace<BF16Activation>(stream, source, true, k)
-               : PrepareInWorkspace<float>(stream, source, false, k);
+  // Whole cache lines of elements. An odd k leaves room for the zero behind it.
+  const int64_t stride = (k + 31) / 32 * 32;
+  switch (weight_type) {
+    case DType::kI8:
+    case DType::kI4:
+      return PrepareInWorkspace<RowGroup>(stream, source, weight_type, k, NumGroups(k));
+    case DType::kBF16:
+      return PrepareInWorkspace<BF16Activation>(stream, source, weight_type, k, stride);
+    case DType::kF32:
+    case DType::kF16:
+      return PrepareInWorkspace<float>(stream, source, weight_type, k, stride);
+  }
+  return {};
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/core/matrix.h"
+#include "kernels/core/quantise.h"
 #include "kernels/core/stream.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/ops/norm.h"
@@ -19,6 +20,13 @@ using BF16Activation = BF16;
 using BF16Activation = float;
 #endif
 
+// 32 inputs of a row for an int8 or int4 weight: h[i] ~ scale * values[i] (core/matrix.h).
+struct RowGroup {
+  int8_t values[kGroupInputs];
+  float scale;
+  int32_t sum;  // of the values
+};
+
 // What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]).
 struct RowSource {
   Matrix x;
@@ -30,7 +38,8 @@ struct RowSource {
   Matrix gate;
 };
 
-// For a bf16 weight an odd k is followed by a zero.
+// For a bf16 weight an odd k is followed by a zero. An element is a RowGroup for an int8 or int4
+// weight.
 struct PreparedRows {
   const void* data = nullptr;
   int64_t stride = 0;  // in elements

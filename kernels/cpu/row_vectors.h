@@ -41,7 +41,7 @@ LONGSTREAM_INLINE void ForEachRowVector(int64_t n, const Body& body) {
   if (i < n) body(i, Part{n - i});
 }
 
-// Calls body with a value of the element type that `type` names.
+// Calls body with a value of the element type that `type` names. REQUIRES: !IsQuantised(type)
 template <typename Body>
 LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
   switch (type) {
@@ -51,6 +51,9 @@ LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
       return body(F16{});
     case DType::kBF16:
       return body(BF16{});
+    case DType::kI8:
+    case DType::kI4:
+      return;
   }
 }
 

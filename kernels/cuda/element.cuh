@@ -66,7 +66,7 @@ __device__ __forceinline__ float HighBF16(uint32_t pair) {
   return __uint_as_float(pair & 0xffff0000u);
 }
 
-// Calls call(T{}) with the element type that `type` names.
+// Calls call(T{}) with the element type that `type` names. REQUIRES: !IsQuantised(type)
 template <typename Call>
 void ForType(DType type, const Call& call) {
   switch (type) {
@@ -76,6 +76,9 @@ void ForType(DType type, const Call& call) {
       return call(F16{});
     case DType::kBF16:
       return call(BF16{});
+    case DType::kI8:
+    case DType::kI4:
+      return;
   }
 }
 

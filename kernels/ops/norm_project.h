@@ -31,9 +31,10 @@ struct NormProjectArgs {
 };
 using NormProjectFunction = void (*)(Stream& stream, const NormProjectArgs& args);
 
-// Workspace in bytes that an implementation may use for R rows of k inputs.
+// Workspace in bytes that an implementation may use for R rows of k inputs: as f32, a row padded to
+// 128 inputs.
 constexpr size_t NormProjectWorkspace(int64_t rows, int64_t k) {
-  return static_cast<size_t>(rows) * ((static_cast<size_t>(k) * 4 + 63) / 64 * 64);
+  return static_cast<size_t>(rows) * ((static_cast<size_t>(k) + 127) / 128 * 128 * 4);
 }
 
 }  // namespace longstream

@@ -22,8 +22,10 @@ struct PackArgs {
   int64_t num_rows = 0;
   int64_t first_row = 0;        // output row of the destination that source row 0 becomes
   void* destination = nullptr;  // [PackedBytes(type, n, k)], 64-byte aligned, zeroed beforehand
-  DType type = DType::kF32;     // of the destination; f32 -> bf16 rounds to nearest even.
-                                // REQUIRES: source_type == type, or type is f32, or bf16 from f32
+  DType type = DType::kF32;     // of the destination; f32 -> bf16 rounds to nearest even, int8 and
+                                // int4 are made by QuantiseGroup (core/quantise.h).
+                                // REQUIRES: source_type == type, or type is f32, int8 or int4, or
+                                // bf16 from f32
   int64_t n = 0;                // of the destination
   int64_t k = 0;
 };

@@ -15,7 +15,7 @@ inline float MatrixAt(const Matrix& matrix, int64_t row, int64_t col) {
   return ElementAt(matrix.data, matrix.type, row * matrix.stride + col);
 }
 
-// Rounds to the nearest value of `type`, ties to even.
+// Rounds to the nearest value of `type`, ties to even. REQUIRES: !IsQuantised(type)
 inline void SetElement(void* data, DType type, int64_t index, float value) {
   switch (type) {
     case DType::kF32:
@@ -26,6 +26,9 @@ inline void SetElement(void* data, DType type, int64_t index, float value) {
       return;
     case DType::kBF16:
       static_cast<BF16*>(data)[index] = ToBF16(value);
+      return;
+    case DType::kI8:
+    case DType::kI4:
       return;
   }
 }

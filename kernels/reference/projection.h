@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_KERNELS_REFERENCE_PROJECTION_H_
 #define LONGSTREAM_KERNELS_REFERENCE_PROJECTION_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -28,8 +29,31 @@ inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   return y;
 }
 
-// What a weight of this type multiplies: h rounded to bf16 if the weight is bf16, to f32 otherwise.
+// A group of h, in f32, as its int8 values times its scale (core/matrix.h).
+inline void QuantiseGroup(double* h, int64_t count) {
+  float max = 0.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(static_cast<float>(h[i]));
+    if (magnitude > max || std::isnan(magnitude)) max = magnitude;
+  }
+  const bool is_finite = std::isfinite(max);
+  const bool is_zero = max < 0x1p-100f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = std::nearbyint(static_cast<float>(h[i]) * (127.0f / max));
+    h[i] = is_zero ? 0.0 : is_finite ? double{value} * double{max / 127.0f} : NAN;
+  }
+}
+
+// What a weight of this type multiplies: h rounded to bf16 if the weight is bf16, to int8 in groups
+// if it is int8 or int4, to f32 otherwise.
 inline Row RoundedFor(DType weight_type, Row h) {
+  if (IsQuantised(weight_type)) {
+    const auto size = static_cast<int64_t>(h.size());
+    for (int64_t first = 0; first < size; first += kGroupInputs) {
+      QuantiseGroup(&h[static_cast<size_t>(first)], std::min(kGroupInputs, size - first));
+    }
+    return h;
+  }
   for (double& value : h) {
     const float single = static_cast<float>(value);
     value = weight_type == DType::kBF16 ? ToF32(ToBF16(single)) : single;

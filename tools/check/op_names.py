@@ -27,9 +27,11 @@ NOT_OF_AN_OP = {
     "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",
     "kernels/cpu/panel_product.cc": "the matrix product that all projections share",
     "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",
+    "kernels/cpu/quantised_product.cc": "the same product for int8 and int4 weights",
     "kernels/cpu/recurrence_block.cc": "the arithmetic of linear_recurrence within a block",
     "tests/kernels/dispatch_test.cc": "the choice of the op table",
     "tests/kernels/op_test.cc": "what the tests of the ops share",
+    "tests/kernels/quantise_test.cc": "kernels/core, below the ops",
     "tests/kernels/simd_test.cc": "the vector layer below the CPU ops",
     "tests/kernels/thread_pool_test.cc": "kernels/core, below the ops",
 }

@@ -1,0 +1,136 @@
+// The choice of a group's scale.
+#include "kernels/core/quantise.h"
+
+#include <cmath>
+#include <limits>
+
+namespace longstream {
+namespace {
+
+// Loops run over lanes, so that the compiler makes vectors of them without reordering a sum.
+constexpr int64_t kLanes = 8;
+static_assert(kGroupInputs % kLanes == 0);
+
+// Below it no f16 scale but 0 is near.
+constexpr float kSmallestWeight = 0x1p-25f;
+constexpr float kLargestScale = 65504.0f;
+
+// To the nearest integer, ties to even. REQUIRES: |x| < 2^22
+inline float Round(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+
+float SumOf(const float (&lanes)[kLanes]) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+float Dot(const float* a, const float* b) {
+  float sums[kLanes] = {};
+  for (int64_t i = 0; i < kGroupInputs; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  return SumOf(sums);
+}
+
+float SquaredError(const float* weights, const float* values, float scale) {
+  float sums[kLanes] = {};
+  for (int64_t i = 0; i < kGroupInputs; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const float error = weights[i + lane] - scale * values[i + lane];
+      sums[lane] += error * error;
+    }
+  }
+  return SumOf(sums);
+}
+
+// The integers that a type has.
+struct Range {
+  float low;
+  float high;
+};
+
+// values = the integers of the range that are nearest to weights * inverse.
+void RoundInto(const Range& range, const float* weights, float inverse, float* values) {
+  for (int64_t i = 0; i < kGroupInputs; ++i) {
+    float x = weights[i] * inverse;
+    x = x < range.low ? range.low : x;
+    x = x > range.high ? range.high : x;
+    values[i] = Round(x);
+  }
+}
+
+// A group of weights, none of which is NaN, and what has been found for it.
+class Search {
+ public:
+  Search(const Range& range, const float* weights) : range_(range), weights_(weights) {}
+
+  // Rounds with 1 / inverse as the scale, and tries the scale that fits these integers best (least
+  // squares) and its neighbours in f16.
+  void Try(float inverse) {
+    float values[kGroupInputs];
+    RoundInto(range_, weights_, inverse, values);
+    const float squares = Dot(values, values);
+    if (squares == 0.0f) return;
+    const float best = Dot(weights_, values) / squares;
+    const float bounded = std::fmin(std::fmax(best, -kLargestScale), kLargestScale);
+    const F16 nearest = ToF16(bounded);
+    TryScale(nearest);
+    TryScale(F16{static_cast<uint16_t>(nearest.bits + 1)});
+  }
+
+  WeightGroup Best() const {
+    WeightGroup group{};
+    group.scale = scale_;
+    for (int64_t i = 0; i < kGroupInputs; ++i) group.values[i] = static_cast<int8_t>(values_[i]);
+    return group;
+  }
+
+ private:
+  void TryScale(F16 candidate) {
+    const float scale = ToF32(candidate);
+    if (scale == 0.0f || std::isinf(scale)) return;
+    float values[kGroupInputs];
+    RoundInto(range_, weights_, 1.0f / scale, values);
+    const float error = SquaredError(weights_, values, scale);
+    if (!(error < error_)) return;
+    error_ = error;
+    scale_ = candidate;
+    for (int64_t i = 0; i < kGroupInputs; ++i) values_[i] = values[i];
+  }
+
+  const Range range_;
+  const float* weights_;
+  float error_ = std::numeric_limits<float>::infinity();
+  F16 scale_{};
+  float values_[kGroupInputs] = {};
+};
+
+}  // namespace
+
+WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count) {
+  float group[kGroupInputs] = {};
+  float largest = 0.0f;
+  bool is_number = true;
+  for (int64_t i = 0; i < count; ++i) {
+    group[i] = weights[i];
+    is_number = is_number && std::fabs(weights[i]) <= LargestWeight(type);
+    if (std::fabs(weights[i]) > std::fabs(largest)) largest = weights[i];
+  }
+  if (!is_number) return {F16{0x7e00}, {}};
+  if (std::fabs(largest) < kSmallestWeight) return {};
+  if (type == DType::kI8) {
+    Search search({-127.0f, 127.0f}, group);
+    search.Try(127.0f / largest);
+    return search.Best();
+  }
+  // The integer that the largest weight would become, were there no end to them: from -8 on it
+  // is cut off. A scale of the other sign gives the largest weight the shorter side.
+  constexpr float kFirst = 6.0f, kLast = 9.5f, kStep = 0.25f;
+  Search search({-8.0f, 7.0f}, group);
+  for (float level = kFirst; level <= kLast; level += kStep) {
+    search.Try(-level / largest);
+    search.Try(level / largest);
+  }
+  return search.Best();
+}
+
+}  // namespace longstream

@@ -1,0 +1,146 @@
+// Register-blocked products with int8 and int4 panels.
+#include "kernels/cpu/quantised_product.h"
+
+#include "kernels/cpu/byte_dots.h"
+#include "kernels/cpu/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers.
+#if defined(__AVX512F__)  // 32 registers, 1 a vector
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+#elif defined(__AVX2__)  // 16 registers, 2 a vector
+constexpr int kTileRows = 2;
+constexpr int kTileVectors = 1;
+#else                    // 16 registers, 4 a vector
+constexpr int kTileRows = 1;
+constexpr int kTileVectors = 1;
+#endif
+constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
+constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
+
+// Groups that all tiles of rows pass before the next ones: of int8, 2 panels of them fill half of a
+// first-level cache of 32 KiB.
+constexpr int64_t kBlockGroups = 8;
+
+// Part of a product: the rows at `x`, kTileVectors of a panel, and some groups of both.
+struct Operands {
+  const RowGroup* x;
+  int64_t x_stride;
+  const std::byte* panel;  // its first group
+  int64_t first_vector;
+  int64_t groups;
+  float* sums;
+  int64_t sums_stride;
+  bool resume;  // continue the sums that are there
+};
+
+// dots[r][v] += the products of one group, whose bytes begin at w.
+template <DType kType, int kRows>
+LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
+                                Dots<kType> (&dots)[kRows][kTileVectors]) {
+  // A byte holds one input (int8) or two, which are 16 apart.
+  constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
+  constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves;
+  for (int four = 0; four < kFours; ++four) {
+    I32x16 bytes[kTileVectors];
+    for (int v = 0; v < kTileVectors; ++v) {
+      bytes[v] = Load(reinterpret_cast<const int32_t*>(w + four * kFourBytes) + v * kLanes);
+    }
+    for (int half = 0; half < kHalves; ++half) {
+      I32x16 values[kTileVectors];
+      for (int v = 0; v < kTileVectors; ++v) {
+        values[v] = kHalves == 1 ? bytes[v] : (bytes[v] >> (4 * half)) & Broadcast(0x0f0f0f0f);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        int32_t inputs;
+        __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours + four) * 4, 4);
+        for (int v = 0; v < kTileVectors; ++v) dots[r][v].Add(values[v], inputs);
+      }
+    }
+  }
+}
+
+template <DType kType, int kRows>
+void Tile(const Operands& operands) {
+  // Copies, so that the compiler knows that stores leave them alone.
+  const auto [x, x_stride, panel, first_vector, groups, sums, sums_stride, resume] = operands;
+  F32x16 sum[kRows][kTileVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kTileVectors; ++v) {
+      sum[r][v] = resume ? Load(sums + r * sums_stride + v * kLanes) : Zero();
+    }
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* group = panel + g * GroupBytes(kType);
+    Dots<kType> dots[kRows][kTileVectors];
+    for (int r = 0; r < kRows; ++r) {
+      // Takes back what the offset adds to every product.
+      const int32_t first = -OffsetOf(kType) * x[r * x_stride + g].sum;
+      for (int v = 0; v < kTileVectors; ++v) dots[r][v].Start(first);
+    }
+    AddGroup<kType, kRows>(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, dots);
+    for (int v = 0; v < kTileVectors; ++v) {
+      const F32x16 scale = Load(reinterpret_cast<const F16*>(group) + (first_vector + v) * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        const F32x16 both = Broadcast(x[r * x_stride + g].scale) * scale;
+        sum[r][v] = Fma(ToF32(dots[r][v].Total()), both, sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kTileVectors; ++v) Store(sum[r][v], sums + r * sums_stride + v * kLanes);
+  }
+}
+
+template <DType kType, int kRows>
+void TileOfRows(int64_t rows, const Operands& operands) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands);
+  }
+  Tile<kType, kRows>(operands);
+}
+
+// All rows, in tiles of nearly equal height.
+template <DType kType>
+void Rows(int64_t num_rows, Operands operands) {
+  for (int64_t tiles = (num_rows + kTileRows - 1) / kTileRows; tiles > 0; --tiles) {
+    const int64_t rows = (num_rows + tiles - 1) / tiles;
+    TileOfRows<kType, kTileRows>(rows, operands);
+    operands.x += rows * operands.x_stride;
+    operands.sums += rows * operands.sums_stride;
+    num_rows -= rows;
+  }
+}
+
+template <DType kType>
+void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+             float* sums) {
+  const int64_t groups = NumGroups(weight.k);
+  // One tile passes all groups at once.
+  const int64_t groups_at_once = block.num_rows <= kTileRows ? groups : kBlockGroups;
+  const auto* panels =
+      static_cast<const std::byte*>(weight.data) + block.first_panel * PanelBytes(kType, weight.k);
+  for (int64_t first = 0; first < groups; first += groups_at_once) {
+    const int64_t left = groups - first;
+    for (int64_t v = 0; v < block.num_panels * kPanelVectors; v += kTileVectors) {
+      const std::byte* panel = panels + v / kPanelVectors * PanelBytes(kType, weight.k);
+      Rows<kType>(block.num_rows, {h.row<RowGroup>(block.first_row) + first, h.stride,
+                                   panel + first * GroupBytes(kType), v % kPanelVectors,
+                                   left < groups_at_once ? left : groups_at_once, sums + v * kLanes,
+                                   block.stride(), first > 0});
+    }
+  }
+}
+
+}  // namespace
+
+void QuantisedProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+                      float* sums) {
+  if (weight.type == DType::kI8) return Product<DType::kI8>(h, weight, block, sums);
+  Product<DType::kI4>(h, weight, block, sums);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
