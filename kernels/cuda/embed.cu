@@ -10,12 +10,17 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Negative: the row is zeros.
+__device__ __forceinline__ int64_t IdOf(const EmbedArgs& args, int64_t row) {
+  const int64_t id = args.ids[row];
+  return id < 0 ? args.sampled[~id] : id;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
   const int64_t row = blockIdx.x;
   const int64_t k = args.table.k;
-  int64_t id = args.ids[row];
-  if (id < 0) id = args.sampled[~id];
+  const int64_t id = IdOf(args, row);
   const T* from = static_cast<const T*>(args.table.data) +
                   max(id, int64_t{0}) * WeightStride(args.table.type, k);
   float* to = static_cast<float*>(args.out.data) + row * args.out.stride;
@@ -24,10 +29,31 @@ __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
   }
 }
 
+__global__ void __launch_bounds__(kThreads) EmbedGroupsKernel(EmbedArgs args) {
+  const int64_t row = blockIdx.x;
+  const DType type = args.table.type;
+  const int64_t stride = WeightStride(type, args.table.k);
+  const int64_t id = IdOf(args, row);
+  const int64_t table_row = max(id, int64_t{0});
+  const auto* from =
+      static_cast<const int8_t*>(args.table.data) + table_row * RowBytes(type, stride);
+  const F16* scales =
+      ScalesOf(args.table.data, type, args.table.n, stride) + table_row * (stride / kGroupInputs);
+  float* to = static_cast<float*>(args.out.data) + row * args.out.stride;
+  for (int64_t i = threadIdx.x; i < args.table.k; i += kThreads) {
+    int value = from[QuantisedByte(type, i)];
+    // An int4 is the high or the low half of a byte, with its sign.
+    if (type == DType::kI4) value = static_cast<int8_t>(i % 8 < 4 ? value << 4 : value) >> 4;
+    const float weight = Widen(scales[i / kGroupInputs]) * static_cast<float>(value);
+    to[i] = id < 0 ? 0.0f : args.multiplier * weight;
+  }
+}
+
 }  // namespace
 
 void Embed(Stream& stream, const EmbedArgs& args) {
   const LaunchShape shape = {static_cast<unsigned>(args.out.rows), kThreads};
+  if (IsQuantised(args.table.type)) return Launch(stream, shape, EmbedGroupsKernel, args);
   ForType(args.table.type,
           [&](auto element) { Launch(stream, shape, EmbedKernel<decltype(element)>, args); });
 }

@@ -73,15 +73,17 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
                                         args.gate);
   if (!stream.ok()) return;
   const GatedEpilogue epilogue = {static_cast<float*>(args.out.data), args.out.stride};
+  const bool all_skinny = IsQuantised(args.gate.type);
   ProductOperands<2> operands = {.rows = rows.data,
+                                 .scales = rows.scales,
                                  .first_row = 0,
-                                 .num_rows = args.num_decode_rows,
+                                 .num_rows = all_skinny ? num_rows : args.num_decode_rows,
                                  .weights = {args.gate.data, args.up.data},
                                  .n = args.gate.n,
                                  .stride = rows.stride};
   SkinnyProduct(stream, args.gate.type, operands, epilogue);
 
-  if (num_rows == args.num_decode_rows) return;
+  if (num_rows == args.num_decode_rows || all_skinny) return;
   if (args.gate.type == DType::kBF16) return PrefillBF16(stream, args, rows);
   operands.first_row = args.num_decode_rows;
   operands.num_rows = num_rows - args.num_decode_rows;

@@ -1,5 +1,5 @@
-// Decode rows by skinny products, prefill rows by tiled ones or cuBLASLt. Which of them a row gets
-// depends on the row and the weight alone.
+// Decode rows by skinny products, prefill rows by tiled ones or cuBLASLt, all rows of int8 and int4
+// weights by skinny products. Which of them a row gets depends on the row and the weight alone.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_projection.h"
 #include "kernels/cuda/prefill_product.h"
@@ -53,16 +53,18 @@ void PrefillBF16(Stream& stream, const LinearProjectionArgs& args, int64_t num_r
 void LinearProjection(Stream& stream, const LinearProjectionArgs& args) {
   const LinearEpilogue epilogue = {static_cast<float*>(args.y.data), args.y.stride, args.bias,
                                    args.scale, args.accumulate};
+  const bool all_skinny = IsQuantised(args.weight.type);
   ProductOperands<1> operands = {.rows = args.rows.data,
+                                 .scales = args.rows.scales,
                                  .first_row = 0,
-                                 .num_rows = args.num_decode_rows,
+                                 .num_rows = all_skinny ? args.rows.num_rows : args.num_decode_rows,
                                  .weights = {args.weight.data},
                                  .n = args.weight.n,
                                  .stride = args.rows.stride};
   SkinnyProduct(stream, args.weight.type, operands, epilogue);
 
   const int64_t num_prefill_rows = args.rows.num_rows - args.num_decode_rows;
-  if (num_prefill_rows == 0) return;
+  if (num_prefill_rows == 0 || all_skinny) return;
   if (args.weight.type == DType::kBF16) return PrefillBF16(stream, args, num_prefill_rows);
   operands.first_row = args.num_decode_rows;
   operands.num_rows = num_prefill_rows;

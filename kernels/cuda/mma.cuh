@@ -1,5 +1,6 @@
-// Tensor-core products of 16 x 8 x 16 and the loads that feed them. On a device one instruction
-// each; elsewhere the same by plain loops, which also says what the instruction does.
+// Tensor-core products of 16 x 8 x 16 (bf16) and 16 x 8 x 32 (int8) and the loads that feed them.
+// On a device one instruction each; elsewhere the same by plain loops, which also says what the
+// instruction does.
 //
 // Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
 // with k contiguous) and C, D [16, 8] f32:
@@ -8,7 +9,9 @@
 //   a[2] = A[g, 2t+8 .. 2t+9]      a[3] = A[g+8, 2t+8 ..]   b[1] = B[2t+8 .. 2t+9, g]
 //   d[0], d[1] = D[g, 2t .. 2t+1]                           d[2], d[3] = D[g+8, 2t .. 2t+1]
 //
-// (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".)
+// (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".) Of int8 a register holds
+// four inputs, the first in the lowest byte: 4t .. 4t+3 where bf16 has 2t .. 2t+1, and 4t+16 ...
+// where it has 2t+8 ... ("Matrix fragments for mma.m16n8k32".)
 #ifndef LONGSTREAM_KERNELS_CUDA_MMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_MMA_CUH_
 
@@ -39,6 +42,41 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const auto multiply = [](float sum, uint32_t x, uint32_t y) {
     return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
+  };
+  for (int half = 0; half < 2; ++half) {
+    for (int k = 0; k < 4; ++k) {
+      const Fragments rows = of[lane / 4 * 4 + k];
+      const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
+      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
+      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
+      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
+      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
+    }
+  }
+#endif
+}
+
+// d += A B for A [16, 32] and B [32, 8] of int8, exact in int32. All lanes of the warp together.
+__device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)[4],
+                                            const uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  struct Fragments {
+    uint32_t a[4];
+    uint32_t b[2];
+  };
+  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto multiply = [](int32_t sum, uint32_t x, uint32_t y) {
+    for (int byte = 0; byte < 4; ++byte) {
+      sum += int32_t{static_cast<int8_t>(x >> (8 * byte))} * static_cast<int8_t>(y >> (8 * byte));
+    }
+    return sum;
   };
   for (int half = 0; half < 2; ++half) {
     for (int k = 0; k < 4; ++k) {

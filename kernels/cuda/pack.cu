@@ -1,6 +1,8 @@
-// Packing, on the host: rows are padded to 16 bytes and converted.
+// Packing, on the host: rows are padded and converted.
+#include <algorithm>
 #include <cstring>
 
+#include "kernels/core/quantise.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/weight.cuh"
@@ -22,7 +24,41 @@ void ConvertRow(const From* from, To* to, int64_t k) {
   }
 }
 
+template <typename From>
+void PackGroups(const PackArgs& args, const From* from, int64_t to_row) {
+  const int64_t stride = WeightStride(args.type, args.k);
+  const int64_t groups = stride / kGroupInputs;
+  const int64_t row_bytes = RowBytes(args.type, stride);
+  auto* rows = static_cast<uint8_t*>(args.destination);
+  uint8_t* bytes = rows + to_row * row_bytes;
+  F16* scales = reinterpret_cast<F16*>(rows + args.n * row_bytes) + to_row * groups;
+  for (int64_t first = 0; first < args.k; first += kGroupInputs) {
+    const int64_t count = std::min(kGroupInputs, args.k - first);
+    float weights[kGroupInputs];
+    for (int64_t i = 0; i < count; ++i) weights[i] = ToF32(from[first + i]);
+    const WeightGroup group = QuantiseGroup(args.type, weights, count);
+    scales[first / kGroupInputs] = group.scale;
+    for (int64_t i = 0; i < kGroupInputs; ++i) {
+      uint8_t& byte = bytes[QuantisedByte(args.type, first + i)];
+      const auto value = static_cast<uint8_t>(group.values[i]);
+      if (args.type == DType::kI8) {
+        byte = value;
+      } else {
+        byte |= static_cast<uint8_t>((value & 15) << (i % 8 < 4 ? 0 : 4));
+      }
+    }
+  }
+}
+
+void PackQuantisedRow(const PackArgs& args, int64_t row) {
+  ForType(args.source_type, [&](auto element) {
+    const auto* source = static_cast<const decltype(element)*>(args.source) + row * args.k;
+    PackGroups(args, source, args.first_row + row);
+  });
+}
+
 void PackRow(const PackArgs& args, int64_t row) {
+  if (IsQuantised(args.type)) return PackQuantisedRow(args, row);
   const auto* from = static_cast<const std::byte*>(args.source) +
                      static_cast<size_t>(row * args.k) * SizeOf(args.source_type);
   auto* to = static_cast<std::byte*>(args.destination) +
@@ -45,8 +81,10 @@ void PackRow(const PackArgs& args, int64_t row) {
 }  // namespace
 
 size_t PackedBytes(DType type, int64_t n, int64_t k) {
-  const size_t bytes = static_cast<size_t>(n * WeightStride(type, k)) * SizeOf(type);
-  return (bytes + 63) / 64 * 64;
+  const int64_t stride = WeightStride(type, k);
+  int64_t row_bytes = RowBytes(type, stride);
+  if (IsQuantised(type)) row_bytes += stride / kGroupInputs * static_cast<int64_t>(sizeof(F16));
+  return static_cast<size_t>(n * row_bytes + 63) / 64 * 64;
 }
 
 void Pack(const Executor& executor, const PackArgs& args) {

@@ -1,5 +1,6 @@
 // Normalising, adding, gating and rounding of rows: a block a row. Of a row of bf16 it reads 4
-// bytes per element, twice where there is a norm (the second time from L1), and writes 2.
+// bytes per element, twice where there is a norm (the second time from L1), and writes 2; of a row
+// of int8 it writes 1.125.
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/prepared_rows.h"
@@ -25,27 +26,73 @@ __device__ float InverseRms(const float* x, int64_t k, float eps) {
   return 1.0f / sqrtf(sum / static_cast<float>(k) + eps);
 }
 
+// The inputs of one row; absent ones are nullptr.
+struct RowInputs {
+  const float* x;
+  const float* norm_weight;
+  float inverse_rms;
+  const float* addend;
+  const float* gate;
+  int64_t k;
+
+  // All threads of the block together.
+  __device__ RowInputs(const RowSource& source, int64_t r, int64_t size)
+      : x(RowOf(source.x, source.rows != nullptr ? source.rows[r] : r)),
+        norm_weight(source.norm.weight),
+        inverse_rms(norm_weight == nullptr ? 1.0f : InverseRms(x, size, source.norm.eps)),
+        addend(source.addend.data == nullptr ? nullptr
+                                             : RowOf(source.addend, source.addend_rows[r])),
+        gate(source.gate.data == nullptr ? nullptr : RowOf(source.gate, r)),
+        k(size) {}
+
+  // h[i]; 0 behind k.
+  __device__ float At(int64_t i) const {
+    if (i >= k) return 0.0f;
+    float value = x[i];
+    if (norm_weight != nullptr) value *= inverse_rms * norm_weight[i];
+    if (addend != nullptr) value += addend[i];
+    if (gate != nullptr) value *= 1.0f / (1.0f + expf(-gate[i]));
+    return value;
+  }
+};
+
 // T: what the weight's type multiplies.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     PrepareRowsKernel(RowSource source, T* out, int64_t k, int64_t stride) {
   const int64_t r = blockIdx.x;
-  const float* x = RowOf(source.x, source.rows != nullptr ? source.rows[r] : r);
-  const float* norm_weight = source.norm.weight;
-  const float inverse_rms = norm_weight == nullptr ? 1.0f : InverseRms(x, k, source.norm.eps);
-  const float* addend =
-      source.addend.data == nullptr ? nullptr : RowOf(source.addend, source.addend_rows[r]);
-  const float* gate = source.gate.data == nullptr ? nullptr : RowOf(source.gate, r);
-  T* h = out + r * stride;
+  const RowInputs in(source, r, k);
   for (int64_t i = threadIdx.x; i < stride; i += kThreads) {
-    float value = 0.0f;
-    if (i < k) {
-      value = x[i];
-      if (norm_weight != nullptr) value *= inverse_rms * norm_weight[i];
-      if (addend != nullptr) value += addend[i];
-      if (gate != nullptr) value *= 1.0f / (1.0f + expf(-gate[i]));
+    out[r * stride + i] = RoundTo<T>(in.At(i));
+  }
+}
+
+// A warp a group, by the operations of core/matrix.h.
+__global__ void __launch_bounds__(kThreads)
+    QuantiseRowsKernel(RowSource source, int8_t* out, float* scales, int64_t k, int64_t stride) {
+  static_assert(kGroupInputs == kWarp && kThreads % kWarp == 0 && kStepOfGroups % kWarp == 0);
+  const int64_t r = blockIdx.x;
+  const RowInputs in(source, r, k);
+  for (int64_t i = threadIdx.x; i < stride; i += kThreads) {
+    const float value = in.At(i);
+    // Bit patterns order magnitudes, with infinity and then NaN above all numbers.
+    unsigned bits = __float_as_uint(value) & 0x7fffffffu;
+#pragma unroll
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+      bits = max(bits, __shfl_xor_sync(kAllLanes, bits, lanes));
     }
-    h[i] = RoundTo<T>(value);
+    const float largest = __uint_as_float(bits);
+    const bool is_number = bits < 0x7f800000u;
+    const bool has_scale = is_number && largest >= 0x1p-100f;
+    const float inverse = has_scale ? __fdiv_rn(127.0f, largest) : 0.0f;
+    // Adding it leaves the nearest integer in the low bits; 0 where there is no scale.
+    const float shifted = __fadd_rn(has_scale ? __fmul_rn(value, inverse) : 0.0f, 0x1.8p23f);
+    out[r * stride + QuantisedByte(DType::kI8, i)] =
+        static_cast<int8_t>(__float_as_int(shifted) - __float_as_int(0x1.8p23f));
+    if (i % kGroupInputs == 0) {
+      const float scale = has_scale ? __fdiv_rn(largest, 127.0f) : 0.0f;
+      scales[(r * stride + i) / kGroupInputs] = is_number ? scale : __uint_as_float(0x7fc00000u);
+    }
   }
 }
 
@@ -61,6 +108,16 @@ PreparedRows PrepareRows(Stream& stream, const RowSource& source, const PackedWe
   const int64_t stride = WeightStride(weight.type, k);
   const LaunchShape shape = {static_cast<unsigned>(source.num_rows), kThreads,
                              kThreads / kWarp * sizeof(float)};
+  if (IsQuantised(weight.type)) {
+    auto* values = reinterpret_cast<int8_t*>(stream.workspace);
+    auto* scales = reinterpret_cast<float*>(stream.workspace + source.num_rows * stride);
+    Launch(stream, shape, QuantiseRowsKernel, source, values, scales, k, stride);
+    return {.data = values,
+            .scales = scales,
+            .num_rows = source.num_rows,
+            .stride = stride,
+            .bytes = static_cast<size_t>(source.num_rows * (stride + stride / kGroupInputs * 4))};
+  }
   const auto prepare = [&](auto element) {
     using T = decltype(element);
     Launch(stream, shape, PrepareRowsKernel<T>, source, reinterpret_cast<T*>(stream.workspace), k,
@@ -68,7 +125,7 @@ PreparedRows PrepareRows(Stream& stream, const RowSource& source, const PackedWe
     return static_cast<size_t>(source.num_rows * stride) * sizeof(T);
   };
   const size_t bytes = weight.type == DType::kBF16 ? prepare(BF16{}) : prepare(float{});
-  return {stream.workspace, source.num_rows, stride, bytes};
+  return {.data = stream.workspace, .num_rows = source.num_rows, .stride = stride, .bytes = bytes};
 }
 
 }  // namespace longstream::cuda

@@ -22,10 +22,12 @@ struct RowSource {
   Matrix gate;  // data nullptr: none
 };
 
-// [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, f32 for others. The stride
-// is that of the weight (weight.cuh), and rows end in zeros as the weight's do.
+// [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, int8 with scales for int8
+// and int4, f32 for others. The stride is that of the weight (weight.cuh), and rows end in zeros as
+// the weight's do; rows of int8 are in the order of int8 weights.
 struct PreparedRows {
   void* data = nullptr;
+  float* scales = nullptr;  // [num_rows, stride / 32], of int8
   int64_t num_rows = 0;
   int64_t stride = 0;  // in elements
   size_t bytes = 0;    // of workspace, from its begin

@@ -1,5 +1,6 @@
 // Products of few rows with a weight, for decode rows: every weight is read once for up to 64 rows
-// (bf16) or 8 (f32, f16), and each output is summed in an order that depends on n and k alone.
+// (bf16, int8, int4) or 8 (f32, f16), and each output is summed in an order that depends on n and k
+// alone. Rows of int8, for int8 and int4 weights, come here in any number, prefill rows as well.
 //
 // bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major, so that lane
 // 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token
@@ -12,6 +13,8 @@
 //   The bytes in flight that hide 1 us of latency are 4.3 MB, 32 KiB per SM; 16 warps of 16 loads
 //   of 512 bytes are 128 KiB.
 //
+// int8 and int4: the same with groups of 32 inputs, group_sums.cuh.
+//
 // f32 and f16: FMA with the f32 row, a warp an output.
 #ifndef LONGSTREAM_KERNELS_CUDA_SKINNY_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_SKINNY_PRODUCT_CUH_
@@ -23,6 +26,7 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/stream.h"
 #include "kernels/cuda/element.cuh"
+#include "kernels/cuda/group_sums.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/product.cuh"
@@ -33,26 +37,11 @@ namespace longstream::cuda {
 
 inline constexpr int kSkinnyWarps = 8;
 inline constexpr int kSkinnyThreads = kSkinnyWarps * kWarp;
-inline constexpr int kTokenTile = 8;      // columns of mma's B
-inline constexpr int kOutputTile = 16;    // rows of mma's A
 inline constexpr int kStepInputs = 32;    // what 4 lanes of 16 bytes of bf16 cover
-inline constexpr int kMaxTokenTiles = 8;  // of a launch
+inline constexpr int kMaxTokenTiles = 8;  // of a block
 // From a token's sums to the next, in shared memory: 16 outputs and what spreads 4 pairs of tokens
 // over all banks.
 inline constexpr int kSumPitch = 20;
-
-// 16 bytes of a weight: they pass through L1 without staying, so that the rows do.
-__device__ __forceinline__ uint4 LoadOnce(const void* from) {
-#ifdef __CUDA_ARCH__
-  uint4 words;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "l"(from));
-  return words;
-#else
-  return *static_cast<const uint4*>(from);
-#endif
-}
 
 // How many warps share the inputs of 16 outputs: until all warps have work (9 on each of 132 SMs),
 // while each still has a batch of loads to itself. Of n and the stride alone, so that the order of
@@ -68,10 +57,12 @@ inline int SkinnySplits(int64_t n, int64_t stride) {
   return splits;
 }
 
-// A warp's sums over its inputs [begin, end): sums[w][tile] is D of weight w and 8 tokens.
+// A warp's sums over its inputs [begin, end): sums[w][tile] is D of weight w and 8 of the num_rows
+// tokens from first_row on.
 template <int kWeights, int kTiles>
 __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, int64_t first_output,
-                                         int begin, int end, float (&sums)[kWeights][kTiles][4]) {
+                                         int64_t first_row, int num_rows, int begin, int end,
+                                         float (&sums)[kWeights][kTiles][4]) {
   // Steps whose weights are loaded before the first is used; bounded by registers.
   constexpr int kSteps = (kTiles == 1 ? 8 : kTiles == 8 ? 2 : 4) / kWeights;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -79,9 +70,9 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
   const bool has_upper = first_output + g < in.n;
   const bool has_lower = first_output + g + 8 < in.n;
   const uint4 zero = {0, 0, 0, 0};
-  const int stride = static_cast<int>(in.stride), num_rows = static_cast<int>(in.num_rows);
+  const int stride = static_cast<int>(in.stride);
   const int64_t offset = (first_output + g) * in.stride + 8 * t;
-  const BF16* x = static_cast<const BF16*>(in.rows) + (in.first_row + g) * in.stride + 8 * t;
+  const BF16* x = static_cast<const BF16*>(in.rows) + (first_row + g) * in.stride + 8 * t;
   for (int k = begin; k < end; k += kSteps * kStepInputs) {
     uint4 upper[kSteps][kWeights], lower[kSteps][kWeights];
 #pragma unroll
@@ -117,9 +108,10 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
   }
 }
 
-// Block: 8 / splits tiles of 16 outputs; a warp a tile and a split of the inputs. The sums of the
-// splits meet in shared memory and are added in the splits' order.
-template <int kWeights, int kTiles, typename Epilogue>
+// Block (x, y): the x-th kTiles tiles of tokens, and 8 / splits tiles of 16 outputs; a warp a tile
+// of outputs and a split of the inputs. The sums of the splits meet in shared memory and are added
+// in the splits' order. Blocks that read the same weights are neighbours.
+template <DType kType, int kWeights, int kTiles, typename Epilogue>
 __global__ void __launch_bounds__(kSkinnyThreads, 2)
     SkinnyMmaKernel(ProductOperands<kWeights> in, int splits, Epilogue epilogue) {
   constexpr int kTokens = kTiles * kTokenTile;
@@ -128,15 +120,26 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
   const int tiles = kSkinnyWarps / splits;
-  const int64_t first_output = (int64_t{blockIdx.x} * tiles + warp / splits) * kOutputTile;
+  const int64_t first_tile = int64_t{blockIdx.y} * tiles;
+  const int64_t first_output = (first_tile + warp / splits) * kOutputTile;
+  const int64_t first_row = int64_t{blockIdx.x} * kTokens;
+  const int num_rows = static_cast<int>(min(in.num_rows - first_row, int64_t{kTokens}));
   const int stride = static_cast<int>(in.stride);
-  const int steps = (stride + kStepInputs - 1) / kStepInputs;
-  const int share = (steps + splits - 1) / splits * kStepInputs;
+  constexpr int kStep = kType == DType::kBF16 ? kStepInputs : kStepOfGroups;
+  const int steps = (stride + kStep - 1) / kStep;
+  const int share = (steps + splits - 1) / splits * kStep;
   const int begin = warp % splits * share;
   const int end = min(begin + share, stride);
 
   float sums[kWeights][kTiles][4] = {};
-  if (first_output < in.n) SumTiles<kWeights, kTiles>(in, first_output, begin, end, sums);
+  if (first_output < in.n) {
+    const int64_t row = in.first_row + first_row;
+    if constexpr (kType == DType::kBF16) {
+      SumTiles<kWeights, kTiles>(in, first_output, row, num_rows, begin, end, sums);
+    } else {
+      SumGroups<kType, kWeights, kTiles>(in, first_output, row, num_rows, begin, end, sums);
+    }
+  }
 #pragma unroll
   for (int w = 0; w < kWeights; ++w) {
 #pragma unroll
@@ -150,20 +153,19 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   }
   __syncthreads();
 
-  const int num_rows = static_cast<int>(in.num_rows);
   for (int i = static_cast<int>(threadIdx.x); i < tiles * num_rows * kOutputTile;
        i += kSkinnyThreads) {
     const int output = i % kOutputTile;
     const int row = i / kOutputTile % num_rows;
     const int tile = i / kOutputTile / num_rows;
-    const int64_t column = (int64_t{blockIdx.x} * tiles + tile) * kOutputTile + output;
+    const int64_t column = (first_tile + tile) * kOutputTile + output;
     if (column >= in.n) continue;
     float total[kWeights] = {};
 #pragma unroll
     for (int w = 0; w < kWeights; ++w) {
       for (int s = 0; s < splits; ++s) total[w] += partial[tile * splits + s][w][row][output];
     }
-    epilogue(in.first_row + row, column, total);
+    epilogue(in.first_row + first_row + row, column, total);
   }
 }
 
@@ -218,14 +220,30 @@ __global__ void __launch_bounds__(kSkinnyThreads, 4)
   }
 }
 
-template <int kTiles, int kWeights, typename Epilogue>
+template <DType kType, int kTiles, int kWeights, typename Epilogue>
 void LaunchSkinnyMma(Stream& stream, const ProductOperands<kWeights>& in,
                      const Epilogue& epilogue) {
   const int splits = SkinnySplits(in.n, in.stride);
   const LaunchShape shape = {
-      CeilDiv(in.n, kSkinnyWarps / splits * kOutputTile), kSkinnyThreads,
+      {CeilDiv(in.num_rows, kTiles * kTokenTile),
+       CeilDiv(in.n, kSkinnyWarps / splits * kOutputTile)},
+      kSkinnyThreads,
       sizeof(float) * kSkinnyWarps * kWeights * kTiles * kTokenTile * kSumPitch};
-  Launch(stream, shape, SkinnyMmaKernel<kWeights, kTiles, Epilogue>, in, splits, epilogue);
+  Launch(stream, shape, SkinnyMmaKernel<kType, kWeights, kTiles, Epilogue>, in, splits, epilogue);
+}
+
+template <typename T, int kWeights, typename Epilogue>
+void LaunchSkinnyFma(Stream& stream, const ProductOperands<kWeights>& in,
+                     const Epilogue& epilogue) {
+  Launch(stream, {CeilDiv(in.n, kSkinnyWarps) * CeilDiv(in.num_rows, kTokenTile), kSkinnyThreads},
+         SkinnyFmaKernel<T, kWeights, Epilogue>, in, epilogue);
+}
+
+// Groups skip the tiles of a block that have no tokens, so that two kernels do for all numbers.
+template <DType kType, int kWeights, typename Epilogue>
+void LaunchGroups(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
+  if (in.num_rows <= kTokenTile) return LaunchSkinnyMma<kType, 1>(stream, in, epilogue);
+  LaunchSkinnyMma<kType, kMaxTokenTiles>(stream, in, epilogue);
 }
 
 // Any number of rows, `type`: of the weights.
@@ -233,30 +251,26 @@ template <int kWeights, typename Epilogue>
 void SkinnyProduct(Stream& stream, DType type, const ProductOperands<kWeights>& in,
                    const Epilogue& epilogue) {
   if (in.num_rows == 0) return;
-  if (type != DType::kBF16) {
-    const LaunchShape shape = {CeilDiv(in.n, kSkinnyWarps) * CeilDiv(in.num_rows, kTokenTile),
-                               kSkinnyThreads};
-    if (type == DType::kF32) {
-      Launch(stream, shape, SkinnyFmaKernel<float, kWeights, Epilogue>, in, epilogue);
-    } else {
-      Launch(stream, shape, SkinnyFmaKernel<F16, kWeights, Epilogue>, in, epilogue);
-    }
-    return;
+  switch (type) {
+    case DType::kF32:
+      return LaunchSkinnyFma<float>(stream, in, epilogue);
+    case DType::kF16:
+      return LaunchSkinnyFma<F16>(stream, in, epilogue);
+    case DType::kI8:
+      return LaunchGroups<DType::kI8>(stream, in, epilogue);
+    case DType::kI4:
+      return LaunchGroups<DType::kI4>(stream, in, epilogue);
+    case DType::kBF16:
+      break;
   }
-  constexpr int64_t kRowsOfLaunch = kMaxTokenTiles * kTokenTile;
-  for (int64_t first = 0; first < in.num_rows; first += kRowsOfLaunch) {
-    ProductOperands<kWeights> part = in;
-    part.first_row = in.first_row + first;
-    part.num_rows = in.num_rows - first < kRowsOfLaunch ? in.num_rows - first : kRowsOfLaunch;
-    if (part.num_rows <= kTokenTile) {
-      LaunchSkinnyMma<1>(stream, part, epilogue);
-    } else if (part.num_rows <= 2 * kTokenTile) {
-      LaunchSkinnyMma<2>(stream, part, epilogue);
-    } else if (part.num_rows <= 4 * kTokenTile) {
-      LaunchSkinnyMma<4>(stream, part, epilogue);
-    } else {
-      LaunchSkinnyMma<kMaxTokenTiles>(stream, part, epilogue);
-    }
+  if (in.num_rows <= kTokenTile) {
+    LaunchSkinnyMma<DType::kBF16, 1>(stream, in, epilogue);
+  } else if (in.num_rows <= 2 * kTokenTile) {
+    LaunchSkinnyMma<DType::kBF16, 2>(stream, in, epilogue);
+  } else if (in.num_rows <= 4 * kTokenTile) {
+    LaunchSkinnyMma<DType::kBF16, 4>(stream, in, epilogue);
+  } else {
+    LaunchSkinnyMma<DType::kBF16, kMaxTokenTiles>(stream, in, epilogue);
   }
 }
 

@@ -100,6 +100,49 @@ TEST(Mma, MultipliesAndAdds) {
   }
 }
 
+// The same in int8, [16, 32] and [32, 8].
+__global__ void MultiplyBytesKernel(const int8_t* a, const int8_t* b, int32_t* d) {
+  const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const auto four = [](const int8_t* from, int step) {
+    uint32_t bytes = 0;
+    for (int i = 0; i < 4; ++i) {
+      bytes |= static_cast<uint32_t>(static_cast<uint8_t>(from[i * step])) << (8 * i);
+    }
+    return bytes;
+  };
+  const auto row_four = [&](int row, int k) { return four(a + row * 32 + k, 1); };
+  const auto column_four = [&](int k) { return four(b + k * kColumns + g, kColumns); };
+  const uint32_t row_fragment[4] = {row_four(g, 4 * t), row_four(g + 8, 4 * t),
+                                    row_four(g, 4 * t + 16), row_four(g + 8, 4 * t + 16)};
+  const uint32_t column_fragment[2] = {column_four(4 * t), column_four(4 * t + 16)};
+  int32_t sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
+  MultiplyAdd(sums, row_fragment, column_fragment);
+  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+}
+
+TEST(Mma, MultipliesBytesExactly) {
+  std::mt19937 engine(1);
+  std::uniform_int_distribution<int> byte(-128, 127);
+  std::vector<int8_t> a(kRows * 32), b(32 * kColumns);
+  for (auto* bytes : {&a, &b}) {
+    for (int8_t& value : *bytes) value = static_cast<int8_t>(byte(engine));
+  }
+  std::vector<int32_t> d(kRows * kColumns);
+  for (size_t i = 0; i < d.size(); ++i) d[i] = static_cast<int32_t>(i);
+  Stream stream;
+  Launch(stream, {1, kWarp}, MultiplyBytesKernel, a.data(), b.data(), d.data());
+  ASSERT_TRUE(stream.ok());
+  for (size_t row = 0; row < kRows; ++row) {
+    for (size_t column = 0; column < kColumns; ++column) {
+      const size_t index = row * kColumns + column;
+      auto sum = static_cast<int32_t>(index);
+      for (size_t k = 0; k < 32; ++k) sum += a[row * 32 + k] * b[k * kColumns + column];
+      EXPECT_EQ(d[index], sum) << row << ", " << column;
+    }
+  }
+}
+
 // As attention uses them: scores of 16 rows and 16 keys, and their products with 16 values, from
 // rows in shared memory.
 __global__ void ChainKernel(const BF16* q, const BF16* keys, float* scores, float* sums) {
