@@ -26,7 +26,7 @@ class GatedMlpTest : public OpTest {
     // Both factors are off by the tolerance of a dot product; silu's slope is below 1.1 and the
     // factors are below 5 here.
     double dot = DotTolerance(k);
-    if (type == DType::kBF16 && norm) dot += BF16RoundingTolerance(k);
+    if (norm) dot += RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
       OwnedMatrix actual(rows, ff);
       args.num_decode_rows = num_decode_rows;
@@ -45,7 +45,7 @@ LONGSTREAM_INSTANTIATE_OP_TEST(GatedMlpTest);
 
 TEST_P(GatedMlpTest, MatchesTheReference) {
   Random random(1);
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     for (int64_t ff : kOddSizes) {
       for (int64_t k : {1, 33, 129, 600}) {
         for (int64_t rows : {1, 7}) {
@@ -60,7 +60,7 @@ TEST_P(GatedMlpTest, MatchesTheReference) {
 TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(2);
   constexpr int64_t kRows = 130, kFf = 97, kK = 301;
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     OwnedMatrix x(kRows, kK, random);
     OwnedWeight gate(kFf, kK, type, random), up(kFf, kK, type, random);
     GatedMlpArgs args;

@@ -140,9 +140,11 @@ void OwnedMatrix::CheckGaps() const {
 }
 
 OwnedWeight::OwnedWeight(int64_t n, int64_t k, DType type, Random& random)
-    : source_(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)), type),
-      rows_(static_cast<size_t>(n * k) * SizeOf(type)) {
-  const size_t row_bytes = static_cast<size_t>(k) * SizeOf(type);
+    : type_(type),
+      source_(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)),
+              IsQuantised(type) ? DType::kF32 : type),
+      rows_(static_cast<size_t>(n * k) * SizeOf(source_type())) {
+  const size_t row_bytes = static_cast<size_t>(k) * SizeOf(source_type());
   for (int64_t r = 0; r < n; ++r) {
     std::memcpy(rows_.data() + static_cast<size_t>(r) * row_bytes, source_.view().Rows(r, 1).data,
                 row_bytes);
@@ -151,17 +153,17 @@ OwnedWeight::OwnedWeight(int64_t n, int64_t k, DType type, Random& random)
 
 PackedWeight OwnedWeight::Pack(const OpTable& ops) {
   const Matrix& view = source_.view();
-  Buffer& packed = packed_.emplace_back(ops.packed_bytes(view.type, view.rows, view.cols));
+  Buffer& packed = packed_.emplace_back(ops.packed_bytes(type_, view.rows, view.cols));
   std::memset(packed.data(), 0, packed.size());
   ops.pack({}, {.source = rows_.data(),
                 .source_type = view.type,
                 .num_rows = view.rows,
                 .first_row = 0,
                 .destination = packed.data(),
-                .type = view.type,
+                .type = type_,
                 .n = view.rows,
                 .k = view.cols});
-  return {packed.data(), view.type, view.rows, view.cols};
+  return {packed.data(), type_, view.rows, view.cols};
 }
 
 OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
@@ -173,9 +175,12 @@ OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
 
 double DotTolerance(int64_t k) { return 4 * static_cast<double>(k + 8) * kEps; }
 
-double BF16RoundingTolerance(int64_t k) {
-  // |h| < 4 in steps of 2^-6, |w| < 4 / sqrt(k).
-  return 0x1p-6 * 4 / std::sqrt(static_cast<double>(k));
+double RowRoundingTolerance(DType weight_type, int64_t k) {
+  // bf16: |h| < 4 in steps of 2^-6; int8: |h| < 16, a product of two normal numbers, in steps of
+  // the 127th part of the largest. |w| < 4 / sqrt(k).
+  const double largest_w = 4 / std::sqrt(static_cast<double>(k));
+  if (IsQuantised(weight_type)) return 16.0 / 127 * largest_w;
+  return weight_type == DType::kBF16 ? 0x1p-6 * largest_w : 0.0;
 }
 
 Executor ExecutorOf(uint32_t num_threads) {

@@ -38,6 +38,10 @@ float RoundTo(DType type, float value);
 // Sizes that are no multiple of any register, panel or tile, and some that are.
 inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
 
+// What a weight may be packed as.
+inline constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
+                                         DType::kI4};
+
 // Random numbers of a fixed seed.
 class Random {
  public:
@@ -107,16 +111,18 @@ class OwnedMatrix {
 // A weight, random, packed for one kernel library at a time.
 class OwnedWeight {
  public:
-  // Elements are N(0, 1) / sqrt(k), rounded to type.
+  // Elements are N(0, 1) / sqrt(k), rounded to type; f32 where that is int8 or int4.
   OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
 
   // Packs for `ops`; the view is valid until the weight is destroyed.
   PackedWeight Pack(const OpTable& ops);
   float at(int64_t row, int64_t col) const { return source_.at(row, col); }
-  // [n, k] without gaps, of the weight's type.
+  // [n, k] without gaps, of source_type.
   const void* source() const { return rows_.data(); }
+  DType source_type() const { return source_.view().type; }
 
  private:
+  DType type_;
   OwnedMatrix source_;
   Buffer rows_;
   std::vector<Buffer> packed_;
@@ -139,9 +145,10 @@ class OwnedStream {
 // the exact one: 4 sqrt(k) eps sum |h w|, which random rounding errors exceed with probability 1e-3
 // at most (Higham and Mary 2019), and eps for the few operations around it.
 double DotTolerance(int64_t k);
-// What one h[i] adds to that if it lies so near to the middle of two bf16 numbers that the
-// reference rounds it to the other one. Only computed h (normalised, gated) can.
-double BF16RoundingTolerance(int64_t k);
+// What one h[i] adds to that if it lies so near to the middle of two bf16 or int8 numbers (as a
+// weight of this type has it rounded to) that the reference rounds it to the other one. Only
+// computed h (normalised, gated) can.
+double RowRoundingTolerance(DType weight_type, int64_t k);
 
 // An executor over a pool of 1, 2, 3 ... threads; the pools live as long as the process.
 Executor ExecutorOf(uint32_t num_threads);

@@ -2,9 +2,11 @@
 // one source or several, whatever the threads.
 #include "kernels/ops/pack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#include "kernels/core/quantise.h"
 #include "tests/kernels/op_test.h"
 
 namespace longstream {
@@ -53,21 +55,55 @@ TEST_P(PackTest, RoundTripOfEveryConversion) {
   }
 }
 
+// Elements are those of QuantiseGroup, and a weight takes 8.5 or 4.5 bits, in whole panels.
+TEST_P(PackTest, RoundTripOfGroups) {
+  Random random(3);
+  for (DType from : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (DType to : {DType::kI8, DType::kI4}) {
+      for (int64_t n : kOddSizes) {
+        for (int64_t k : kOddSizes) {
+          OwnedWeight source(n, k, from, random);
+          Buffer packed(ops().packed_bytes(to, n, k));
+          std::memset(packed.data(), 0, packed.size());
+          ops().pack(ExecutorOf(2), {source.source(), from, n, 0, packed.data(), to, n, k});
+          const OwnedMatrix rows = Unpack(ops(), {packed.data(), to, n, k});
+          for (int64_t r = 0; r < n; ++r) {
+            for (int64_t first = 0; first < k; first += kGroupInputs) {
+              const int64_t count = std::min(kGroupInputs, k - first);
+              std::vector<float> weights;
+              for (int64_t i = 0; i < count; ++i) weights.push_back(source.at(r, first + i));
+              const WeightGroup group = QuantiseGroup(to, weights.data(), count);
+              for (int64_t i = 0; i < count; ++i) {
+                ASSERT_EQ(rows.at(r, first + i), ToF32(group.scale) * group.values[i])
+                    << NameOf(from) << " to " << NameOf(to) << " [" << n << ", " << k << "] at "
+                    << r << ", " << first + i;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(ops().packed_bytes(DType::kI8, 256, 1024), size_t{256 * 1024 * 17 / 16});
+  EXPECT_EQ(ops().packed_bytes(DType::kI4, 256, 1024), size_t{256 * 1024 * 9 / 16});
+}
+
 // Q, K and V become one weight: sources at rows that are no multiple of a panel.
 TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
   Random random(2);
   constexpr int64_t kN = 101, kK = 35;
   const int64_t cuts[] = {0, 1, 40, 63, 101};
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     OwnedWeight source(kN, kK, type, random);
     const PackedWeight whole = source.Pack(ops());
     Buffer parts(ops().packed_bytes(type, kN, kK));
     std::memset(parts.data(), 0, parts.size());
     for (int i = 0; i < 4; ++i) {
+      const DType from = source.source_type();
       const auto* rows = static_cast<const std::byte*>(source.source()) +
-                         static_cast<size_t>(cuts[i] * kK) * SizeOf(type);
+                         static_cast<size_t>(cuts[i] * kK) * SizeOf(from);
       ops().pack(ExecutorOf(3),
-                 {rows, type, cuts[i + 1] - cuts[i], cuts[i], parts.data(), type, kN, kK});
+                 {rows, from, cuts[i + 1] - cuts[i], cuts[i], parts.data(), type, kN, kK});
     }
     EXPECT_EQ(std::memcmp(parts.data(), whole.data, parts.size()), 0) << NameOf(type);
   }

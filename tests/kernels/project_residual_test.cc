@@ -37,7 +37,7 @@ class ProjectResidualTest : public OpTest {
     args.weight = weight.Pack(ops());
     double tolerance = 2 * DotTolerance(k);
     const bool computed = options.norm || options.gate;
-    if (type == DType::kBF16 && computed) tolerance += 2 * BF16RoundingTolerance(k);
+    if (computed) tolerance += 2 * RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
       OwnedMatrix actual(before);
       args.num_decode_rows = num_decode_rows;
@@ -56,7 +56,7 @@ LONGSTREAM_INSTANTIATE_OP_TEST(ProjectResidualTest);
 
 TEST_P(ProjectResidualTest, MatchesTheReferenceAtOddSizes) {
   Random random(1);
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     for (int64_t d : kOddSizes) {
       for (int64_t k : {1, 31, 65, 600}) {
         for (int64_t rows : {1, 3, 8}) Compare(rows, d, k, type, {}, random);
@@ -67,7 +67,7 @@ TEST_P(ProjectResidualTest, MatchesTheReferenceAtOddSizes) {
 
 TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
   Random random(2);
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     for (int64_t rows : {1, 7}) {
       for (int64_t k : {7, 129, 256}) {
         Compare(rows, 65, k, type, {.norm = true}, random);
@@ -85,7 +85,7 @@ TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
 TEST_P(ProjectResidualTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(3);
   constexpr int64_t kRows = 130, kD = 97, kK = 301;
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : kWeightTypes) {
     OwnedMatrix in(kRows, kK, random), gate(kRows, kK, random), before(kRows, kD, random);
     OwnedWeight weight(kD, kK, type, random);
     ProjectResidualArgs args;
