@@ -73,6 +73,8 @@ void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK_CAPTURE(Project, bf16, DType::kBF16)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, f32, DType::kF32)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, f16, DType::kF16)->Apply(ProjectionSizes);
+BENCHMARK_CAPTURE(Project, int8, DType::kI8)->Apply(ProjectionSizes);
+BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
 
 // One row of a large vocabulary, logits N(0, 3).
 void Sample(benchmark::State& state, const SamplingRow& parameters) {

@@ -29,17 +29,15 @@ std::string KnownOptions() {
   return names;
 }
 
-std::optional<DType> ReadType(const Config& options, std::string_view key) {
+// "auto" is nullopt, else one of `types`; `expected` names them all.
+std::optional<DType> ReadType(const Config& options, std::string_view key,
+                              std::initializer_list<DType> types, const std::string& expected) {
   const std::string name = options.FindString(key).value_or("auto");
   if (name == "auto") return std::nullopt;
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType type : types) {
     if (name == NameOf(type)) return type;
   }
-  const std::string found = ", found " + options.Found(key);
-  if (name == "int8" || name == "int4") {
-    options.Unsupported(key, "must be auto, f32, f16 or bf16 in this build" + found);
-  }
-  options.Invalid(key, "must be auto, f32, f16 or bf16" + found);
+  options.Invalid(key, "must be " + expected + ", found " + options.Found(key));
 }
 
 }  // namespace
@@ -51,8 +49,11 @@ LoadOptions::LoadOptions(const char* json) {
       options.Invalid(key, "is no option, expected one of " + KnownOptions());
     }
   }
-  weights_ = ReadType(options, "weights");
-  cache_ = ReadType(options, "cache");
+  weights_ =
+      ReadType(options, "weights", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4},
+               "auto, f32, f16, bf16, int8 or int4");
+  cache_ = ReadType(options, "cache", {DType::kF32, DType::kF16, DType::kBF16},
+                    "auto, f32, f16 or bf16");
   rerope_window_ = options.FindInteger("rerope_window", 1, kMaxWindow);
   leaky_rerope_factor_ = options.FindNumber("leaky_rerope_factor", 1.0, 1e9);
   window_ = options.FindInteger("window", 1, kMaxWindow);

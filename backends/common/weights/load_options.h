@@ -19,11 +19,10 @@ class LoadOptions {
   // No options: everything as the config and the checkpoint say.
   LoadOptions() = default;
   // A JSON object; nullptr means {}. BackendError: LS_INVALID_ARGUMENT for what is no JSON object,
-  // an unknown option (the known ones are named) or a value outside its range; LS_UNIMPLEMENTED for
-  // weights of a type that this build does not serve (int8, int4).
+  // an unknown option (the known ones are named) or a value outside its range.
   explicit LoadOptions(const char* json);
 
-  // "weights": auto, f32, f16, bf16. nullopt: as stored.
+  // "weights": auto, f32, f16, bf16, int8, int4. nullopt: as stored.
   std::optional<DType> weights() const { return weights_; }
   // "cache": auto, f32, f16, bf16: the type of cached keys and values. auto: f32 beside f32
   // weights, else bf16. `weights` is the type of the loaded projections

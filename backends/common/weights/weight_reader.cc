@@ -13,6 +13,7 @@
 #include "backends/common/weights/convert.h"
 #include "backends/common/weights/fingerprint.h"
 #include "backends/common/weights/quote.h"
+#include "kernels/core/quantise.h"
 
 namespace longstream {
 namespace {
@@ -98,16 +99,14 @@ void WeightReader::Account(const StoredTensor& tensor, DType type) {
   hashes_[tensor.name] = HashAppend(hash, NameOf(type));
 }
 
-void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count,
-                                   DType type, std::byte* destination) {
-  const std::byte* source = tensor.data.data() + begin * static_cast<int64_t>(SizeOf(*tensor.type));
+template <typename Scan>
+void WeightReader::ScanElements(const StoredTensor& tensor, int64_t begin, int64_t count,
+                                DType type, const Scan& scan) {
   const int64_t tasks = (count + kTaskElements - 1) / kTaskElements;
   std::vector<int64_t> lost(static_cast<size_t>(tasks), -1);
   ParallelFor(executor_, static_cast<uint32_t>(tasks), [&](uint32_t task) {
     const int64_t first = task * kTaskElements;
-    lost[task] = Convert(source + first * static_cast<int64_t>(SizeOf(*tensor.type)), *tensor.type,
-                         std::min(kTaskElements, count - first), type,
-                         destination + first * static_cast<int64_t>(SizeOf(type)));
+    lost[task] = scan(begin + first, std::min(kTaskElements, count - first));
   });
   for (int64_t task = 0; task < tasks; ++task) {
     if (lost[static_cast<size_t>(task)] < 0) continue;
@@ -119,6 +118,15 @@ void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, in
   }
 }
 
+void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count,
+                                   DType type, std::byte* destination) {
+  const auto stored_size = static_cast<int64_t>(SizeOf(*tensor.type));
+  ScanElements(tensor, begin, count, type, [&](int64_t first, int64_t piece) {
+    return Convert(tensor.data.data() + first * stored_size, *tensor.type, piece, type,
+                   destination + (first - begin) * static_cast<int64_t>(SizeOf(type)));
+  });
+}
+
 void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
                         void* destination) {
   PackArgs args;
@@ -128,8 +136,16 @@ void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const Pac
   args.k = weight.k;
   const DType stored = *tensor.type;
   const int64_t rows = Elements(tensor) / weight.k;
-  if (IsAligned(tensor) && (stored == weight.type || weight.type == DType::kF32 ||
-                            (stored == DType::kF32 && weight.type == DType::kBF16))) {
+  if (IsQuantised(weight.type)) {
+    const auto stored_size = static_cast<int64_t>(SizeOf(stored));
+    ScanElements(tensor, 0, Elements(tensor), weight.type, [&](int64_t first, int64_t count) {
+      return FirstBeyond(tensor.data.data() + first * stored_size, stored, count,
+                         LargestWeight(weight.type));
+    });
+  }
+  if (IsAligned(tensor) &&
+      (stored == weight.type || weight.type == DType::kF32 || IsQuantised(weight.type) ||
+       (stored == DType::kF32 && weight.type == DType::kBF16))) {
     args.source = tensor.data.data();
     args.source_type = stored;
     args.num_rows = rows;

@@ -88,8 +88,13 @@ class WeightReader {
   void Account(const StoredTensor& tensor, DType type);
   void Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
             void* destination);
-  // Elements [begin, begin + count) of a tensor as `type`, on all threads. LS_INVALID_ARGUMENT for
-  // a number that `type` cannot hold.
+  // Calls scan(first, count) for pieces of elements [begin, begin + count) of a tensor on all
+  // threads. It returns which of its elements `type` cannot hold (LS_INVALID_ARGUMENT), or -1.
+  template <typename Scan>
+  void ScanElements(const StoredTensor& tensor, int64_t begin, int64_t count, DType type,
+                    const Scan& scan);
+  // Elements [begin, begin + count) of a tensor as `type`. LS_INVALID_ARGUMENT for a number that
+  // `type` cannot hold.
   void ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count, DType type,
                        std::byte* destination);
 

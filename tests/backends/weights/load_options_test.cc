@@ -43,6 +43,13 @@ TEST(LoadOptionsTest, ReadsEveryOption) {
   EXPECT_EQ(options.training_length(), 512);
 }
 
+TEST(LoadOptionsTest, QuantisedWeights) {
+  EXPECT_EQ(LoadOptions(R"({"weights": "int8"})").weights(), DType::kI8);
+  const LoadOptions options(R"({"weights": "int4"})");
+  EXPECT_EQ(options.weights(), DType::kI4);
+  EXPECT_EQ(options.CacheType(DType::kI4), DType::kBF16);
+}
+
 TEST(LoadOptionsTest, AutoIsTheDefaultSpelledOut) {
   const LoadOptions options(R"({"weights": "auto", "cache": "auto", "full_layers": []})");
   EXPECT_FALSE(options.weights());
@@ -72,13 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "options: wieghts is no option, expected one of weights, cache, rerope_window, "
                 "leaky_rerope_factor, window, full_layers, logn, context_limit, training_length"},
         Refusal{R"({"weights": "f64"})", LS_INVALID_ARGUMENT,
-                "options: weights must be auto, f32, f16 or bf16, found \"f64\""},
+                "options: weights must be auto, f32, f16, bf16, int8 or int4, found \"f64\""},
         Refusal{R"({"weights": 16})", LS_INVALID_ARGUMENT,
                 "options: weights must be a string, found 16"},
-        Refusal{R"({"weights": "int8"})", LS_UNIMPLEMENTED,
-                "options: weights must be auto, f32, f16 or bf16 in this build, found \"int8\""},
-        Refusal{R"({"weights": "int4"})", LS_UNIMPLEMENTED,
-                "options: weights must be auto, f32, f16 or bf16 in this build, found \"int4\""},
+        Refusal{R"({"cache": "int8"})", LS_INVALID_ARGUMENT,
+                "options: cache must be auto, f32, f16 or bf16, found \"int8\""},
         Refusal{R"({"cache": "fp8"})", LS_INVALID_ARGUMENT,
                 "options: cache must be auto, f32, f16 or bf16, found \"fp8\""},
         Refusal{R"({"rerope_window": 0})", LS_INVALID_ARGUMENT,

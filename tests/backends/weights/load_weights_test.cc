@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -359,6 +360,50 @@ TEST_F(LoadWeightsTest, NumbersBeyondF16AreRefused) {
                 "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is out of the range of "
                 "f16, expected weights bf16 or f32",
                 R"({"weights": "f16"})");
+}
+
+// Whatever they are stored as; vectors stay f32, and the fingerprint tells the types apart.
+TEST_F(LoadWeightsTest, QuantisedAsAsked) {
+  std::set<uint64_t> fingerprints;
+  for (const std::string stored : {"F32", "F16", "BF16"}) {
+    RecastAll(stored);
+    for (const size_t pad : {0, 1}) {
+      WriteFile(pad);
+      for (const DType type : {DType::kI8, DType::kI4}) {
+        SCOPED_TRACE(stored + " as " + NameOf(type));
+        const std::string options = std::string(R"({"weights": ")") + NameOf(type) + R"("})";
+        const ModelWeights weights = Load(options.c_str());
+        EXPECT_EQ(weights.head.type, type);
+        EXPECT_EQ(weights.layers[0].mlp_down.type, type);
+        EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
+        const PackedWeight& mixer_in = weights.layers[0].mixer_in;
+        ASSERT_EQ(mixer_in.type, type);
+        const std::vector<float> numbers =
+            Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
+                    kLayer + "self_attn.v_proj.weight"});
+        std::vector<std::byte> expected(ReferenceOps().packed_bytes(type, mixer_in.n, mixer_in.k));
+        ReferenceOps().pack({}, {.source = numbers.data(),
+                                 .num_rows = mixer_in.n,
+                                 .destination = expected.data(),
+                                 .type = type,
+                                 .n = mixer_in.n,
+                                 .k = mixer_in.k});
+        EXPECT_EQ(std::memcmp(mixer_in.data, expected.data(), expected.size()), 0);
+        fingerprints.insert(weights.fingerprint);
+      }
+    }
+  }
+  EXPECT_EQ(fingerprints.size(), 6u);
+}
+
+TEST_F(LoadWeightsTest, NumbersBeyondAScaleAreRefused) {
+  const float large = 5e5f;
+  std::memcpy(tensors_.at(kLayer + "mlp.up_proj.weight").bytes.data() + 4 * 9, &large, 4);
+  ExpectRefused(LS_INVALID_ARGUMENT,
+                "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is out of the range of "
+                "int4, expected weights bf16 or f32",
+                R"({"weights": "int4"})");
+  EXPECT_EQ(WriteAndLoad(R"({"weights": "int8"})").layers[0].mlp_up.type, DType::kI8);
 }
 
 TEST_F(LoadWeightsTest, MisalignedData) {

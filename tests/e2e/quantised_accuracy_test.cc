@@ -1,0 +1,82 @@
+// What quantised weights may cost: the perplexity of held-out text under the demo models, against
+// the same model in bf16. Scored through the server.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "tests/e2e/server_process.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kWindow = 512;  // the windows of training
+constexpr size_t kTextBytes = 32 * kWindow;
+
+// Parametrised by the demo model; the server has it once for each type of weights.
+class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
+ protected:
+  QuantisedAccuracyTest()
+      : server_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Models()),
+        connection_(server_.address()) {
+    std::ifstream file(LONGSTREAM_SOURCE_DIR "/models/demo/heldout.txt", std::ios::binary);
+    text_.assign(std::istreambuf_iterator<char>(file), {});
+    text_.resize(std::min(text_.size(), kTextBytes));
+  }
+
+  static std::vector<std::string> Models() {
+    std::vector<std::string> arguments;
+    for (const std::string weights : {"bf16", "int8", "int4"}) {
+      arguments.emplace_back("--model");
+      arguments.push_back(weights + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + GetParam() +
+                          ",options.weights=" + weights);
+    }
+    return arguments;
+  }
+
+  // Of windows of the text, each from an empty history. A byte is a token.
+  double Perplexity(const std::string& weights) {
+    connection_.WaitUntilServing(weights, std::chrono::seconds(60));
+    uint64_t tokens = 0;
+    double log_prob = 0;
+    for (size_t begin = 0; begin + kWindow <= text_.size(); begin += kWindow) {
+      v1::ScoreRequest request;
+      request.set_model(weights);
+      request.mutable_input()->set_text(text_.substr(begin, kWindow));
+      const v1::ScoreSummary summary = connection_.Score(request);
+      tokens += summary.tokens();
+      log_prob += summary.sum_log_prob();
+    }
+    EXPECT_EQ(tokens, kTextBytes / kWindow * (kWindow - 1));
+    return std::exp(-log_prob / static_cast<double>(tokens));
+  }
+
+  ServerProcess server_;
+  client::Connection connection_;
+  std::string text_;
+};
+
+TEST_P(QuantisedAccuracyTest, PerplexityIsNearThatOfBF16) {
+  const double bf16 = Perplexity("bf16");
+  const double int8 = Perplexity("int8");
+  const double int4 = Perplexity("int4");
+  RecordProperty("bf16", std::to_string(bf16));
+  RecordProperty("int8_over_bf16", std::to_string(int8 / bf16));
+  RecordProperty("int4_over_bf16", std::to_string(int4 / bf16));
+  EXPECT_NEAR(int8 / bf16, 1.0, 0.005);
+  EXPECT_NEAR(int4 / bf16, 1.0, 0.03);
+  EXPECT_NE(int8, bf16);
+  EXPECT_NE(int4, int8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Demo, QuantisedAccuracyTest, testing::Values("dense", "hwfa2", "hypenet"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace longstream
