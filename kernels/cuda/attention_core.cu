@@ -23,19 +23,27 @@
 namespace longstream::cuda {
 namespace {
 
-// The least tokens of a part: two blocks of keys, so that one is on its way while the other is
-// computed.
+// The least keys of a part: two blocks of keys, so that one is on its way while the other is
+// computed. A window of as many is one part, and one launch.
 constexpr int kMinPart = 128;
 static_assert(kMinPart >= kMinAttentionSplit);
 // Merge has a lane per part.
 static_assert(kMaxAttentionSplits <= kWarp);
 constexpr int kMergeThreads = 128;
 
-// Tokens of a part of a decode row at `position`: all parts but the last are that long.
-__device__ int PartLength(int position) {
-  constexpr int kMaxParts = static_cast<int>(kMaxAttentionSplits);
-  return (position / (kMinPart * kMaxParts) + 1) * kMinPart;
-}
+// How the keys that a decode row sees are cut, by their number alone.
+struct Parts {
+  int first_key;
+  int length;  // of all parts but the last
+  int count;
+
+  __device__ static Parts Of(const Attention& attention, int position) {
+    constexpr int kMaxParts = static_cast<int>(kMaxAttentionSplits);
+    const int last = min(position, attention.reach);  // counted from first_key
+    const int length = (last / (kMinPart * kMaxParts) + 1) * kMinPart;
+    return {position - last, length, last / length + 1};
+  }
+};
 
 // Which heads a block takes: groups of at most kMaxHeads that share a K/V head.
 struct HeadGroups {
@@ -69,9 +77,8 @@ __device__ float* OutRow(const Attention& attention, int64_t row, int head) {
 }
 
 __device__ float* Partial(const Attention& attention, int decode_row, int head, int part) {
-  const int64_t parts = AttentionSplits(attention.max_position);
-  return attention.partials + ((int64_t{decode_row} * attention.num_heads + head) * parts + part) *
-                                  (attention.head_dim + 2);
+  const int64_t row = int64_t{decode_row} * attention.num_heads + head;
+  return attention.partials + (row * attention.max_parts + part) * (attention.head_dim + 2);
 }
 
 template <typename Shape>
@@ -220,15 +227,15 @@ __global__ void __launch_bounds__(Shape::kThreads)
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
   if (sequence == nullptr || sequence->num_rows == 0) return;
   const int position = static_cast<int>(sequence->first_position);
-  const int length = attention.split ? PartLength(position) : position + 1;
-  if (part > position / length || (attention.split && position > attention.max_position)) return;
+  const Parts parts = Parts::Of(attention, position);
+  if (part >= parts.count || position > attention.max_position) return;
   TileRows rows;
   groups.Select(static_cast<int>(blockIdx.y), Shape::kMaxHeads, &rows);
   rows.first_position = position;
   rows.num_positions = 1;
   rows.first_row = sequence->first_row;
-  rows.begin = part * length;
-  rows.end = min(rows.begin + length, position + 1);
+  rows.begin = parts.first_key + part * parts.length;
+  rows.end = min(rows.begin + parts.length, position + 1);
   auto* shared = SharedMemory<typename Shape::Shared>();
   Tile<Shape> tile(attention, *sequence, rows, *shared);
   tile.Run();
@@ -236,7 +243,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   auto* sums = SharedMemory<WarpSums<Shape>>();
   StoreWarpSums(tile, *sums);
   __syncthreads();
-  AddWarps(attention, rows, number, part, position < length, *sums);
+  AddWarps(attention, rows, number, part, parts.count == 1, *sums);
 }
 
 // Block (x, y): head x of decode row y, whose parts are merged in their order.
@@ -245,7 +252,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
   if (sequence == nullptr || sequence->num_rows == 0) return;
   const int position = static_cast<int>(sequence->first_position);
-  const int parts = position / PartLength(position) + 1;
+  const int parts = Parts::Of(attention, position).count;
   if (parts == 1 || position > attention.max_position) return;
   const int dim = attention.head_dim, lane = static_cast<int>(threadIdx.x) % kWarp;
   const float* partials = Partial(attention, number, head, 0);
@@ -257,6 +264,7 @@ __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention
   for (int first = 0; first < dim; first += kMergeThreads) {
     const int d = first + static_cast<int>(threadIdx.x);
     float weighted = 0.0f;
+#pragma unroll 8
     for (int part = 0; part < parts; ++part) {
       const float weight = __shfl_sync(kAllLanes, own_weight, part);
       if (d < dim) weighted += weight * partials[int64_t{part} * (dim + 2) + d];
@@ -269,8 +277,7 @@ template <typename Shape>
 void LaunchDecode(Stream& stream, const Attention& attention) {
   const HeadGroups groups = HeadGroups::Of(attention, Shape::kMaxHeads);
   const auto decode_rows = static_cast<unsigned>(attention.batch.num_decode_rows);
-  const auto parts =
-      static_cast<unsigned>(attention.split ? AttentionSplits(attention.max_position) : 1);
+  const auto parts = static_cast<unsigned>(attention.max_parts);
   const unsigned num_groups =
       static_cast<unsigned>(attention.num_kv_heads * groups.groups_per_kv_head);
   const LaunchShape shape = {
@@ -292,16 +299,19 @@ void LaunchBoth(Stream& stream, const Attention& attention) {
 
 void Attend(Stream& stream, const Attention& attention) {
   const int dim = attention.head_dim;
+  Attention placed = attention;
+  for (int i = 0; i < attention.num_ranges; ++i) {
+    placed.reach = std::max(placed.reach, attention.ranges[i].back);
+  }
+  const int64_t last = std::min<int64_t>(attention.max_position, placed.reach);
   const size_t workspace =
-      attention.split ? AttentionWorkspace(attention.batch.num_decode_rows, attention.num_heads,
-                                           dim, attention.max_position)
-                      : 0;
+      AttentionWorkspace(attention.batch.num_decode_rows, attention.num_heads, dim, last);
   static_assert(kMaxHeadDim == 256);
   if (dim > kMaxHeadDim || stream.workspace_bytes < workspace) {
     stream.Fail(OpStatus::kUnsupported);
     return;
   }
-  Attention placed = attention;
+  placed.max_parts = static_cast<int32_t>(AttentionSplits(last));
   placed.partials = reinterpret_cast<float*>(stream.workspace);
   ForType(attention.type, [&](auto element) {
     using T = decltype(element);

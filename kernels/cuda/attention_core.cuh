@@ -4,9 +4,9 @@
 // maximum m, sum l of weights and weighted sum of values, all f32, in registers. A row's bits
 // depend on its own position and keys alone, not on the rows it is computed with.
 //
-//   decode   a block per K/V head and part of the context, which all query heads that share the
-//            head visit together: keys and values are read once. Its warps take a part of each
-//            block of keys; a second kernel merges the parts of the context in order
+//   decode   a block per K/V head and part of the keys that the row sees, which all query heads
+//            that share the head visit together: keys and values are read once. Its warps take a
+//            part of each block of keys; a second kernel merges the parts of the row in order
 //   prefill  a block per K/V head and tile of (position, query head) pairs; each warp takes some
 //            of the rows and all keys that they see
 //
@@ -63,15 +63,18 @@ struct Attention {
   int32_t num_ranges = 1;
   KeyRange ranges[2];
   KeyStore values;
-  // Decode rows are cut into parts and use AttentionWorkspace; otherwise each is one part.
-  bool split = false;
-  int64_t max_position = 0;   // read with split
-  float* partials = nullptr;  // set by Attend: [decode rows, H, parts, D + 2]
-  Matrix out;                 // [T, H * D]
+  int64_t max_position = kUnbounded;
+  Matrix out;  // [T, H * D]
+
+  // Set by Attend.
+  int32_t reach = 0;          // the largest p - j of a key j that a row at position p sees
+  int32_t max_parts = 0;      // of a decode row
+  float* partials = nullptr;  // [decode rows, H, max_parts, D + 2]
 };
 
-// Fails the stream for heads wider than kMaxHeadDim or a workspace that is too small. A decode row
-// beyond max_position is left out.
+// Uses AttentionWorkspace for rows that see no more keys than those at max_position, nor than the
+// ranges hold. Fails the stream for heads wider than kMaxHeadDim or a workspace that is too small.
+// A decode row beyond max_position is left out.
 void Attend(Stream& stream, const Attention& attention);
 
 }  // namespace longstream::cuda

@@ -55,7 +55,7 @@ struct HeadRows {
 };
 
 // 16 bytes of a row of `dim` elements from element `first` on, as far as there are a row and
-// elements; zeros elsewhere.
+// elements; zeros elsewhere. Its elements one by one.
 template <typename T>
 __device__ __forceinline__ void CopyPartOfChunk(const T* row, int dim, int first, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
@@ -75,21 +75,27 @@ __device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   constexpr int kCopies = kRows / kRowsAtOnce;
   static_assert(kThreads % kChunks == 0 && kRows % kRowsAtOnce == 0);
   const int first = static_cast<int>(threadIdx.x) % kChunks * kElements;
+  const bool beyond = first >= dim;
   rows += static_cast<int>(threadIdx.x) / kChunks;
   to += static_cast<int>(threadIdx.x) / kChunks * kStride + first;
-  // Whole and aligned chunks, which is nearly always, leave without a branch between them.
+  // Nearly always a chunk is aligned, and its elements exist or none does. No thread then waits for
+  // a load: of the last keys of a sequence, too, most rows are missing.
   const T* from[kCopies];
-  bool whole = first + kElements <= dim;
+  bool whole = beyond || first + kElements <= dim;
 #pragma unroll
   for (int i = 0; i < kCopies; ++i) {
-    from[i] = rows[i * kRowsAtOnce];
-    whole = whole && from[i] != nullptr &&
-            reinterpret_cast<uint64_t>(from[i] + first) % kChunkBytes == 0;
+    from[i] = beyond ? nullptr : rows[i * kRowsAtOnce];
+    whole = whole && reinterpret_cast<uint64_t>(from[i]) % kChunkBytes == 0;
   }
   if (whole) {
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      __pipeline_memcpy_async(to + i * kRowsAtOnce * kStride, from[i] + first, kChunkBytes);
+      T* chunk = to + i * kRowsAtOnce * kStride;
+      if (from[i] != nullptr) {
+        __pipeline_memcpy_async(chunk, from[i] + first, kChunkBytes);
+      } else {
+        *reinterpret_cast<uint4*>(chunk) = make_uint4(0, 0, 0, 0);
+      }
     }
     return;
   }

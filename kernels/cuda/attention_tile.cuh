@@ -53,10 +53,13 @@ struct TileShape {
   static constexpr int kMaxHeads = kSplitQueries ? 8 : 16;  // query heads of a block
 
   // Two stages of keys and values: 70 KiB for bf16 and D 128, so that 2 blocks of a prefill and 3
-  // of a decode fit on an SM; never more than sm_80's 163 KiB.
+  // of a decode fit on an SM; never more than sm_80's 163 KiB. Of rows half as long a decode takes
+  // twice as many keys: two blocks an SM, as a long row has at batch 1, then keep 64 KiB under way.
   static constexpr int kStageBytes = kDecode ? 32768 : 16384;
   static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
-  static constexpr int kKeys = kStageBytes / kRowBytes < 64 ? kStageBytes / kRowBytes : 64;
+  static constexpr int kMaxKeys = kDecode && kRowBytes <= 128 ? 128 : 64;
+  static constexpr int kKeys =
+      kStageBytes / kRowBytes < kMaxKeys ? kStageBytes / kRowBytes : kMaxKeys;
   static constexpr int kWarpKeys = kDecode ? kKeys / kWarps : kKeys;
   static constexpr int kKeyTiles = kWarpKeys / 8;
   static constexpr int kDimTiles = kDim / 8;
@@ -154,7 +157,9 @@ class Tile {
     const int low = max(rows_.begin, rows_.first_position - range.back);
     const int high = min(rows_.end, rows_.last_position() - range.front + 1);
     if (low >= high) return;
-    int block = low / Shape::kKeys * Shape::kKeys;
+    // Blocks of keys lie at absolute positions, so that a prefill row's sums do not depend on its
+    // tile. A decode row has the tile for itself, and its blocks begin with its first key.
+    int block = Shape::kDecode ? low : low / Shape::kKeys * Shape::kKeys;
     FindRows(range, block, low, high);
     __syncthreads();
     Fetch(0);

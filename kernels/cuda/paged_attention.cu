@@ -17,7 +17,6 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.scale = args.scale;
   attention.ranges[0] = {args.q, KeyStore::Pages(cache, cache.keys)};
   attention.values = KeyStore::Pages(cache, cache.values);
-  attention.split = true;
   attention.max_position = args.max_position;
   attention.out = args.out;
   Attend(stream, attention);

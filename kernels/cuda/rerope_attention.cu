@@ -20,7 +20,6 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   attention.ranges[1] = {args.q, KeyStore::Ring(args.near, args.near.keys, args.near_rows), 0,
                          args.window - 1};
   attention.values = KeyStore::Pages(cache, cache.values);
-  attention.split = true;
   attention.max_position = args.max_position;
   attention.out = args.out;
   Attend(stream, attention);

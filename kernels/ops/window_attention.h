@@ -13,9 +13,11 @@
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
+#include "kernels/ops/paged_attention.h"
 
 namespace longstream {
 
+// Workspace: WindowAttentionWorkspace.
 struct WindowAttentionArgs {
   BatchLayout batch;
   int32_t num_heads = 0;
@@ -28,6 +30,13 @@ struct WindowAttentionArgs {
   Matrix out;  // [T, H * D]
 };
 using WindowAttentionFunction = void (*)(Stream& stream, const WindowAttentionArgs& args);
+
+// Workspace in bytes for decode rows, which a library may cut into parts as it does those of paged
+// attention: by the number of keys that a row sees, `window` at most.
+constexpr size_t WindowAttentionWorkspace(int64_t decode_rows, int64_t heads, int64_t head_dim,
+                                          int64_t window) {
+  return AttentionWorkspace(decode_rows, heads, head_dim, window - 1);
+}
 
 }  // namespace longstream
 

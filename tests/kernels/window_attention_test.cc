@@ -23,7 +23,9 @@ class WindowAttentionTest : public AttentionTest {
     args.v = step.v.view();
     args.ring = rings.view();
     args.out = out.view();
-    OwnedStream stream(0, executor);
+    OwnedStream stream(WindowAttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
+                                                shape_.head_dim, window_),
+                       executor);
     table.window_attention(*stream, args);
     EXPECT_TRUE(stream->ok());
     return out;
@@ -59,6 +61,19 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceFarFromTheStart) {
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
 }
 
+// Windows of several parts, where a library cuts them: around the length of one, of many, and of so
+// many that they become longer; rows whose window is full, and rows that see less.
+TEST_P(WindowAttentionTest, MatchesTheReferenceInLongWindows) {
+  for (int32_t window : {128, 129, 2048, 4500}) {
+    window_ = window;
+    slack_ = window == 129 ? 0 : 64;
+    MakeHistories(4, 5000, {3, 1, 24}, window == 2048 ? DType::kF16 : DType::kBF16);
+    ExpectMatch(
+        {{0, {4998, 1, true}}, {1, {127, 1, true}}, {2, {2048, 1, true}}, {3, {2500, 3, false}}},
+        "window " + std::to_string(window));
+  }
+}
+
 // The step's own keys begin at multiples of 16 bytes, as those of the rings do.
 TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
@@ -71,8 +86,10 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
 }
 
 TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {
-  window_ = 65;
-  ExpectSameBitsAlone();
+  for (int32_t window : {65, 200}) {
+    window_ = window;
+    ExpectSameBitsAlone();
+  }
 }
 
 TEST_P(WindowAttentionTest, HasTheSameBitsOnAnyThreads) {

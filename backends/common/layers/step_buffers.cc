@@ -40,7 +40,10 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     raise(widths.keys_values, int64_t{mixer.num_kv_heads} * mixer.head_dim);
     if (mixer.rerope()) raise(widths.far_queries, int64_t{mixer.num_heads} * mixer.head_dim);
     raise(widths.workspace,
-          AttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim, spec.context_limit - 1));
+          mixer.kind == MixerKind::kWindow
+              ? WindowAttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim, mixer.window)
+              : AttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim,
+                                   spec.context_limit - 1));
   }
   return widths;
 }
