@@ -37,6 +37,7 @@ inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 
 // score(p, j) = scale * q . keys_j         where p - j < window
 //               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
+// less alibi_slopes[h] * (p - j), where there are slopes.
 struct Attention {
   BatchLayout batch;
   int32_t num_heads = 0;
@@ -47,6 +48,7 @@ struct Attention {
   RowStore keys;
   RowStore far_keys;
   RowStore values;
+  const float* alibi_slopes = nullptr;  // [H]
   // Decode rows are split by AttentionSplit and use AttentionWorkspace; otherwise each is one task.
   bool split = false;
   int64_t max_position = 0;  // read with split

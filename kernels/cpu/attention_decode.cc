@@ -16,7 +16,8 @@ class DecodeRow {
         keys_(attention.keys.Head(attention.batch, sequence, group.kv_head)),
         values_(attention.values.Head(attention.batch, sequence, group.kv_head)),
         has_far_(attention.q_far.data != nullptr),
-        near_begin_(sequence.first_position - attention.window + 1),
+        position_(sequence.first_position),
+        near_begin_(position_ - attention.window + 1),
         dim_(attention.values.head_dim) {
     LoadQueries(attention.q.f32_row(sequence.first_row), q_);
     if (!has_far_) return;
@@ -36,6 +37,7 @@ class DecodeRow {
       const int64_t first = block < begin ? begin : block;
       const int64_t last = block + kKeyBlock < end ? block + kKeyBlock : end;
       Score<T>(block, first, last);
+      if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
       for (int64_t h = 0; h < group_.num_heads; ++h) {
         Softmax(scores_ + h * kKeyBlock, partials.data + h * partials.stride);
       }
@@ -80,6 +82,18 @@ class DecodeRow {
       product.add = false;
       MultiplyTransposed(product);
     });
+  }
+
+  // scores[h, j] -= slope_h (p - j)
+  void SubtractDistances(int64_t block) {
+    for (int64_t h = 0; h < group_.num_heads; ++h) {
+      const F32x16 slope = Broadcast(attention_.alibi_slopes[group_.first_head + h]);
+      for (int v = 0; v < kBlockVectors; ++v) {
+        float* scores = scores_ + h * kKeyBlock + v * kLanes;
+        const auto first = static_cast<int32_t>(block + v * kLanes - position_);
+        Store(Fma(slope, ToF32(Iota(first)), Load(scores)), scores);
+      }
+    }
   }
 
   // A block's scores become weights e^(score - max); sums so far are brought to the new maximum.
@@ -130,6 +144,7 @@ class DecodeRow {
   HeadRows far_keys_;
   const HeadRows values_;
   const bool has_far_;
+  const int64_t position_;
   const int64_t near_begin_;  // the first position whose key is near; may be negative
   const int64_t dim_;
 

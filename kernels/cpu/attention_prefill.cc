@@ -39,6 +39,7 @@ class PrefillTile {
       const int64_t begin = block < lowest ? lowest : block;
       const int64_t end = block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
       Score<T>(begin, end);
+      if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
       Softmax(end - begin);
       Weigh<T>(begin, end);
@@ -54,6 +55,8 @@ class PrefillTile {
       max_[r] = kLowestScore;
       sum_[r] = 0.0f;
       offset_[r] = r < rows_ ? static_cast<int32_t>(r / group_.num_heads) : 0;
+      const int64_t head = group_.first_head + r % group_.num_heads;
+      slope_[r] = attention_.alibi_slopes == nullptr ? 0.0f : attention_.alibi_slopes[head];
     }
     for (int64_t i = 0; i < rows_ * dim_; ++i) weighted_[i] = 0.0f;
   }
@@ -128,6 +131,18 @@ class PrefillTile {
   // Which of the rows r ... r + 15 are at a position p with p - j >= window.
   LONGSTREAM_INLINE I32x16 IsFar(int64_t j, int64_t r) const {
     return Broadcast(static_cast<int32_t>(window_ - 1 + j - first_)) < Load(offset_ + r);
+  }
+
+  // scores[j - begin, r] -= slope[r] (p[r] - j)
+  void SubtractDistances(int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const I32x16 position = Broadcast(static_cast<int32_t>(j - first_));
+      float* scores = scores_ + (j - begin) * stride_;
+      for (int64_t r = 0; r < stride_; r += kLanes) {
+        const F32x16 ahead = ToF32(position - Load(offset_ + r));
+        Store(Fma(Load(slope_ + r), ahead, Load(scores + r)), scores + r);
+      }
+    }
   }
 
   // Hides keys behind a row, and before its window where there is no far attention.
@@ -231,6 +246,7 @@ class PrefillTile {
   alignas(64) float sum_[kTileRows];
   alignas(64) float correction_[kTileRows];
   alignas(64) int32_t offset_[kTileRows];  // of a row's position from first_
+  alignas(64) float slope_[kTileRows];     // of ALiBi
 };
 
 }  // namespace

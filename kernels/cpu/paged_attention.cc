@@ -15,6 +15,7 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.q = args.q;
   attention.keys = RowStore::Pages(args.cache, args.cache.keys);
   attention.values = RowStore::Pages(args.cache, args.cache.values);
+  attention.alibi_slopes = args.alibi_slopes;
   attention.split = true;
   attention.max_position = args.max_position;
   attention.out = args.out;

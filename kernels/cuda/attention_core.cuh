@@ -63,6 +63,7 @@ struct Attention {
   int32_t num_ranges = 1;
   KeyRange ranges[2];
   KeyStore values;
+  const float* alibi_slopes = nullptr;  // [H]: a score loses alibi_slopes[h] * (p - j)
   int64_t max_position = kUnbounded;
   Matrix out;  // [T, H * D]
 

@@ -235,12 +235,39 @@ class Tile {
     Shape::Product::template Score<Shape::kDim, Shape::kQueryStride, Shape::kStride>(
         shared_.q + first_row_ * Shape::kQueryStride,
         shared_.keys[stage] + warp_key * Shape::kStride, scores);
+    if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, scores);
     const bool seen_by_all = begin >= max(rows_.begin, last_position_ - range.back) &&
                              last <= min(rows_.end - 1, first_position_ - range.front);
     if (!seen_by_all) Mask(range, begin, scores);
     Softmax(scores);
     Shape::Product::template Weigh<Shape::kDim, Shape::kStride, Shape::kRowTiles, Shape::kKeyTiles>(
         scores, shared_.values[stage] + warp_key * Shape::kStride, sums_.weighted);
+  }
+
+  // ALiBi, as scores are before Softmax scales them: a row at position p loses slope / scale times
+  // p - j with key j.
+  __device__ void SubtractDistances(int begin,
+                                    Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) const {
+    constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
+#pragma unroll
+    for (int r = 0; r < Shape::kRowTiles; ++r) {
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        // Rows beyond the last take some head's slope and are dropped.
+        const int row = RowOf(r, half);
+        const float slope = attention_.alibi_slopes[rows_.first_head + row % rows_.num_heads];
+        const float per_key = slope / attention_.scale;
+        const int first = begin + lane_ % 4 * 2 - rows_.PositionOf(Shape::kDecode ? 0 : row);
+#pragma unroll
+        for (int j = 0; j < Shape::kKeyTiles; ++j) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& score = scores[r][j][2 * half + i];
+            score = __fmaf_rn(per_key, static_cast<float>(first + j * 8 + i), score);
+          }
+        }
+      }
+    }
   }
 
   __device__ void Mask(const KeyRange& range, int begin,

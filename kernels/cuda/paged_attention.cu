@@ -17,6 +17,7 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.scale = args.scale;
   attention.ranges[0] = {args.q, KeyStore::Pages(cache, cache.keys)};
   attention.values = KeyStore::Pages(cache, cache.values);
+  attention.alibi_slopes = args.alibi_slopes;
   attention.max_position = args.max_position;
   attention.out = args.out;
   Attend(stream, attention);

@@ -1,6 +1,9 @@
 // Causal softmax attention over all tokens of a sequence, kept in pages.
 //
-//   out[t, h] = sum_j softmax_j(scale * q[t, h] . K[j, h / (H / H_kv)]) V[j, ...],  0 <= j <= p(t)
+//   s_j       = scale * q[t, h] . K[j, h / (H / H_kv)] - m_h (p(t) - j),   0 <= j <= p(t)
+//   out[t, h] = sum_j softmax_j(s_j) V[j, ...]
+//
+// m_h: the slope of ALiBi (Press et al., Train Short, Test Long), 0 where none are given.
 //
 // Keys are visited in fixed blocks of absolute positions and merged by log-sum-exp in that order: a
 // row's bits depend on its own history alone.
@@ -31,8 +34,9 @@ struct PagedAttentionArgs {
   float scale = 1.0f;     // > 0: 1 / sqrt(D)
   Matrix q;               // [T, H * D]
   PagedCache cache;
-  int64_t max_position = 0;  // at least the largest position in the batch
-  Matrix out;                // [T, H * D]
+  const float* alibi_slopes = nullptr;  // [H] m, of scores as they are after `scale`
+  int64_t max_position = 0;             // at least the largest position in the batch
+  Matrix out;                           // [T, H * D]
 };
 using PagedAttentionFunction = void (*)(Stream& stream, const PagedAttentionArgs& args);
 

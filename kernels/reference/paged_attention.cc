@@ -19,7 +19,11 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
       const auto row = [&](const void* store, int64_t j) {
         return ElementRow{store, cache.type, PagedIndex(cache, pages, kv_head, j)};
       };
-      const auto score = [&](int64_t j) { return args.scale * Dot(q, row(cache.keys, j), dim); };
+      const double slope = args.alibi_slopes == nullptr ? 0.0 : args.alibi_slopes[h];
+      const auto score = [&](int64_t j) {
+        return args.scale * Dot(q, row(cache.keys, j), dim) -
+               slope * static_cast<double>(args.batch.positions[t] - j);
+      };
       const auto value = [&](int64_t j) { return row(cache.values, j); };
       SoftmaxSum(0, args.batch.positions[t], dim, score, value, args.out.f32_row(t) + h * dim);
     }

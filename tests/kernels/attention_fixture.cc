@@ -87,6 +87,15 @@ void AttentionTest::MakeHistories(int64_t count, int64_t tokens, const Attention
 
 float AttentionTest::scale() const { return 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)); }
 
+OwnedMatrix AttentionTest::AlibiSlopes() const {
+  OwnedMatrix slopes(1, shape_.num_heads);
+  const auto heads = static_cast<float>(shape_.num_heads);
+  for (int32_t h = 0; h < shape_.num_heads; ++h) {
+    slopes.set(0, h, std::exp2(-8.0f * static_cast<float>(h + 1) / heads));
+  }
+  return slopes;
+}
+
 OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool near_keys) const {
   OwnedPages pages(type_, NumPages(places_), page_tokens_, shape_.num_kv_heads, shape_.head_dim);
   for (const auto& [index, part] : entries) {
@@ -154,7 +163,12 @@ double AttentionTest::Tolerance(bool is_decode) const {
   // walk, e < 4 sqrt(D) eps 8. The sums over the keys add the walk of their own errors, whose
   // terms shrink with the number of keys; 16 eps covers it and the exponential.
   const double e = (32 * std::sqrt(static_cast<double>(shape_.head_dim)) + 16) * kEps;
-  const double exact = 2 * e * 4;
+  // A term b_j = m (p - j) of ALiBi brings six more errors of eps b_j: two of it, the sum's, and
+  // those of the distance to the maximum, its scale and its exponential. The softmax's mean of b,
+  // by convexity, is at most ln sum_j e^(s_j) - s_p for scores s without it: below 16 for 5000 of
+  // variance 1.
+  const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
+  const double exact = 2 * (e + distances) * 4;
   if (!RoundsPrefill()) return exact;
   // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. The
   // reference has the rounded queries of prefill rows; those of decode rows, rounded likewise, move

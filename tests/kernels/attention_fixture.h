@@ -78,12 +78,15 @@ class AttentionTest : public OpTest {
   OwnedRings Rings(const std::vector<AttentionEntry>& entries, int32_t window, int32_t slots,
                    bool near_keys) const;
   float scale() const;
+  // ALiBi's for H heads: [1, H], m_h = 2^(-8 h / H).
+  OwnedMatrix AlibiSlopes() const;
 
   AttentionShape shape_;
   DType type_ = DType::kF32;
   int32_t page_tokens_ = 16;
   std::vector<AttentionHistory> histories_;
   std::vector<TestPlace> places_;
+  bool alibi_ = false;  // the op is run with AlibiSlopes
   size_t next_type_ = 0;
   Random random_{1};
 

@@ -12,6 +12,7 @@ class PagedAttentionTest : public AttentionTest {
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_);
     const OwnedPages pages = Pages(entries);
+    const OwnedMatrix slopes = AlibiSlopes();
     OwnedMatrix out(step.batch.num_rows(), step.q.cols());
     PagedAttentionArgs args;
     args.batch = step.batch.layout();
@@ -19,6 +20,7 @@ class PagedAttentionTest : public AttentionTest {
     args.scale = scale();
     args.q = step.q.view();
     args.cache = pages.view();
+    if (alibi_) args.alibi_slopes = slopes.view().f32_row(0);
     args.max_position = step.batch.max_position();
     args.out = out.view();
     OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
@@ -72,9 +74,49 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceForOddWidths) {
   }
 }
 
+TEST_P(PagedAttentionTest, MatchesTheReferenceWithAlibi) {
+  alibi_ = true;
+  for (int i = 0; i < 3; ++i) ExpectMatchInMixedBatch("ALiBi");
+  MakeHistories(2, 5100, {3, 1, 24}, DType::kBF16);
+  ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "ALiBi, splits");
+  MakeHistories(2, 300, {37, 1, 8}, DType::kF16);
+  ExpectMatch({{0, {290, 1, true}}, {1, {30, 50, false}}}, "ALiBi, many heads");
+}
+
+// Keys of zeros: weights e^(-m (p - j)). Of values that are 1 at the row's own position alone the
+// sum is the first term of a geometric series of p + 1 terms. Its sum rounds by eps a term at most,
+// a weight by 4 eps in its exponential and 6 eps m (p - j), whose mean is below 1.
+TEST_P(PagedAttentionTest, AlibiAloneIsAGeometricSeries) {
+  alibi_ = true;
+  for (const OpTable* table : {&ops(), &reference()}) {
+    for (bool is_decode : {true, false}) {
+      MakeHistories(1, 200, {3, 1, 8}, DType::kF32);
+      for (int64_t j = 0; j < 200; ++j) {
+        for (int64_t d = 0; d < 8; ++d) {
+          histories_[0].k.set(j, d, 0.0f);
+          histories_[0].v.set(j, d, j == 199 ? 1.0f : 0.0f);
+        }
+      }
+      const OwnedMatrix out = Run(*table, {}, {{0, {199, 1, is_decode}}});
+      for (int32_t h = 0; h < 3; ++h) {
+        const double m = AlibiSlopes().at(0, h);
+        const double expected = std::expm1(-m) / std::expm1(-m * 200);
+        EXPECT_NEAR(out.at(0, h * 8), expected, 210 * kEps * expected) << "head " << h;
+      }
+    }
+  }
+}
+
 TEST_P(PagedAttentionTest, HasTheSameBitsAlone) { ExpectSameBitsAlone(); }
 TEST_P(PagedAttentionTest, HasTheSameBitsOnAnyThreads) { ExpectSameBitsOnAnyThreads(); }
 TEST_P(PagedAttentionTest, HasTheSameBitsInPieces) { ExpectSameBitsInPieces(); }
+
+TEST_P(PagedAttentionTest, HasTheSameBitsWithAlibi) {
+  alibi_ = true;
+  ExpectSameBitsAlone();
+  ExpectSameBitsOnAnyThreads();
+  ExpectSameBitsInPieces();
+}
 
 // Splits depend on the row's own position, not on max_position.
 TEST_P(PagedAttentionTest, LongRowsHaveTheSameBitsAlone) {
