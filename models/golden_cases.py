@@ -128,6 +128,24 @@ CASES = {
         "edges": [80],
         "note": "`logn_scaling: extrapolate`, N = 80, untied head",
     },
+    "dense_alibi": {
+        "dtype": "bfloat16",
+        "config": _llama(
+            59, 30, 38, 3, 6, 2, 6,
+            training_length=96, full_position="alibi", logn_scaling="extrapolate",
+            tie_word_embeddings=False,
+        ),
+        "edges": [96],
+        "note": "`full_position: alibi`, six heads (slopes where H is no power of two), log n "
+        "extrapolate, untied head",
+    },
+    "dense_nope": {
+        "dtype": "float16",
+        "config": _qwen3(
+            57, 28, 36, 2, 4, 1, 10, full_position="nope",
+        ),
+        "note": "`full_position: nope`, QK-norm",
+    },
     "hwfa": {
         "dtype": "bfloat16",
         "config": _hwfa2(
@@ -169,6 +187,16 @@ CASES = {
         ),
         "edges": [16, 24],
         "note": "Leaky ReRoPE w = 24, k = 4; no grouped heads",
+    },
+    "hwfa2_alibi": {
+        "dtype": "bfloat16",
+        "config": _hwfa2(
+            65, 26, 30, 3, 4, 2, 8,
+            use_qk_norm=True, training_length=96, sliding_window=21,
+            layer_types=[LOCAL, FULL, LOCAL], full_position="alibi", logn_scaling=None,
+        ),
+        "edges": [21],
+        "note": "full layer with ALiBi among windows with RoPE",
     },
     "hwfa2_rope": {
         "dtype": "bfloat16",

@@ -77,9 +77,10 @@ def layer_plan(config, overrides):
     if config["model_type"] == "hypenet":
         return [hypenet_layer(config, mixer) for mixer in hypenet_mixers(config)]
 
-    full = {"kind": "attention", "window": None, "position": "rope", "logn": logn}
+    default = "rerope" if config["model_type"] == "hwfa2" else "rope"
+    position = config.get("full_position", default)
+    full = {"kind": "attention", "window": None, "position": position, "logn": logn}
     if config["model_type"] == "hwfa2":
-        full["position"] = config.get("full_position", "rerope")
         if full["position"] in ("rerope", "leaky_rerope"):
             full["w"] = config.get("rerope_window", (length or 0) // 2)
             full["leak"] = config.get("leaky_rerope_factor")
@@ -207,6 +208,10 @@ class Reference:
         values = torch.cat(past["values"][first:]).repeat_interleave(heads // kv_heads, dim=1)
         keys = rotate(keys, self.key_turns(layer, first), self.theta)
         scores = (q * keys).sum(-1) / math.sqrt(q.shape[-1])  # [keys, H]
+        if layer["position"] == "alibi":
+            distance = torch.arange(len(keys) - 1, -1, -1, dtype=torch.float64)
+            slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64)
+            scores = scores - distance[:, None] * slopes
         weights = torch.softmax(scores, dim=0)
         out = (weights[:, :, None] * values).sum(0).flatten()
         if layer.get("gate"):
@@ -218,7 +223,7 @@ class Reference:
         position = self.position
         distance = [float(position - j) for j in range(first, position + 1)]
         kind = layer["position"]
-        if kind == "nope":
+        if kind in ("nope", "alibi"):
             return [0.0 for _ in distance]
         if kind == "rope":
             return [-d for d in distance]

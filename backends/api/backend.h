@@ -123,8 +123,9 @@ enum {
 };
 
 typedef struct ls_layer_info {
-  int32_t kind;             /* LS_LAYER_* */
-  const char* position;     /* "rope", "rerope", "leaky_rerope", "nope", "chunked_rope", "none" */
+  int32_t kind; /* LS_LAYER_* */
+  /* "rope", "rerope", "leaky_rerope", "nope", "chunked_rope", "alibi", "none" */
+  const char* position;
   uint64_t window;          /* keys a window or near ring reaches; 0 where there is none */
   uint64_t bytes_per_token; /* paged bytes per token of this layer */
   uint64_t bytes_fixed;     /* ring or state bytes per session of this layer */

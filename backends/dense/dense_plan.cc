@@ -22,6 +22,8 @@ ModelSpec DensePlan(const Config& config, const LoadOptions& options) {
   options.RefuseOverridesBut({"logn", "training_length"}, "dense",
                              "name the backend hwfa2 to load this checkpoint with it");
   ModelSpec spec = TransformerSpec(config, options, *family);
+  const PositionKind position = ReadDensePosition(config);
+  for (MixerSpec& mixer : spec.layers) mixer.position = position;
   ApplyLogN(config, options, &spec);
   RefuseIdleTrainingLength(options, spec, /*is_read=*/false);
   config.RefuseUnknown("the backend dense");

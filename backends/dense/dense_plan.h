@@ -1,4 +1,4 @@
-// The layer plan of a dense Transformer: full attention with RoPE in every layer.
+// The layer plan of a dense Transformer: full attention in every layer.
 #ifndef LONGSTREAM_BACKENDS_DENSE_DENSE_PLAN_H_
 #define LONGSTREAM_BACKENDS_DENSE_DENSE_PLAN_H_
 

@@ -79,26 +79,30 @@ std::vector<int64_t> FullLayers(const Config& config, const LoadOptions& options
   return full;
 }
 
-// full_position of a config, rope for the dense families.
 PositionKind ReadFullPosition(const Config& config, bool dense) {
-  if (dense) return PositionKind::kRope;
+  if (dense) return ReadDensePosition(config);
   const std::string name = config.FindString("full_position").value_or("rerope");
   if (name == "nope") return PositionKind::kNone;
+  if (name == "alibi") return PositionKind::kAlibi;
   if (name == "rope") return PositionKind::kRope;
   if (name == "rerope") return PositionKind::kRerope;
   if (name == "leaky_rerope") return PositionKind::kLeakyRerope;
-  config.Unsupported("full_position", "must be rope, rerope, leaky_rerope or nope, found " +
+  config.Unsupported("full_position", "must be rope, rerope, leaky_rerope, alibi or nope, found " +
                                           config.Found("full_position"));
+}
+
+// Refuses an option that turns keys of layers whose model was trained without RoPE.
+void RequireRope(const char* option, PositionKind kind) {
+  if (kind != PositionKind::kNone && kind != PositionKind::kAlibi) return;
+  InvalidOption(std::string(option) + " needs layers trained with RoPE, and full_position is " +
+                (kind == PositionKind::kNone ? "nope" : "alibi"));
 }
 
 // What the options make of it.
 PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   const bool leaky = options.leaky_rerope_factor().has_value();
   if (!leaky && !options.rerope_window()) return kind;
-  if (kind == PositionKind::kNone) {
-    InvalidOption(std::string(leaky ? "leaky_rerope_factor" : "rerope_window") +
-                  " needs full layers with positions, and full_position is nope");
-  }
+  RequireRope(leaky ? "leaky_rerope_factor" : "rerope_window", kind);
   if (leaky) return PositionKind::kLeakyRerope;
   return kind == PositionKind::kRope ? PositionKind::kRerope : kind;
 }
@@ -114,6 +118,7 @@ bool SetFullPosition(const Config& config, const LoadOptions& options, bool dens
                      const ModelSpec& spec, MixerSpec* full) {
   const PositionKind stated = ReadFullPosition(config, dense);
   full->position = stated;
+  if (dense && options.window()) RequireRope("window", stated);
   std::optional<int64_t> window;
   std::optional<double> factor;
   if (!dense) {

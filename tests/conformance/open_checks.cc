@@ -54,8 +54,8 @@ void Info(const Kit& kit, Check& check) {
                "page_tokens is set where no layer is paged, or the other way round");
   uint64_t per_token = 0;
   uint64_t fixed = 0;
-  static const std::set<std::string> positions = {"rope", "rerope",       "leaky_rerope",
-                                                  "nope", "chunked_rope", "none"};
+  static const std::set<std::string> positions = {"rope",         "rerope", "leaky_rerope", "nope",
+                                                  "chunked_rope", "alibi",  "none"};
   for (uint32_t i = 0; i < info.num_layers; ++i) {
     const ls_layer_info& layer = info.layers[i];
     const std::string where = "layer " + std::to_string(i) + ": ";

@@ -75,6 +75,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                                   .scale = static_cast<float>(mixer.score_scale),
                                   .q = in.q,
                                   .cache = write.paged,
+                                  .alibi_slopes = weights.alibi_slopes,
                                   .max_position = rows.max_position(),
                                   .out = mixed});
   }

@@ -26,6 +26,7 @@ enum class PositionKind {
   kRerope,       // distance clipped at rerope_window (kFull only)
   kLeakyRerope,  // distance slowed by leaky_factor from rerope_window on (kFull only)
   kChunkedRope,  // rotation by position mod chunk_size, learned chunk embedding added to q, k input
+  kAlibi,        // a score loses the head's slope times the distance (kFull only)
 };
 
 // Position-dependent factor on the query of an attention layer (kernels/ops/logit_scale.h).

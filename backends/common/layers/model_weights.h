@@ -26,10 +26,11 @@ struct LayerWeights {
   PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
   const float* value_bias = nullptr;
 
-  const float* q_norm = nullptr;       // [D]
-  const float* k_norm = nullptr;       // [D]
-  const float* output_norm = nullptr;  // [H*Dv]
-  const float* log_decay = nullptr;    // [H] ln gamma_h, lightning
+  const float* q_norm = nullptr;        // [D]
+  const float* k_norm = nullptr;        // [D]
+  const float* output_norm = nullptr;   // [H*Dv]
+  const float* log_decay = nullptr;     // [H] ln gamma_h, lightning
+  const float* alibi_slopes = nullptr;  // [H] m_h, kAlibi layers only
 
   PackedWeight mixer_out;  // o_proj [d, H*Dv]
   const float* mixer_out_bias = nullptr;

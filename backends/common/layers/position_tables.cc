@@ -71,6 +71,7 @@ PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerS
   const double k = mixer.leaky_factor;
   switch (mixer.position) {
     case PositionKind::kNone:
+    case PositionKind::kAlibi:
       break;
     case PositionKind::kRope:
       indices.q = indices.k = rotation(1, 0);

@@ -144,6 +144,15 @@ ModelSpec TransformerSpec(const Config& config, const LoadOptions& options, cons
   return spec;
 }
 
+PositionKind ReadDensePosition(const Config& config) {
+  const std::string name = config.FindString("full_position").value_or("rope");
+  if (name == "rope") return PositionKind::kRope;
+  if (name == "alibi") return PositionKind::kAlibi;
+  if (name == "nope") return PositionKind::kNone;
+  config.Unsupported("full_position",
+                     "must be rope, alibi or nope, found " + config.Found("full_position"));
+}
+
 int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
                                std::string_view needed_by) {
   if (spec.training_length == 0) {

@@ -56,6 +56,9 @@ inline constexpr int64_t kMaxPositions = int64_t{1} << 40;
 // nothing.
 void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec);
 
+// full_position of a config of a dense family, for every layer: rope where it is absent.
+PositionKind ReadDensePosition(const Config& config);
+
 // The training length, at least 2; LS_INVALID_ARGUMENT naming what needs it where neither config
 // nor options state one.
 int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,

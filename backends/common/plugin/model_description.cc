@@ -21,6 +21,8 @@ const char* PositionName(const MixerSpec& mixer) {
       return "leaky_rerope";
     case PositionKind::kChunkedRope:
       return "chunked_rope";
+    case PositionKind::kAlibi:
+      return "alibi";
   }
   return "";
 }

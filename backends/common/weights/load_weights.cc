@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "backends/common/weights/decay.h"
+#include "backends/common/weights/alibi_slopes.h"
 #include "backends/common/weights/weight_reader.h"
 
 namespace longstream {
@@ -81,6 +81,9 @@ void ReadMixer(const MixerSpec& mixer, int64_t width, const std::string& prefix,
     layer->output_norm = reader->Vector({{prefix + "o_norm.weight", rows.out}});
   if (mixer.kind == MixerKind::kLightning) {
     layer->log_decay = reader->Constants(LightningLogDecay(mixer.num_heads));
+  }
+  if (mixer.position == PositionKind::kAlibi) {
+    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads));
   }
   layer->mixer_out = reader->Projection({{prefix + "o_proj.weight", width}}, rows.out);
   if (mixer.output_bias) layer->mixer_out_bias = reader->Vector({{prefix + "o_proj.bias", width}});

@@ -102,6 +102,18 @@ TEST(DensePlanTest, RopeThetaInItsPlaces) {
   EXPECT_EQ(unstated.layers[0].rope_theta, 10000.0);
 }
 
+TEST(DensePlanTest, FullPositions) {
+  const auto position_of = [](std::string_view changes) {
+    const ModelSpec spec = Plan(changes);
+    EXPECT_EQ(spec.layers[2].position, spec.layers[0].position);
+    return spec.layers[0].position;
+  };
+  EXPECT_EQ(position_of(R"({"full_position": null})"), PositionKind::kRope);
+  EXPECT_EQ(position_of(R"({"full_position": "rope"})"), PositionKind::kRope);
+  EXPECT_EQ(position_of(R"({"full_position": "alibi"})"), PositionKind::kAlibi);
+  EXPECT_EQ(position_of(R"({"full_position": "nope"})"), PositionKind::kNone);
+}
+
 TEST(DensePlanTest, LogN) {
   const ModelSpec always = Plan(R"({"logn_scaling": "always", "training_length": 64})");
   EXPECT_EQ(always.training_length, 64);
@@ -241,6 +253,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"sliding_window": 512})", LS_UNIMPLEMENTED,
             "m/config.json: sliding_window = 512 is not known to the backend dense, and what is "
             "not known may change the mathematics"},
+        Refusal{R"({"full_position": "rerope"})", LS_UNIMPLEMENTED,
+                "m/config.json: full_position must be rope, alibi or nope, found \"rerope\""},
         Refusal{R"({"logn_scaling": "sometimes"})", LS_UNIMPLEMENTED,
                 "m/config.json: logn_scaling must be null, \"always\" or \"extrapolate\", found "
                 "\"sometimes\""},

@@ -68,6 +68,8 @@ TEST(Hwfa2PlanTest, FullPositions) {
   EXPECT_EQ(rope.rerope_window, 0);
   const MixerSpec nope = Plan(R"({"full_position": "nope"})").layers[1];
   EXPECT_EQ(nope.position, PositionKind::kNone);
+  const MixerSpec alibi = Plan(R"({"full_position": "alibi"})").layers[1];
+  EXPECT_EQ(alibi.position, PositionKind::kAlibi);
   const MixerSpec rerope = Plan(R"({"full_position": "rerope", "rerope_window": 7})").layers[1];
   EXPECT_EQ(rerope.position, PositionKind::kRerope);
   EXPECT_EQ(rerope.rerope_window, 7);
@@ -142,6 +144,9 @@ TEST(Hwfa2PlanTest, DenseCheckpointsAsTheyAre) {
   EXPECT_EQ(FullLayers(spec, 0), (Layers{0, 1, 2}));
   EXPECT_EQ(spec.layers[0].position, PositionKind::kRope);
   EXPECT_FALSE(spec.layers[0].qk_norm);
+  const ModelSpec alibi = PlanOfDense(R"({"full_position": "alibi"})", "{}");
+  EXPECT_EQ(FullLayers(alibi, 0), (Layers{0, 1, 2}));
+  EXPECT_EQ(alibi.layers[2].position, PositionKind::kAlibi);
 }
 
 TEST(Hwfa2PlanTest, DenseCheckpointsWithOverrides) {
@@ -210,9 +215,9 @@ INSTANTIATE_TEST_SUITE_P(
             LS_INVALID_ARGUMENT,
             "m/config.json: training_length is missing, expected the training length that log n "
             "scaling needs"},
-        Refusal{R"({"full_position": "alibi"})", LS_UNIMPLEMENTED,
-                "m/config.json: full_position must be rope, rerope, leaky_rerope or nope, found "
-                "\"alibi\""},
+        Refusal{R"({"full_position": "t5"})", LS_UNIMPLEMENTED,
+                "m/config.json: full_position must be rope, rerope, leaky_rerope, alibi or nope, "
+                "found \"t5\""},
         Refusal{R"({"full_position": "leaky_rerope"})", LS_INVALID_ARGUMENT,
                 "m/config.json: leaky_rerope_factor is missing, expected a number from 1"},
         Refusal{R"({"leaky_rerope_factor": 0.5})", LS_INVALID_ARGUMENT,
@@ -235,13 +240,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "leaky_rerope, found nothing"},
         Refusal{R"({"use_qk_norm": "yes"})", LS_INVALID_ARGUMENT,
                 "m/config.json: use_qk_norm must be true or false, found \"yes\""},
-        Refusal{
-            R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,
-            "options: rerope_window needs full layers with positions, and full_position is nope",
-            R"({"rerope_window": 8})"},
+        Refusal{R"({"full_position": "alibi", "rerope_window": 7})", LS_INVALID_ARGUMENT,
+                "m/config.json: rerope_window acts on nothing: full_position must be rerope or "
+                "leaky_rerope, found \"alibi\""},
         Refusal{R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,
-                "options: leaky_rerope_factor needs full layers with positions, and full_position "
-                "is nope",
+                "options: rerope_window needs layers trained with RoPE, and full_position is nope",
+                R"({"rerope_window": 8})"},
+        Refusal{R"({"full_position": "alibi"})", LS_INVALID_ARGUMENT,
+                "options: leaky_rerope_factor needs layers trained with RoPE, and full_position is "
+                "alibi",
                 R"({"leaky_rerope_factor": 8})"},
         Refusal{"{}", LS_INVALID_ARGUMENT,
                 "options: full_layers must be below num_hidden_layers = 4, found 4",
@@ -255,9 +262,13 @@ TEST(Hwfa2PlanTest, OverridesOfDenseCheckpointsThatMakeNoPlan) {
               "options: full_layers needs window, the keys that the other layers see",
               [] { PlanOfDense("{}", R"({"full_layers": [1]})"); });
   ExpectError(LS_UNIMPLEMENTED,
-              "m/config.json: full_position = \"rope\" is not known to the backend hwfa2, and what "
-              "is not known may change the mathematics",
-              [] { PlanOfDense(R"({"full_position": "rope"})", "{}"); });
+              "m/config.json: full_position must be rope, alibi or nope, found \"rerope\"",
+              [] { PlanOfDense(R"({"full_position": "rerope"})", "{}"); });
+  // Windows have RoPE, which such a model was not trained with.
+  ExpectError(LS_INVALID_ARGUMENT,
+              "options: window needs layers trained with RoPE, and full_position is alibi", [] {
+                PlanOfDense(R"({"full_position": "alibi"})", R"({"window": 8, "full_layers": []})");
+              });
 }
 
 // Each alone, and none silently.

@@ -1,14 +1,12 @@
-// The hash of weights and the decay of lightning heads.
+// The hash of weights.
 #include "backends/common/weights/fingerprint.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "backends/common/weights/decay.h"
 #include "kernels/core/thread_pool.h"
 
 namespace longstream {
@@ -64,24 +62,6 @@ TEST(FingerprintTest, AppendedTextAndNumbersKeepTheirOrder) {
   EXPECT_NE(HashAppend(HashAppend(1, "ab"), "c"), HashAppend(HashAppend(1, "a"), "bc"));
   EXPECT_NE(HashAppend(HashAppend(1, uint64_t{2}), uint64_t{3}),
             HashAppend(HashAppend(1, uint64_t{3}), uint64_t{2}));
-}
-
-TEST(DecayTest, PowersOfTwo) {
-  // 2^(-8 h / 4): 1/4, 1/16, 1/64, 1/256.
-  EXPECT_EQ(LightningLogDecay(4), (std::vector<float>{-0.25f, -0.0625f, -0.015625f, -0.00390625f}));
-  EXPECT_EQ(LightningLogDecay(1), std::vector<float>{-0.00390625f});
-  const std::vector<float> sixteen = LightningLogDecay(16);
-  ASSERT_EQ(sixteen.size(), 16u);
-  EXPECT_FLOAT_EQ(sixteen[0], -std::sqrt(0.5f));
-  EXPECT_EQ(sixteen[15], -0.00390625f);
-}
-
-TEST(DecayTest, OtherNumbersTakeEveryOtherSlopeOfTwiceAsMany) {
-  // Six heads: the four of 4 heads, then the first and third of 8: 2^-1 and 2^-3.
-  EXPECT_EQ(LightningLogDecay(6),
-            (std::vector<float>{-0.25f, -0.0625f, -0.015625f, -0.00390625f, -0.5f, -0.125f}));
-  // Three: the two of 2 heads (2^-4, 2^-8), then the first of 4.
-  EXPECT_EQ(LightningLogDecay(3), (std::vector<float>{-0.0625f, -0.00390625f, -0.25f}));
 }
 
 }  // namespace
