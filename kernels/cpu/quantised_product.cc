@@ -7,16 +7,20 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers.
+// Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers. A single
+// row streams the weights, and reads several panels at once.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
+constexpr int kSingleRowVectors = 8;
 #elif defined(__AVX2__)  // 16 registers, 2 a vector
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
+constexpr int kSingleRowVectors = 2;
 #else                    // 16 registers, 4 a vector
 constexpr int kTileRows = 1;
 constexpr int kTileVectors = 1;
+constexpr int kSingleRowVectors = 1;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
@@ -25,12 +29,13 @@ constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
 // first-level cache of 32 KiB.
 constexpr int64_t kBlockGroups = 8;
 
-// Part of a product: the rows at `x`, kTileVectors of a panel, and some groups of both.
+// Part of a product: the rows at `x`, some vectors of panels, and some groups of both.
 struct Operands {
   const RowGroup* x;
   int64_t x_stride;
   const std::byte* panel;  // its first group
-  int64_t first_vector;
+  int64_t panel_stride;    // bytes from one panel to the next
+  int64_t first_vector;    // of that panel
   int64_t groups;
   float* sums;
   int64_t sums_stride;
@@ -38,52 +43,56 @@ struct Operands {
 };
 
 // dots[r][v] += the products of one group, whose bytes begin at w.
-template <DType kType, int kRows>
+template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
-                                Dots<kType> (&dots)[kRows][kTileVectors]) {
+                                int64_t panel_stride, Dots<kType> (&dots)[kRows][kVectors]) {
   // A byte holds one input (int8) or two, which are 16 apart.
   constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
   constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves;
   for (int four = 0; four < kFours; ++four) {
-    I32x16 bytes[kTileVectors];
-    for (int v = 0; v < kTileVectors; ++v) {
-      bytes[v] = Load(reinterpret_cast<const int32_t*>(w + four * kFourBytes) + v * kLanes);
+    I32x16 bytes[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
+      bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
     for (int half = 0; half < kHalves; ++half) {
-      I32x16 values[kTileVectors];
-      for (int v = 0; v < kTileVectors; ++v) {
+      I32x16 values[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
         values[v] = kHalves == 1 ? bytes[v] : (bytes[v] >> (4 * half)) & Broadcast(0x0f0f0f0f);
       }
       for (int r = 0; r < kRows; ++r) {
         int32_t inputs;
         __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours + four) * 4, 4);
-        for (int v = 0; v < kTileVectors; ++v) dots[r][v].Add(values[v], inputs);
+        for (int v = 0; v < kVectors; ++v) dots[r][v].Add(values[v], inputs);
       }
     }
   }
 }
 
-template <DType kType, int kRows>
+template <DType kType, int kRows, int kVectors>
 void Tile(const Operands& operands) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [x, x_stride, panel, first_vector, groups, sums, sums_stride, resume] = operands;
-  F32x16 sum[kRows][kTileVectors];
+  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume] =
+      operands;
+  F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kTileVectors; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       sum[r][v] = resume ? Load(sums + r * sums_stride + v * kLanes) : Zero();
     }
   }
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* group = panel + g * GroupBytes(kType);
-    Dots<kType> dots[kRows][kTileVectors];
+    Dots<kType> dots[kRows][kVectors];
     for (int r = 0; r < kRows; ++r) {
       // Takes back what the offset adds to every product.
       const int32_t first = -OffsetOf(kType) * x[r * x_stride + g].sum;
-      for (int v = 0; v < kTileVectors; ++v) dots[r][v].Start(first);
+      for (int v = 0; v < kVectors; ++v) dots[r][v].Start(first);
     }
-    AddGroup<kType, kRows>(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, dots);
-    for (int v = 0; v < kTileVectors; ++v) {
-      const F32x16 scale = Load(reinterpret_cast<const F16*>(group) + (first_vector + v) * kLanes);
+    AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, dots);
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* scales = group + v / kPanelVectors * panel_stride;
+      const F32x16 scale =
+          Load(reinterpret_cast<const F16*>(scales) + (first_vector + v % kPanelVectors) * kLanes);
       for (int r = 0; r < kRows; ++r) {
         const F32x16 both = Broadcast(x[r * x_stride + g].scale) * scale;
         sum[r][v] = Fma(ToF32(dots[r][v].Total()), both, sum[r][v]);
@@ -91,7 +100,7 @@ void Tile(const Operands& operands) {
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kTileVectors; ++v) Store(sum[r][v], sums + r * sums_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * sums_stride + v * kLanes);
   }
 }
 
@@ -100,7 +109,7 @@ void TileOfRows(int64_t rows, const Operands& operands) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands);
   }
-  Tile<kType, kRows>(operands);
+  Tile<kType, kRows, kTileVectors>(operands);
 }
 
 // All rows, in tiles of nearly equal height.
@@ -121,16 +130,29 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t groups = NumGroups(weight.k);
   // One tile passes all groups at once.
   const int64_t groups_at_once = block.num_rows <= kTileRows ? groups : kBlockGroups;
-  const auto* panels =
-      static_cast<const std::byte*>(weight.data) + block.first_panel * PanelBytes(kType, weight.k);
+  const int64_t panel_bytes = PanelBytes(kType, weight.k);
+  const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
   for (int64_t first = 0; first < groups; first += groups_at_once) {
     const int64_t left = groups - first;
-    for (int64_t v = 0; v < block.num_panels * kPanelVectors; v += kTileVectors) {
-      const std::byte* panel = panels + v / kPanelVectors * PanelBytes(kType, weight.k);
-      Rows<kType>(block.num_rows, {h.row<RowGroup>(block.first_row) + first, h.stride,
-                                   panel + first * GroupBytes(kType), v % kPanelVectors,
-                                   left < groups_at_once ? left : groups_at_once, sums + v * kLanes,
-                                   block.stride(), first > 0});
+    const int64_t num_vectors = block.num_panels * kPanelVectors;
+    for (int64_t v = 0; v < num_vectors;) {
+      const Operands operands = {
+          h.row<RowGroup>(block.first_row) + first,
+          h.stride,
+          panels + v / kPanelVectors * panel_bytes + first * GroupBytes(kType),
+          panel_bytes,
+          v % kPanelVectors,
+          left < groups_at_once ? left : groups_at_once,
+          sums + v * kLanes,
+          block.stride(),
+          first > 0};
+      if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
+        Tile<kType, 1, kSingleRowVectors>(operands);
+        v += kSingleRowVectors;
+      } else {
+        Rows<kType>(block.num_rows, operands);
+        v += kTileVectors;
+      }
     }
   }
 }
