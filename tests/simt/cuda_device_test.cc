@@ -247,7 +247,7 @@ TEST_F(CudaGraphsTest, WithoutGraphsWorkIsDoneAllTheSame) {
 TEST_F(CudaGraphsTest, AnOpThatDoesMoreThanLaunchIsNotRecorded) {
   std::vector<std::string> warnings;
   device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
-  const auto work = [this] {
+  const auto work = [] {
     void* memory = nullptr;
     const bool ok = cudaMalloc(&memory, 8) == cudaSuccess && cudaFree(memory) == cudaSuccess;
     return ok ? OpStatus::kOk : OpStatus::kDeviceError;

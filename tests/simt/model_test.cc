@@ -53,7 +53,7 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
   const auto on_device = MakeModel(*device);
   const std::vector<size_t> prompts = {123, 1, 64, 30, 126};
   const std::vector<int32_t> first = {3, 60, 17, 5, 9};
-  const std::vector<size_t> last_of_batch = {5, 2, 1};  // sequences in it
+  const std::vector<size_t> batches = {5, 2, 1};  // sequences in each
   constexpr size_t kSteps = 4;
 
   std::vector<std::unique_ptr<ls_sequence>> sequences;
@@ -68,7 +68,7 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
     }
     handles.push_back(sequences.back().get());
   }
-  for (const size_t count : last_of_batch) {
+  for (const size_t count : batches) {
     const auto draws = DecodeAhead(*on_device, std::span(handles).first(count),
                                    std::span(first).first(count), kSteps, Warm());
     for (size_t i = 0; i < count; ++i) {
