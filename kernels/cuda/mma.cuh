@@ -1,6 +1,6 @@
-// Tensor-core products of 16 x 8 x 16 (bf16) and 16 x 8 x 32 (int8) and the loads that feed them.
-// On a device one instruction each; elsewhere the same by plain loops, which also says what the
-// instruction does.
+// Tensor-core products of 16 x 8 x 16 (bf16), 16 x 8 x 32 (int8) and 16 x 8 x 8 (TF32) and the
+// loads that feed them. On a device one instruction each; elsewhere the same by plain loops, which
+// also says what the instruction does.
 //
 // Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
 // with k contiguous) and C, D [16, 8] f32:
@@ -11,7 +11,10 @@
 //
 // (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".) Of int8 a register holds
 // four inputs, the first in the lowest byte: 4t .. 4t+3 where bf16 has 2t .. 2t+1, and 4t+16 ...
-// where it has 2t+8 ... ("Matrix fragments for mma.m16n8k32".)
+// where it has 2t+8 ... ("Matrix fragments for mma.m16n8k32".) Of TF32, A [16, 8] and B [8, 8]:
+//
+//   a[0] = A[g, t]    a[1] = A[g+8, t]    a[2] = A[g, t+4]    a[3] = A[g+8, t+4]
+//   b[0] = B[t, g]    b[1] = B[t+4, g]                        d as above
 #ifndef LONGSTREAM_KERNELS_CUDA_MMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_MMA_CUH_
 
@@ -91,8 +94,44 @@ __device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)
 #endif
 }
 
+// An f32 of which only these bits are set is a TF32: 11 significant bits.
+inline constexpr uint32_t kTF32Bits = 0xffffe000u;
+
+// d += A B, TF32 products summed in f32. All lanes of the warp together.
+__device__ __forceinline__ void MultiplyAddTF32(float (&d)[4], const uint32_t (&a)[4],
+                                                const uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  struct Fragments {
+    uint32_t a[4];
+    uint32_t b[2];
+  };
+  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
+    return sum + __uint_as_float(x & kTF32Bits) * __uint_as_float(y & kTF32Bits);
+  };
+  for (int half = 0; half < 2; ++half) {
+    for (int k = 0; k < 4; ++k) {
+      const Fragments rows = of[lane / 4 * 4 + k];
+      const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
+      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
+      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
+      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
+      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
+    }
+  }
+#endif
+}
+
 // Four 8 x 8 matrices of 16-bit elements from shared memory: lane i gives the address of row i % 8
-// of matrix i / 8 (16 bytes, 16-byte aligned), and gets elements 2t, 2t + 1 of row g of each.
+// of matrix i / 8 (16 bytes, 16-byte aligned), and gets elements 2t, 2t + 1 of row g of each; of
+// 8 x 4 matrices of f32 it gets element t of row g.
 __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) {
 #ifdef __CUDA_ARCH__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
@@ -100,12 +139,11 @@ __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) 
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
-#else
+#elif !defined(__CUDACC__)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const auto address = reinterpret_cast<uint64_t>(row);
+  const simt::Gathered<const void*> rows(row);
   for (int matrix = 0; matrix < 4; ++matrix) {
-    const uint64_t from = __shfl_sync(kAllLanes, address, 8 * matrix + lane / 4);
-    r[matrix] = reinterpret_cast<const uint32_t*>(from)[lane % 4];
+    r[matrix] = static_cast<const uint32_t*>(rows[8 * matrix + lane / 4])[lane % 4];
   }
 #endif
 }
@@ -118,15 +156,13 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], const v
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
-#else
+#elif !defined(__CUDACC__)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const auto address = reinterpret_cast<uint64_t>(row);
+  const simt::Gathered<const void*> rows(row);
   for (int matrix = 0; matrix < 4; ++matrix) {
     const int from = 8 * matrix + lane % 4 * 2;
-    const uint64_t even = __shfl_sync(kAllLanes, address, from);
-    const uint64_t odd = __shfl_sync(kAllLanes, address, from + 1);
-    const uint32_t low = reinterpret_cast<const uint16_t*>(even)[lane / 4];
-    const uint32_t high = reinterpret_cast<const uint16_t*>(odd)[lane / 4];
+    const uint32_t low = static_cast<const uint16_t*>(rows[from])[lane / 4];
+    const uint32_t high = static_cast<const uint16_t*>(rows[from + 1])[lane / 4];
     r[matrix] = low | (high << 16);
   }
 #endif

@@ -12,6 +12,7 @@
 #include "kernels/core/stream.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/shared.cuh"
+#include "kernels/cuda/split_product.cuh"
 
 namespace longstream::cuda {
 namespace {
@@ -141,6 +142,83 @@ TEST(Mma, MultipliesBytesExactly) {
       EXPECT_EQ(d[index], sum) << row << ", " << column;
     }
   }
+}
+
+float RandomTF32(std::mt19937& engine) {
+  std::normal_distribution<float> normal;
+  return __uint_as_float(__float_as_uint(normal(engine)) & kTF32Bits);
+}
+
+// d [16, 8] += a [16, 8] b [8, 8], likewise.
+__global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
+  const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const auto bits = [](float x) { return __float_as_uint(x); };
+  const uint32_t row_fragment[4] = {bits(a[g * 8 + t]), bits(a[(g + 8) * 8 + t]),
+                                    bits(a[g * 8 + t + 4]), bits(a[(g + 8) * 8 + t + 4])};
+  const uint32_t column_fragment[2] = {bits(b[t * kColumns + g]), bits(b[(t + 4) * kColumns + g])};
+  float sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2];
+  MultiplyAddTF32(sums, row_fragment, column_fragment);
+  for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
+}
+
+// The same of f32, as the sums of two TF32 each.
+__global__ void MultiplySplitKernel(const float* a, const float* b, float* d) {
+  auto* shared = SharedMemory<float>();
+  const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
+  for (int i = static_cast<int>(threadIdx.x); i < 128; i += kWarp) {
+    shared[i] = a[i];
+    shared[128 + i] = i < 64 ? b[i % 8 * kColumns + i / 8] : 0.0f;  // a row a column of b
+  }
+  __syncthreads();
+  SplitB columns[2];
+  LoadTransposedB(shared + 128, 8, columns);
+  float sums[2][4] = {};
+  for (int n = 0; n < 2; ++n) MultiplyAddSplit(sums[n], LoadA(shared, 8), columns[n]);
+  for (int i = 0; i < 4; ++i) {
+    d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[0][i] + sums[1][i];
+  }
+}
+
+void ExpectProduct(const std::vector<float>& a, const std::vector<float>& b,
+                   const std::vector<float>& d, double relative) {
+  for (size_t row = 0; row < kRows; ++row) {
+    for (size_t column = 0; column < kColumns; ++column) {
+      double sum = 0, magnitude = 0;
+      for (size_t k = 0; k < 8; ++k) {
+        const double product = double{a[row * 8 + k]} * double{b[k * kColumns + column]};
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      EXPECT_NEAR(d[row * kColumns + column], sum, relative * magnitude) << row << ", " << column;
+    }
+  }
+}
+
+TEST(Mma, MultipliesAndAddsTF32) {
+  std::mt19937 engine(1);
+  std::vector<float> a(kRows * 8), b(8 * kColumns), d(kRows * kColumns, 0.0f);
+  for (float& x : a) x = RandomTF32(engine);
+  for (float& x : b) x = RandomTF32(engine);
+  Stream stream;
+  Launch(stream, {1, kWarp}, MultiplyTF32Kernel, a.data(), b.data(), d.data());
+  ASSERT_TRUE(stream.ok());
+  // Products of 11 bits are exact in f32; each of the 8 additions rounds once.
+  ExpectProduct(a, b, d, 8 * 0x1p-24);
+}
+
+TEST(Mma, SplitsF32) {
+  std::mt19937 engine(2);
+  std::normal_distribution<float> normal;
+  std::vector<float> a(kRows * 8), b(8 * kColumns), d(kRows * kColumns);
+  for (float& x : a) x = normal(engine);
+  for (float& x : b) x = normal(engine);
+  Stream stream;
+  Launch(stream, {1, kWarp, 256 * sizeof(float)}, MultiplySplitKernel, a.data(), b.data(),
+         d.data());
+  ASSERT_TRUE(stream.ok());
+  // 8 eps a product (split_product.cuh), and the additions of 3 x 8.
+  ExpectProduct(a, b, d, (8 + 24) * 0x1p-24);
 }
 
 // As attention uses them: scores of 16 rows and 16 keys, and their products with 16 values, from
