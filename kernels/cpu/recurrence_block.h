@@ -21,12 +21,13 @@
 #include <cstdint>
 
 #include "kernels/cpu/simd_native.h"
+#include "kernels/ops/linear_recurrence.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 inline constexpr int64_t kSubBlock = 16;
 // Bounds the scratch on a task's stack.
-inline constexpr int64_t kMaxGrid = 256;
+inline constexpr int64_t kMaxGrid = kMaxRecurrenceGrid;
 
 // The rows of a block: those before `begin` come from the cache, the others from this step.
 struct BlockRows {

@@ -1,5 +1,6 @@
-// The rows of a block of the linear recurrence, wherever they are: those of earlier steps in the
-// cache, those of this step in its matrices.
+// What the kernels of the linear recurrence share: the blocks of the grid that a step's rows lie
+// in; the rows of a block, wherever they are, those of earlier steps in the cache, those of this
+// step in its matrices; and what one kernel leaves in the workspace for the next.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_ROWS_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_ROWS_CUH_
 
@@ -12,10 +13,60 @@
 
 namespace longstream::cuda {
 
-// ln sigmoid(x), exact near 0 and for large |x|.
+// ln sigmoid(x), exact near 0 and for large |x|. In every kernel the same bits: nothing is
+// contracted with what it is added to.
 __device__ __forceinline__ float LogSigmoid(float x) {
-  return fminf(x, 0.0f) - log1pf(expf(-fabsf(x)));
+  return __fsub_rn(fminf(x, 0.0f), log1pf(expf(-fabsf(x))));
 }
+
+// The part of a sequence's step that lies in one block of the grid.
+struct GridBlock {
+  int64_t line;   // position of the block's row 0
+  int64_t begin;  // positions of the step's rows in it
+  int64_t end;
+  int64_t t;  // the step's row at `begin`
+
+  // `position`: of a row of the step; the block's part from there on.
+  static __device__ __forceinline__ GridBlock From(const SequenceRows& sequence, int64_t position,
+                                                   int64_t grid) {
+    GridBlock block;
+    block.line = position - position % grid;
+    block.begin = position;
+    block.end = min(block.line + grid, sequence.first_position + sequence.num_rows);
+    block.t = sequence.first_row + (position - sequence.first_position);
+    return block;
+  }
+
+  __device__ bool complete(int64_t grid) const { return end == line + grid; }
+  // Row r of the block is one of the step's.
+  __device__ bool Has(int r) const { return line + r >= begin && line + r < end; }
+  // Row r of the step's matrices.
+  __device__ int64_t StepRow(int r) const { return t + (line + r - begin); }
+};
+
+// What is computed of all blocks side by side before the states go through them.
+struct RecurrenceWorkspace {
+  float* queries;  // [T, H, Dk] q F(g, t), where gated
+  float* keys;    // [T, H, Dk] k F(t + 1, next line - 1), where gated and the block is complete and
+                  // all of it this step's
+  float* scores;  // [T, H, grid]
+  float* totals;  // [T / grid, H, Dk] F over such a block, whose first row is t: at t / grid
+  int64_t heads;
+  int64_t key_dim;
+  int64_t grid;
+
+  __device__ float* Query(int64_t t, int64_t head) const { return Row(queries, t, head, key_dim); }
+  __device__ float* Key(int64_t t, int64_t head) const { return Row(keys, t, head, key_dim); }
+  __device__ float* Score(int64_t t, int64_t head) const { return Row(scores, t, head, grid); }
+  __device__ float* Total(int64_t t, int64_t head) const {
+    return Row(totals, t / grid, head, key_dim);
+  }
+
+ private:
+  __device__ float* Row(float* base, int64_t t, int64_t head, int64_t width) const {
+    return base + (t * heads + head) * width;
+  }
+};
 
 // Rows of one sequence, seen by one head.
 class RecurrenceRows {
@@ -27,6 +78,14 @@ class RecurrenceRows {
         head_(head),
         kv_head_(head / (args.cache.num_heads / args.cache.num_kv_heads)),
         offset_(sequence.slot * args.cache.slot_stride) {}
+
+  __device__ int64_t key_dim() const { return args_.cache.key_dim; }
+  __device__ int64_t value_dim() const { return args_.cache.value_dim; }
+  __device__ int64_t kv_head() const { return kv_head_; }
+  // The first of the heads that share a key and value head.
+  __device__ bool leads() const {
+    return head_ % (args_.cache.num_heads / args_.cache.num_kv_heads) == 0;
+  }
 
   // [Dk] and [Dv] at `position`, which is not before the last grid line before the step.
   __device__ const float* Key(int64_t position) const {
@@ -51,9 +110,11 @@ class RecurrenceRows {
 
   // [Dk, Dv]
   __device__ float* State() const {
-    const RecurrentCache& cache = args_.cache;
-    return reinterpret_cast<float*>(cache.state + offset_) +
-           head_ * cache.key_dim * cache.value_dim;
+    return Memory(args_.cache.state) + head_ * args_.cache.key_dim * args_.cache.value_dim;
+  }
+  // The sequence's part of one of the cache's stores.
+  __device__ float* Memory(std::byte* store) const {
+    return reinterpret_cast<float*>(store + offset_);
   }
 
  private:

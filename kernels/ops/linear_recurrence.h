@@ -12,7 +12,8 @@
 //
 // S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The rows since
 // g are kept in the cache; when a block is complete they are folded into the state. As blocks are
-// cut at absolute positions, a row's bits do not depend on how its tokens were divided into steps.
+// cut at absolute positions, the bits of a state and of a row do not depend on how the tokens were
+// divided into steps; those of a row may depend on whether it is a decode or a prefill row.
 #ifndef LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
 #define LONGSTREAM_KERNELS_OPS_LINEAR_RECURRENCE_H_
 
@@ -24,6 +25,9 @@
 #include "kernels/core/stream.h"
 
 namespace longstream {
+
+// Tokens between grid lines, at most.
+inline constexpr int32_t kMaxRecurrenceGrid = 64;
 
 // Reads and updates the cache: after the call it stands after the step's last row.
 struct LinearRecurrenceArgs {
@@ -39,11 +43,12 @@ struct LinearRecurrenceArgs {
 };
 using LinearRecurrenceFunction = void (*)(Stream& stream, const LinearRecurrenceArgs& args);
 
-// Workspace in bytes for T rows: per row and head its decayed query, its log-gates, and its scores
-// with the keys of its block.
+// Workspace in bytes for T rows: per row and head its decayed query, its log-gates or decayed key,
+// and its scores with the keys of its block; per block and head its decay.
 constexpr size_t LinearRecurrenceWorkspace(int64_t rows, int64_t heads, int64_t grid,
                                            int64_t key_dim) {
-  return static_cast<size_t>(rows * heads * (2 * key_dim + grid)) * sizeof(float);
+  return static_cast<size_t>((rows * (2 * key_dim + grid) + rows / grid * key_dim) * heads) *
+         sizeof(float);
 }
 
 }  // namespace longstream

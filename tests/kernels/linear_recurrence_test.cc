@@ -26,11 +26,11 @@ struct Shape {
   }
 };
 
-// Several sub-blocks of keys, odd rests, grids that are no multiple of a sub-block, and values wide
-// enough for three slices.
+// Several sub-blocks of keys, odd rests, grids that are no multiple of a sub-block, values wide
+// enough for three slices, and heads enough to fill a GPU from two or three sequences on.
 constexpr Shape kShapes[] = {{1, 1, 8, 8, 64},    {2, 1, 24, 40, 40},   {3, 3, 64, 64, 64},
-                             {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 600, 64},
-                             {4, 2, 33, 300, 24}, {1, 1, 200, 5, 128}};
+                             {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64},
+                             {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},   {40, 4, 8, 40, 16}};
 
 // Every row of one sequence.
 struct History {
@@ -150,6 +150,29 @@ class LinearRecurrenceTest : public OpTest {
   OwnedMatrix Whole(const OpTable& table, int64_t history) const {
     const int32_t tokens = static_cast<int32_t>(histories_[0].q.rows());
     return Step(table, {}, NewMemory(), {{history, {0, tokens, false}}});
+  }
+
+  // All of each history in decode rows.
+  std::vector<OwnedMatrix> OneByOne(const OpTable& table) const {
+    const int64_t tokens = histories_[0].q.rows();
+    const Memory memory = NewMemory();
+    std::vector<OwnedMatrix> all;
+    for (size_t i = 0; i < histories_.size(); ++i) {
+      all.emplace_back(tokens, shape_.num_heads * shape_.value_dim);
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::vector<Entry> entries;
+      for (size_t i = 0; i < all.size(); ++i) {
+        entries.push_back({static_cast<int64_t>(i), {t, 1, true}});
+      }
+      const OwnedMatrix out = Step(table, {}, memory, entries);
+      for (size_t i = 0; i < all.size(); ++i) {
+        for (int64_t c = 0; c < out.cols(); ++c) {
+          all[i].set(t, c, out.at(static_cast<int64_t>(i), c));
+        }
+      }
+    }
+    return all;
   }
 
   // |actual - expected| <= c eps magnitude, magnitude being the op on absolute values: the sum of
@@ -316,20 +339,28 @@ TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
 
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithFixedDecay) {
   for (const Shape& shape : kShapes) {
-    Prepare(shape, 3, 3 * shape.grid + 7, {0.0f});
+    Prepare(shape, 3, 2 * shape.grid + 7, {0.0f});
     log_decays_.clear();
     for (int32_t h = 0; h < shape.num_heads; ++h) {
       log_decays_.push_back(
           -std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(shape.num_heads)));
     }
-    ExpectMatch(MixedSteps(3 * shape.grid + 7), "fixed");
+    ExpectMatch(MixedSteps(2 * shape.grid + 7), "fixed");
   }
 }
 
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithGates) {
   for (const Shape& shape : kShapes) {
-    Prepare(shape, 3, 3 * shape.grid + 7, {});
-    ExpectMatch(MixedSteps(3 * shape.grid + 7), "gated");
+    Prepare(shape, 3, 2 * shape.grid + 7, {});
+    ExpectMatch(MixedSteps(2 * shape.grid + 7), "gated");
+  }
+}
+
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithAStateThatNoSharedMemoryHolds) {
+  for (bool gated : {false, true}) {
+    const Shape shape = {1, 1, 1100, 5, 16};
+    Prepare(shape, 3, 20, gated ? std::vector<float>{} : std::vector<float>{-0.1f});
+    ExpectMatch(MixedSteps(20), gated ? "gated" : "fixed");
   }
 }
 
@@ -360,20 +391,25 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithExtremeGates) {
 
 TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
   for (bool gated : {false, true}) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape :
+         {Shape{2, 1, 24, 40, 40}, Shape{5, 1, 80, 17, 16}, Shape{1, 1, 128, 64, 64},
+          Shape{1, 1, 33, 300, 24}, Shape{40, 4, 8, 40, 16}}) {
       const int32_t tokens = 2 * shape.grid + 11;
-      Prepare(shape, 3, tokens, gated ? std::vector<float>{} : std::vector<float>(5, -0.03f));
-      std::vector<OwnedMatrix> whole;
-      for (int64_t i = 0; i < 3; ++i) whole.push_back(Whole(ops(), i));
+      const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.03f);
+      Prepare(shape, 3, tokens, gated ? std::vector<float>{} : log_decays);
+      std::vector<OwnedMatrix> prefilled;
+      for (int64_t i = 0; i < 3; ++i) prefilled.push_back(Whole(ops(), i));
+      const std::vector<OwnedMatrix> decoded = OneByOne(ops());
       const Memory memory = NewMemory();
       for (const std::vector<Entry>& entries : MixedSteps(tokens)) {
         const OwnedMatrix out = Step(ops(), ExecutorOf(2), memory, entries);
         int64_t row = 0;
         for (const auto& [history, rows] : entries) {
-          ExpectSameBits(
-              out.view().Rows(row, rows.num_rows),
-              whole[static_cast<size_t>(history)].view().Rows(rows.first_position, rows.num_rows),
-              shape.name() + " at " + std::to_string(rows.first_position));
+          const OwnedMatrix& expected =
+              (rows.is_decode ? decoded : prefilled)[static_cast<size_t>(history)];
+          ExpectSameBits(out.view().Rows(row, rows.num_rows),
+                         expected.view().Rows(rows.first_position, rows.num_rows),
+                         shape.name() + " at " + std::to_string(rows.first_position));
           row += rows.num_rows;
         }
       }
@@ -383,9 +419,9 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
 
 TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
   for (bool gated : {false, true}) {
-    for (const Shape& shape : {Shape{3, 3, 64, 64, 64}, Shape{1, 1, 96, 600, 64}}) {
-      Prepare(shape, 2, 200, gated ? std::vector<float>{} : std::vector<float>(3, -0.03f));
-      const std::vector<Entry> entries = {{0, {0, 200, false}}, {1, {0, 130, false}}};
+    for (const Shape& shape : {Shape{3, 3, 64, 64, 64}, Shape{1, 1, 96, 520, 64}}) {
+      Prepare(shape, 2, 130, gated ? std::vector<float>{} : std::vector<float>(3, -0.03f));
+      const std::vector<Entry> entries = {{0, {0, 130, false}}, {1, {0, 70, false}}};
       const Memory memory = NewMemory();
       const OwnedMatrix expected = Step(ops(), {}, memory, entries);
       for (uint32_t threads : {1u, 2u, 3u}) {
