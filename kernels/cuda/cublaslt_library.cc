@@ -33,14 +33,17 @@ const Library& TheLibrary() {
   return library;
 }
 
-// The function of the library that kStub stands for.
+// The function of the library that kStub stands for; nullptr where it has none.
+template <auto* kStub>
+decltype(kStub) Function(const char* name) {
+  const Library& library = TheLibrary();
+  if (library.handle == nullptr) return nullptr;
+  return reinterpret_cast<decltype(kStub)>(dlsym(library.handle, name));
+}
+
 template <auto* kStub, typename... Arguments>
 cublasStatus_t Call(const char* name, Arguments... arguments) {
-  static auto* const function = [name]() -> decltype(kStub) {
-    const Library& library = TheLibrary();
-    if (library.handle == nullptr) return nullptr;
-    return reinterpret_cast<decltype(kStub)>(dlsym(library.handle, name));
-  }();
+  static auto* const function = Function<kStub>(name);
   return function == nullptr ? CUBLAS_STATUS_NOT_INITIALIZED : function(arguments...);
 }
 
@@ -67,6 +70,12 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* light_handle) {
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t light_handle) {
   return Call<cublasLtDestroy>("cublasLtDestroy", light_handle);
+}
+
+size_t cublasLtGetVersion(void) {
+  static auto* const function =
+      longstream::cuda::Function<cublasLtGetVersion>("cublasLtGetVersion");
+  return function == nullptr ? 0 : function();
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t light_handle, cublasLtMatmulDesc_t compute_desc,

@@ -22,9 +22,10 @@ struct PrefillProductArgs {
 };
 
 // A row's sums have the same bits whichever rows are beside it: the algorithm depends on the
-// weight's shape and on where `out` lies alone. Products are summed in f32. Thread-safe for
-// distinct streams. The first product with a weight of a new shape on a device takes milliseconds
-// longer; it must not happen while the stream is captured.
+// weight's shape and on where `out` lies alone, and on the file of choices (algorithm_file.h).
+// Products are summed in f32. Thread-safe for distinct streams. The first product with a weight of
+// a shape that the file does not know measures for some 100 ms and waits for the stream; the first
+// with a known one takes milliseconds longer. Neither may happen while a stream is captured.
 void PrefillProduct(Stream& stream, const PrefillProductArgs& args);
 
 }  // namespace longstream::cuda

@@ -29,6 +29,7 @@ NOT_OF_AN_OP = {
     "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",
     "kernels/cpu/quantised_product.cc": "the same product for int8 and int4 weights",
     "kernels/cpu/recurrence_block.cc": "the arithmetic of linear_recurrence within a block",
+    "tests/kernels/algorithm_choice_test.cc": "the choice of a library's algorithm",
     "tests/kernels/dispatch_test.cc": "the choice of the op table",
     "tests/kernels/op_test.cc": "what the tests of the ops share",
     "tests/kernels/quantise_test.cc": "kernels/core, below the ops",
