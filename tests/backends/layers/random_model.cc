@@ -1,6 +1,7 @@
 // Random specs and weights.
 #include "tests/backends/layers/random_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -79,14 +80,13 @@ MixerSpec Mixer(const std::string& name, const RandomShape& shape) {
   return mixer;
 }
 
-// Allocates and fills the tensors of a model.
-class WeightMaker {
+// In the host's memory, packed by a kernel library.
+class HostWeightMaker final : public WeightMaker {
  public:
-  WeightMaker(DType type, const OpTable& ops, const Executor& executor, uint64_t seed)
+  HostWeightMaker(DType type, const OpTable& ops, const Executor& executor, uint64_t seed)
       : type_(type), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
 
-  // [n, k]: N(0, 1) / sqrt(k).
-  PackedWeight Matrix(int64_t n, int64_t k) {
+  PackedWeight Matrix(int64_t n, int64_t k) override {
     std::vector<float> rows(static_cast<size_t>(n * k));
     const uint64_t seed = next_seed_;
     next_seed_ += static_cast<uint64_t>(n);
@@ -103,21 +103,23 @@ class WeightMaker {
                           .type = type_,
                           .n = n,
                           .k = k});
-    weights_.num_parameters += static_cast<uint64_t>(n * k);
+    weights.num_parameters += static_cast<uint64_t>(n * k);
     return {packed, type_, n, k};
   }
 
-  // [n]: mean + deviation * N(0, 1).
-  float* Vector(int64_t n, float mean, float deviation) {
+  const float* Vector(int64_t n, float mean, float deviation) override {
     auto* out = static_cast<float*>(Allocate(static_cast<size_t>(n) * sizeof(float)));
     Noise noise(next_seed_++);
     for (int64_t i = 0; i < n; ++i) out[i] = mean + deviation * noise.Normal();
-    weights_.num_parameters += static_cast<uint64_t>(n);
+    weights.num_parameters += static_cast<uint64_t>(n);
     return out;
   }
-  const float* Norm(int64_t n) { return Vector(n, 1.0f, 0.1f); }
 
-  ModelWeights& weights() { return weights_; }
+  const float* Constants(const std::vector<float>& values) override {
+    auto* out = static_cast<float*>(Allocate(values.size() * sizeof(float)));
+    std::copy(values.begin(), values.end(), out);
+    return out;
+  }
 
  private:
   // Zeroed, 64-byte aligned, owned by the weights.
@@ -125,8 +127,8 @@ class WeightMaker {
     const size_t padded = (bytes + 63) / 64 * 64;
     void* memory = std::aligned_alloc(64, padded);
     std::memset(memory, 0, padded);
-    weights_.bytes += padded;
-    weights_.storage.push_back(OwnedMemory(memory, std::free));
+    weights.bytes += padded;
+    weights.storage.push_back(OwnedMemory(memory, std::free));
     return memory;
   }
 
@@ -134,8 +136,9 @@ class WeightMaker {
   const OpTable& ops_;
   const Executor executor_;
   uint64_t next_seed_;
-  ModelWeights weights_;
 };
+
+const float* NormWeight(WeightMaker& make, int64_t n) { return make.Vector(n, 1.0f, 0.1f); }
 
 LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec& mixer) {
   LayerWeights layer;
@@ -146,23 +149,23 @@ LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec
   const bool chunked = mixer.position == PositionKind::kChunkedRope;
   const bool gated = mixer.kind == MixerKind::kGatedRnn;
   const int64_t gate = gated ? q : mixer.output_gate ? out : 0;
-  layer.mixer_norm = make.Norm(spec.width);
-  layer.mlp_norm = make.Norm(spec.width);
+  layer.mixer_norm = NormWeight(make, spec.width);
+  layer.mlp_norm = NormWeight(make, spec.width);
   layer.mixer_in = make.Matrix(q + k + (chunked ? 0 : v) + gate, spec.width);
   if (chunked) layer.value = make.Matrix(v, spec.width);
   if (gated) layer.mixer_in_bias = make.Vector(layer.mixer_in.n, 0.5f, 0.5f);
   if (mixer.qk_norm) {
-    layer.q_norm = make.Norm(mixer.head_dim);
-    layer.k_norm = make.Norm(mixer.head_dim);
+    layer.q_norm = NormWeight(make, mixer.head_dim);
+    layer.k_norm = NormWeight(make, mixer.head_dim);
   }
-  if (mixer.output_norm) layer.output_norm = make.Norm(out);
+  if (mixer.output_norm) layer.output_norm = NormWeight(make, out);
   if (mixer.kind == MixerKind::kLightning) {
-    float* decay = make.Vector(mixer.num_heads, 0, 0);
-    for (int32_t h = 0; h < mixer.num_heads; ++h) {
-      decay[h] =
-          -std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(mixer.num_heads));
+    std::vector<float> decay;
+    for (int32_t h = 1; h <= mixer.num_heads; ++h) {
+      decay.push_back(
+          -std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(mixer.num_heads)));
     }
-    layer.log_decay = decay;
+    layer.log_decay = make.Constants(decay);
   }
   layer.mixer_out = make.Matrix(spec.width, out);
   layer.mlp_gate = make.Matrix(spec.mlp_width, spec.width);
@@ -190,22 +193,28 @@ ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape) {
   return spec;
 }
 
-ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
-                           const Executor& executor, uint64_t seed) {
-  WeightMaker make(type, ops, executor, seed);
-  ModelWeights& weights = make.weights();
+ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make) {
+  ModelWeights& weights = make.weights;
   weights.embedding = make.Matrix(spec.vocabulary, spec.width);
-  weights.head = make.Matrix(spec.vocabulary, spec.width);
-  weights.final_norm = make.Norm(spec.width);
+  weights.head = spec.tied_head ? weights.embedding : make.Matrix(spec.vocabulary, spec.width);
+  weights.final_norm = NormWeight(make, spec.width);
   if (spec.num_chunks > 0) {
-    float* chunks = make.Vector(spec.num_chunks * spec.width, 0, 0.5f);
-    weights.chunk_embedding = {chunks, DType::kF32, spec.num_chunks, spec.width, spec.width};
+    const float* chunks = make.Vector(spec.num_chunks * spec.width, 0, 0.5f);
+    weights.chunk_embedding = {const_cast<float*>(chunks), DType::kF32, spec.num_chunks, spec.width,
+                               spec.width};
   }
   for (const MixerSpec& mixer : spec.layers) {
     weights.layers.push_back(MakeLayer(make, spec, mixer));
   }
-  weights.fingerprint = seed;
   return std::move(weights);
+}
+
+ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
+                           const Executor& executor, uint64_t seed) {
+  HostWeightMaker make(type, ops, executor, seed);
+  ModelWeights weights = MakeWeights(spec, make);
+  weights.fingerprint = seed;
+  return weights;
 }
 
 }  // namespace longstream

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/layers/model_weights.h"
@@ -28,6 +29,26 @@ struct RandomShape {
 // Layers joined by '+': "full" (RoPE), "nope" (with hype scaling, gate and QK-norm), "rerope",
 // "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
 ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
+
+// Makes the tensors of a model, one after the other, in memory that `weights` owns.
+class WeightMaker {
+ public:
+  WeightMaker() = default;
+  virtual ~WeightMaker() = default;
+  WeightMaker(const WeightMaker&) = delete;
+  WeightMaker& operator=(const WeightMaker&) = delete;
+
+  // [n, k]: N(0, 1) / sqrt(k).
+  virtual PackedWeight Matrix(int64_t n, int64_t k) = 0;
+  // [n]: mean + deviation * N(0, 1).
+  virtual const float* Vector(int64_t n, float mean, float deviation) = 0;
+  virtual const float* Constants(const std::vector<float>& values) = 0;
+
+  ModelWeights weights;
+};
+
+// Every weight of `spec`, moved out of `make`.
+ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make);
 
 // Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms around 1. The same for
 // the same seed, whatever the kernel library.
