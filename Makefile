@@ -1,13 +1,14 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench golden check asan tsan install packages release
+.PHONY: help demo test bench golden check asan tsan gpu-pack gpu-check gpu-peers install packages \
+        release
 
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
 JOBS ?= $(shell nproc)
 
 help:  ## List the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: packages  ## Start the server with the three demo models, stream from each, print a table.
 	@cmake --preset release
@@ -35,6 +36,15 @@ tsan: packages  ## Run the scheduler's, the sessions' and the thread pool's test
 	@cmake --preset tsan
 	@cmake --build --preset tsan --parallel $(JOBS)
 	@ctest --preset tsan
+
+gpu-pack: release  ## Pack sources, tests and the demo for a bare GPU machine: build/gpu-pack.
+	@tools/gpu/pack.sh
+
+gpu-check:  ## On a GPU machine: build, test, sanitise and measure the CUDA backends.
+	@tools/gpu/check.sh
+
+gpu-peers:  ## On a GPU machine, after gpu-check: the same figures of PyTorch and others, ratios.
+	@python3 tools/gpu/peers.py --ours build/gpu/bench.json --json build/gpu/peers.json
 
 install: release  ## Install the release build under PREFIX (/usr/local).
 	@cmake --install build/release --prefix $(PREFIX)

@@ -31,9 +31,11 @@ if(LONGSTREAM_CCACHE)
   endforeach()
 endif()
 
+option(LONGSTREAM_WARNINGS_AS_ERRORS "OFF for compilers that the project is not checked with" ON)
 add_library(longstream_warnings INTERFACE)
 target_compile_options(longstream_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Werror>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${LONGSTREAM_WARNINGS_AS_ERRORS}>>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast>
   # GCC 12 reports an overlap inside std::string::operator+ that cannot happen (GCC bug 105651).
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>

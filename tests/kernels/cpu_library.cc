@@ -16,4 +16,6 @@ LibraryTraits TraitsUnderTest() { return {}; }
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }
 
+Device& DeviceUnderTest(const std::string&) { return HostMemory(); }
+
 }  // namespace longstream

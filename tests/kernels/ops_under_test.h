@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/device.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {
@@ -28,6 +29,9 @@ LibraryTraits TraitsUnderTest();
 std::vector<std::string> NamesUnderTest();
 // `name`: one of NamesUnderTest().
 const OpTable& OpsUnderTest(const std::string& name);
+// Where models that run on them have their memory. Tests of the ops alone do not ask: their own
+// memory is the host's, and a device reaches it (tests/gpu/managed_heap.h).
+Device& DeviceUnderTest(const std::string& name);
 
 }  // namespace longstream
 

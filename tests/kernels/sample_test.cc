@@ -208,8 +208,8 @@ TEST_P(SampleTest, NaNAndBans) {
       EXPECT_EQ(Draw(logits, row), -1);
       logits.set(0, 41, -1e30f);  // the only token that is not banned
       EXPECT_EQ(Draw(logits, row), 41);
-      const LogitBias ban = {41, -kInfinity};
-      row.bias = &ban;
+      const std::vector<LogitBias> ban = {{41, -kInfinity}};
+      row.bias = ban.data();
       row.num_bias = 1;
       EXPECT_EQ(Draw(logits, row), -1);
     }
@@ -219,10 +219,10 @@ TEST_P(SampleTest, NaNAndBans) {
 // z = {2, -1, 0.5, 1.9} by hand.
 TEST_P(SampleTest, PenaltiesAndBiasByHand) {
   const OwnedMatrix logits = Logits({2.0f, -1.0f, 0.5f, 1.9f});
-  const TokenCount prompt_only = {0, 3, 0};
-  const TokenCount generated = {0, 2, 2};
+  const std::vector<TokenCount> prompt_only = {{0, 3, 0}};
+  const std::vector<TokenCount> generated = {{0, 2, 2}};
   SamplingRow row;
-  row.history = &prompt_only;
+  row.history = prompt_only.data();
   row.num_history = 1;
   EXPECT_EQ(Draw(logits, row), 0);
   row.repetition_penalty = 1.04f;  // 2 / 1.04 = 1.923 > 1.9
@@ -233,20 +233,20 @@ TEST_P(SampleTest, PenaltiesAndBiasByHand) {
   row.presence_penalty = 10.0f;  // counts generated tokens only
   row.frequency_penalty = 10.0f;
   EXPECT_EQ(Draw(logits, row), 0);
-  row.history = &generated;
+  row.history = generated.data();
   row.presence_penalty = 0.09f;
   row.frequency_penalty = 0.0f;  // 2 - 0.09 = 1.91
   EXPECT_EQ(Draw(logits, row), 0);
   row.frequency_penalty = 0.01f;  // 2 - 0.09 - 0.02 = 1.89
   EXPECT_EQ(Draw(logits, row), 3);
-  const LogitBias bias[] = {{1, 2.95f}, {3, -5.0f}};  // -1 + 2.95 = 1.95
-  row.bias = bias;
+  const std::vector<LogitBias> bias = {{1, 2.95f}, {3, -5.0f}};  // -1 + 2.95 = 1.95
+  row.bias = bias.data();
   row.num_bias = 2;
   EXPECT_EQ(Draw(logits, row), 1);
   // A negative logit is multiplied: -1 * 2 = -2 < -1.5.
   const OwnedMatrix negative = Logits({-1.0f, -1.5f});
   SamplingRow penalised;
-  penalised.history = &prompt_only;
+  penalised.history = prompt_only.data();
   penalised.num_history = 1;
   penalised.repetition_penalty = 2.0f;
   EXPECT_EQ(Draw(negative, penalised), 1);

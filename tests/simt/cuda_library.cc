@@ -12,4 +12,6 @@ LibraryTraits TraitsUnderTest() {
 
 const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }
 
+Device& DeviceUnderTest(const std::string&) { return HostMemory(); }
+
 }  // namespace longstream

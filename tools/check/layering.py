@@ -46,6 +46,8 @@ LAYERS = {
     "tests/conformance": (("kernels", "backends", "tests"), ()),
     "tests/install": (("backends/api",), ()),
     "tests/bench": (("kernels", "backends", "tests"), ()),
+    "tests/bench/gpu": (("kernels", "backends", "tests"), ("cuda",)),
+    "tests/gpu": (("kernels", "tests"), ("cuda",)),
     "tests/tools": ((), ()),
     "tests/tsan": ((), ("absl",)),
     "tests/service": (

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/common/plugin/model.h"
+#include "kernels/core/device.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {
@@ -29,6 +30,7 @@ GoldenCase ReadGoldenCase(const std::string& name);
 
 // Opens a case's checkpoint with the backend that serves it, with the case's overrides and,
 // besides, `options`: members of a JSON object, each followed by nothing but a comma between them.
+// `device`, where its memory is, must outlive the model.
 std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
                                       const OpTable& ops, Device& device = HostMemory());
 

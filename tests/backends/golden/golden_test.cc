@@ -58,6 +58,10 @@ const OpTable& OpsOf(const std::string& name) {
   return name == "reference" ? ReferenceOps() : OpsUnderTest(name);
 }
 
+Device& DeviceOf(const std::string& name) {
+  return name == "reference" ? HostMemory() : DeviceUnderTest(name);
+}
+
 std::vector<float> FeedAs(Model& model, ls_sequence& sequence, const GoldenCase& golden,
                           const Feeding& feeding) {
   if (feeding.lengths.empty()) return Prefill(model, sequence, golden.tokens);
@@ -87,13 +91,15 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, std::st
   std::string name() const { return std::get<0>(GetParam()); }
   std::string table() const { return std::get<1>(GetParam()); }
   const OpTable& ops() const { return OpsOf(table()); }
+  Device& device() const { return DeviceOf(table()); }
 };
 
 TEST_P(GoldenTest, LogitsAndGreedyTokens) {
   const GoldenCase golden = ReadGoldenCase(name());
   ASSERT_GE(golden.rows.size(), 8u);
   ASSERT_GE(golden.greedy.size(), 8u);
-  const std::unique_ptr<Model> model = OpenGoldenCase(name(), ExactOptions(golden), ops());
+  const std::unique_ptr<Model> model =
+      OpenGoldenCase(name(), ExactOptions(golden), ops(), device());
   const size_t vocabulary = model->info().vocabulary_size;
   ASSERT_EQ(golden.logits.size(), golden.rows.size() * vocabulary);
   for (const Feeding& feeding : FeedingsFor(table())) {

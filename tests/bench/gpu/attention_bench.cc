@@ -1,0 +1,168 @@
+// Attention: decoding over a GiB of keys and values, plain and with ReRoPE, and prefill of long
+// prompts. Heads of the 14B shape: 40 of 128, 8 of keys and values, bf16.
+#include <cmath>
+#include <string>
+
+#include "backends/common/cache/cache_layout.h"
+#include "backends/common/error.h"
+#include "kernels/ops/op_table.h"
+#include "tests/bench/gpu/gpu_bench.h"
+
+namespace longstream {
+namespace {
+
+constexpr int32_t kHeads = 40;
+constexpr int32_t kKvHeads = 8;
+constexpr int32_t kDim = 128;
+constexpr int64_t kWidth = int64_t{kHeads} * kDim;
+constexpr int64_t kKvWidth = int64_t{kKvHeads} * kDim;
+constexpr float kScale = 0.08838835f;  // 1 / sqrt(128)
+constexpr int32_t kReropeWindow = 2048;
+constexpr int kDecodeRepetitions = 30;
+constexpr int kPrefillRepetitions = 5;
+
+struct DecodeCase {
+  const char* name;
+  int64_t context;
+  int sequences;
+};
+// 2 * 8 * 128 * 2 bytes a token: a GiB each.
+constexpr DecodeCase kDecodeCases[] = {{"1 x 256K", 262144, 1}, {"16 x 16K", 16384, 16}};
+
+Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t cols) {
+  return {memory.data(), type, rows, cols, cols};
+}
+
+// Pages of one layer for a batch.
+struct Pages {
+  Pages(GpuBench& bench, const GpuBatch& batch)
+      : keys(bench.Random(DType::kBF16, batch.num_pages() * kPageTokens * kKvWidth)),
+        values(bench.Random(DType::kBF16, batch.num_pages() * kPageTokens * kKvWidth)) {}
+
+  PagedCache view() const {
+    return {keys.data(), values.data(), DType::kBF16, kPageTokens, kKvHeads, kDim};
+  }
+
+  DeviceMemory keys;
+  DeviceMemory values;
+};
+
+// Returns median seconds of plain attention.
+double BenchPlainDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&layers)[2],
+                        const Matrix& q, const Matrix& out, Stream& stream) {
+  return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
+    DeviceOps().paged_attention(on, {.batch = batch.layout(),
+                                     .num_heads = kHeads,
+                                     .scale = kScale,
+                                     .q = q,
+                                     .cache = layers[i % 2].view(),
+                                     .max_position = batch.max_position(),
+                                     .out = out});
+  });
+}
+
+double BenchReropeDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&layers)[2],
+                         const Matrix& q, const Matrix& out, Stream& stream) {
+  const int32_t slots = kReropeWindow + kPrefillGrid;
+  const int64_t ring = slots * kKvWidth;
+  const int64_t rows = batch.layout().num_rows;
+  const DeviceMemory near = bench.Random(DType::kBF16, rows * ring);
+  const DeviceMemory near_rows = bench.Random(DType::kBF16, rows * kKvWidth);
+  const DeviceMemory q_far = bench.Random(DType::kF32, rows * kWidth);
+  return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
+    DeviceOps().rerope_attention(on, {.batch = batch.layout(),
+                                      .num_heads = kHeads,
+                                      .window = kReropeWindow,
+                                      .scale = kScale,
+                                      .q = q,
+                                      .q_far = Rows(q_far, DType::kF32, rows, kWidth),
+                                      .cache = layers[i % 2].view(),
+                                      .near = {near.data(), nullptr, ring * int64_t{sizeof(BF16)},
+                                               DType::kBF16, slots, kKvHeads, kDim},
+                                      .near_rows = Rows(near_rows, DType::kBF16, rows, kKvWidth),
+                                      .max_position = batch.max_position(),
+                                      .out = out});
+  });
+}
+
+void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
+  const GpuBatch batch(bench.device(),
+                       std::vector<GpuBatch::Sequence>(static_cast<size_t>(decode.sequences),
+                                                       {.context = decode.context}));
+  const int64_t rows = decode.sequences;
+  const Pages layers[2] = {Pages(bench, batch), Pages(bench, batch)};
+  const DeviceMemory q = bench.Random(DType::kF32, rows * kWidth);
+  const DeviceMemory out = bench.Memory(static_cast<size_t>(rows * kWidth) * sizeof(float));
+  const DeviceMemory workspace =
+      bench.Memory(AttentionWorkspace(rows, kHeads, kDim, batch.max_position()));
+  Stream stream = bench.MakeStream(workspace);
+  const Matrix q_rows = Rows(q, DType::kF32, rows, kWidth);
+  const Matrix out_rows = Rows(out, DType::kF32, rows, kWidth);
+
+  const double plain = BenchPlainDecode(bench, batch, layers, q_rows, out_rows, stream);
+  const double bytes = static_cast<double>(rows * decode.context * kKvWidth * 4);
+  bench.report().Add({.name = std::string("decode attention ") + decode.name,
+                      .value = 1e6 * plain,
+                      .against = "copy",
+                      .fraction = bytes / plain / bench.copy_bandwidth(),
+                      .least = 0.88});
+  const double rerope = BenchReropeDecode(bench, batch, layers, q_rows, out_rows, stream);
+  bench.report().Add({.name = std::string("decode ReRoPE ") + decode.name,
+                      .value = 1e6 * rerope,
+                      .against = "plain",
+                      .fraction = plain / rerope,
+                      .least = 0.95});
+}
+
+// One prompt of `tokens` tokens in one piece. What it is held against, another program's kernel,
+// runs in gpu_peers.py.
+void BenchPrefill(GpuBench& bench, int64_t tokens, const std::string& name) {
+  const GpuBatch batch(
+      bench.device(),
+      {{.context = tokens, .rows = static_cast<int32_t>(tokens), .is_decode = false}});
+  const Pages pages(bench, batch);
+  const DeviceMemory q = bench.Random(DType::kF32, tokens * kWidth);
+  const DeviceMemory out = bench.Memory(static_cast<size_t>(tokens * kWidth) * sizeof(float));
+  const DeviceMemory workspace = bench.Memory(AttentionWorkspace(1, kHeads, kDim, tokens));
+  Stream stream = bench.MakeStream(workspace);
+  const double seconds = bench.MedianSeconds(stream, kPrefillRepetitions, [&](Stream& on, int) {
+    DeviceOps().paged_attention(on, {.batch = batch.layout(),
+                                     .num_heads = kHeads,
+                                     .scale = kScale,
+                                     .q = Rows(q, DType::kF32, tokens, kWidth),
+                                     .cache = pages.view(),
+                                     .max_position = batch.max_position(),
+                                     .out = Rows(out, DType::kF32, tokens, kWidth)});
+  });
+  // Half of the T^2 scores; two multiply-adds an element of a head for each.
+  const double operations =
+      2.0 * static_cast<double>(tokens) * static_cast<double>(tokens) * static_cast<double>(kWidth);
+  bench.report().Add({.name = name,
+                      .value = 1e6 * seconds,
+                      .against = "product",
+                      .fraction = operations / seconds / bench.product_rate()});
+}
+
+}  // namespace
+
+void BenchAttention(GpuBench& bench) {
+  for (const DecodeCase& decode : kDecodeCases) {
+    try {
+      BenchDecode(bench, decode);
+    } catch (const BackendError& error) {
+      bench.report().Add({.name = std::string("decode attention ") + decode.name,
+                          .least = 0.88,
+                          .missing = error.what()});
+    }
+  }
+  for (const int64_t tokens : {int64_t{16384}, int64_t{32768}}) {
+    const std::string name = "prefill attention " + std::to_string(tokens / 1024) + "K";
+    try {
+      BenchPrefill(bench, tokens, name);
+    } catch (const BackendError& error) {
+      bench.report().Add({.name = name, .missing = error.what()});
+    }
+  }
+}
+
+}  // namespace longstream

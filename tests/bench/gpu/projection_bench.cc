@@ -1,0 +1,114 @@
+// Projections of one token: how near reading a weight comes to copying it. The matrices of the 14B
+// shape (40 layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/common/error.h"
+#include "kernels/ops/op_table.h"
+#include "tests/bench/gpu/gpu_bench.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kRepetitions = 40;
+constexpr double kLeastOfCopy = 0.90;
+// Smaller weights are read in less time than it takes to start a kernel well.
+constexpr size_t kLargeBytes = size_t{32} << 20;
+
+struct Projection {
+  const char* name;
+  int64_t n;
+  int64_t k;
+  bool gated;  // a pair of weights, gate and up
+};
+
+constexpr Projection kProjections[] = {{"qkv", 7168, 5120, false},
+                                       {"o", 5120, 5120, false},
+                                       {"gate, up", 17408, 5120, true},
+                                       {"down", 5120, 17408, false},
+                                       {"head", 151936, 5120, false}};
+constexpr DType kTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
+
+// Copies of a weight, so many that none is in a cache when its turn comes again.
+class Weights {
+ public:
+  Weights(GpuBench& bench, const Projection& projection, DType type)
+      : projection_(projection),
+        type_(type),
+        bytes_(DeviceOps().packed_bytes(type, projection.n, projection.k)),
+        num_copies_(std::max<size_t>(kColdBytes / bytes_, 1) + 2),
+        memory_(bench.Memory(num_copies_ * bytes_)) {
+    // Bytes of bf16 numbers: integers and f16 scales of the size of 1 where they are read
+    // as such.
+    bench.FillRandom(DType::kBF16, memory_.data(),
+                     static_cast<int64_t>(num_copies_ * bytes_ / sizeof(BF16)), 0.014f);
+  }
+
+  size_t bytes() const { return bytes_; }
+  PackedWeight at(int i) const {
+    return {memory_.data() + static_cast<size_t>(i) % num_copies_ * bytes_, type_, projection_.n,
+            projection_.k};
+  }
+
+ private:
+  const Projection projection_;
+  const DType type_;
+  const size_t bytes_;
+  const size_t num_copies_;
+  const DeviceMemory memory_;
+};
+
+void BenchProjection(GpuBench& bench, const Projection& projection, DType type,
+                     const std::string& name) {
+  const int64_t k = projection.k;
+  const int64_t n = projection.n;
+  const Weights weights(bench, projection, type);
+  const DeviceMemory x = bench.Random(DType::kF32, k);
+  const DeviceMemory norm = bench.Random(DType::kF32, k);
+  const DeviceMemory out = bench.Random(DType::kF32, n);
+  const DeviceMemory workspace = bench.Memory(GatedMlpWorkspace(1, k, n));
+  Stream stream = bench.MakeStream(workspace);
+  const Matrix in = {x.data(), DType::kF32, 1, k, k};
+  const Matrix to = {out.data(), DType::kF32, 1, n, n};
+  const Norm norm_of_row = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
+  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
+    if (projection.gated) {
+      DeviceOps().gated_mlp(on, {.x = in,
+                                 .norm = norm_of_row,
+                                 .gate = weights.at(2 * i),
+                                 .up = weights.at(2 * i + 1),
+                                 .num_decode_rows = 1,
+                                 .out = to});
+    } else {
+      DeviceOps().norm_project(
+          on,
+          {.x = in, .norm = norm_of_row, .weight = weights.at(i), .num_decode_rows = 1, .out = to});
+    }
+  });
+  const size_t bytes = weights.bytes() * (projection.gated ? 2 : 1);
+  const double rate = static_cast<double>(bytes) / seconds;
+  Figure figure = {.name = name,
+                   .value = 1e6 * seconds,
+                   .against = "copy",
+                   .fraction = rate / bench.copy_bandwidth()};
+  if (bytes >= kLargeBytes) figure.least = kLeastOfCopy;
+  bench.report().Add(std::move(figure));
+}
+
+}  // namespace
+
+void BenchProjections(GpuBench& bench) {
+  for (const DType type : kTypes) {
+    for (const Projection& projection : kProjections) {
+      const std::string name = std::string("GEMV ") + NameOf(type) + " " + projection.name;
+      try {
+        BenchProjection(bench, projection, type, name);
+      } catch (const BackendError& error) {
+        bench.report().Add({.name = name, .least = kLeastOfCopy, .missing = error.what()});
+      }
+    }
+  }
+}
+
+}  // namespace longstream

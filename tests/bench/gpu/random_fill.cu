@@ -1,0 +1,46 @@
+// Random numbers made where they are needed: a model of 30 GB would take minutes over the bus.
+#include <cuda_bf16.h>
+
+#include "tests/bench/gpu/gpu_bench.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocks = 4096;
+
+// About N(0, 1): the sum of four uniforms out of a SplitMix64 of (seed, i), scaled to variance 1.
+__device__ float Noise(uint64_t seed, int64_t i) {
+  uint64_t z = (seed << 40) + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  const auto part = [z](int shift) { return static_cast<float>(z >> shift & 0xffff); };
+  const float sum = (part(0) + part(16) + part(32) + part(48)) * 0x1p-16f - 2.0f;
+  return sum * 1.7320508f;
+}
+
+__device__ void Store(float* to, float value) { *to = value; }
+__device__ void Store(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
+
+template <typename T>
+__global__ void FillKernel(T* data, int64_t count, float scale, uint64_t seed) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    Store(data + i, scale * Noise(seed, i));
+  }
+}
+
+}  // namespace
+
+void FillRandom(DType type, void* data, int64_t count, float scale, uint64_t seed,
+                cudaStream_t stream) {
+  if (type == DType::kF32) {
+    FillKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(data), count, scale, seed);
+  } else {
+    FillKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(data), count, scale,
+                                                 seed);
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,224 @@
+// Whole decode steps at batch 1 of the 14B shape, as a plugin runs them: dense, two full layers and
+// windows of 64, and HypeNet's published layout. Weights are random and made on the GPU; a context
+// is pages, rings and states of random numbers, which costs no prefill.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/common/error.h"
+#include "backends/common/plugin/model.h"
+#include "kernels/ops/op_table.h"
+#include "tests/backends/layers/random_model.h"
+#include "tests/bench/gpu/gpu_bench.h"
+#include "tests/bench/gpu/step_plans.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kWarmSteps = 8;
+constexpr int kSteps = 64;  // from grid line to grid line
+constexpr int64_t kContexts[] = {4096, 32768, 131072, 524288};
+constexpr double kLeastOfRoofline = 0.85;
+
+// Tensors made on the GPU.
+class GpuWeightMaker final : public WeightMaker {
+ public:
+  explicit GpuWeightMaker(GpuBench& bench) : bench_(bench) {}
+
+  PackedWeight Matrix(int64_t n, int64_t k) override {
+    const size_t bytes = DeviceOps().packed_bytes(DType::kBF16, n, k);
+    weights.num_parameters += static_cast<uint64_t>(n * k);
+    DeviceMemory memory = bench_.Random(DType::kBF16, static_cast<int64_t>(bytes / sizeof(BF16)),
+                                        1.0f / std::sqrt(static_cast<float>(k)));
+    return {Keep(std::move(memory)), DType::kBF16, n, k};
+  }
+
+  const float* Vector(int64_t n, float mean, float) override {
+    return Constants(std::vector<float>(static_cast<size_t>(n), mean));
+  }
+
+  const float* Constants(const std::vector<float>& values) override {
+    const size_t bytes = values.size() * sizeof(float);
+    DeviceMemory memory = bench_.Memory(bytes);
+    bench_.device().Upload(memory.data(), values.data(), bytes);
+    bench_.device().Synchronize();
+    return static_cast<const float*>(Keep(std::move(memory)));
+  }
+
+ private:
+  void* Keep(DeviceMemory memory) {
+    auto* owned = new DeviceMemory(std::move(memory));
+    weights.bytes += owned->size();
+    weights.storage.push_back(OwnedMemory(owned->data(), [owned](void*) { delete owned; }));
+    return owned->data();
+  }
+
+  GpuBench& bench_;
+};
+
+// Bytes of the projections that a step reads: all but the embedding, of which it reads a row.
+double StepWeightBytes(const ModelWeights& weights) {
+  const auto bytes = [](const PackedWeight& weight) {
+    return weight.data == nullptr
+               ? 0.0
+               : static_cast<double>(DeviceOps().packed_bytes(weight.type, weight.n, weight.k));
+  };
+  double sum = bytes(weights.head);
+  for (const LayerWeights& layer : weights.layers) {
+    sum += bytes(layer.mixer_in) + bytes(layer.value) + bytes(layer.mixer_out) +
+           bytes(layer.mlp_gate) + bytes(layer.mlp_up) + bytes(layer.mlp_down);
+  }
+  return sum;
+}
+
+// A sequence of `context` tokens of random numbers, with room for the steps of a measurement.
+std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context) {
+  std::unique_ptr<ls_sequence> sequence = model.Create();
+  model.Reserve(*sequence, static_cast<uint64_t>(context + kWarmSteps + kSteps));
+  SequenceCache& cache = *sequence->cache;
+  cache.Append(context);
+  CacheStore& store = cache.store();
+  // Ids are handed out lowest first: those of the only sequence follow each other.
+  for (size_t layer = 0; layer < store.layout.layers.size(); ++layer) {
+    const auto& paged = store.layout.layers[layer].paged;
+    if (!paged.has_value()) continue;
+    const int64_t elements = paged->page_elements() * PagesFor(context);
+    bench.FillRandom(store.layout.type, store.pages.keys(layer, 0), elements);
+    bench.FillRandom(store.layout.type, store.pages.values(layer, 0), elements);
+  }
+  if (store.layout.slot_stride > 0) {
+    // Pairs of bf16 numbers are f32 numbers of the same size, which states are.
+    bench.FillRandom(DType::kBF16, store.slots.data(cache.slot()), store.layout.slot_stride / 2);
+  }
+  return sequence;
+}
+
+uint64_t SubmitToken(Model& model, ls_sequence& sequence, int32_t token) {
+  ls_sampling greedy{};
+  greedy.struct_size = sizeof(greedy);
+  greedy.top_p = greedy.repetition_penalty = 1.0f;
+  ls_batch_entry entry{};
+  entry.sequence = &sequence;
+  entry.tokens = &token;
+  entry.num_tokens = 1;
+  entry.is_decode = 1;
+  entry.sampling = &greedy;
+  const ls_batch batch = {sizeof(ls_batch), &entry, 1};
+  return model.Submit(batch);
+}
+
+void Finish(Model& model, uint64_t ticket) {
+  const ls_results results = model.Wait(ticket);
+  if (results.results[0].code == LS_OK) return;
+  std::fprintf(stderr, "gpu_bench: a step failed: %s\n", results.results[0].message);
+  std::exit(1);
+}
+
+// Two tickets in flight, each step fed with the token of the one before, as an engine does.
+void Decode(Model& model, ls_sequence& sequence, int steps) {
+  uint64_t pending = SubmitToken(model, sequence, 7);
+  for (int i = 1; i < steps; ++i) {
+    const uint64_t next = SubmitToken(model, sequence, LS_TOKEN_FROM_PREVIOUS);
+    Finish(model, pending);
+    pending = next;
+  }
+  Finish(model, pending);
+}
+
+double SecondsPerStep(Model& model, ls_sequence& sequence) {
+  Decode(model, sequence, kWarmSteps);
+  const auto begin = std::chrono::steady_clock::now();
+  Decode(model, sequence, kSteps);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  return elapsed.count() / kSteps;
+}
+
+std::string NameOfStep(const std::string& plan, int64_t context) {
+  return "step " + plan + " " + std::to_string(context / 1024) + "K";
+}
+
+std::optional<double> LeastOfRoofline(int64_t context) {
+  if (context == 4096 || context == 131072) return kLeastOfRoofline;
+  return std::nullopt;
+}
+
+void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t context) {
+  const std::string name = NameOfStep(plan.name, context);
+  try {
+    const std::unique_ptr<ls_sequence> sequence = Fake(bench, model, context);
+    const CacheLayout& layout = sequence->cache->store().layout;
+    // Every key and value, all of a ring, a state and half of the rows since its grid line.
+    double bytes = StepWeightBytes(model.weights()) +
+                   static_cast<double>(layout.bytes_per_token) * static_cast<double>(context) +
+                   static_cast<double>(layout.ring_bytes);
+    for (const LayerCacheLayout& layer : layout.layers) {
+      if (!layer.recurrent.has_value()) continue;
+      const RecurrentLayout& memory = *layer.recurrent;
+      const int64_t row = memory.key_row() + memory.value_row() + memory.gate_row();
+      bytes += 4.0 * static_cast<double>(memory.state_elements()) +
+               2.0 * static_cast<double>(kPrefillGrid * row);
+    }
+    const double seconds = SecondsPerStep(model, *sequence);
+    bench.report().Add({.name = name,
+                        .value = 1e6 * seconds,
+                        .against = "roofline",
+                        .fraction = bytes / bench.copy_bandwidth() / seconds,
+                        .least = LeastOfRoofline(context)});
+  } catch (const BackendError& error) {
+    bench.report().Add({.name = name, .least = LeastOfRoofline(context), .missing = error.what()});
+  }
+}
+
+void BenchPlan(GpuBench& bench, const StepPlan& plan) {
+  try {
+    ModelSpec spec = plan.spec;
+    GpuWeightMaker make(bench);
+    ModelWeights weights = MakeWeights(spec, make);
+    Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), bench.executor(),
+                {.cache_bytes_budget = 0, .max_batch_tokens = 512, .max_batch_sequences = 1},
+                bench.device());
+    for (const int64_t context : kContexts) BenchContext(bench, plan, model, context);
+  } catch (const BackendError& error) {
+    bench.report().Add({.name = NameOfStep(plan.name, kContexts[0]),
+                        .least = kLeastOfRoofline,
+                        .missing = error.what()});
+  }
+}
+
+// own dense / own hybrid at one context.
+void AddRatio(BenchReport& report, const char* hybrid, int64_t context,
+              std::optional<double> least) {
+  Figure figure = {
+      .name = std::string("dense / ") + hybrid + " " + std::to_string(context / 1024) + "K",
+      .unit = "ratio",
+      .least = least};
+  const std::optional<double> dense = report.Find(NameOfStep("dense", context));
+  const std::optional<double> other = report.Find(NameOfStep(hybrid, context));
+  if (dense.has_value() && other.has_value()) {
+    figure.value = *dense / *other;
+  } else {
+    figure.missing = "a step of either is missing";
+  }
+  report.Add(std::move(figure));
+}
+
+}  // namespace
+
+void BenchSteps(GpuBench& bench) {
+  for (const StepPlan& plan : StepPlans()) BenchPlan(bench, plan);
+  // The contexts of the published latency table, and what is asked at the last of them.
+  for (const int64_t context : {int64_t{32768}, int64_t{131072}}) {
+    AddRatio(bench.report(), "HypeNet", context, std::nullopt);
+  }
+  AddRatio(bench.report(), "HypeNet", 524288, 1.8);
+  AddRatio(bench.report(), "2 full + w 64", 524288, 2.8);
+}
+
+}  // namespace longstream

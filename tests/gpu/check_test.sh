@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# tools/gpu/check.sh with programs that only pretend: what it makes of those that pass, that fail, that
+# find no GPU, and of a build that fails. Usage: check_test.sh SOURCE_DIR
+set -euo pipefail
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+mkdir -p "$directory/tree/tools/gpu" "$directory/bin"
+cp "$1/tools/gpu/check.sh" "$directory/tree/tools/gpu/"
+cd "$directory/tree"
+
+# program NAME LINE...  a script of these lines in place of a program.
+program() {
+  printf '%s\n' '#!/usr/bin/env bash' "${@:2}" >"$directory/bin/$1"
+  chmod +x "$directory/bin/$1"
+}
+# all_pass  every program does what it does where all is well.
+all_pass() {
+  program gpu_kernels_test 'echo "[  PASSED  ] 9 tests."'
+  program gpu_golden_test 'echo "[  PASSED  ] 9 tests."'
+  program gpu_bench 'echo "{\"device\": \"x\"}" >"$2"; echo "0 of what is asked for is not reached"'
+  program ctest 'echo "100% tests passed, 0 tests failed out of 9"'
+  program compute-sanitizer 'echo "========= ERROR SUMMARY: 0 errors"'
+  program cmake '[[ $1 != --build ]] || { mkdir -p "$2/tests"; cp "$PROGRAMS"/gpu_* "$2/tests/"; }'
+}
+# check STATUS  runs the script and expects that status; its output is in $output.
+check() {
+  local status=0
+  output=$(PROGRAMS=$directory/bin PATH="$directory/bin:$PATH" tools/gpu/check.sh 2>&1) || status=$?
+  [[ $status == "$1" ]] || { echo "status $status instead of $1:"; echo "$output"; exit 1; }
+}
+expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"; exit 1; }; }
+
+all_pass
+check 0
+expect '^8 passed, 0 failed or unavailable, 0 not run'
+tr -d '\n' <build/gpu/check.json | grep -qF '"benchmarks": {"device": "x"}'
+
+for name in gpu_kernels_test gpu_golden_test gpu_bench ctest; do
+  program "$name" 'echo "no CUDA device: there is none" >&2; exit 2'
+done
+rm "$directory/bin/compute-sanitizer"
+if ! command -v compute-sanitizer >/dev/null; then
+  check 1
+  expect '^kernels +UNAVAILABLE .*no CUDA device: there is none'
+  expect '^racecheck +not run .*compute-sanitizer is not on PATH'
+  expect '^2 passed, 4 failed or unavailable, 2 not run'
+  grep -qF '"benchmarks": null' build/gpu/check.json
+fi
+
+all_pass
+program gpu_golden_test 'echo "[  FAILED  ] 1 test"; exit 1'
+program compute-sanitizer '[[ $2 == memcheck ]] || exit 9'
+check 1
+expect '^golden +FAIL '
+expect '^memcheck +pass '
+expect '^racecheck +FAIL '
+expect '^6 passed, 2 failed'
+
+all_pass
+program cmake '[[ $1 != --build ]] || exit 1'
+check 1
+expect '^build +FAIL '
+expect '^1 passed, 1 failed or unavailable, 0 not run'

@@ -1,0 +1,6 @@
+// The golden models on a GPU.
+#include "tests/gpu/run_tests.h"
+
+int main(int argc, char** argv) {
+  longstream::RunTestsOnGpu(argc, argv, longstream::TestHeap::kHost);
+}

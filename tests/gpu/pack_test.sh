@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# What tools/gpu/pack.sh packs configures by itself: unpacked into an empty directory, with every
+# installed package hidden that it could use instead, all that make gpu-check builds is compiled from
+# packed sources with packed headers. Usage: pack_test.sh SOURCE_DIR
+set -euo pipefail
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+"$1/tools/gpu/pack.sh" --sources-only --output "$directory"
+tar -xzf "$directory/longstream-gpu.tar.gz" -C "$directory"
+cd "$directory/longstream-gpu"
+
+hidden=()
+for package in benchmark Boost Python3 absl gRPC Protobuf prometheus-cpp yaml-cpp; do
+  hidden+=(-D "CMAKE_DISABLE_FIND_PACKAGE_$package=ON")
+done
+cmake -S . -B build -G Ninja -D LONGSTREAM_BUILD_SERVICE=OFF -D LONGSTREAM_CUDA=ON \
+  -D LONGSTREAM_GPU_TESTS=ON -D "LONGSTREAM_THIRD_PARTY_DIR=$PWD/third_party" "${hidden[@]}"
+
+# Every source and every include directory: in the pack, or the CUDA toolkit's.
+outside=$(grep -oE '"file": "[^"]+"|-(I|isystem) ?=?[^ "]+' build/compile_commands.json |
+  grep -oE '/[^ "]+' | sort -u | grep -vE "^$PWD(/|\$)|/cuda" || true)
+[[ -z $outside ]] || { echo "outside the pack: $outside"; exit 1; }
+commands() { grep -F "$1" build/compile_commands.json; }
+commands tests/backends/golden/golden_test.cc | grep -qF "$PWD/third_party/googletest"
+commands backends/common/weights/json.cc | grep -qF "$PWD/third_party"
+
+needed=$(ninja -C build -t commands gpu_programs)
+for program in tests/gpu_kernels_test tests/gpu_golden_test tests/gpu_bench bin/longstream-conformance \
+               plugins/dense.cuda.so plugins/hwfa2.cuda.so plugins/hypenet.cuda.so; do
+  grep -qF "$program" <<<"$needed" || { echo "gpu_programs does not build $program"; exit 1; }
+done
+if grep -E 'kernels_cpu|\.cpu\.so' <<<"$needed"; then
+  echo "gpu_programs builds the CPU kernels, which no stage runs"
+  exit 1
+fi
+ctest --test-dir build -N -R '^conformance_cuda_' | grep -qE 'Total Tests: [1-9]'
+
+rm third_party/nlohmann/json.hpp
+if cmake -S . -B broken -G Ninja -D "LONGSTREAM_THIRD_PARTY_DIR=$PWD/third_party" 2>"$directory/log"; then
+  echo "configures without the JSON library"
+  exit 1
+fi
+grep -qF "there is no nlohmann/json.hpp" "$directory/log"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# `make gpu-check`: builds the CUDA kernels and plugins and runs on the GPU what needs one: the tests
+# of the ops, the golden models, the conformance kit, compute-sanitizer, the benchmarks. Needs CMake,
+# ninja, nvcc and a C++ compiler, in an unpacked longstream-gpu.tar.gz or in a checkout.
+#
+# Prints a table and writes build/gpu/check.json. The stages' limits add up to 8 minutes. Exit code:
+# 0 where every stage that ran passed; a stage without a GPU is unavailable, which is no pass.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+build=build/gpu
+logs=$build/logs
+mkdir -p "$logs"
+names=() states=() seconds=() notes=()
+
+# record NAME STATE SECONDS NOTE
+record() {
+  names+=("$1") states+=("$2") seconds+=("$3") notes+=("$4")
+  printf '%-12s %-12s %4s s  %s\n' "$1" "$2" "$3" "$4"
+}
+
+# stage NAME LIMIT COMMAND...  runs a command for at most LIMIT seconds, its output in a log.
+stage() {
+  local name=$1 limit=$2 log=$logs/$1.log begin=$SECONDS status note state
+  shift 2
+  timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1
+  status=$?
+  note=$(grep -m1 'no CUDA device: ' "$log" | sed 's/.*no CUDA device: /no CUDA device: /')
+  if ((status == 0)); then
+    state=pass note=$(grep -E '^\[  PASSED  \]|tests passed|what is asked for' "$log" | tail -1)
+  elif ((status == 124 || status == 137)); then
+    state=TIMEOUT note="over $limit s; $log"
+  elif [[ -n $note ]]; then
+    state=UNAVAILABLE
+  else
+    state=FAIL note="status $status; $log"
+  fi
+  record "$name" "$state" "$((SECONDS - begin))" "$note"
+  [[ $state == pass ]]
+}
+
+# The one architecture that the GPU here needs compiles in half the time.
+architecture() {
+  case $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1) in
+    9.0) echo 90a-real ;;
+    8.*) echo 80-real ;;
+    *) echo "80-real;90a-real" ;;
+  esac
+}
+
+configure() {
+  local options=(-D CMAKE_BUILD_TYPE=Release -D LONGSTREAM_BUILD_SERVICE=OFF -D LONGSTREAM_CUDA=ON
+                 -D LONGSTREAM_GPU_TESTS=ON -D LONGSTREAM_WARNINGS_AS_ERRORS=OFF
+                 -D "LONGSTREAM_CUDA_ARCHITECTURES=$(architecture)")
+  if [[ -d third_party ]]; then options+=(-D "LONGSTREAM_THIRD_PARTY_DIR=$PWD/third_party"); fi
+  cmake -S . -B "$build" -G Ninja "${options[@]}" "$@"
+}
+
+# Shards of the tests of the ops under one of compute-sanitizer's tools, side by side. Statistics of
+# many draws say nothing more there.
+sanitize() {
+  local tool=$1 shards=8 shard status=0 running=()
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard GTEST_FILTER='-*Softmax*:*Draws*' \
+      compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_kernels_test" \
+      >"$logs/$tool.$shard.log" 2>&1 &
+    running+=($!)
+  done
+  for shard in "${running[@]}"; do wait "$shard" || status=$?; done
+  grep -h -m3 -E '^no CUDA device|ERROR SUMMARY|RACECHECK SUMMARY|FAILED' "$logs/$tool".*.log
+  return "$status"
+}
+
+json_text() { sed 's/\\/\\\\/g; s/"/\\"/g; s/[[:cntrl:]]/ /g' <<<"$1"; }
+
+write_json() {
+  local i comma
+  {
+    printf '{"stages": [\n'
+    for i in "${!names[@]}"; do
+      comma=$([[ $i == 0 ]] || echo ,)
+      printf '%s {"name": "%s", "state": "%s", "seconds": %s, "note": "%s"}\n' "$comma" \
+        "${names[i]}" "${states[i]}" "${seconds[i]}" "$(json_text "${notes[i]}")"
+    done
+    printf '],\n"benchmarks": '
+    if [[ -s $build/bench.json ]]; then cat "$build/bench.json"; else echo null; fi
+    printf '}\n'
+  } >"$build/check.json"
+}
+
+export -f sanitize configure architecture
+export build logs LONGSTREAM_CUDA_ALGORITHMS=$PWD/$build/cuda-algorithms
+rm -f "$build/bench.json"
+# Arguments of this script go to CMake.
+stage configure 30 bash -c 'configure "$@"' configure "$@" &&
+  stage build "${GPU_CHECK_BUILD_SECONDS:-160}" cmake --build "$build" --target gpu_programs
+if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
+  stage kernels 40 "$build/tests/gpu_kernels_test" --gtest_brief=1
+  stage golden 30 "$build/tests/gpu_golden_test" --gtest_brief=1
+  stage conformance 40 ctest --test-dir "$build" -R '^conformance_cuda_' -j 4 --output-on-failure \
+    --no-tests=error
+  for tool in memcheck racecheck; do
+    if command -v compute-sanitizer >/dev/null; then
+      stage "$tool" 45 bash -c "sanitize $tool"
+    else
+      record "$tool" "not run" 0 "compute-sanitizer is not on PATH"
+    fi
+  done
+  stage benchmarks 90 "$build/tests/gpu_bench" --json "$build/bench.json"
+  cat "$logs/benchmarks.log"
+fi
+write_json
+
+passed=0 failed=0 absent=0
+for state in "${states[@]}"; do
+  case $state in pass) ((++passed)) ;; "not run") ((++absent)) ;; *) ((++failed)) ;; esac
+done
+echo "$passed passed, $failed failed or unavailable, $absent not run; $build/check.json"
+((failed == 0))

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""What other programs take for what gpu_bench measures, on the same GPU: PyTorch's flash attention,
+transformers' whole step with a static cache and torch.compile, flash-linear-attention's prefill.
+
+Prints a table, the ratios to gpu_bench's figures where those are given, and writes JSON of the same
+form. What cannot be imported or does not fit in memory is named as missing, never left out.
+
+Usage: peers.py [--ours build/gpu/bench.json] [--json build/gpu/peers.json] [--only NAME]
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+HEADS, KV_HEADS, DIM = 40, 8, 128  # of the 14B shape
+RNN_HEADS = 32
+CONTEXTS = (4096, 32768, 131072)
+
+# Name of a figure of ours: what the peer's time divided by ours must reach.
+LEAST_RATIO = {
+    "prefill attention 16K": 1.0,
+    "prefill attention 32K": 1.0,
+    "RNN prefill 32K": 1.5,
+    "step dense 4K": 1.1,
+    "step dense 32K": 1.1,
+    "step dense 128K": 1.1,
+}
+
+
+def median_microseconds(torch, run, count):
+    """Median time of run(i), i = 0, 1, ..., by events, after three calls that warm up."""
+    for i in range(3):
+        run(i)
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    events[0].record()
+    for i in range(count):
+        run(3 + i)
+        events[i + 1].record()
+    torch.cuda.synchronize()
+    times = sorted(1e3 * a.elapsed_time(b) for a, b in zip(events, events[1:]))
+    return times[count // 2]
+
+
+def flash_attention(torch):
+    """The context in which scaled_dot_product_attention is its flash kernel and nothing else."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel(SDPBackend.FLASH_ATTENTION)
+
+
+def prefill_attention(torch, tokens):
+    """Causal attention of a whole prompt."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    make = lambda heads: torch.randn(1, heads, tokens, DIM, device="cuda", dtype=torch.bfloat16)
+    q, k, v = make(HEADS), make(KV_HEADS), make(KV_HEADS)
+    with flash_attention(torch):
+        run = lambda i: attend(q, k, v, is_causal=True, enable_gqa=True)
+        return median_microseconds(torch, run, 5)
+
+
+def decode_attention(torch, context, sequences):
+    """One query row per sequence over all its keys; two layers in turn, so that none is cached."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    make = lambda heads, rows: torch.randn(
+        sequences, heads, rows, DIM, device="cuda", dtype=torch.bfloat16)
+    q = make(HEADS, 1)
+    layers = [(make(KV_HEADS, context), make(KV_HEADS, context)) for _ in range(2)]
+    with flash_attention(torch):
+        run = lambda i: attend(q, *layers[i % 2], enable_gqa=True)
+        return median_microseconds(torch, run, 30)
+
+
+def chunked_prefill(torch, tokens):
+    """flash-linear-attention's lightning attention, the same decays."""
+    from fla.ops.lightning_attn import chunk_lightning_attn
+
+    make = lambda: torch.randn(1, tokens, RNN_HEADS, DIM, device="cuda", dtype=torch.bfloat16)
+    q, k, v = make(), make(), make()
+    run = lambda i: chunk_lightning_attn(q, k, v, layer_idx=0, num_layers=1)
+    return median_microseconds(torch, run, 5)
+
+
+def whole_step(torch, context):
+    """A greedy decode step of a Qwen3 of the 14B shape, static cache, compiled."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM, StaticCache
+
+    config = Qwen3Config(
+        hidden_size=5120, intermediate_size=17408, num_hidden_layers=40, num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS, head_dim=DIM, vocab_size=151936, tie_word_embeddings=False,
+        max_position_embeddings=context + 256)
+    with torch.device("cuda"):
+        torch.set_default_dtype(torch.bfloat16)
+        model = Qwen3ForCausalLM(config).eval()
+    cache = StaticCache(config=config, max_cache_len=context + 128, max_batch_size=1,
+                        device="cuda", dtype=torch.bfloat16)
+    step = torch.compile(model.forward, mode="reduce-overhead", fullgraph=True)
+    token = torch.zeros(1, 1, dtype=torch.long, device="cuda")
+
+    def run(i):
+        position = torch.tensor([context + i], device="cuda")
+        logits = step(input_ids=token, past_key_values=cache, cache_position=position,
+                      position_ids=position[None], use_cache=True).logits
+        token.copy_(logits[:, -1:].argmax(-1))
+
+    with torch.inference_mode():
+        return median_microseconds(torch, run, 64)
+
+
+def measurements():
+    """(name of ours, function of torch) for all that is measured."""
+    rows = [(f"prefill attention {tokens // 1024}K",
+             lambda torch, tokens=tokens: prefill_attention(torch, tokens))
+            for tokens in (16384, 32768)]
+    rows += [("decode attention 1 x 256K", lambda torch: decode_attention(torch, 262144, 1)),
+             ("decode attention 16 x 16K", lambda torch: decode_attention(torch, 16384, 16)),
+             ("RNN prefill 32K", lambda torch: chunked_prefill(torch, 32768))]
+    rows += [(f"step dense {context // 1024}K",
+              lambda torch, context=context: whole_step(torch, context)) for context in CONTEXTS]
+    return rows
+
+
+def measure(torch, name, function):
+    """A figure, or why there is none."""
+    try:
+        return {"name": name, "unit": "us", "value": function(torch)}
+    except ImportError as error:
+        return {"name": name, "unit": "us", "missing": f"cannot be imported: {error}"}
+    except (RuntimeError, TypeError, ValueError) as error:  # out of memory, another API
+        return {"name": name, "unit": "us", "missing": str(error).splitlines()[0]}
+    finally:
+        torch.cuda.empty_cache()
+
+
+def compare(figure, ours):
+    """Adds peer / ours, and whether that is what is asked for."""
+    mine = ours.get(figure["name"])
+    least = LEAST_RATIO.get(figure["name"])
+    if "value" not in figure or mine is None:
+        return
+    figure["ratio"] = figure["value"] / mine
+    if least is not None:
+        figure.update({"least": least, "pass": figure["ratio"] >= least})
+
+
+def line(figure):
+    if "value" not in figure:
+        return f"{figure['name']:<32} missing: {figure['missing']}"
+    text = f"{figure['name']:<32} {figure['value']:12.1f} us"
+    if "ratio" in figure:
+        text += f"  {figure['ratio']:6.2f} x ours"
+    if "pass" in figure:
+        text += f"  least {figure['least']:.1f}  {'pass' if figure['pass'] else 'FAIL'}"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ours", type=pathlib.Path, help="JSON of gpu_bench")
+    parser.add_argument("--json", type=pathlib.Path, help="where to write the figures")
+    parser.add_argument("--only", help="a part of the name")
+    arguments = parser.parse_args()
+
+    try:
+        import torch
+    except ImportError as error:
+        sys.exit(f"no peer can be measured: {error}")
+    if not torch.cuda.is_available():
+        sys.exit("no CUDA device: PyTorch finds none")
+    ours = {}
+    if arguments.ours and arguments.ours.is_file():
+        ours = {figure["name"]: figure["value"]
+                for figure in json.loads(arguments.ours.read_text())["figures"]
+                if "value" in figure}
+    figures = []
+    for name, function in measurements():
+        if arguments.only and arguments.only not in name:
+            continue
+        figure = measure(torch, name, function)
+        compare(figure, ours)
+        figures.append(figure)
+        print(line(figure), flush=True)
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(
+            json.dumps({"device": torch.cuda.get_device_name(), "figures": figures}, indent=1))
+    failed = any(not figure.get("pass", True) for figure in figures)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
