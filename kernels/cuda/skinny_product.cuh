@@ -239,11 +239,13 @@ void LaunchSkinnyFma(Stream& stream, const ProductOperands<kWeights>& in,
          SkinnyFmaKernel<T, kWeights, Epilogue>, in, epilogue);
 }
 
-// Groups skip the tiles of a block that have no tokens, so that two kernels do for all numbers.
+// Groups skip the tiles of a block that have no tokens, so that two kernels do for all numbers. The
+// sums of two weights are of 32 tokens, as 64 would spill more than twice as much; L2 has the
+// weights for the next block.
 template <DType kType, int kWeights, typename Epilogue>
 void LaunchGroups(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
   if (in.num_rows <= kTokenTile) return LaunchSkinnyMma<kType, 1>(stream, in, epilogue);
-  LaunchSkinnyMma<kType, kMaxTokenTiles>(stream, in, epilogue);
+  LaunchSkinnyMma<kType, kMaxTokenTiles / kWeights>(stream, in, epilogue);
 }
 
 // Any number of rows, `type`: of the weights.
