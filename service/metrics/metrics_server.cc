@@ -6,6 +6,8 @@
 #include <prometheus/registry.h>
 
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,7 +17,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry) {
   std::unique_ptr<MetricsServer> server(new MetricsServer());
   try {
-    server->exposer_ = std::make_unique<prometheus::Exposer>(listen, /*num_threads=*/1);
+    // A connection that says nothing holds a thread until its time is up, and no more than that.
+    server->exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", listen, "num_threads", "4", "request_timeout_ms", "2000"});
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("metrics_listen: cannot bind ", listen, ": ", error.what()));

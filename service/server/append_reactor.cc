@@ -82,7 +82,8 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
       return request.status();
     }
     request->deadline = DeadlineOf(*context_);
-    parse_special_ = request_.parse_special();
+    first_ = request_;
+    first_.clear_input();
 
     auto turn = std::make_shared<Turn>(*std::move(request));
     // The stream is part of the turn, so the turn outlives the callback.
@@ -95,7 +96,9 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   absl::Status TakeInput(const Begun& begun) {
     const ServedModel& model = begun.engine->model();
-    absl::StatusOr<CheckedInput> input = CheckInput(request_.input(), model, parse_special_);
+    if (absl::Status status = CheckContinuation(request_, first_); !status.ok()) return status;
+    absl::StatusOr<CheckedInput> input =
+        CheckInput(request_.input(), model, first_.parse_special());
     if (!input.ok()) return input.status();
     // What waits for admission is bounded as well.
     num_tokens_ += input->tokens.size();
@@ -135,7 +138,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   // Of the reads, which come one after the other.
   v1::AppendRequest request_;
-  bool parse_special_ = false;
+  v1::AppendRequest first_;  // without its input
   uint64_t num_tokens_ = 0;  // of all input so far
 
   std::shared_ptr<AppendReactor> self_;  // until OnDone

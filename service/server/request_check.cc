@@ -261,6 +261,25 @@ absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
   return turn;
 }
 
+absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first) {
+  const auto differs = [](const char* field) {
+    return Invalid(absl::StrCat(field, ": belongs to the first message, and differs from it"));
+  };
+  if (!message.session_id().empty() && message.session_id() != first.session_id()) {
+    return differs("session_id");
+  }
+  if (message.has_expected_position() &&
+      (!first.has_expected_position() ||
+       message.expected_position() != first.expected_position())) {
+    return differs("expected_position");
+  }
+  if (message.on_abort() != v1::ON_ABORT_UNSPECIFIED && message.on_abort() != first.on_abort()) {
+    return differs("on_abort");
+  }
+  if (message.parse_special() && !first.parse_special()) return differs("parse_special");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model) {
   TurnRequest turn;
   turn.kind = TurnKind::kScore;

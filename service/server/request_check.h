@@ -44,6 +44,8 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
 // The first message of an Append, its input excluded.
 absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
                                         std::shared_ptr<Session> session);
+// A later message of the stream: what belongs to the first is absent, or as it was there.
+absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model);
 
 }  // namespace longstream

@@ -8,6 +8,21 @@
 
 namespace longstream {
 
+// To 127.0.0.1:PORT. Says nothing by itself.
+class TcpConnection {
+ public:
+  // Throws std::runtime_error.
+  explicit TcpConnection(int port);
+  ~TcpConnection();
+  TcpConnection(const TcpConnection&) = delete;
+  TcpConnection& operator=(const TcpConnection&) = delete;
+
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
 // The text of GET http://127.0.0.1:PORT/metrics. Throws std::runtime_error unless it is answered
 // with 200.
 std::string Scrape(int port);

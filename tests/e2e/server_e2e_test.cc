@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +54,18 @@ class ServerE2eTest : public testing::Test {
 
   const TemporaryDirectory minimal_;
 };
+
+// Whoever opens a connection to the metrics and says nothing stops nobody from reading them.
+TEST_F(ServerE2eTest, SilentConnectionsDoNotStopTheMetrics) {
+  ServerProcess server(kBinary, {"--model", Minimal()});
+  std::vector<std::unique_ptr<TcpConnection>> silent;
+  for (int i = 0; i < 8; ++i) {
+    silent.push_back(std::make_unique<TcpConnection>(server.metrics_port()));
+  }
+  const auto begin = Clock::now();
+  EXPECT_THAT(Scrape(server.metrics_port()), HasSubstr("longstream_build_info"));
+  EXPECT_LT(Clock::now() - begin, seconds(9)) << "a scrape's usual time limit is 10 s";
+}
 
 TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
   const TemporaryDirectory broken;

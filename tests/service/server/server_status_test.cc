@@ -196,6 +196,27 @@ TEST_F(ServerTest, AppendRefusals) {
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("token id 300"), std::string::npos);
   EXPECT_EQ(Get(id).position(), 0u) << "the whole turn is rolled back";
+  // What belongs to the first message does not change on the way.
+  const auto expect_refused = [&](const char* field, const v1::AppendRequest& second) {
+    const grpc::Status refused = append({good, second});
+    EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT) << field;
+    EXPECT_EQ(refused.error_message(),
+              std::string(field) + ": belongs to the first message, and differs from it");
+    EXPECT_EQ(Get(id).position(), 0u) << field;
+  };
+  v1::AppendRequest second;
+  second.set_session_id(kUnknownId);
+  expect_refused("session_id", second);
+  second.Clear();
+  second.set_expected_position(0);
+  expect_refused("expected_position", second);
+  second.Clear();
+  second.set_on_abort(v1::ON_ABORT_KEEP);
+  expect_refused("on_abort", second);
+  second.Clear();
+  second.set_parse_special(true);
+  expect_refused("parse_special", second);
+
   v1::AppendRequest unknown = good;
   unknown.set_session_id(kUnknownId);
   EXPECT_EQ(append({unknown}).error_code(), StatusCode::NOT_FOUND);
