@@ -24,6 +24,7 @@
 #include "service/scheduler/dispatcher.h"
 #include "service/scheduler/model_set.h"
 #include "service/server/grpc_server.h"
+#include "service/server/library_logs.h"
 
 namespace longstream {
 namespace {
@@ -146,6 +147,10 @@ int Fail(const JsonLog& log, const absl::Status& status) {
 
 int Serve(const ServerConfig& config, const sigset_t& signals) {
   const JsonLog log(config.log_level);
+  // A log of its own, since the libraries' threads may outlive what is here.
+  RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
+    library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
+  });
   const std::string plugin_directory =
       config.plugin_directory.empty() ? DefaultPluginDirectory().string() : config.plugin_directory;
   absl::StatusOr<PluginDirectory> plugins = LoadPluginDirectory(plugin_directory);
@@ -179,8 +184,9 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   Dispatcher dispatcher(&models,
                         {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-      GrpcServer::Start({.listen = config.listen}, &models, &dispatcher);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(
+      {.listen = config.listen, .max_message_bytes = static_cast<int>(config.max_message_bytes)},
+      &models, &dispatcher);
   if (!server.ok()) {
     announcer.ForgetServer();
     return Fail(log, server.status());

@@ -70,10 +70,20 @@ const OpTable& DeviceOps() {
 const char* DeviceKind() { return "cpu"; }
 
 OpenedDevice OpenDevice(std::string_view name) {
-  if (name == DeviceKind()) return {.device = std::make_unique<HostDevice>()};
-  return {.device = nullptr,
-          .why = "there is no device '" + std::string(name) + "' here, expected 'cpu'",
-          .unknown = true};
+  if (name != DeviceKind()) {
+    return {.device = nullptr,
+            .why = "there is no device '" + std::string(name) + "' here, expected 'cpu'",
+            .unknown = true};
+  }
+  // Whoever pins the instruction set counts on its bits.
+  const char* wanted = std::getenv("LONGSTREAM_ISA");
+  if (wanted != nullptr && OpsFor(wanted) == nullptr) {
+    return {.device = nullptr,
+            .why = std::string("LONGSTREAM_ISA: expected one of baseline, avx2, avx512 that this "
+                               "processor has, found '") +
+                   wanted + "'"};
+  }
+  return {.device = std::make_unique<HostDevice>()};
 }
 
 }  // namespace longstream

@@ -51,6 +51,14 @@ absl::Status ReadAddress(const YamlNode& node, bool may_be_empty, std::string* a
   return error ? node.Error(*error) : absl::OkStatus();
 }
 
+absl::Status ReadMessageBytes(const YamlNode& node, uint64_t* bytes) {
+  constexpr uint64_t kLeast = 64 << 10;
+  constexpr uint64_t kMost = 1 << 30;
+  if (absl::Status status = node.ReadBytes(bytes); !status.ok()) return status;
+  if (*bytes >= kLeast && *bytes <= kMost) return absl::OkStatus();
+  return node.Error(absl::StrCat("expected 64KiB to 1GiB, found ", *bytes, " bytes"));
+}
+
 // What `device` would have to be, where it names none.
 std::optional<std::string> DeviceError(std::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return std::nullopt;
@@ -138,6 +146,8 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"listen", [&](const YamlNode& value) { return ReadAddress(value, false, &config->listen); }},
       {"metrics_listen",
        [&](const YamlNode& value) { return ReadAddress(value, true, &config->metrics_listen); }},
+      {"max_message_bytes",
+       [&](const YamlNode& value) { return ReadMessageBytes(value, &config->max_message_bytes); }},
       {"plugin_directory",
        [&](const YamlNode& value) { return value.Read(&config->plugin_directory); }},
       {"threads",

@@ -1,6 +1,7 @@
 // Choosing a plugin for a checkpoint and opening it.
 #include "service/registry/served_model.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -177,6 +178,18 @@ class DefaultsReader {
   absl::Status status_;
 };
 
+uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
+  uint64_t longest = 1;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max<uint64_t>(longest, tokenizer.TokenBytes(id).size());
+  }
+  // NFC makes of three bytes one at the most: a Hangul syllable from its three letters.
+  constexpr uint64_t kNormalised = 3;
+  const uint64_t per_token = longest * (tokenizer.kind() == "byte" ? 1 : kNormalised);
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return context_limit > kMost / per_token ? kMost : context_limit * per_token;
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
@@ -222,6 +235,7 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
       Tokenizer::Load(source.directory, static_cast<int>(vocabulary_size));
   if (!tokenizer.ok()) return Named(source.name, tokenizer.status());
   model->tokenizer_ = *std::move(tokenizer);
+  model->max_text_bytes_ = MaxTextBytes(*model->tokenizer_, model->backend_->info().context_limit);
   model->load_times_ = {opened - begin, absl::Now() - opened};
 
   absl::StatusOr<GenerationDefaults> defaults =

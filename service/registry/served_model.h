@@ -66,6 +66,8 @@ class ServedModel {
   const BackendModel& backend() const { return *backend_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const GenerationDefaults& defaults() const { return defaults_; }
+  // A text of more bytes has more tokens than the context, wherever its tokens are cut.
+  uint64_t max_text_bytes() const { return max_text_bytes_; }
   const LoadTimes& load_times() const { return load_times_; }
 
  private:
@@ -75,6 +77,7 @@ class ServedModel {
   std::unique_ptr<BackendModel> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationDefaults defaults_;
+  uint64_t max_text_bytes_ = 0;
   LoadTimes load_times_;
 };
 

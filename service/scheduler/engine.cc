@@ -23,7 +23,11 @@ constexpr uint32_t kMaxBlocked = 8;
 }  // namespace
 
 Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics)
-    : model_(std::move(model)), options_(options), metrics_(metrics), thread_([this] { Run(); }) {}
+    : model_(std::move(model)),
+      options_(options),
+      metrics_(metrics),
+      room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
+      thread_([this] { Run(); }) {}
 
 Engine::~Engine() {
   {
@@ -115,25 +119,34 @@ void Engine::CountRefusal(const absl::Status& status) const {
   metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
 }
 
+absl::Status Engine::TakePlace() {
+  absl::MutexLock lock(&mutex_);
+  if (num_waiting_ >= options_.max_waiting_turns + room_) {
+    return absl::ResourceExhaustedError(absl::StrCat("model ", model_->name(), ": ", num_waiting_,
+                                                     " turns wait, the limit is ",
+                                                     options_.max_waiting_turns));
+  }
+  ++num_waiting_;
+  return absl::OkStatus();
+}
+
+void Engine::GivePlaces(size_t count) {
+  absl::MutexLock lock(&mutex_);
+  num_waiting_ -= count;
+}
+
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  // Both counts move while this looks at them; the limit is kept to within a few turns.
-  const size_t turns = num_turns_.fetch_add(1);
-  const size_t busy = turns - std::min(turns, num_idle_.load());
-  if (busy >= options_.max_waiting_turns + options_.max_batch_sequences) {
-    num_turns_.fetch_sub(1);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("model ", model_->name(), ": ", busy, " turns compute or wait, the limit is ",
-                     options_.max_batch_sequences, " + ", options_.max_waiting_turns));
-  }
+  if (absl::Status status = TakePlace(); !status.ok()) return status;
   if (turn->request.session != nullptr) {
     absl::Status status = turn->request.session->BeginTurn(turn->request.expected_position);
     if (!status.ok()) {
-      num_turns_.fetch_sub(1);
+      GivePlaces(1);
       return status;
     }
   }
+  num_turns_.fetch_add(1);
   turn->stream.SetWriter(options_.stream_buffer_bytes, [this] { Wake(); });
   Post([this, turn = std::move(turn)] {
     auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_, options_.on_failure);
@@ -249,6 +262,7 @@ void Engine::EndAborted() {
       }
       if (active.ended()) {
         num_turns_.fetch_sub(1);
+        if (turns == &waiting_) GivePlaces(1);
         it = turns->erase(it);
       } else {
         ++it;
@@ -261,11 +275,12 @@ void Engine::AdmitWaiting() {
   size_t computing = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : running_)
     computing += turn->Candidate().has_value();
+  const size_t num_waiting = waiting_.size();
   ActiveTurn* first_blocked = nullptr;
   uint32_t num_blocked = 0;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (computing >= options_.max_batch_sequences || running_.size() >= options_.max_open_turns) {
-      return;
+      break;
     }
     ActiveTurn& next = **it;
     const absl::Status status = next.Admit(absl::Now());
@@ -276,15 +291,23 @@ void Engine::AdmitWaiting() {
     } else if (absl::IsResourceExhausted(status) && !running_.empty()) {
       // What running turns have reserved and not used comes back when they end.
       if (first_blocked == nullptr) first_blocked = &next;
-      if (++num_blocked >= kMaxBlocked) return;
+      if (++num_blocked >= kMaxBlocked) break;
       ++it;
     } else {
       next.Abort(status);
       num_turns_.fetch_sub(1);
       it = waiting_.erase(it);
     }
-    if (first_blocked != nullptr && first_blocked->times_overtaken() >= kMaxOvertaken) return;
+    if (first_blocked != nullptr && first_blocked->times_overtaken() >= kMaxOvertaken) break;
   }
+  // Turns whose readers have caught up may be more than the batch takes.
+  const auto left = [](size_t limit, size_t taken) { return limit - std::min(limit, taken); };
+  absl::MutexLock lock(&mutex_);
+  num_waiting_ -= num_waiting - waiting_.size();
+  // Where one waits, whoever comes waits behind it.
+  room_ = waiting_.empty() ? std::min(left(options_.max_batch_sequences, computing),
+                                      left(options_.max_open_turns, running_.size()))
+                           : 0;
 }
 
 bool Engine::Step() {
@@ -299,7 +322,6 @@ bool Engine::Step() {
       candidates.push_back(*candidate);
     }
   }
-  num_idle_.store(running_.size() - candidates.size());
   const StepLimits limits{options_.max_batch_tokens, options_.max_batch_sequences,
                           model_->backend().info().prefill_grid};
   const std::vector<StepPiece> plan = PlanStep(candidates, limits);

@@ -97,6 +97,9 @@ class Engine {
   void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn);
+  // A place in the queue. RESOURCE_EXHAUSTED: it is full.
+  absl::Status TakePlace() ABSL_LOCKS_EXCLUDED(mutex_);
+  void GivePlaces(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A closed session gets none: CANCELLED.
   absl::Status EnsureCaches(Session& session);
@@ -104,7 +107,7 @@ class Engine {
 
   // The parts of one round of the loop.
   void EndAborted();
-  void AdmitWaiting();
+  void AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
 
@@ -117,12 +120,13 @@ class Engine {
 
   std::atomic<bool> draining_{false};
   std::atomic<size_t> num_turns_{0};
-  std::atomic<size_t> num_idle_{0};  // of them, those that run and had nothing to compute
   PrefillSpeed prefill_speed_;
 
   absl::Mutex mutex_;
   std::vector<std::function<void()>> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns, those in the mailbox included
+  size_t room_ ABSL_GUARDED_BY(mutex_);             // turns that could be admitted at once
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Owned by the engine thread.

@@ -23,8 +23,12 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
   AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
-                const Dispatcher* dispatcher, CallCount* calls)
-      : call_(calls), context_(context), response_(response), dispatcher_(dispatcher) {}
+                const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls)
+      : call_(calls),
+        context_(context),
+        response_(response),
+        dispatcher_(dispatcher),
+        threads_(threads) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -32,17 +36,8 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   void OnReadDone(bool ok) override {
-    Begun begun = this->begun();
-    if (begun.turn == nullptr) {
-      const absl::StatusOr<Begun> first =
-          ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
-      if (!first.ok()) return Finish(ToGrpc(first.status()));
-      begun = *first;
-    }
-    if (!ok) return OnInputEnd(begun);
-    // The turn is rolled back first, so that the session is free when the client learns of it.
-    if (absl::Status status = TakeInput(begun); !status.ok()) return begun.Cancel(status);
-    StartRead(&request_);
+    threads_->Run(ok ? request_.input().text().size() : 0,
+                  [self = self_, ok] { self->OnMessage(ok); });
   }
 
   void OnCancel() override {
@@ -57,6 +52,21 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
  private:
+  // Messages come one after the other: the next is read when this one has been dealt with.
+  void OnMessage(bool ok) {
+    Begun begun = this->begun();
+    if (begun.turn == nullptr) {
+      const absl::StatusOr<Begun> first =
+          ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
+      if (!first.ok()) return Finish(ToGrpc(first.status()));
+      begun = *first;
+    }
+    if (!ok) return OnInputEnd(begun);
+    // The turn is rolled back first, so that the session is free when the client learns of it.
+    if (absl::Status status = TakeInput(begun); !status.ok()) return begun.Cancel(status);
+    StartRead(&request_);
+  }
+
   // The turn, from the first message on.
   struct Begun {
     void Cancel(const absl::Status& reason) const {
@@ -135,6 +145,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   grpc::CallbackServerContext* const context_;
   v1::AppendResponse* const response_;
   const Dispatcher* const dispatcher_;
+  TextThreads* const threads_;
 
   // Of the reads, which come one after the other.
   v1::AppendRequest request_;
@@ -153,8 +164,9 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
                                                              const Dispatcher* dispatcher,
+                                                             TextThreads* threads,
                                                              CallCount* calls) {
-  auto reactor = std::make_shared<AppendReactor>(context, response, dispatcher, calls);
+  auto reactor = std::make_shared<AppendReactor>(context, response, dispatcher, threads, calls);
   reactor->Begin();
   return reactor.get();
 }

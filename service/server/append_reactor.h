@@ -7,13 +7,15 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
+#include "service/server/text_threads.h"
 
 namespace longstream {
 
-// A reactor that deletes itself when its call is done. `dispatcher` and `calls` outlive it.
+// A reactor that deletes itself when its call is done. What it is given outlives it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
                                                              const Dispatcher* dispatcher,
+                                                             TextThreads* threads,
                                                              CallCount* calls);
 
 }  // namespace longstream

@@ -22,7 +22,7 @@ class GrpcServer {
  public:
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
-    int max_message_bytes = 64 << 20;        // of a request
+    int max_message_bytes = 64 << 20;        // of a request; more is RESOURCE_EXHAUSTED
     // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
     absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
     absl::Duration keepalive_timeout = absl::Seconds(20);

@@ -189,6 +189,10 @@ absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedMode
   CheckedInput checked;
   std::vector<int32_t>& tokens = checked.tokens;
   if (input.has_text()) {
+    if (input.text().size() > model.max_text_bytes()) {
+      return Invalid("input.text: ", input.text().size(), " bytes exceed the model's context of ",
+                     context_limit, " tokens, which hold at most ", model.max_text_bytes());
+    }
     absl::StatusOr<std::vector<int32_t>> encoded =
         model.tokenizer().Encode(input.text(), EncodeOptions{parse_special});
     if (!encoded.ok()) return Invalid("input.text: ", encoded.status().message());

@@ -132,17 +132,17 @@ grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*c
 
 grpc::ServerReadReactor<v1::AppendRequest>* ServiceImpl::Append(
     grpc::CallbackServerContext* context, v1::AppendResponse* response) {
-  return NewAppendReactor(context, response, dispatcher_, &calls_);
+  return NewAppendReactor(context, response, dispatcher_, &text_threads_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  return NewGenerateReactor(context, *request, dispatcher_, &calls_);
+  return NewGenerateReactor(context, *request, dispatcher_, &text_threads_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
     grpc::CallbackServerContext* context, const v1::ScoreRequest* request) {
-  return NewScoreReactor(context, *request, *models_, &calls_);
+  return NewScoreReactor(context, *request, *models_, &text_threads_, &calls_);
 }
 
 }  // namespace longstream

@@ -7,6 +7,7 @@
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
+#include "service/server/text_threads.h"
 
 namespace longstream {
 
@@ -48,9 +49,13 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
                                      v1::Model* response) override;
 
  private:
+  // Two, so that one text of many megabytes leaves a way for the next.
+  static constexpr int kTextThreads = 2;
+
   const ModelSet* const models_;
   Dispatcher* const dispatcher_;
   CallCount calls_;
+  TextThreads text_threads_{kTextThreads};  // last: its work is on calls
 };
 
 }  // namespace longstream

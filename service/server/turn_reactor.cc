@@ -1,6 +1,8 @@
 // From a turn's event queue to a gRPC stream, one message in flight at a time.
 #include "service/server/turn_reactor.h"
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,23 +14,28 @@
 namespace longstream {
 namespace {
 
+// A call's request, found good.
+struct CheckedTurn {
+  std::shared_ptr<Engine> engine;
+  TurnRequest request;
+};
+
 // At any moment one of two things will call Pump next: the message in flight when it is written, or
 // the turn's stream when it has more (SetReader). So Pump never runs twice at once and needs no
-// lock. The reactor lives until OnDone through `self_`, and a wake that is under way holds it too.
+// lock. The reactor lives until OnDone through `self_`, and whatever is under way holds it too.
 template <typename Response>
 class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
-  TurnReactor(CallCount* calls, std::shared_ptr<Engine> engine, TurnRequest request)
-      : call_(calls),
-        engine_(std::move(engine)),
-        turn_(std::make_shared<Turn>(std::move(request))) {}
+  // Looks at the request, once.
+  using Check = std::function<absl::StatusOr<CheckedTurn>()>;
 
-  void Begin() {
+  TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
+      : call_(calls), context_(context), check_(std::move(check)) {}
+
+  void Begin(size_t text_bytes, TextThreads* threads) {
     self_ = this->shared_from_this();
-    turn_->stream.SetReader([self = self_] { self->Pump(); });
-    const absl::Status status = engine_->Start(turn_);
-    if (!status.ok()) this->Finish(ToGrpc(status));
+    threads->Run(text_bytes, [self = self_] { self->Start(); });
   }
 
   void OnWriteDone(bool ok) override {
@@ -40,10 +47,14 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
     Pump();
   }
 
-  void OnCancel() override { Cancel(); }
+  // May come before the turn has begun, or while it begins: one of the two sees the other.
+  void OnCancel() override {
+    cancelled_.store(true);
+    if (begun_.load()) Cancel();
+  }
 
   void OnDone() override {
-    turn_->stream.SetReader(nullptr);
+    if (begun_.load()) turn_->stream.SetReader(nullptr);
     self_.reset();
   }
 
@@ -57,6 +68,20 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   virtual void TranslateEnd(const TurnEnd& end, Response* response) = 0;
 
  private:
+  void Start() {
+    // Who has gone while the text waited gets no work done.
+    absl::StatusOr<CheckedTurn> checked =
+        context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check_();
+    if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
+    engine_ = std::move(checked->engine);
+    turn_ = std::make_shared<Turn>(std::move(checked->request));
+    turn_->stream.SetReader([self = self_] { self->Pump(); });
+    begun_.store(true);
+    if (cancelled_.load()) turn_->Cancel();
+    const absl::Status status = engine_->Start(turn_);
+    if (!status.ok()) this->Finish(ToGrpc(status));
+  }
+
   void Cancel() {
     turn_->Cancel();
     engine_->Wake();
@@ -82,11 +107,15 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   }
 
   const CallCount::Call call_;
-  const std::shared_ptr<Engine> engine_;  // shared: it must outlive the turn
-  const std::shared_ptr<Turn> turn_;      // shared with the engine
-  std::shared_ptr<TurnReactor> self_;     // until OnDone
-  Response response_;                     // of the message in flight
-  uint64_t position_ = 0;                 // that its delta reaches
+  const grpc::CallbackServerContext* const context_;
+  const Check check_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> begun_{false};     // the next two are set, and stay
+  std::shared_ptr<Engine> engine_;     // shared: it must outlive the turn
+  std::shared_ptr<Turn> turn_;         // shared with the engine
+  std::shared_ptr<TurnReactor> self_;  // until OnDone
+  Response response_;                  // of the message in flight
+  uint64_t position_ = 0;              // that its delta reaches
 };
 
 class GenerateReactor final : public TurnReactor<v1::GenerateResponse> {
@@ -131,18 +160,48 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   v1::ScoreSummary summary_;
 };
 
-// A call that ends before it has begun.
-template <typename Response>
-class RefusedReactor final : public grpc::ServerWriteReactor<Response> {
- public:
-  RefusedReactor(CallCount* calls, const absl::Status& status) : call_(calls) {
-    this->Finish(ToGrpc(status));
+absl::StatusOr<CheckedTurn> Check(const v1::GenerateRequest& request,
+                                  const Dispatcher& dispatcher) {
+  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), dispatcher);
+  if (!route.ok()) return route.status();
+  absl::StatusOr<TurnRequest> turn =
+      CheckGenerate(request, route->engine->model(), std::move(route->session));
+  if (!turn.ok()) {
+    route->engine->CountRefusal(turn.status());
+    return turn.status();
   }
-  void OnDone() override { delete this; }
+  return CheckedTurn{std::move(route->engine), *std::move(turn)};
+}
 
- private:
-  const CallCount::Call call_;
-};
+absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const ModelSet& models) {
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find(request.model());
+  if (!engine.ok()) return engine.status();
+  const ServedModel& model = (*engine)->model();
+  absl::StatusOr<TurnRequest> turn =
+      model.backend().plugin().Can(LS_CAP_SCORE)
+          ? CheckScore(request, model)
+          : absl::UnimplementedError("the backend of model " + model.name() +
+                                     " cannot score a text");
+  if (!turn.ok()) {
+    (*engine)->CountRefusal(turn.status());
+    return turn.status();
+  }
+  return CheckedTurn{*std::move(engine), *std::move(turn)};
+}
+
+// What `where` is searched in must outlive the call, as the request does.
+template <typename Reactor, typename Request, typename Where>
+Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request,
+                    const Where& where, TextThreads* threads, CallCount* calls) {
+  const auto reactor = std::make_shared<Reactor>(
+      calls, context, [context, &request, &where]() -> absl::StatusOr<CheckedTurn> {
+        absl::StatusOr<CheckedTurn> turn = Check(request, where);
+        if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
+        return turn;
+      });
+  reactor->Begin(request.input().text().size(), threads);
+  return reactor.get();
+}
 
 }  // namespace
 
@@ -159,44 +218,16 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const Dispatcher* dispatcher, CallCount* calls) {
-  using Refused = RefusedReactor<v1::GenerateResponse>;
-  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), *dispatcher);
-  if (!route.ok()) return new Refused(calls, route.status());
-  absl::StatusOr<TurnRequest> turn =
-      CheckGenerate(request, route->engine->model(), std::move(route->session));
-  if (!turn.ok()) {
-    route->engine->CountRefusal(turn.status());
-    return new Refused(calls, turn.status());
-  }
-  turn->deadline = DeadlineOf(*context);
-  auto reactor =
-      std::make_shared<GenerateReactor>(calls, std::move(route->engine), *std::move(turn));
-  reactor->Begin();
-  return reactor.get();
+    const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls) {
+  return NewReactor<GenerateReactor>(context, request, *dispatcher, threads, calls);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
                                                              const ModelSet& models,
+                                                             TextThreads* threads,
                                                              CallCount* calls) {
-  using Refused = RefusedReactor<v1::ScoreResponse>;
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find(request.model());
-  if (!engine.ok()) return new Refused(calls, engine.status());
-  const ServedModel& model = (*engine)->model();
-  absl::StatusOr<TurnRequest> turn =
-      model.backend().plugin().Can(LS_CAP_SCORE)
-          ? CheckScore(request, model)
-          : absl::UnimplementedError("the backend of model " + model.name() +
-                                     " cannot score a text");
-  if (!turn.ok()) {
-    (*engine)->CountRefusal(turn.status());
-    return new Refused(calls, turn.status());
-  }
-  turn->deadline = DeadlineOf(*context);
-  auto reactor = std::make_shared<ScoreReactor>(calls, *std::move(engine), *std::move(turn));
-  reactor->Begin();
-  return reactor.get();
+  return NewReactor<ScoreReactor>(context, request, models, threads, calls);
 }
 
 }  // namespace longstream

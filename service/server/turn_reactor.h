@@ -9,6 +9,7 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
+#include "service/server/text_threads.h"
 
 namespace longstream {
 
@@ -16,11 +17,12 @@ namespace longstream {
 // call.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const Dispatcher* dispatcher, CallCount* calls);
+    const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
                                                              const ModelSet& models,
+                                                             TextThreads* threads,
                                                              CallCount* calls);
 
 // The session that a request names, and its engine.

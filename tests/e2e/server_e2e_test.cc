@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,6 +176,12 @@ TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
   EXPECT_THAT(second.log, HasSubstr("\"level\":\"error\",\"event\":\"start_failed\","
                                     "\"error\":\"listen: cannot bind " +
                                     server.address() + "\"}\n"));
+  // gRPC says why it cannot, in the same log.
+  EXPECT_THAT(second.log, HasSubstr("\"event\":\"library\",\"library\":\"grpc\""));
+  std::istringstream lines(second.log);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(line.starts_with("{\"time\":") && line.ends_with("}")) << line;
+  }
 
   const std::string metrics = "127.0.0.1:" + std::to_string(server.metrics_port());
   second = FailToStart({"--model", Minimal(), "--metrics-listen", metrics});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/device.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -34,6 +35,21 @@ TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
       EXPECT_NE(pointers[i], nullptr) << table->name << ", entry " << i;
     }
   }
+}
+
+// A set that was pinned is had, or there is no device.
+TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
+  ASSERT_EQ(setenv("LONGSTREAM_ISA", "sse9", 1), 0);
+  const OpenedDevice refused = OpenDevice("cpu");
+  EXPECT_EQ(refused.device, nullptr);
+  EXPECT_FALSE(refused.unknown);
+  EXPECT_EQ(refused.why,
+            "LONGSTREAM_ISA: expected one of baseline, avx2, avx512 that this processor has, found "
+            "'sse9'");
+  ASSERT_EQ(setenv("LONGSTREAM_ISA", "baseline", 1), 0);
+  EXPECT_NE(OpenDevice("cpu").device, nullptr);
+  unsetenv("LONGSTREAM_ISA");
+  EXPECT_NE(OpenDevice("cpu").device, nullptr);
 }
 
 // One test per set, so that a run on a processor without it says so instead of testing less. Each

@@ -35,6 +35,7 @@ TEST(ServerConfigTest, ReadsEveryKey) {
   const absl::Status status = ReadConfigText(R"(
 listen: 0.0.0.0:1
 metrics_listen: ""
+max_message_bytes: 1MiB
 plugin_directory: /plugins
 threads: 7
 grace: 1m30s
@@ -64,6 +65,7 @@ models:
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "0.0.0.0:1");
   EXPECT_EQ(config.metrics_listen, "");
+  EXPECT_EQ(config.max_message_bytes, 1u << 20);
   EXPECT_EQ(config.plugin_directory, "/plugins");
   EXPECT_EQ(config.threads, 7u);
   EXPECT_EQ(config.grace, absl::Seconds(90));
@@ -183,6 +185,10 @@ TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
   EXPECT_EQ(ErrorOf("sessions: {idle_timeout: [1s]}"),
             "server.yaml:1: sessions.idle_timeout: expected a time such as 500ms, 30s or 1h30m, "
             "found a list");
+  EXPECT_EQ(ErrorOf("max_message_bytes: 2GiB"),
+            "server.yaml:1: max_message_bytes: expected 64KiB to 1GiB, found 2147483648 bytes");
+  EXPECT_EQ(ErrorOf("max_message_bytes: 1"),
+            "server.yaml:1: max_message_bytes: expected 64KiB to 1GiB, found 1 bytes");
   EXPECT_EQ(ErrorOf("log_level: loud"),
             "server.yaml:1: log_level: expected one of debug, info, warning, error, found 'loud'");
   EXPECT_EQ(ErrorOf("scheduler: {stream_buffer_bytes: 1TB}"),
@@ -256,7 +262,8 @@ TEST(ServerConfigErrorTest, WrongShapes) {
 TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
   EXPECT_EQ(ErrorOf("threads: 1\nthread: 2"),
             "server.yaml:2: unknown key 'thread'; there are: listen, metrics_listen, "
-            "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
+            "max_message_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, "
+            "models");
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
             "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
             "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes, "
@@ -268,8 +275,8 @@ TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
             "server.yaml:5: models[1]: unknown key 'dir'; there are: name, directory, backend, "
             "device, version, cache_bytes, options");
   EXPECT_EQ(ErrorOf("[a]: 1"),
-            "server.yaml:1: unknown key ''; there are: listen, metrics_listen, plugin_directory, "
-            "threads, grace, log_level, scheduler, sessions, models");
+            "server.yaml:1: unknown key ''; there are: listen, metrics_listen, max_message_bytes, "
+            "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
   EXPECT_EQ(ErrorOf("threads: 1\nlisten: a:1\nthreads: 2"),
             "server.yaml:3: key 'threads' is repeated");
   EXPECT_EQ(ErrorOf("sessions:\n  max: 1\n  max: 1"),

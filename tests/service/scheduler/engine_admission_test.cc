@@ -98,6 +98,38 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
   CancelAll(*engine, silent);
 }
 
+// What waits is bounded by itself, whatever those that run are doing.
+TEST(EngineAdmission, TheQueueIsBounded) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 5; ++i) {
+    turns.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  engine->Flush();
+  const auto session = engine.Open();
+  const absl::Status full = engine->Start(NewAppend(session));
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_EQ(full.message(), "model m: 2 turns wait, the limit is 2");
+  // A place is free again when one is admitted, and when one that waits gives up.
+  turns[0]->CloseInput();
+  turns[4]->Cancel();
+  engine->Wake();
+  ReadToEnd(*turns[0]);
+  ReadToEnd(*turns[4]);
+  turns.erase(turns.begin() + 4);
+  turns.erase(turns.begin());
+  engine->Flush();
+  engine->Flush();
+  for (int i = 0; i < 2; ++i) {
+    turns.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
+  CancelAll(*engine, turns);
+}
+
 // A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
 class EngineRoom : public testing::Test {
  protected:

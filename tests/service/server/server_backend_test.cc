@@ -128,6 +128,18 @@ TEST_F(BpeServerTest, TextMustBeUtf8) {
   ExpectAlive();
 }
 
+// Before it is cut into tokens: of a text that is too long for its bytes alone nothing is computed.
+TEST_F(BpeServerTest, TextOfMoreBytesThanTheContextCanHold) {
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->set_text(std::string(3 * 65536 + 1, ' '));
+  const Generated generated = Generate(request);
+  EXPECT_EQ(generated.status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(generated.status.error_message(),
+            "input.text: 196609 bytes exceed the model's context of 65536 tokens, which hold at "
+            "most 196608");
+  ExpectAlive();
+}
+
 TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
   v1::GenerateRequest request = Request(Open());
   request.mutable_input()->set_text("ab\xff");

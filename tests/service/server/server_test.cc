@@ -75,6 +75,62 @@ TEST_F(ServerTest, AppendInPiecesThenGenerate) {
   EXPECT_EQ(generated.finish.usage().reused_tokens(), 999u);
 }
 
+// Long texts take another way through the server than short ones (TextThreads).
+TEST_F(ServerTest, LongTextsOfEveryCall) {
+  const std::string text(40000, 'x');
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->set_text(text);
+  const Generated whole = Generate(request);
+  ASSERT_TRUE(whole.status.ok()) << whole.status.error_message();
+  EXPECT_EQ(whole.finish.position(), 40010u);
+
+  const std::string id = Open();
+  grpc::ClientContext append_context;
+  v1::AppendResponse appended;
+  const auto writer = stub().Append(&append_context, &appended);
+  v1::AppendRequest piece;
+  piece.set_session_id(id);
+  for (const size_t size : {20000, 10, 19990}) {
+    piece.mutable_input()->set_text(text.substr(0, size));
+    ASSERT_TRUE(writer->Write(piece));
+  }
+  writer->WritesDone();
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(appended.position(), 40000u);
+  request.set_session_id(id);
+  request.clear_input();
+  EXPECT_EQ(Generate(request).text, whole.text);
+
+  grpc::ClientContext score_context;
+  v1::ScoreRequest score;
+  score.set_model("m");
+  score.mutable_input()->set_text(text);
+  const auto reader = stub().Score(&score_context, score);
+  v1::ScoreResponse response;
+  uint64_t tokens = 0;
+  while (reader->Read(&response)) tokens += static_cast<uint64_t>(response.tokens_size());
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(tokens, 40000u);
+}
+
+TEST_F(ServerTest, LongTextsThatAreRefusedOrCancelled) {
+  v1::GenerateRequest request = Request(std::string(32, '0'));
+  request.mutable_input()->set_text(std::string(40000, 'x'));
+  EXPECT_EQ(Generate(request).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  const std::string id = Open();
+  request.set_session_id(id);
+  request.set_max_tokens(20000);
+  for (int i = 0; i < 20; ++i) {  // cancelled before, while and after the turn begins
+    const Generated late = Generate(request, {}, std::chrono::milliseconds(1 + i));
+    // The server may learn of the one before after this one has come.
+    EXPECT_TRUE(late.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                late.status.error_code() == grpc::StatusCode::ABORTED)
+        << late.status.error_message();
+    WaitUntilIdle(id);
+  }
+  EXPECT_EQ(Get(id).position(), 0u);
+}
+
 TEST_F(ServerTest, ScoreSumsUp) {
   grpc::ClientContext context;
   v1::ScoreRequest request;

@@ -1,0 +1,34 @@
+// The hooks that both libraries have for it, which take plain functions.
+#include "service/server/library_logs.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+
+#include <string>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+LibraryLogSink& TheSink() {
+  // Never destroyed: a thread of gRPC may have something to say until the process is gone.
+  static LibraryLogSink& sink = *new LibraryLogSink();
+  return sink;
+}
+
+void FromGrpc(gpr_log_func_args* line) { TheSink()("grpc", line->message); }
+
+void FromProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
+                  const std::string& text) {
+  TheSink()("protobuf", text);
+}
+
+}  // namespace
+
+void RedirectLibraryLogs(LibraryLogSink sink) {
+  TheSink() = std::move(sink);
+  gpr_set_log_function(FromGrpc);
+  google::protobuf::SetLogHandler(FromProtobuf);
+}
+
+}  // namespace longstream
