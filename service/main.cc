@@ -39,7 +39,8 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
       "Examples:\n"
       "  longstream-server --model tiny=models/demo/hypenet\n"
       "  longstream-server --config server.yaml --listen 0.0.0.0:50051\n"
-      "  longstream-server --model a=DIR,backend=hwfa2,options.rerope_window=256");
+      "  longstream-server --model "
+      "a=DIR,backend=hwfa2,options.window=64,options.full_layers=[2,5]");
   std::string file;
   std::vector<std::string> models;
   ServerConfig flags;
@@ -157,6 +158,11 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   if (!plugins.ok()) return Fail(log, plugins.status());
   for (const absl::Status& refused : plugins->refused) {
     log.Write(LogLevel::kWarning, "plugin_refused", {{"error", absl::StrCat(refused.message())}});
+  }
+
+  if (plugins->plugins.empty()) {
+    return Fail(log, absl::NotFoundError(absl::StrCat("plugin directory ", plugin_directory,
+                                                      ": there is no plugin that can be used")));
   }
 
   ThreadPool pool(config.threads);

@@ -163,6 +163,21 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   });
 }
 
+// The parts of --model, cut at commas but for those within brackets: a list is one value.
+std::vector<std::string> PartsOf(std::string_view flag) {
+  std::vector<std::string> parts(1);
+  bool in_list = false;
+  for (const char c : flag) {
+    if (c == '[' || c == ']') in_list = c == '[';
+    if (c == ',' && !in_list) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 absl::Status ModelFlagError(std::string_view flag, const std::string& reason) {
   return absl::InvalidArgumentError(absl::StrCat("--model ", View(flag), ": ", reason));
 }
@@ -208,7 +223,7 @@ absl::Status ReadConfigFile(const std::string& path, ServerConfig* config) {
 }
 
 absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
-  const std::vector<std::string> parts = absl::StrSplit(View(flag), ',');
+  const std::vector<std::string> parts = PartsOf(flag);
   const std::pair<std::string, std::string> first =
       absl::StrSplit(parts[0], absl::MaxSplits('=', 1));
   ModelConfig model;

@@ -5,9 +5,11 @@
 
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "service/config/server_config.h"
 
@@ -152,7 +154,7 @@ absl::Status YamlNode::ReadBytes(uint64_t* value) const {
 absl::Status YamlNode::ReadDuration(absl::Duration* value) const {
   absl::Duration duration;
   if (!node_->IsScalar() || !absl::ParseDuration(node_->Scalar(), &duration) ||
-      duration < absl::ZeroDuration()) {
+      duration < absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
     return Expected("a time such as 500ms, 30s or 1h30m");
   }
   *value = duration;
@@ -175,8 +177,16 @@ absl::Status YamlNode::ReadJson(std::string* value) const {
 }
 
 std::string JsonMember(std::string_view key, std::string_view value) {
-  return absl::StrCat(Json(std::string(key)).dump(), ":",
-                      ScalarToJson(std::string(value), /*quoted=*/false).dump());
+  Json json = ScalarToJson(std::string(value), /*quoted=*/false);
+  if (value.size() >= 2 && value.front() == '[' && value.back() == ']') {
+    json = Json::array();
+    const std::string inner(value.substr(1, value.size() - 2));
+    for (absl::string_view element : absl::StrSplit(inner, ',', absl::SkipWhitespace())) {
+      json.push_back(
+          ScalarToJson(std::string(absl::StripAsciiWhitespace(element)), /*quoted=*/false));
+    }
+  }
+  return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());
 }
 
 }  // namespace longstream

@@ -56,7 +56,8 @@ class YamlNode {
   std::string path_;
 };
 
-// `"key":value` of a JSON object: numbers, true, false and null as such, anything else a string.
+// `"key":value` of a JSON object: numbers, true, false and null as such, [A,B,...] as a list of
+// such, anything else a string.
 std::string JsonMember(std::string_view key, std::string_view value);
 
 }  // namespace longstream

@@ -113,11 +113,21 @@ absl::StatusOr<PluginDirectory> LoadPluginDirectory(const std::filesystem::path&
   PluginDirectory found;
   for (const std::filesystem::path& file : files) {
     absl::StatusOr<std::shared_ptr<const Plugin>> plugin = Plugin::Load(file);
-    if (plugin.ok()) {
-      found.plugins.push_back(*std::move(plugin));
-    } else {
+    if (!plugin.ok()) {
       found.refused.push_back(plugin.status());
+      continue;
     }
+    const bool is_second =
+        std::any_of(found.plugins.begin(), found.plugins.end(), [&](const auto& other) {
+          return other->name() == (*plugin)->name() && other->device() == (*plugin)->device();
+        });
+    if (is_second) {
+      found.refused.push_back(absl::FailedPreconditionError(
+          absl::StrCat("plugin ", file.string(), ": another file has the backend ",
+                       (*plugin)->name(), " for the device ", (*plugin)->device())));
+      continue;
+    }
+    found.plugins.push_back(*std::move(plugin));
   }
   return found;
 }

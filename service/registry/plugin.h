@@ -46,8 +46,9 @@ struct PluginDirectory {
   std::vector<absl::Status> refused;                   // one per file that could not be used
 };
 
-// Loads every *.so in `directory`. A file that is refused does not keep the others from loading; a
-// directory that cannot be read is an error.
+// Loads every *.so in `directory`, in the order of their names; of two with one backend for one
+// device the first. A file that is refused does not keep the others from loading; a directory that
+// cannot be read is an error.
 absl::StatusOr<PluginDirectory> LoadPluginDirectory(const std::filesystem::path& directory);
 
 }  // namespace longstream

@@ -90,7 +90,12 @@ absl::Status ActiveTurn::ReserveForRequest() {
     wanted += request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
   }
   // At least one token, so that there is a reservation for the checkpoint to stand on.
-  return session_->sequence.Reserve(std::max(wanted - session_->sequence.position(), uint64_t{1}));
+  const uint64_t more = std::max(wanted - session_->sequence.position(), uint64_t{1});
+  absl::Status status = session_->sequence.Reserve(more);
+  if (!absl::IsResourceExhausted(status) || request.kind != TurnKind::kGenerate) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "; the turn asks for room for ", more, " tokens, max_tokens ",
+                   request.max_tokens, request.max_tokens == 0 ? " being the whole context" : ""));
 }
 
 absl::Status ActiveTurn::TakeMemory() {

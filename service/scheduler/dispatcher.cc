@@ -33,7 +33,8 @@ Dispatcher::~Dispatcher() {
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Dispatcher::MakeSession(
-    const Engine& engine, std::optional<SessionId> id, std::optional<absl::Duration> idle_timeout) {
+    const Engine& engine, std::optional<SessionId> id, const char* id_field,
+    std::optional<absl::Duration> idle_timeout) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -47,7 +48,7 @@ absl::StatusOr<std::shared_ptr<Session>> Dispatcher::MakeSession(
   }
   auto session = std::make_shared<Session>(id.value_or(SessionId::Random()), engine.model().name(),
                                            engine.model().backend().info().context_limit, timeout);
-  if (absl::Status status = sessions_.Insert(session); !status.ok()) return status;
+  if (absl::Status status = sessions_.Insert(session, id_field); !status.ok()) return status;
   return session;
 }
 
@@ -55,7 +56,8 @@ void Dispatcher::OpenSession(std::string_view model, std::optional<SessionId> id
                              std::optional<absl::Duration> idle_timeout, Opened opened) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return opened(engine.status());
-  absl::StatusOr<std::shared_ptr<Session>> session = MakeSession(**engine, id, idle_timeout);
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      MakeSession(**engine, id, "session_id", idle_timeout);
   if (!session.ok()) return opened(session.status());
   (*engine)->Open(
       *session, [this, session = *session, opened = std::move(opened)](const absl::Status& status) {
@@ -74,7 +76,8 @@ void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId
     return opened(absl::UnimplementedError(
         absl::StrCat("the backend of model ", engine.model().name(), " cannot fork a session")));
   }
-  absl::StatusOr<std::shared_ptr<Session>> target = MakeSession(engine, id, idle_timeout);
+  absl::StatusOr<std::shared_ptr<Session>> target =
+      MakeSession(engine, id, "new_session_id", idle_timeout);
   if (!target.ok()) return opened(target.status());
   // Last, because only the engine thread can give a turn back.
   if (absl::Status status = source->session->BeginTurn(std::nullopt); !status.ok()) {

@@ -79,6 +79,7 @@ class Dispatcher {
  private:
   absl::StatusOr<std::shared_ptr<Session>> MakeSession(const Engine& engine,
                                                        std::optional<SessionId> id,
+                                                       const char* id_field,
                                                        std::optional<absl::Duration> idle_timeout);
   size_t NumTurns() const;
   // Takes a closed session out of the table and frees its caches.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +18,18 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+constexpr float kLargest = std::numeric_limits<float>::max();
+
 // NaN is in no range.
-absl::Status CheckRange(const char* field, float value, float low, float high) {
+absl::Status CheckRange(const std::string& field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Invalid(field, ": expected ", low, " ... ", high, ", found ", value);
+}
+
+absl::Status CheckAboveZero(const char* field, float value, float high = kLargest) {
+  if (value > 0.0f && value <= high) return absl::OkStatus();
+  if (high == kLargest) return Invalid(field, ": expected a finite number above 0, found ", value);
+  return Invalid(field, ": expected a number above 0 and at most ", high, ", found ", value);
 }
 
 absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size) {
@@ -50,13 +59,11 @@ absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
   params->frequency_penalty = request.frequency_penalty();
   params->seed = request.has_seed() ? request.seed() : DrawSeed();
 
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  constexpr float kSmallest = std::numeric_limits<float>::min();
   const absl::Status checks[] = {
       CheckRange("sampling.temperature", params->temperature, 0.0f, 1000.0f),
-      CheckRange("sampling.top_p", params->top_p, kSmallest, 1.0f),
+      CheckAboveZero("sampling.top_p", params->top_p, 1.0f),
       CheckRange("sampling.min_p", params->min_p, 0.0f, 1.0f),
-      CheckRange("sampling.repetition_penalty", params->repetition_penalty, kSmallest, kLargest),
+      CheckAboveZero("sampling.repetition_penalty", params->repetition_penalty),
       CheckRange("sampling.presence_penalty", params->presence_penalty, -2.0f, 2.0f),
       CheckRange("sampling.frequency_penalty", params->frequency_penalty, -2.0f, 2.0f),
   };
@@ -76,10 +83,9 @@ absl::Status ReadBias(const v1::Sampling& request, uint32_t vocabulary_size,
       return Invalid("sampling.logit_bias: token id ", id, " is outside the vocabulary of ",
                      vocabulary_size);
     }
-    if (absl::Status status = CheckRange("sampling.logit_bias", bias, -100.0f, 100.0f);
-        !status.ok()) {
-      return status;
-    }
+    absl::Status status =
+        CheckRange(absl::StrCat("sampling.logit_bias[", id, "]"), bias, -100.0f, 100.0f);
+    if (!status.ok()) return status;
     params->logit_bias.emplace(id, bias);
   }
   return absl::OkStatus();

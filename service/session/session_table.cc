@@ -7,11 +7,11 @@
 
 namespace longstream {
 
-absl::Status SessionTable::Insert(std::shared_ptr<Session> session) {
+absl::Status SessionTable::Insert(std::shared_ptr<Session> session, const char* field) {
   absl::MutexLock lock(&mutex_);
   if (sessions_.count(session->id()) != 0) {
     return absl::AlreadyExistsError(
-        absl::StrCat("session_id: ", session->id().ToString(), " is in use"));
+        absl::StrCat(field, ": ", session->id().ToString(), " is in use"));
   }
   if (max_sessions_ != 0 && sessions_.size() >= max_sessions_) {
     return absl::ResourceExhaustedError(

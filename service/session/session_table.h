@@ -25,8 +25,9 @@ class SessionTable {
   // `max_sessions`: RESOURCE_EXHAUSTED beyond it; 0: no limit.
   explicit SessionTable(size_t max_sessions) : max_sessions_(max_sessions) {}
 
-  // ALREADY_EXISTS where the id is in use.
-  absl::Status Insert(std::shared_ptr<Session> session) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ALREADY_EXISTS where the id, which came in `field`, is in use.
+  absl::Status Insert(std::shared_ptr<Session> session, const char* field = "session_id")
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // NOT_FOUND names the id.
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
       ABSL_LOCKS_EXCLUDED(mutex_);

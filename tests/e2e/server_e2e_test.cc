@@ -197,6 +197,11 @@ TEST_F(ServerE2eTest, APluginDirectoryThatIsNotThereEndsTheStart) {
   EXPECT_EQ(run.exit_code, 1) << run.log;
   EXPECT_THAT(run.log, HasSubstr("\"event\":\"start_failed\",\"error\":\"plugin directory "
                                  "/nowhere/plugins: No such file or directory\""));
+  const TemporaryDirectory empty;
+  const ServerRun none = FailToStart({"--model", Minimal(), "--plugins", empty.string()});
+  EXPECT_EQ(none.exit_code, 1) << none.log;
+  EXPECT_THAT(none.log, HasSubstr("\"error\":\"plugin directory " + empty.string() +
+                                  ": there is no plugin that can be used\""));
 }
 
 TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
@@ -207,7 +212,8 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.log, "longstream-server: " + file +
                          ":2: unknown key 'colour'; there are: listen, metrics_listen, "
-                         "plugin_directory, threads, grace, log_level, scheduler, sessions, "
+                         "max_message_bytes, plugin_directory, threads, grace, log_level, "
+                         "scheduler, sessions, "
                          "models\n");
 
   run = FailToStart({"--config", directory.string()});

@@ -75,6 +75,16 @@ TEST(ModelFlagTest, OptionsHaveTheTypesOfJson) {
             R"({"n":256,"f":0.5,"t":true,"z":null,"s":"int8","e":"","q":"say \"x\""})");
 }
 
+TEST(ModelFlagTest, Lists) {
+  ServerConfig config;
+  const absl::Status status = AddModelFlag(
+      "a=d,options.full_layers=[2,5],options.empty=[],options.mixed=[ 1, x,true ],options.n=1",
+      &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.models.at(0).options_json,
+            R"({"full_layers":[2,5],"empty":[],"mixed":[1,"x",true],"n":1})");
+}
+
 TEST(ModelFlagTest, Devices) {
   for (const char* device : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
     ServerConfig config;

@@ -180,6 +180,8 @@ TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
             "found '16777217'");
   EXPECT_EQ(ErrorOf("grace: 30"),
             "server.yaml:1: grace: expected a time such as 500ms, 30s or 1h30m, found '30'");
+  EXPECT_EQ(ErrorOf("grace: inf"),
+            "server.yaml:1: grace: expected a time such as 500ms, 30s or 1h30m, found 'inf'");
   EXPECT_EQ(ErrorOf("grace: -1s"),
             "server.yaml:1: grace: expected a time such as 500ms, 30s or 1h30m, found '-1s'");
   EXPECT_EQ(ErrorOf("sessions: {idle_timeout: [1s]}"),

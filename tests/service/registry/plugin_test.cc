@@ -94,6 +94,20 @@ TEST(PluginDirectoryTest, ABrokenFileDoesNotKeepTheOthersFromLoading) {
       testing::StartsWith("plugin " + (directory.path() / "broken.cpu.so").string() + ": "));
 }
 
+TEST(PluginDirectoryTest, OfTwoFilesWithOneBackendTheFirstIsTaken) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"a.so", "b.so"}) {
+    std::filesystem::copy_file(kPlugins / "minimal.cpu.so", directory.path() / name);
+  }
+  const auto found = LoadPluginDirectory(directory.path());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->plugins.size(), 1u);
+  ASSERT_EQ(found->refused.size(), 1u);
+  EXPECT_EQ(found->refused[0].message(),
+            "plugin " + (directory.path() / "b.so").string() +
+                ": another file has the backend minimal for the device cpu");
+}
+
 TEST(PluginDirectoryTest, OneThatCannotBeReadIsAnError) {
   const absl::Status status = LoadPluginDirectory("/nowhere/plugins").status();
   EXPECT_TRUE(absl::IsNotFound(status));

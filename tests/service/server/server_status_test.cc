@@ -65,7 +65,8 @@ std::vector<BadRequest> BadRequests() {
       {"min_p", sampling([](auto* s) { s->set_min_p(1.5f); }), StatusCode::INVALID_ARGUMENT,
        "sampling.min_p"},
       {"repetition_penalty", sampling([](auto* s) { s->set_repetition_penalty(0); }),
-       StatusCode::INVALID_ARGUMENT, "sampling.repetition_penalty"},
+       StatusCode::INVALID_ARGUMENT,
+       "sampling.repetition_penalty: expected a finite number above 0, found 0"},
       {"presence_penalty", sampling([](auto* s) { s->set_presence_penalty(3); }),
        StatusCode::INVALID_ARGUMENT, "sampling.presence_penalty"},
       {"frequency_penalty", sampling([nan](auto* s) { s->set_frequency_penalty(nan); }),
@@ -173,6 +174,13 @@ TEST_F(ServerTest, UnknownModelAndIdInUse) {
   grpc::ClientContext context;
   EXPECT_EQ(stub().OpenSession(&context, request, &session).error_code(),
             StatusCode::ALREADY_EXISTS);
+  v1::ForkSessionRequest fork;
+  fork.set_session_id(request.session_id());
+  fork.set_new_session_id(request.session_id());
+  grpc::ClientContext fork_context;
+  const grpc::Status forked = stub().ForkSession(&fork_context, fork, &session);
+  EXPECT_EQ(forked.error_code(), StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(forked.error_message(), "new_session_id: " + request.session_id() + " is in use");
   ExpectAlive();
 }
 
