@@ -26,12 +26,18 @@ void WaitUntilIdle(Connection& connection, const std::string& session) {
   }
 }
 
-// One answer. Ctrl-C stops it and nothing else; what was read so far stays in the session.
-void Answer(Connection& connection, const v1::GenerateRequest& request) {
+// One answer, as it comes or as a line of JSON. Ctrl-C stops it and nothing else; what was read so
+// far stays in the session.
+void Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
   try {
-    const Generation generation = StreamTurn(connection, request, /*quiet=*/false);
-    Print("\n");
-    PrintUsage(generation);
+    const Generation generation = StreamTurn(connection, request, json);
+    if (json) {
+      Print(TurnJson(generation, request.session_id(), /*one_line=*/true) + "\n");
+      FlushOutput();
+    } else {
+      Print("\n");
+      PrintUsage(generation);
+    }
   } catch (const CallError& error) {
     if (Interrupted() && InterruptSignal() != SIGINT) throw;
     std::cerr << "\n" << error.what() << "\n";
@@ -56,7 +62,7 @@ void Chat(const Global& global, const TurnOptions& options) {
     const std::optional<std::string> line = lines.Next();
     if (!line || line->empty()) break;
     request.mutable_input()->set_text(*line + "\n");
-    Answer(connection, request);
+    Answer(connection, request, global.json);
   }
   if (Interrupted()) std::cerr << "\n";
 }

@@ -106,7 +106,7 @@ void PrintLogProbs(const Generation& generation) {
   }
 }
 
-std::string TurnJson(const Generation& generation, const std::string& session) {
+std::string TurnJson(const Generation& generation, const std::string& session, bool one_line) {
   const v1::TurnUsage& usage = generation.finish.usage();
   Json json = {{"session", session},
                {"text", generation.text},
@@ -135,7 +135,7 @@ std::string TurnJson(const Generation& generation, const std::string& session) {
     json["stop_token"] = generation.finish.stop_token();
   }
   if (!generation.log_probs.empty()) json["log_probs"] = LogProbsJson(generation);
-  return Dump(json, 2);
+  return Dump(json, one_line ? -1 : 2);
 }
 
 }  // namespace longstream::client

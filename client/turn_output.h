@@ -18,8 +18,9 @@ void PrintUsage(const Generation& generation);
 // The log-probabilities that were asked for, a line per token, to standard output.
 void PrintLogProbs(const Generation& generation);
 
-// Everything about the turn as a JSON object.
-std::string TurnJson(const Generation& generation, const std::string& session);
+// Everything about the turn as a JSON object, to be read by people or in one line.
+std::string TurnJson(const Generation& generation, const std::string& session,
+                     bool one_line = false);
 
 }  // namespace longstream::client
 

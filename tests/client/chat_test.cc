@@ -1,5 +1,7 @@
 // `longstream chat` on pipes and on a terminal.
 #include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "tests/client/client_fixture.h"
@@ -24,6 +26,19 @@ TEST_F(ChatTest, AnEmptyLineEnds) {
   const ClientRun run = Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\n\nde\n");
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.err, testing::Not(HasSubstr("3 + 4 tokens")));
+}
+
+TEST_F(ChatTest, AnswersAreLinesOfJson) {
+  const ClientRun run =
+      Run({"--json", "chat", "-m", "quick", "-n", "4", "--ignore-eos"}, "abc\nde\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  std::istringstream lines(run.out);
+  int answers = 0;
+  for (std::string line; std::getline(lines, line); ++answers) {
+    const nlohmann::json answer = nlohmann::json::parse(line);
+    EXPECT_EQ(answer.at("finish_reason"), "max_tokens") << line;
+  }
+  EXPECT_EQ(answers, 2);
 }
 
 TEST_F(ChatTest, LeavesTheUsersSessionOpen) {
