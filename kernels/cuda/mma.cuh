@@ -27,25 +27,17 @@
 
 namespace longstream::cuda {
 
-// d += A B, bf16 products summed in f32. All lanes of the warp together.
-__device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
-                                            const uint32_t (&b)[2]) {
-#ifdef __CUDACC__
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
+#ifndef __CUDACC__
+// d += A B of any type: multiply(sum, x, y) adds the products of what two registers hold.
+template <typename Sum, typename Multiply>
+void MultiplyFragments(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                       const Multiply& multiply) {
   struct Fragments {
     uint32_t a[4];
     uint32_t b[2];
   };
   const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
-    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
-  };
   for (int half = 0; half < 2; ++half) {
     for (int k = 0; k < 4; ++k) {
       const Fragments rows = of[lane / 4 * 4 + k];
@@ -56,6 +48,23 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
       d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
     }
   }
+}
+#endif
+
+// d += A B, bf16 products summed in f32. All lanes of the warp together.
+__device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
+                                            const uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
+    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
+  };
+  MultiplyFragments(d, a, b, multiply);
 #endif
 }
 
@@ -69,28 +78,13 @@ __device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  struct Fragments {
-    uint32_t a[4];
-    uint32_t b[2];
-  };
-  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
   const auto multiply = [](int32_t sum, uint32_t x, uint32_t y) {
     for (int byte = 0; byte < 4; ++byte) {
       sum += int32_t{static_cast<int8_t>(x >> (8 * byte))} * static_cast<int8_t>(y >> (8 * byte));
     }
     return sum;
   };
-  for (int half = 0; half < 2; ++half) {
-    for (int k = 0; k < 4; ++k) {
-      const Fragments rows = of[lane / 4 * 4 + k];
-      const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
-      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
-      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
-      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
-      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
-    }
-  }
+  MultiplyFragments(d, a, b, multiply);
 #endif
 }
 
@@ -107,25 +101,10 @@ __device__ __forceinline__ void MultiplyAddTF32(float (&d)[4], const uint32_t (&
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  struct Fragments {
-    uint32_t a[4];
-    uint32_t b[2];
-  };
-  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
   const auto multiply = [](float sum, uint32_t x, uint32_t y) {
     return sum + __uint_as_float(x & kTF32Bits) * __uint_as_float(y & kTF32Bits);
   };
-  for (int half = 0; half < 2; ++half) {
-    for (int k = 0; k < 4; ++k) {
-      const Fragments rows = of[lane / 4 * 4 + k];
-      const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
-      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
-      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
-      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
-      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
-    }
-  }
+  MultiplyFragments(d, a, b, multiply);
 #endif
 }
 

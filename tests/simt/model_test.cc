@@ -22,15 +22,6 @@ using simt::TheMachine;
 
 constexpr uint64_t kBudget = 4 << 20;
 
-ls_sampling Warm() {
-  ls_sampling sampling{};
-  sampling.struct_size = sizeof(sampling);
-  sampling.seed = 5;
-  sampling.temperature = 1.5f;
-  sampling.top_p = sampling.repetition_penalty = 1.0f;
-  return sampling;
-}
-
 class SimtModelTest : public testing::TestWithParam<std::string> {
  protected:
   SimtModelTest() { TheMachine() = {}; }
@@ -70,9 +61,9 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
   }
   for (const size_t count : batches) {
     const auto draws = DecodeAhead(*on_device, std::span(handles).first(count),
-                                   std::span(first).first(count), kSteps, Warm());
+                                   std::span(first).first(count), kSteps, WarmSampling());
     for (size_t i = 0; i < count; ++i) {
-      const auto expected = DecodeByHost(*on_host, *controls[i], first[i], kSteps, Warm());
+      const auto expected = DecodeByHost(*on_host, *controls[i], first[i], kSteps, WarmSampling());
       EXPECT_TRUE(draws[i] == expected) << "sequence " << i << " of " << count;
     }
   }
@@ -92,7 +83,7 @@ TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   const auto on_device = MakeModel(*device, 8);
   std::vector<ls_token_count> history;
   for (int32_t token = 0; token < 40; ++token) history.push_back({token, 1, 1});
-  ls_sampling penalised = Warm();
+  ls_sampling penalised = WarmSampling();
   penalised.frequency_penalty = 0.5f;
   penalised.history = history.data();
   const auto control = CreateReserved(*on_host, 64);
@@ -108,8 +99,8 @@ TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   on_device->Reserve(*sequence, 1900);
   on_host->Reserve(*control, 1900);
   EXPECT_EQ(TheMachine().num_graphs, 0u);
-  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, 3, Warm())[0] ==
-              DecodeByHost(*on_host, *control, 3, 3, Warm()));
+  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, 3, WarmSampling())[0] ==
+              DecodeByHost(*on_host, *control, 3, 3, WarmSampling()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, SimtModelTest,
@@ -130,7 +121,7 @@ TEST_P(SimtGreedyTest, IsThatOfTheGoldenCase) {
   const auto model = OpenGoldenCase(GetParam(), options, CudaOps(), *device);
   const auto sequence = CreateReserved(*model, golden.tokens.size() + golden.greedy.size());
   Prefill(*model, *sequence, golden.tokens);
-  ls_sampling greedy = Warm();
+  ls_sampling greedy = WarmSampling();
   greedy.temperature = 0;
   ls_sequence* const handles[] = {sequence.get()};
   const auto draws = DecodeAhead(*model, handles, std::span(golden.greedy).first(1),

@@ -144,15 +144,6 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 2u);
 }
 
-ls_sampling Warm() {
-  ls_sampling sampling{};
-  sampling.struct_size = sizeof(sampling);
-  sampling.seed = 5;
-  sampling.temperature = 1.5f;
-  sampling.top_p = sampling.repetition_penalty = 1.0f;
-  return sampling;
-}
-
 // Three rows, which are padded to four, and what they draw stays on the device.
 TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   const auto on_host = MakeModel(DeviceOps(), HostMemory());
@@ -167,12 +158,12 @@ TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
     const std::vector<int32_t> prompt = RandomTokens(30 + 40 * i, 71, static_cast<uint32_t>(i));
     const auto control = CreateReserved(*on_host, prompt.size() + kSteps);
     Prefill(*on_host, *control, prompt);
-    expected.push_back(DecodeByHost(*on_host, *control, first[i], kSteps, Warm()));
+    expected.push_back(DecodeByHost(*on_host, *control, first[i], kSteps, WarmSampling()));
     sequences.push_back(CreateReserved(*on_device, prompt.size() + kSteps));
     Prefill(*on_device, *sequences.back(), prompt);
     handles.push_back(sequences.back().get());
   }
-  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, kSteps, Warm()) == expected);
+  EXPECT_TRUE(DecodeAhead(*on_device, handles, first, kSteps, WarmSampling()) == expected);
 }
 
 // The step behind one that fails was asked for before anybody knew.
@@ -185,13 +176,13 @@ TEST_P(DeviceTest, AFailureInFlightIsOfBothSteps) {
   ls_sequence* const sequences[] = {sequence.get()};
   const std::vector<int32_t> first = {3};
   device.FailOnce();
-  const std::vector<Draw> draws = DecodeAhead(*model, sequences, first, 3, Warm())[0];
+  const std::vector<Draw> draws = DecodeAhead(*model, sequences, first, 3, WarmSampling())[0];
   EXPECT_EQ(draws[0].code, LS_INTERNAL);
   EXPECT_EQ(draws[1].code, LS_FAILED_PRECONDITION);
   EXPECT_EQ(draws[2].code, LS_FAILED_PRECONDITION);  // refused: the failure is known
   EXPECT_EQ(sequence->cache->position(), 50);
   EXPECT_EQ(model->Truncate(*sequence, 50), 50u);
-  const std::vector<Draw> again = DecodeAhead(*model, sequences, first, 3, Warm())[0];
+  const std::vector<Draw> again = DecodeAhead(*model, sequences, first, 3, WarmSampling())[0];
   EXPECT_EQ(again[2].code, LS_OK);
 }
 

@@ -149,4 +149,13 @@ std::vector<int32_t> RandomTokens(size_t count, int64_t vocabulary, uint32_t see
   return tokens;
 }
 
+ls_sampling WarmSampling() {
+  ls_sampling sampling{};
+  sampling.struct_size = sizeof(sampling);
+  sampling.seed = 5;
+  sampling.temperature = 1.5f;
+  sampling.top_p = sampling.repetition_penalty = 1.0f;
+  return sampling;
+}
+
 }  // namespace longstream

@@ -53,6 +53,9 @@ struct Draw {
   bool operator==(const Draw&) const = default;
 };
 
+// Draws at temperature 1.5, all else off, so that every bit of the logits matters.
+ls_sampling WarmSampling();
+
 // Draws `steps` tokens of a sequence after reading `first`: one ticket at a time, each token fed by
 // the host. The sequence must have room for them.
 std::vector<Draw> DecodeByHost(Model& model, ls_sequence& sequence, int32_t first, size_t steps,
