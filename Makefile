@@ -18,7 +18,7 @@ demo: packages  ## Start the server with the three demo models, stream from each
 test: release  ## Build the release preset and run every test.
 	@ctest --preset release
 
-bench: release  ## Build the release preset and run the microbenchmarks.
+bench: release  ## Build the release preset and run the benchmarks.
 	@for program in build/release/bench/*; do echo "== $$program"; "$$program" || exit 1; done
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).

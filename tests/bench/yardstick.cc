@@ -3,44 +3,28 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstring>
+#include <cstdint>
 #include <map>
-#include <string_view>
+#include <memory>
 #include <vector>
 
 #include "kernels/core/thread_pool.h"
-#include "kernels/ops/op_table.h"
 #include "tests/bench/probe.h"
 
 namespace longstream {
 namespace {
 
-constexpr size_t kProbeBytes = size_t{512} << 20;
-
-Probe DeviceProbe() {
-  const std::string_view isa = DeviceOps().name;
-  if (isa == "avx512") return cpu::avx512::GetProbe();
-  if (isa == "avx2") return cpu::avx2::GetProbe();
-  return cpu::baseline::GetProbe();
+void ReadBandwidthOf(benchmark::State& state) {
+  const ReadBandwidth bandwidth(ExecutorOf(state.range(0)));
+  for (auto _ : state) bandwidth.Read();
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bandwidth.bytes()));
 }
-
-void ReadBandwidth(benchmark::State& state) {
-  static const Memory memory = [] {
-    Memory data = Allocate(kProbeBytes);
-    std::memset(data.get(), 0, kProbeBytes);
-    return data;
-  }();
-  const Probe probe = DeviceProbe();
-  constexpr uint32_t kTasks = 256;
-  for (auto _ : state) {
-    ParallelFor(ExecutorOf(state.range(0)), kTasks, [&](uint32_t i) {
-      benchmark::DoNotOptimize(
-          probe.read(memory.get() + i * (kProbeBytes / kTasks), kProbeBytes / kTasks));
-    });
-  }
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kProbeBytes));
-}
-BENCHMARK(ReadBandwidth)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(ReadBandwidthOf)
+    ->Name("ReadBandwidth")
+    ->ArgName("threads")
+    ->Arg(1)
+    ->Arg(2)
+    ->UseRealTime();
 
 void MultiplyAdd(benchmark::State& state, double (*loop)(int64_t, float*)) {
   if (loop == nullptr) return state.SkipWithError("the instruction set has none");
@@ -63,10 +47,6 @@ BENCHMARK(PeakF32)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(PeakBF16)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 
 }  // namespace
-
-Memory Allocate(size_t bytes) {
-  return Memory(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
-}
 
 Executor ExecutorOf(int64_t threads) {
   static std::map<int64_t, std::unique_ptr<ThreadPool>> pools;

@@ -5,20 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 #include "kernels/core/executor.h"
 #include "kernels/core/stream.h"
+#include "tests/bench/read_bandwidth.h"
 
 namespace longstream {
-
-// Uninitialised memory, 64-byte aligned.
-struct MemoryDeleter {
-  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
-};
-using Memory = std::unique_ptr<std::byte, MemoryDeleter>;
-Memory Allocate(size_t bytes);
 
 // An executor over a pool of that many threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);

@@ -17,7 +17,8 @@
 #include "kernels/ops/op_table.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/bench/gpu/gpu_bench.h"
-#include "tests/bench/gpu/step_plans.h"
+#include "tests/bench/plans/bench_plans.h"
+#include "tests/bench/plans/step_bytes.h"
 
 namespace longstream {
 namespace {
@@ -26,6 +27,13 @@ constexpr int kWarmSteps = 8;
 constexpr int kSteps = 64;  // from grid line to grid line
 constexpr int64_t kContexts[] = {4096, 32768, 131072, 524288};
 constexpr double kLeastOfRoofline = 0.85;
+
+struct StepPlan {
+  const char* name;  // of its figures
+  const char* plan;  // of the 14B shape
+};
+constexpr StepPlan kPlans[] = {
+    {"dense", "dense"}, {"2 full + w 64", "hwfa2"}, {"HypeNet", "hypenet"}};
 
 // Tensors made on the GPU.
 class GpuWeightMaker final : public WeightMaker {
@@ -62,21 +70,6 @@ class GpuWeightMaker final : public WeightMaker {
 
   GpuBench& bench_;
 };
-
-// Bytes of the projections that a step reads: all but the embedding, of which it reads a row.
-double StepWeightBytes(const ModelWeights& weights) {
-  const auto bytes = [](const PackedWeight& weight) {
-    return weight.data == nullptr
-               ? 0.0
-               : static_cast<double>(DeviceOps().packed_bytes(weight.type, weight.n, weight.k));
-  };
-  double sum = bytes(weights.head);
-  for (const LayerWeights& layer : weights.layers) {
-    sum += bytes(layer.mixer_in) + bytes(layer.value) + bytes(layer.mixer_out) +
-           bytes(layer.mlp_gate) + bytes(layer.mlp_up) + bytes(layer.mlp_down);
-  }
-  return sum;
-}
 
 // A sequence of `context` tokens of random numbers, with room for the steps of a measurement.
 std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context) {
@@ -154,17 +147,8 @@ void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t c
   try {
     const std::unique_ptr<ls_sequence> sequence = Fake(bench, model, context);
     const CacheLayout& layout = sequence->cache->store().layout;
-    // Every key and value, all of a ring, a state and half of the rows since its grid line.
-    double bytes = StepWeightBytes(model.weights()) +
-                   static_cast<double>(layout.bytes_per_token) * static_cast<double>(context) +
-                   static_cast<double>(layout.ring_bytes);
-    for (const LayerCacheLayout& layer : layout.layers) {
-      if (!layer.recurrent.has_value()) continue;
-      const RecurrentLayout& memory = *layer.recurrent;
-      const int64_t row = memory.key_row() + memory.value_row() + memory.gate_row();
-      bytes += 4.0 * static_cast<double>(memory.state_elements()) +
-               2.0 * static_cast<double>(kPrefillGrid * row);
-    }
+    const double bytes =
+        StepWeightBytes(model.weights(), DeviceOps()) + DecodeCacheBytes(layout, context);
     const double seconds = SecondsPerStep(model, *sequence);
     bench.report().Add({.name = name,
                         .value = 1e6 * seconds,
@@ -178,7 +162,7 @@ void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t c
 
 void BenchPlan(GpuBench& bench, const StepPlan& plan) {
   try {
-    ModelSpec spec = plan.spec;
+    ModelSpec spec = BenchSpec("14b", plan.plan);
     GpuWeightMaker make(bench);
     ModelWeights weights = MakeWeights(spec, make);
     Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), bench.executor(),
@@ -212,7 +196,7 @@ void AddRatio(BenchReport& report, const char* hybrid, int64_t context,
 }  // namespace
 
 void BenchSteps(GpuBench& bench) {
-  for (const StepPlan& plan : StepPlans()) BenchPlan(bench, plan);
+  for (const StepPlan& plan : kPlans) BenchPlan(bench, plan);
   // The contexts of the published latency table, and what is asked at the last of them.
   for (const int64_t context : {int64_t{32768}, int64_t{131072}}) {
     AddRatio(bench.report(), "HypeNet", context, std::nullopt);

@@ -1,0 +1,40 @@
+// The command line of model_bench.
+#ifndef LONGSTREAM_TESTS_BENCH_MODEL_OPTIONS_H_
+#define LONGSTREAM_TESTS_BENCH_MODEL_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+#include "tests/bench/model/slice.h"
+
+namespace longstream {
+
+struct BenchOptions {
+  std::string shape = "200m";
+  std::vector<std::string> plans = {"dense", "hwfa2", "hypenet", "chunked"};
+  std::vector<DType> weights = {DType::kBF16};
+  std::string cache = "auto";  // a value of the load option of that name
+  uint32_t threads = 0;        // 0: as many as the process may use
+  uint32_t batch = 1;
+  std::vector<int64_t> depths = {0, 4096};
+  int64_t prefill = 512;  // tokens of a slice; 0: none
+  int64_t tokens = 32;    // of a decode slice, each sequence; 0: none
+  int rounds = 3;
+  std::string json;  // file; "" for none
+  bool serve = false;
+
+  // A decode and a prefill of each depth.
+  std::vector<SliceKind> slices() const;
+};
+
+// What --help prints.
+extern const char kBenchUsage[];
+
+// The arguments without the program's name. Throws std::invalid_argument, which names the option.
+BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_MODEL_OPTIONS_H_

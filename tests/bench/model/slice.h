@@ -1,0 +1,70 @@
+// Slices: pieces of work short enough that the machine is the same at their end as at their
+// beginning, which a read of memory before and after tells. Their text forms, and what a number of
+// them says.
+#ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
+#define LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longstream {
+
+// Most tokens of a slice, for each of its sequences.
+inline constexpr int64_t kMaxSliceTokens = 1024;
+
+// What is measured.
+struct SliceKind {
+  enum class Op { kDecode, kPrefill };
+  Op op = Op::kDecode;
+  int64_t depth = 0;   // tokens of the context before it
+  int64_t tokens = 1;  // to feed, of each sequence; a decode stops earlier where time is up
+
+  bool operator==(const SliceKind&) const = default;
+};
+
+// "decode DEPTH TOKENS" or "prefill DEPTH TOKENS". Throws std::invalid_argument, which says what
+// was expected.
+SliceKind ParseSlice(const std::string& line);
+std::string ToString(const SliceKind& kind);
+
+struct Slice {
+  int64_t tokens = 0;  // fed, of all sequences together
+  double seconds = 0;
+  double bytes = 0;                // that memory had to bring, 0 where something else limits
+  std::array<double, 2> probes{};  // bytes per second before and after
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  double probe() const { return (probes[0] + probes[1]) / 2; }
+};
+
+// One line: {"slice", "tokens", "seconds", "bytes", "probes_gbps": [before, after]}.
+std::string ToJson(const SliceKind& kind, const Slice& slice);
+
+// From which bandwidth on a slice counts as taken in the machine's fast mode, bytes per second,
+// on both sides of it.
+inline constexpr double kFastProbe = 45e9;
+
+// Medians over slices.
+struct SliceSummary {
+  double tokens_per_second = 0;
+  double least = 0;  // tokens per second
+  double most = 0;
+  double probe = 0;                   // bytes per second
+  double bytes_per_token = 0;         // 0: not counted
+  double fraction = 0;                // of the probe, that the bytes account for
+  int num_fast = 0;                   // slices between fast probes
+  double fast_tokens_per_second = 0;  // of those; 0 where there are none
+};
+
+// REQUIRES: there are slices.
+SliceSummary Summarise(const std::vector<Slice>& slices);
+
+// A table's lines.
+std::string SummaryHeader();
+std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_

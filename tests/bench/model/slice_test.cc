@@ -1,0 +1,75 @@
+// The text forms of slices and what several of them say.
+#include "tests/bench/model/slice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace longstream {
+namespace {
+
+constexpr SliceKind kDecode = {SliceKind::Op::kDecode, 4096, 32};
+
+// 10 tokens of 100 MB each.
+Slice Decoded(double seconds, double probe_before, double probe_after) {
+  return {10, seconds, 1e9, {probe_before, probe_after}};
+}
+
+TEST(SliceTest, LinesAreReadAndWritten) {
+  EXPECT_EQ(ParseSlice("decode 4096 32"), kDecode);
+  EXPECT_EQ(ParseSlice("  prefill   0  512 "), (SliceKind{SliceKind::Op::kPrefill, 0, 512}));
+  EXPECT_EQ(ToString(kDecode), "decode 4096 32");
+  EXPECT_EQ(ParseSlice(ToString({SliceKind::Op::kPrefill, 7, 9})),
+            (SliceKind{SliceKind::Op::kPrefill, 7, 9}));
+}
+
+TEST(SliceTest, OtherLinesAreRefused) {
+  for (const char* line : {"", "decode", "decode 1", "decode 1 2 3", "decode -1 2", "decode 1 0",
+                           "decode 0 1025", "decode x 2", "encode 1 2"}) {
+    EXPECT_THROW(ParseSlice(line), std::invalid_argument) << line;
+  }
+}
+
+TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
+  const std::string text = ToJson(kDecode, Decoded(0.5, 40e9, 50e9));
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["slice"], "decode 4096 32");
+  EXPECT_EQ(json["tokens"], 10);
+  EXPECT_EQ(json["seconds"], 0.5);
+  EXPECT_EQ(json["bytes"], 1e9);
+  EXPECT_EQ(json["probes_gbps"], nlohmann::json::array({40.0, 50.0}));
+}
+
+TEST(SliceTest, MediansAndFastSlicesApart) {
+  const SliceSummary summary = Summarise({Decoded(1, 30e9, 30e9),       // 10 tokens/s
+                                          Decoded(0.5, 50e9, 46e9),     // 20
+                                          Decoded(0.25, 50e9, 44.9e9),  // 40, slow afterwards
+                                          Decoded(0.2, 45e9, 45e9)});   // 50
+  EXPECT_DOUBLE_EQ(summary.tokens_per_second, 30);
+  EXPECT_DOUBLE_EQ(summary.least, 10);
+  EXPECT_DOUBLE_EQ(summary.most, 50);
+  EXPECT_DOUBLE_EQ(summary.probe, (45e9 + 47.45e9) / 2);
+  EXPECT_DOUBLE_EQ(summary.bytes_per_token, 1e8);
+  // 1/30, 2/48, 4/47.45, 5/45 of the probe.
+  EXPECT_DOUBLE_EQ(summary.fraction, (2 / 48.0 + 4 / 47.45) / 2);
+  EXPECT_EQ(summary.num_fast, 2);
+  EXPECT_DOUBLE_EQ(summary.fast_tokens_per_second, 35);
+}
+
+TEST(SliceTest, TableLines) {
+  EXPECT_EQ(SummaryLine(kDecode, {Decoded(0.5, 50e9, 50e9), Decoded(0.5, 30e9, 30e9),
+                                  Decoded(1, 30e9, 30e9)}),
+            "decode 4096 32           20.00     10.00     20.00        30.0     100.0       4 %"
+            "  20.00 (1 of 3)");
+  Slice prefill = Decoded(0.5, 30e9, 30e9);
+  prefill.bytes = 0;
+  EXPECT_EQ(SummaryLine({SliceKind::Op::kPrefill, 0, 10}, {prefill}),
+            "prefill 0 10             20.00     20.00     20.00        30.0         -         -"
+            "  none of 1");
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,62 @@
+// A model of random weights whose contexts cost no prefill: they are made of random numbers.
+#ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICED_MODEL_H_
+#define LONGSTREAM_TESTS_BENCH_MODEL_SLICED_MODEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/common/layers/model_spec.h"
+#include "backends/common/plugin/model.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/executor.h"
+#include "tests/bench/model/slice.h"
+#include "tests/bench/read_bandwidth.h"
+
+namespace longstream {
+
+struct SlicedModelOptions {
+  DType weights = DType::kBF16;
+  DType cache = DType::kBF16;
+  uint32_t batch = 1;          // sequences that decode together
+  double slice_seconds = 0.8;  // after which a decode stops
+  size_t probe_bytes = kProbeBytes;
+};
+
+// Used by one thread.
+class SlicedModel {
+ public:
+  // `executor` must outlive it. Throws BackendError.
+  SlicedModel(ModelSpec spec, const SlicedModelOptions& options, const Executor& executor);
+
+  // Runs a slice between two probes. The contexts are those of the last slice of that depth, cut
+  // back to it; the first one makes them, which is not timed. A decode feeds each sequence the
+  // token it sampled last, greedily; a prefill feeds one sequence pieces of 512 tokens and samples
+  // behind the last. Throws BackendError where memory is short or a step fails.
+  Slice Run(const SliceKind& kind);
+
+  const Model& model() const { return model_; }
+
+ private:
+  using Sequences = std::vector<std::unique_ptr<ls_sequence>>;
+
+  // The contexts of a depth, cut back to it.
+  Sequences& At(int64_t depth);
+  std::unique_ptr<ls_sequence> MakeContext(int64_t depth);
+  void Decode(Sequences& sequences, const SliceKind& kind, Slice* slice);
+  void Prefill(ls_sequence& sequence, const SliceKind& kind, Slice* slice);
+  void Step(const std::vector<ls_batch_entry>& entries);
+
+  const SlicedModelOptions options_;
+  Model model_;
+  const ReadBandwidth bandwidth_;
+  double weight_bytes_ = 0;
+  std::map<int64_t, Sequences> contexts_;  // by depth
+  std::vector<int32_t> tokens_;            // sampled last, [batch]
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_MODEL_SLICED_MODEL_H_

@@ -1,0 +1,76 @@
+// Slices begin at the depth that they name, of every kind of layer.
+#include "tests/bench/model/sliced_model.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/core/thread_pool.h"
+#include "tests/backends/layers/random_model.h"
+
+namespace longstream {
+namespace {
+
+ModelSpec Spec() {
+  RandomShape shape;
+  shape.chunk_size = 16;
+  return RandomSpec("full+nope+rerope+window+chunked+lightning+gated", shape);
+}
+
+class SlicedModelTest : public ::testing::TestWithParam<DType> {
+ protected:
+  SlicedModel Make(uint32_t batch, double slice_seconds = 1e9) {
+    return SlicedModel(Spec(),
+                       {.weights = GetParam(),
+                        .batch = batch,
+                        .slice_seconds = slice_seconds,
+                        .probe_bytes = 1 << 20},
+                       pool_.AsExecutor());
+  }
+
+  // It grows with the context, so it tells where the step was.
+  static double BytesOfAStep(SlicedModel& model, int64_t depth) {
+    return model.Run({SliceKind::Op::kDecode, depth, 1}).bytes;
+  }
+
+  ThreadPool pool_{2};
+};
+
+TEST_P(SlicedModelTest, ADecodeFeedsEverySequence) {
+  SlicedModel model = Make(3);
+  for (const int64_t depth : {0, 100}) {
+    const Slice slice = model.Run({SliceKind::Op::kDecode, depth, 5});
+    EXPECT_EQ(slice.tokens, 15);
+    EXPECT_GT(slice.seconds, 0);
+    EXPECT_GT(slice.probes[0], 0);
+    EXPECT_GT(slice.probes[1], 0);
+  }
+}
+
+TEST_P(SlicedModelTest, ADecodeStopsWhenTimeIsUpButFeedsOneToken) {
+  SlicedModel model = Make(1, /*slice_seconds=*/0);
+  EXPECT_EQ(model.Run({SliceKind::Op::kDecode, 64, 1000}).tokens, 1);
+}
+
+TEST_P(SlicedModelTest, APrefillFeedsPieces) {
+  SlicedModel model = Make(2);
+  EXPECT_EQ(model.Run({SliceKind::Op::kPrefill, 70, 600}).tokens, 600);
+  EXPECT_EQ(model.Run({SliceKind::Op::kPrefill, 0, 3}).tokens, 3);
+}
+
+// However many slices came before, each has the room of the first and starts at its depth.
+TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
+  SlicedModel model = Make(1);
+  const double bytes = BytesOfAStep(model, 200);
+  EXPECT_GT(bytes, BytesOfAStep(model, 100));
+  const uint64_t pages = model.model().memory().pages;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(model.Run({SliceKind::Op::kPrefill, 200, kMaxSliceTokens}).tokens, kMaxSliceTokens);
+    EXPECT_EQ(BytesOfAStep(model, 200), bytes);
+  }
+  EXPECT_EQ(model.model().memory().pages, pages);
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, SlicedModelTest,
+                         ::testing::Values(DType::kBF16, DType::kI8, DType::kI4));
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,131 @@
+// How fast whole models are on this processor: decode and prefill behind contexts of any depth, as
+// a table, as JSON, or slice by slice for a driver that lets two programs take turns
+// (tools/bench/compare.py).
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backends/common/weights/load_options.h"
+#include "kernels/core/thread_pool.h"
+#include "kernels/ops/op_table.h"
+#include "tests/bench/model/options.h"
+#include "tests/bench/model/slice.h"
+#include "tests/bench/model/sliced_model.h"
+#include "tests/bench/plans/bench_plans.h"
+
+namespace longstream {
+namespace {
+
+constexpr int kUsageError = 2;
+
+struct NamedModel {
+  std::string plan;
+  DType weights;
+};
+
+SlicedModel Open(const BenchOptions& options, const NamedModel& named, const Executor& executor) {
+  const LoadOptions load(("{\"cache\": \"" + options.cache + "\"}").c_str());
+  return SlicedModel(
+      BenchSpec(options.shape, named.plan),
+      {.weights = named.weights, .cache = load.CacheType(named.weights), .batch = options.batch},
+      executor);
+}
+
+std::string Title(const BenchOptions& options, const NamedModel& named) {
+  return options.shape + " " + named.plan + ", weights " + NameOf(named.weights) + ", cache " +
+         options.cache + ", batch " + std::to_string(options.batch);
+}
+
+// Rounds of all slices in turn, after one that is not counted.
+nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& named,
+                               const Executor& executor) {
+  SlicedModel model = Open(options, named, executor);
+  const std::vector<SliceKind> kinds = options.slices();
+  std::vector<std::vector<Slice>> slices(kinds.size());
+  for (int round = -1; round < options.rounds; ++round) {
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      const Slice slice = model.Run(kinds[i]);
+      if (round >= 0) slices[i].push_back(slice);
+    }
+  }
+  std::printf("\n%s\n%s\n", Title(options, named).c_str(), SummaryHeader().c_str());
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    std::printf("%s\n", SummaryLine(kinds[i], slices[i]).c_str());
+    for (const Slice& slice : slices[i]) {
+      rows.push_back(nlohmann::ordered_json::parse(ToJson(kinds[i], slice)));
+    }
+  }
+  std::fflush(stdout);
+  return {{"plan", named.plan}, {"weights", NameOf(named.weights)}, {"slices", rows}};
+}
+
+int Tables(const BenchOptions& options, ThreadPool& pool) {
+  std::printf("ops %s, %u threads\n", DeviceOps().name, pool.num_threads());
+  nlohmann::ordered_json json = {
+      {"shape", options.shape},  {"cache", options.cache},
+      {"batch", options.batch},  {"threads", pool.num_threads()},
+      {"ops", DeviceOps().name}, {"models", nlohmann::ordered_json::array()}};
+  for (const std::string& plan : options.plans) {
+    for (const DType weights : options.weights) {
+      json["models"].push_back(Measure(options, {plan, weights}, pool.AsExecutor()));
+    }
+  }
+  if (options.json.empty()) return 0;
+  std::ofstream file(options.json);
+  file << json.dump(1) << '\n';
+  if (file.flush()) return 0;
+  std::fprintf(stderr, "model_bench: %s cannot be written\n", options.json.c_str());
+  return 1;
+}
+
+// A line of JSON when the model is loaded, then one for each line of input.
+int Serve(const BenchOptions& options, ThreadPool& pool) {
+  const NamedModel named{options.plans.front(), options.weights.front()};
+  SlicedModel model = Open(options, named, pool.AsExecutor());
+  const nlohmann::ordered_json ready = {
+      {"ready", Title(options, named)}, {"threads", pool.num_threads()}, {"ops", DeviceOps().name}};
+  std::cout << ready.dump() << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      const SliceKind kind = ParseSlice(line);
+      std::cout << ToJson(kind, model.Run(kind)) << std::endl;
+    } catch (const std::exception& error) {
+      std::cout << nlohmann::json({{"error", error.what()}}).dump() << std::endl;
+    }
+  }
+  return 0;
+}
+
+int Run(const BenchOptions& options) {
+  ThreadPool pool(options.threads);
+  return options.serve ? Serve(options, pool) : Tables(options, pool);
+}
+
+}  // namespace
+}  // namespace longstream
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{"--help"}) {
+    std::fputs(longstream::kBenchUsage, stdout);
+    return 0;
+  }
+  longstream::BenchOptions options;
+  try {
+    options = longstream::ParseBenchOptions(arguments);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "model_bench: %s\n%s", error.what(), longstream::kBenchUsage);
+    return longstream::kUsageError;
+  }
+  try {
+    return longstream::Run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "model_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,133 @@
+// Configs of the shapes and plans.
+#include "tests/bench/plans/bench_plans.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/load_options.h"
+#include "backends/dense/dense_plan.h"
+#include "backends/hwfa2/hwfa2_plan.h"
+#include "backends/hypenet/hypenet_plan.h"
+
+namespace longstream {
+namespace {
+
+struct Shape {
+  const char* name;
+  int num_layers;
+  int num_heads;
+  int head_dim;
+  bool qk_norm;
+  const char* members;  // of config.json
+};
+
+constexpr Shape kShapes[] = {
+    {"0.6b", 28, 16, 128, true,
+     R"("hidden_size": 1024, "intermediate_size": 3072, "num_key_value_heads": 8,
+        "vocab_size": 151936, "tie_word_embeddings": true, )"},
+    {"200m", 24, 12, 64, false,
+     R"("hidden_size": 768, "intermediate_size": 2048, "num_key_value_heads": 12,
+        "vocab_size": 32000, "tie_word_embeddings": true, )"},
+    {"14b", 40, 40, 128, true,
+     R"("hidden_size": 5120, "intermediate_size": 17408, "num_key_value_heads": 8,
+        "vocab_size": 151936, "tie_word_embeddings": false, )"},
+};
+
+std::string Quoted(const std::string& key, int value) {
+  return "\"" + key + "\": " + std::to_string(value) + ", ";
+}
+
+std::string Quoted(const std::string& key, bool value) {
+  return "\"" + key + "\": " + (value ? "true" : "false") + ", ";
+}
+
+std::string ShapeMembers(const Shape& shape) {
+  return shape.members + Quoted("num_hidden_layers", shape.num_layers) +
+         Quoted("num_attention_heads", shape.num_heads) + Quoted("head_dim", shape.head_dim) +
+         R"("rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "hidden_act": "silu",
+            "max_position_embeddings": 532480, "torch_dtype": "bfloat16", )";
+}
+
+std::string DenseMembers(const Shape& shape) {
+  return shape.qk_norm ? R"("model_type": "qwen3", "attention_bias": false)"
+                       : R"("model_type": "llama", "attention_bias": false)";
+}
+
+std::string Hwfa2Members(const Shape& shape) {
+  return Quoted("use_qk_norm", shape.qk_norm) +
+         R"("model_type": "hwfa2", "training_length": 4096, "num_full_layers": 2,
+            "sliding_window": 64, "full_position": "rerope", "rerope_window": 2048)";
+}
+
+std::string PublishedMixers(int num_layers) {
+  const std::set<int> attention_of_2b = {2, 3, 6, 8, 9, 21, 25};
+  std::string mixers;
+  for (int i = 0; i < num_layers; ++i) {
+    const bool attention = num_layers == 28 ? attention_of_2b.contains(i) : i % 4 == 3;
+    mixers += std::string(i == 0 ? "" : ", ") + (attention ? R"("attn")" : R"("lightning-attn")");
+  }
+  return "[" + mixers + "]";
+}
+
+std::string PublishedMembers(const Shape& shape) {
+  return Quoted("lightning_nh", shape.num_heads) + Quoted("lightning_nkv", shape.num_heads) +
+         Quoted("lightning_head_dim", shape.head_dim) +
+         R"json("model_type": "hypenet", "attn_use_rope": false, "attn_use_output_gate": true,
+            "attn_logits_scaling": "hype 500", "lightning_scale": "1/sqrt(d)",
+            "lightning_use_rope": true, "lightning_use_qk_norm": true,
+            "lightning_use_output_norm": true, "lightning_use_output_gate": true,
+            "mixer_types": )json" +
+         PublishedMixers(shape.num_layers);
+}
+
+std::string ChunkedMembers(const Shape& shape) {
+  return Quoted("use_qk_norm", shape.qk_norm) +
+         R"("model_type": "hypenet", "hypenet_profile": "chunked", "attention_window": 2048)";
+}
+
+struct Plan {
+  const char* name;
+  ModelSpec (*read)(const Config&, const LoadOptions&);
+  std::string (*members)(const Shape&);
+};
+
+constexpr Plan kPlans[] = {{"dense", DensePlan, DenseMembers},
+                           {"hwfa2", Hwfa2Plan, Hwfa2Members},
+                           {"hypenet", HypenetPlan, PublishedMembers},
+                           {"chunked", HypenetPlan, ChunkedMembers}};
+
+template <typename Item, size_t kCount>
+std::vector<std::string> Names(const Item (&items)[kCount]) {
+  std::vector<std::string> names;
+  for (const Item& item : items) names.emplace_back(item.name);
+  return names;
+}
+
+template <typename Item, size_t kCount>
+const Item& Find(const Item (&items)[kCount], const std::string& kind, const std::string& name) {
+  const auto found = std::find_if(std::begin(items), std::end(items),
+                                  [&](const Item& item) { return item.name == name; });
+  if (found != std::end(items)) return *found;
+  std::string known;
+  for (const Item& item : items) known += (known.empty() ? "" : ", ") + std::string(item.name);
+  throw std::invalid_argument(kind + " must be one of " + known + ", found " + name);
+}
+
+}  // namespace
+
+std::vector<std::string> BenchShapes() { return Names(kShapes); }
+
+std::vector<std::string> BenchPlans() { return Names(kPlans); }
+
+ModelSpec BenchSpec(const std::string& shape, const std::string& plan) {
+  const Shape& sizes = Find(kShapes, "shape", shape);
+  const Plan& layers = Find(kPlans, "plan", plan);
+  const std::string json = "{" + ShapeMembers(sizes) + layers.members(sizes) + "}";
+  return layers.read(Config(json, shape + " " + plan), LoadOptions());
+}
+
+}  // namespace longstream

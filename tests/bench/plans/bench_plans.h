@@ -1,0 +1,29 @@
+// The models that benchmarks of whole steps run: a shape in a layer plan.
+#ifndef LONGSTREAM_TESTS_BENCH_PLANS_BENCH_PLANS_H_
+#define LONGSTREAM_TESTS_BENCH_PLANS_BENCH_PLANS_H_
+
+#include <string>
+#include <vector>
+
+#include "backends/common/layers/model_spec.h"
+
+namespace longstream {
+
+// "0.6b"  Qwen3-0.6B: 28 layers, d 1024, 16/8 heads of 128, ff 3072, vocabulary 151936, tied
+// "200m"  24 layers, d 768, 12 heads of 64, ff 2048, vocabulary 32000, tied, no QK-norm
+// "14b"   40 layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936, untied
+std::vector<std::string> BenchShapes();
+
+// "dense"
+// "hwfa2"    2 full layers with ReRoPE, windows of 64
+// "hypenet"  published layers: attention in every fourth layer, of 28 layers where HypeNet-2B has
+// it "chunked"  HypeNet's chunked profile, attention windows of 2048
+std::vector<std::string> BenchPlans();
+
+// The spec, as the plan's backend reads it from a config.json. Its contexts have room for a
+// measurement behind 512K tokens. Throws std::invalid_argument, which names what is known.
+ModelSpec BenchSpec(const std::string& shape, const std::string& plan);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_PLANS_BENCH_PLANS_H_

@@ -1,0 +1,165 @@
+// The plans that benchmarks run are those of docs/performance.md: their bytes say so.
+#include "tests/bench/plans/bench_plans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "backends/common/cache/cache_layout.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/layers/random_model.h"
+#include "tests/bench/plans/step_bytes.h"
+
+namespace longstream {
+namespace {
+
+// Counts elements of matrices instead of making them.
+class Counter final : public WeightMaker {
+ public:
+  PackedWeight Matrix(int64_t n, int64_t k) override {
+    elements += n * k;
+    return {nullptr, DType::kBF16, n, k};
+  }
+  const float* Vector(int64_t, float, float) override { return nullptr; }
+  const float* Constants(const std::vector<float>&) override { return nullptr; }
+
+  int64_t elements = 0;
+};
+
+int64_t Parameters(const std::string& shape, const std::string& plan) {
+  Counter counter;
+  MakeWeights(BenchSpec(shape, plan), counter);
+  return counter.elements;
+}
+
+CacheLayout Layout(const std::string& shape, const std::string& plan) {
+  return MakeCacheLayout(BenchSpec(shape, plan), DType::kBF16);
+}
+
+// bf16 weights and one session of 512K tokens of the 14B shape, GiB.
+double GiBAt512K(const std::string& plan) {
+  const CacheLayout layout = Layout("14b", plan);
+  return (2.0 * static_cast<double>(Parameters("14b", plan)) +
+          static_cast<double>(layout.bytes_per_token) * 524288 +
+          static_cast<double>(layout.ring_bytes + layout.state_bytes)) /
+         (1 << 30);
+}
+
+TEST(BenchPlansTest, BytesOf14BAreThoseOfTheTable) {
+  EXPECT_NEAR(GiBAt512K("dense"), 107.5, 0.3);
+  EXPECT_NEAR(GiBAt512K("hwfa2"), 31.5, 0.3);
+  EXPECT_NEAR(GiBAt512K("hypenet"), 51.9, 0.5);
+}
+
+TEST(BenchPlansTest, ParametersAreThoseOfTheNames) {
+  EXPECT_NEAR(static_cast<double>(Parameters("0.6b", "dense")), 596e6, 1e6);
+  EXPECT_NEAR(static_cast<double>(Parameters("200m", "dense")), 194.5e6, 1e6);
+}
+
+// Full attention: 2 * H_kv * D bf16 numbers per token and layer. Window: as many for each slot of
+// the ring, 64 more than the window. ReRoPE: keys alone. RNN: an f32 state matrix for each head,
+// and the rows of one grid interval.
+TEST(BenchPlansTest, SessionsOf06BAreAsTheFormula) {
+  constexpr uint64_t kToken = 2 * 8 * 128 * 2;
+  const CacheLayout dense = Layout("0.6b", "dense");
+  EXPECT_EQ(dense.bytes_per_token, 28 * kToken);
+  EXPECT_EQ(dense.ring_bytes + dense.state_bytes, 0u);
+
+  const CacheLayout hwfa2 = Layout("0.6b", "hwfa2");
+  EXPECT_EQ(hwfa2.bytes_per_token, 2 * kToken);
+  EXPECT_EQ(hwfa2.ring_bytes, 26 * (64 + 64) * kToken + 2 * (2048 + 64) * kToken / 2);
+  EXPECT_EQ(hwfa2.state_bytes, 0u);
+
+  const CacheLayout hypenet = Layout("0.6b", "hypenet");
+  EXPECT_EQ(hypenet.bytes_per_token, 7 * kToken);
+  EXPECT_EQ(hypenet.ring_bytes, 0u);
+  EXPECT_EQ(hypenet.state_bytes, 21u * 4 * (16 * 128 * 128 + 64 * 2 * 16 * 128));
+
+  const CacheLayout chunked = Layout("0.6b", "chunked");
+  EXPECT_EQ(chunked.bytes_per_token, 0u);
+  EXPECT_EQ(chunked.ring_bytes, 14 * (2048 + 64) * kToken);
+  EXPECT_EQ(chunked.state_bytes, 14u * 4 * (512 * 1024 + 64 * (512 + 1024 + 512)));
+}
+
+TEST(BenchPlansTest, SessionsOf200MAreAsTheFormula) {
+  constexpr uint64_t kToken = 2 * 12 * 64 * 2;
+  EXPECT_EQ(Layout("200m", "dense").bytes_per_token, 24 * kToken);
+  EXPECT_EQ(Layout("200m", "hwfa2").bytes_per_token, 2 * kToken);
+  EXPECT_EQ(Layout("200m", "hypenet").bytes_per_token, 6 * kToken);
+  EXPECT_EQ(Layout("200m", "chunked").ring_bytes, 12 * (2048 + 64) * kToken);
+}
+
+TEST(BenchPlansTest, AStepReadsPagesWindowsAndStates) {
+  constexpr double kToken = 2 * 8 * 128 * 2;
+  EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 0), 0);
+  EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 1000), 28 * 1000 * kToken);
+  // The near ring stands in for pages.
+  EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 10), 28 * 10 * kToken);
+  EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 1000), (2 * 1000 + 26 * 64) * kToken);
+  EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hypenet"), 1000),
+            7 * 1000 * kToken + 21.0 * 4 * (16 * 128 * 128 + 32 * 2 * 16 * 128));
+}
+
+TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
+  RandomShape shape;
+  ModelSpec spec = RandomSpec("full+window", shape);
+  const OpTable& ops = ReferenceOps();
+  const double untied = StepWeightBytes(RandomWeights(spec, DType::kBF16, ops), ops);
+  spec.tied_head = true;
+  const ModelWeights tied = RandomWeights(spec, DType::kBF16, ops);
+  EXPECT_EQ(StepWeightBytes(tied, ops), untied);
+  double layers = 0;
+  for (const LayerWeights& layer : tied.layers) {
+    for (const PackedWeight* weight :
+         {&layer.mixer_in, &layer.mixer_out, &layer.mlp_gate, &layer.mlp_up, &layer.mlp_down}) {
+      layers += static_cast<double>(ops.packed_bytes(weight->type, weight->n, weight->k));
+    }
+  }
+  const double head =
+      static_cast<double>(ops.packed_bytes(DType::kBF16, shape.vocabulary, shape.width));
+  EXPECT_EQ(untied, layers + head);
+}
+
+TEST(BenchPlansTest, LayersAreThoseOfTheNames) {
+  const auto count = [](const std::string& shape, const std::string& plan, MixerKind kind) {
+    const ModelSpec spec = BenchSpec(shape, plan);
+    return std::count_if(spec.layers.begin(), spec.layers.end(),
+                         [&](const MixerSpec& mixer) { return mixer.kind == kind; });
+  };
+  EXPECT_EQ(count("14b", "dense", MixerKind::kFull), 40);
+  EXPECT_EQ(count("14b", "hwfa2", MixerKind::kFull), 2);
+  EXPECT_EQ(count("14b", "hwfa2", MixerKind::kWindow), 38);
+  EXPECT_EQ(count("14b", "hypenet", MixerKind::kFull), 10);
+  EXPECT_EQ(count("14b", "hypenet", MixerKind::kLightning), 30);
+  EXPECT_EQ(count("0.6b", "hypenet", MixerKind::kFull), 7);
+  EXPECT_EQ(count("0.6b", "hypenet", MixerKind::kLightning), 21);
+  EXPECT_EQ(count("0.6b", "chunked", MixerKind::kWindow), 14);
+  EXPECT_EQ(count("0.6b", "chunked", MixerKind::kGatedRnn), 14);
+}
+
+TEST(BenchPlansTest, EveryPlanOfEveryShapeIsRead) {
+  for (const std::string& shape : BenchShapes()) {
+    for (const std::string& plan : BenchPlans()) {
+      EXPECT_GT(BenchSpec(shape, plan).context_limit, 524288) << shape << ' ' << plan;
+    }
+  }
+}
+
+TEST(BenchPlansTest, UnknownNamesAreRefusedWithTheKnownOnes) {
+  const auto message = [](const std::string& shape, const std::string& plan) -> std::string {
+    try {
+      BenchSpec(shape, plan);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("7b", "dense"), "shape must be one of 0.6b, 200m, 14b, found 7b");
+  EXPECT_EQ(message("14b", "sparse"),
+            "plan must be one of dense, hwfa2, hypenet, chunked, found sparse");
+}
+
+}  // namespace
+}  // namespace longstream

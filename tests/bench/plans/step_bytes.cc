@@ -1,0 +1,42 @@
+// Counting bytes.
+#include "tests/bench/plans/step_bytes.h"
+
+#include <algorithm>
+
+namespace longstream {
+namespace {
+
+double LayerBytes(const LayerCacheLayout& layer, int64_t context) {
+  const auto tokens = static_cast<double>(context);
+  if (layer.paged.has_value()) return static_cast<double>(layer.bytes_per_token) * tokens;
+  const auto fixed = static_cast<double>(layer.bytes_fixed);
+  if (layer.ring.has_value()) {
+    return fixed / layer.ring->slots * std::min(tokens, static_cast<double>(layer.ring->window));
+  }
+  const double state = sizeof(float) * static_cast<double>(layer.recurrent->state_elements());
+  return state + (fixed - state) / 2;
+}
+
+}  // namespace
+
+double StepWeightBytes(const ModelWeights& weights, const OpTable& ops) {
+  const auto bytes = [&](const PackedWeight& weight) {
+    return weight.data == nullptr
+               ? 0.0
+               : static_cast<double>(ops.packed_bytes(weight.type, weight.n, weight.k));
+  };
+  double sum = bytes(weights.head);
+  for (const LayerWeights& layer : weights.layers) {
+    sum += bytes(layer.mixer_in) + bytes(layer.value) + bytes(layer.mixer_out) +
+           bytes(layer.mlp_gate) + bytes(layer.mlp_up) + bytes(layer.mlp_down);
+  }
+  return sum;
+}
+
+double DecodeCacheBytes(const CacheLayout& layout, int64_t context) {
+  double sum = 0;
+  for (const LayerCacheLayout& layer : layout.layers) sum += LayerBytes(layer, context);
+  return sum;
+}
+
+}  // namespace longstream

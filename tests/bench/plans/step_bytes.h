@@ -1,0 +1,26 @@
+// The bytes that a step must read: what the time of a step that memory limits is held against.
+#ifndef LONGSTREAM_TESTS_BENCH_PLANS_STEP_BYTES_H_
+#define LONGSTREAM_TESTS_BENCH_PLANS_STEP_BYTES_H_
+
+#include <cstdint>
+
+#include "backends/common/cache/cache_layout.h"
+#include "backends/common/layers/model_weights.h"
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// Bytes of the projections, head included, as `ops` packs them; of an embedding that is not the
+// head a step reads a row.
+double StepWeightBytes(const ModelWeights& weights, const OpTable& ops);
+
+// Bytes of caches that a decode step reads for a sequence of `context` tokens:
+//   pages       every key and value (of ReRoPE the near ring is read instead of the pages' last
+//               keys, which are as many bytes)
+//   rings       min(context, window) keys and values
+//   states      the state at the last grid line, and half of the rows between two grid lines
+double DecodeCacheBytes(const CacheLayout& layout, int64_t context);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_PLANS_STEP_BYTES_H_

@@ -1,0 +1,51 @@
+// Reading.
+#include "tests/bench/read_bandwidth.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+Probe DeviceProbe() {
+  const std::string_view isa = DeviceOps().name;
+  if (isa == "avx512") return cpu::avx512::GetProbe();
+  if (isa == "avx2") return cpu::avx2::GetProbe();
+  return cpu::baseline::GetProbe();
+}
+
+Memory Allocate(size_t bytes) {
+  return Memory(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
+}
+
+ReadBandwidth::ReadBandwidth(const Executor& executor, size_t bytes)
+    : executor_(executor), probe_(DeviceProbe()), bytes_(bytes), memory_(Allocate(bytes)) {
+  std::memset(memory_.get(), 0, bytes);
+}
+
+void ReadBandwidth::Read() const {
+  constexpr uint32_t kTasks = 256;
+  const size_t task_bytes = bytes_ / kTasks;
+  ParallelFor(executor_, kTasks, [&](uint32_t i) {
+    const float sum = probe_.read(memory_.get() + i * task_bytes, task_bytes);
+    asm volatile("" : : "x"(sum));  // else the compiler leaves the read out
+  });
+}
+
+double ReadBandwidth::Measure() const {
+  std::array<double, 3> seconds;
+  for (double& pass : seconds) {
+    const auto begin = std::chrono::steady_clock::now();
+    Read();
+    pass = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return static_cast<double>(bytes_) / seconds[1];
+}
+
+}  // namespace longstream
