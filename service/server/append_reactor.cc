@@ -18,7 +18,8 @@ namespace longstream {
 namespace {
 
 // Once the turn has begun only its end finishes the call: a malformed message cancels the turn, and
-// the end then carries that refusal. So Finish is called once.
+// the end then carries that refusal. So Finish is called once. It may come while a long text waits
+// for its thread: gRPC is done with the call by then, and nothing may touch it any more.
 class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
@@ -45,11 +46,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     if (begun.turn != nullptr) begun.Cancel(absl::CancelledError("the caller cancelled the turn"));
   }
 
-  void OnDone() override {
-    const Begun begun = this->begun();
-    if (begun.turn != nullptr) begun.turn->stream.SetReader(nullptr);
-    self_.reset();
-  }
+  void OnDone() override { self_.reset(); }
 
  private:
   // Messages come one after the other: the next is read when this one has been dealt with.
@@ -58,13 +55,24 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     if (begun.turn == nullptr) {
       const absl::StatusOr<Begun> first =
           ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
-      if (!first.ok()) return Finish(ToGrpc(first.status()));
+      if (!first.ok()) return FinishCall(first.status());
       begun = *first;
     }
     if (!ok) return OnInputEnd(begun);
     // The turn is rolled back first, so that the session is free when the client learns of it.
     if (absl::Status status = TakeInput(begun); !status.ok()) return begun.Cancel(status);
-    StartRead(&request_);
+    ReadNext();
+  }
+
+  void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (!finished_) StartRead(&request_);
+  }
+
+  void FinishCall(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    finished_ = true;
+    Finish(ToGrpc(status));
   }
 
   // The turn, from the first message on.
@@ -134,11 +142,12 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     while (std::holds_alternative<TurnEvent>(item)) item = stream->Next();
     const auto* end = std::get_if<TurnEnd>(&item);
     if (end == nullptr) return;
+    stream->SetReader(nullptr);  // it holds this
     if (end->status.ok()) {
       response_->set_position(end->position);
       ToProto(end->usage, response_->mutable_usage());
     }
-    Finish(ToGrpc(end->status));
+    FinishCall(end->status);
   }
 
   const CallCount::Call call_;
@@ -154,9 +163,10 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   std::shared_ptr<AppendReactor> self_;  // until OnDone
 
-  // Set once, with the first message; OnCancel may come at any time.
   absl::Mutex mutex_;
+  // Set once, with the first message; OnCancel may come at any time.
   Begun begun_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
