@@ -350,7 +350,9 @@ void ActiveTurn::RollBack(uint64_t history) {
   const uint64_t target =
       std::min(session_->sequence.position(), history > 0 ? history - 1 : uint64_t{0});
   absl::StatusOr<uint64_t> restored = session_->sequence.Truncate(target);
-  session_->computed_tokens = target;
+  // What an earlier rollback lost may not have been read again yet: it still is a recomputation.
+  const uint64_t readable = history > 0 ? history - 1 : 0;
+  session_->computed_tokens = std::max(target, std::min(session_->computed_tokens, readable));
   session_->recompute_reason =
       absl::StrCat("an aborted turn was rolled back to position ", history);
   if (restored.ok()) return;

@@ -79,6 +79,41 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
             RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
 }
 
+// What a rollback lost is reported by the turn that reads it again, whatever was begun in between.
+TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
+  TestEngine engine(R"({"step_delay_us": 20000})");
+  const auto session = engine.Open();
+  TurnRequest request = Generate(session, std::string(2000, 'a'), 100000);
+  request.on_abort = OnAbort::kKeep;
+  const auto kept = NewTurn(request);
+  ASSERT_TRUE(engine->Start(kept).ok());
+  ReadSome(*kept, 3);
+  const uint64_t delivered = kept->stream.delivered_position();
+  absl::SleepFor(absl::Milliseconds(100));  // the engine runs ahead of the reader
+  kept->Cancel();
+  engine->Wake();
+  while (!std::holds_alternative<TurnEnd>(kept->stream.Next())) {
+  }
+  ASSERT_EQ(session->View().position, delivered);
+
+  const auto cancelled = NewTurn(Generate(session, "", 5));
+  ASSERT_TRUE(engine->Start(cancelled).ok());
+  const auto reads = [](const TurnStream::Item& item) {
+    const auto* event = std::get_if<TurnEvent>(&item);
+    return event != nullptr && std::holds_alternative<PrefillEvent>(*event);
+  };
+  while (!reads(cancelled->stream.Next())) absl::SleepFor(absl::Microseconds(100));
+  cancelled->Cancel();
+  engine->Wake();
+  ASSERT_EQ(ReadToEnd(*cancelled).end.status.code(), absl::StatusCode::kCancelled);
+
+  const TurnUsage usage = RunTurn(*engine, NewTurn(Generate(session, "", 1))).end.usage;
+  EXPECT_GT(usage.reused_tokens, 0u);
+  EXPECT_GT(usage.recomputed_tokens, 0u);
+  EXPECT_EQ(usage.reused_tokens + usage.recomputed_tokens, delivered - 1);
+  EXPECT_NE(usage.recompute_reason, "");
+}
+
 TEST(EngineAbort, DeadlineDuringTheTurn) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
