@@ -28,18 +28,26 @@ Json ScalarToJson(const std::string& text, bool quoted) {
   return text;
 }
 
-Json ToJson(const YAML::Node& node) {
+// Of a ReadJson: an alias may make a short document long, or endless.
+constexpr int kMaxJsonValues = 4096;
+
+// Each value takes one of `values_left`; null where none is left.
+Json ToJson(const YAML::Node& node, int* values_left) {
+  if (*values_left == 0) return nullptr;
+  --*values_left;
   switch (node.Type()) {
     case YAML::NodeType::Scalar:
       return ScalarToJson(node.Scalar(), node.Tag() == "!");
     case YAML::NodeType::Sequence: {
       Json list = Json::array();
-      for (const YAML::Node& entry : node) list.push_back(ToJson(entry));
+      for (const YAML::Node& entry : node) list.push_back(ToJson(entry, values_left));
       return list;
     }
     case YAML::NodeType::Map: {
       Json object = Json::object();
-      for (const auto& entry : node) object[entry.first.Scalar()] = ToJson(entry.second);
+      for (const auto& entry : node) {
+        object[entry.first.Scalar()] = ToJson(entry.second, values_left);
+      }
       return object;
     }
     default:
@@ -63,7 +71,10 @@ std::string Describe(const YAML::Node& node) {
 }  // namespace
 
 YamlNode::YamlNode(std::shared_ptr<const YAML::Node> node, std::string origin, std::string path)
-    : node_(std::move(node)), origin_(std::move(origin)), path_(std::move(path)) {}
+    : node_(std::move(node)),
+      origin_(std::move(origin)),
+      path_(std::move(path)),
+      line_(node_->Mark().line) {}
 
 absl::StatusOr<YamlNode> YamlNode::Parse(std::string_view text, std::string_view origin) {
   try {
@@ -76,8 +87,8 @@ absl::StatusOr<YamlNode> YamlNode::Parse(std::string_view text, std::string_view
 }
 
 absl::Status YamlNode::Error(std::string_view message) const {
-  return absl::InvalidArgumentError(absl::StrCat(origin_, ":", node_->Mark().line + 1, ": ", path_,
-                                                 path_.empty() ? "" : ": ", View(message)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(origin_, ":", line_ + 1, ": ", path_, path_.empty() ? "" : ": ", View(message)));
 }
 
 absl::Status YamlNode::Expected(std::string_view what) const {
@@ -88,6 +99,12 @@ YamlNode YamlNode::Child(const YAML::Node& node, std::string path) const {
   return YamlNode(std::make_shared<const YAML::Node>(node), origin_, std::move(path));
 }
 
+YamlNode YamlNode::Value(const YAML::Node& key, const YAML::Node& value, std::string path) const {
+  YamlNode node = Child(value, std::move(path));
+  if (value.IsNull()) node.line_ = key.Mark().line;  // its own is wherever the text goes on
+  return node;
+}
+
 absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Reader>> keys) const {
   if (node_->IsNull()) return absl::OkStatus();
   if (!node_->IsMap()) return Expected("a map");
@@ -95,7 +112,8 @@ absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Read
   for (const auto& entry : *node_) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
     const YamlNode at_key = Child(entry.first, path_);
-    const YamlNode value = Child(entry.second, path_.empty() ? key : absl::StrCat(path_, ".", key));
+    const YamlNode value =
+        Value(entry.first, entry.second, path_.empty() ? key : absl::StrCat(path_, ".", key));
     const auto* found = keys.begin();
     while (found != keys.end() && key != found->first) ++found;
     if (found == keys.end()) {
@@ -172,7 +190,12 @@ absl::Status YamlNode::ReadOneOf(std::initializer_list<const char*> values,
 absl::Status YamlNode::ReadJson(std::string* value) const {
   if (node_->IsNull()) return absl::OkStatus();
   if (!node_->IsMap()) return Expected("a map");
-  *value = ToJson(*node_).dump();
+  int values_left = kMaxJsonValues + 1;
+  const Json json = ToJson(*node_, &values_left);
+  if (values_left == 0) {
+    return Error(absl::StrCat("more than ", kMaxJsonValues, " values, aliases counted in full"));
+  }
+  *value = json.dump();
   return absl::OkStatus();
 }
 

@@ -40,7 +40,8 @@ class YamlNode {
   absl::Status ReadBytes(uint64_t* value) const;           // "64MiB"
   absl::Status ReadDuration(absl::Duration* value) const;  // "90s", "1h30m"
   absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
-  // A map of scalars and lists as a JSON object. Unquoted numbers, true and false keep their type.
+  // A map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep their
+  // type. An alias counts as all that it stands for: a document that refers to itself is an error.
   absl::Status ReadJson(std::string* value) const;
 
   absl::Status Error(std::string_view message) const;
@@ -50,10 +51,13 @@ class YamlNode {
 
   absl::Status Expected(std::string_view what) const;
   YamlNode Child(const YAML::Node& node, std::string path) const;
+  // The value of `key`. Where it has none, what an error names is the key's line.
+  YamlNode Value(const YAML::Node& key, const YAML::Node& value, std::string path) const;
 
   std::shared_ptr<const YAML::Node> node_;  // shared, because the node's type is incomplete here
   std::string origin_;
   std::string path_;
+  int line_;  // from 0
 };
 
 // `"key":value` of a JSON object: numbers, true, false and null as such, [A,B,...] as a list of

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace longstream {
 namespace {
 
@@ -107,6 +109,19 @@ TEST(ServerConfigTest, QuotedOptionsStayText) {
   EXPECT_EQ(config.models.at(0).options_json, R"({"x":"4","y":"true"})");
 }
 
+TEST(ServerConfigTest, OptionsThatReferToThemselves) {
+  const std::string model = "models:\n- {name: a, directory: d, options: ";
+  EXPECT_EQ(ErrorOf(model + "&o {x: [1, *o]}}"),
+            "server.yaml:2: models[0].options: more than 4096 values, aliases counted in full");
+  std::string doubled = "{a0: &a0 [1, 2]";
+  for (int i = 1; i < 40; ++i) {
+    absl::StrAppend(&doubled, ", a", i, ": &a", i, " [*a", i - 1, ", *a", i - 1, "]");
+  }
+  EXPECT_EQ(ErrorOf(model + doubled + "}}"),
+            "server.yaml:2: models[0].options: more than 4096 values, aliases counted in full");
+  EXPECT_EQ(ErrorOf(model + "{x: &x [1, 2], y: *x}}"), "");
+}
+
 TEST(ServerConfigTest, KeepsWhatTheFileDoesNotName) {
   ServerConfig config;
   config.threads = 5;
@@ -152,6 +167,8 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
 TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
   EXPECT_EQ(ErrorOf("listen: [a]"), "server.yaml:1: listen: expected a text, found a list");
   EXPECT_EQ(ErrorOf("listen:\n  a: b"), "server.yaml:2: listen: expected a text, found a map");
+  EXPECT_EQ(ErrorOf("\nthreads:\n\ngrace: 1s"),
+            "server.yaml:2: threads: expected a whole number from 0 to 1024, found nothing");
   EXPECT_EQ(ErrorOf("\n\nthreads: 1025"),
             "server.yaml:3: threads: expected a whole number from 0 to 1024, found '1025'");
   EXPECT_EQ(ErrorOf("threads: -1"),
