@@ -169,7 +169,9 @@ void AddBench(CLI::App* app, const Global* global) {
   command->add_option("--output-tokens", options->output_tokens, "tokens generated per request")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "of prompts and sampling")->capture_default_str();
+  command->add_option("--seed", options->seed, "of prompts and sampling")
+      ->check(WholeNumber())
+      ->capture_default_str();
   command->footer(
       "Example:\n  longstream bench -m hypenet --streams 16 --requests 64 --prompt-tokens 512");
   command->callback([=] { Bench(*global, *options); });

@@ -1,9 +1,24 @@
 // What the commands share.
 #include "client/commands.h"
 
+#include <charconv>
 #include <cstdio>
+#include <string>
 
 namespace longstream::client {
+namespace {
+
+std::string CheckWholeNumber(const std::string& text) {
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop == end) return "";
+  return text + " is no whole number below 2^64";
+}
+
+}  // namespace
+
+CLI::Validator WholeNumber() { return {CheckWholeNumber, ""}; }
 
 Connection Connect(const Global& global, const std::string& model) {
   Connection connection(global.server);

@@ -28,6 +28,9 @@ void AddBench(CLI::App* app, const Global* global);
 // A connection to global.server, up and serving `model` if --wait asks for it.
 Connection Connect(const Global& global, const std::string& model = "");
 
+// For options of 64 bits: CLI11 takes -1 for the largest of them, and so what is larger still.
+CLI::Validator WholeNumber();
+
 // "12.3 MiB"
 std::string HumanBytes(uint64_t bytes);
 double Seconds(const google::protobuf::Duration& duration);

@@ -73,9 +73,10 @@ void AddGenerate(CLI::App* app, const Global* global) {
       ->excludes(file);
   command->add_flag("--parse-special", options->parse_special,
                     "special tokens spelled in the prompt become their ids");
-  command->add_option(
-      "--expected-position", options->expected_position,
-      "fail unless the session is at this position, so that a retry is not doubled");
+  command
+      ->add_option("--expected-position", options->expected_position,
+                   "fail unless the session is at this position, so that a retry is not doubled")
+      ->check(WholeNumber());
   command
       ->add_option("--on-abort", options->on_abort,
                    "what an interrupted turn leaves in the session: rollback or keep")

@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
       ->envname("LONGSTREAM_SERVER")
       ->capture_default_str();
   app.add_flag("--json", global.json, "machine-readable output");
-  app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up");
+  app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up")
+      ->check(CLI::Range(0.0, 1e6));
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(

@@ -18,16 +18,23 @@ struct ScoreOptions {
   size_t max_windows = 0;
 };
 
-// The text in windows of `bytes` (the last one dropped if it is shorter), cut between characters.
+// Whether a character may begin at `offset`, or the text ends there.
+bool IsBetweenCharacters(const std::string& text, size_t offset) {
+  return offset >= text.size() || (static_cast<unsigned char>(text[offset]) & 0xc0) != 0x80;
+}
+
+// The text in windows of `bytes` (the last one dropped if it is shorter), cut between characters:
+// before the one that crosses the limit, after it where a window holds no other.
 std::vector<std::string> Windows(const std::string& text, size_t bytes, size_t most) {
   if (bytes == 0) return {text};
   std::vector<std::string> windows;
   size_t begin = 0;
-  while (begin + bytes <= text.size() && (most == 0 || windows.size() < most)) {
+  while (bytes <= text.size() - begin && (most == 0 || windows.size() < most)) {
     size_t end = begin + bytes;
-    while (end < text.size() && end > begin &&
-           (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
-      --end;
+    while (end > begin && !IsBetweenCharacters(text, end)) --end;
+    if (end == begin) {
+      end = begin + bytes;
+      while (!IsBetweenCharacters(text, end)) ++end;
     }
     windows.push_back(text.substr(begin, end - begin));
     begin = end;
@@ -87,9 +94,12 @@ void AddScore(CLI::App* app, const Global* global) {
   CLI::App* command = app->add_subcommand("score", "Score a text: accuracy and perplexity");
   command->add_option("-m,--model", options->model, "model; empty: the only one");
   command->add_option("file", options->file, "the text; -: standard input")->required();
-  command->add_option("-w,--window-bytes", options->window_bytes,
-                      "score pieces of this many bytes, each from an empty history; 0: all as one");
-  command->add_option("--max-windows", options->max_windows, "at most so many pieces; 0: all");
+  command
+      ->add_option("-w,--window-bytes", options->window_bytes,
+                   "score pieces of this many bytes, each from an empty history; 0: all as one")
+      ->check(WholeNumber());
+  command->add_option("--max-windows", options->max_windows, "at most so many pieces; 0: all")
+      ->check(WholeNumber());
   command->footer("Example:\n  longstream score -m dense -w 4096 models/demo/heldout.txt");
   command->callback([=] { Score(*global, *options); });
 }

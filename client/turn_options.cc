@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "client/commands.h"
+
 namespace longstream::client {
 namespace {
 
@@ -50,7 +52,7 @@ void TurnOptions::AddTo(CLI::App* app) {
                   "ID=BIAS, in [-100, 100], -100 bans the token; may be repeated")
       ->check(CLI::Validator(CheckBias, "ID=BIAS"))
       ->allow_extra_args(false);
-  app->add_option("--seed", seed_, "drawn by the server if absent");
+  app->add_option("--seed", seed_, "drawn by the server if absent")->check(WholeNumber());
   app->add_option("--stop", stop_, "stop string; may be repeated")->allow_extra_args(false);
   app->add_option("--stop-id", stop_ids_, "token id that stops; may be repeated")
       ->allow_extra_args(false);

@@ -207,6 +207,10 @@ TEST_F(GenerateTest, WrongUsage) {
         Strings{"generate", "-m", "quick", "--tokens", "1", "prompt"},
         Strings{"generate", "-m", "quick", "--logit-bias", "5", "x"},
         Strings{"generate", "-m", "quick", "--logit-bias", "a=1", "x"},
+        Strings{"generate", "-m", "quick", "--seed", "-1", "x"},
+        Strings{"generate", "-m", "quick", "--seed", "18446744073709551616", "x"},
+        Strings{"generate", "-m", "quick", "--expected-position", "-1", "x"},
+        Strings{"--wait", "-1", "models"},
         Strings{"generate", "-m", "quick", "--priority", "urgent", "x"},
         Strings{"generate", "-m", "quick", "--on-abort", "panic", "x"},
         Strings{"generate", "--nonsense"}, Strings{}}) {

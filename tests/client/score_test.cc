@@ -15,6 +15,8 @@ class ScoreTest : public ClientTest {
   ScoreTest() {
     directory_.Write("one", "a");
     directory_.Write("text", "import os\nimport sys\n");
+    directory_.Write("umlauts", "\xc3\xa4\xc3\xb6\xc3\xbc");
+    directory_.Write("binary", std::string(100, '\x80'));
     directory_.Write("long", std::string(60000, 'x'));
   }
 
@@ -51,6 +53,20 @@ TEST_F(ScoreTest, WrongUsage) {
   EXPECT_EQ(Run({"score", "-m", "quick", Path("")}).exit_code, 2);
   EXPECT_EQ(Run({"score", "-m", "quick", Path("none")}).exit_code, 2);
   EXPECT_EQ(Run({"score", "-m", "quick", "-w", "100", Path("text")}).exit_code, 2);
+}
+
+// A window always moves on, also where it is shorter than the character it begins with, or where
+// the bytes are no text at all.
+TEST_F(ScoreTest, WindowsShorterThanACharacter) {
+  EXPECT_EQ(RunJson({"score", "-m", "dense", "-w", "1", Path("umlauts")})["windows"], 3);
+  EXPECT_EQ(RunJson({"score", "-m", "dense", "-w", "3", Path("umlauts")})["tokens"], 2);
+  EXPECT_EQ(RunJson({"score", "-m", "dense", "-w", "4", Path("binary")})["windows"], 1);
+}
+
+TEST_F(ScoreTest, WindowsLongerThanAnyText) {
+  const ClientRun run = Run({"score", "-m", "dense", "-w", "18446744073709551615", Path("text")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("shorter than one window"));
 }
 
 TEST_F(ScoreTest, AnInterruptStopsIt) {
