@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Lets programs that answer slices of work take turns on one machine, and prints ratios.
+
+Every program is a command that speaks the protocol of `model_bench --serve` (docs/performance.md,
+Whole models). The first is ours; of several peers the fastest counts in each row.
+
+    compare.py --ours 'build/release/bench/model_bench --serve --plan dense --threads 2' \\
+               --peer name='COMMAND' --slice 'decode 0 32' --slice 'prefill 0 512' --rounds 5
+
+A pair is one slice of ours and the peer's of the same round, one after the other. A pair is fast
+where memory was read at --fast GB/s or more before and after both.
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+
+
+class ProgramError(Exception):
+    """A program that ended, or that answered with an error."""
+
+
+class Program:
+    """A process that is asked a line and answers a line of JSON."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self._process = subprocess.Popen(
+            shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        ready = self._answer()
+        if "ready" not in ready:
+            raise ProgramError(f"{name}: expected a line with \"ready\", found {ready}")
+        self.ready = ready["ready"]
+
+    def _answer(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise ProgramError(f"{self.name}: ended with code {self._process.wait()}")
+        try:
+            return json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ProgramError(f"{self.name}: no JSON: {line.rstrip()}") from error
+
+    def run(self, line):
+        """Runs a slice: {"tokens", "seconds", "bytes", "probes_gbps"} and "tokens_per_second"."""
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # _answer says with what code it ended
+        answer = self._answer()
+        if "error" in answer:
+            raise ProgramError(f"{self.name}: {line}: {answer['error']}")
+        answer["tokens_per_second"] = answer["tokens"] / answer["seconds"]
+        return answer
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def measure(programs, lines, rounds, report=lambda text: None):
+    """Name -> line -> answers, one a round. The order of programs turns from round to round, and a
+    round before the first, which makes contexts and touches memory, is not counted."""
+    answers = {program.name: {line: [] for line in lines} for program in programs}
+    for turn in range(-1, rounds):
+        for line in lines:
+            first = turn % len(programs)
+            for program in programs[first:] + programs[:first]:
+                answer = program.run(line)
+                if turn >= 0:
+                    answers[program.name][line].append(answer)
+        report(f"round {turn + 1} of {rounds}")
+    return answers
+
+
+def speed(answers):
+    return statistics.median(answer["tokens_per_second"] for answer in answers)
+
+
+def probe(answers):
+    return statistics.median(
+        statistics.mean(answer["probes_gbps"]) for answer in answers)
+
+
+def fraction(answers):
+    """Of the probe that the bytes account for; None where bytes are not what limits."""
+    if not answers[0]["bytes"]:
+        return None
+    return statistics.median(
+        answer["bytes"] / answer["seconds"] / 1e9 / statistics.mean(answer["probes_gbps"])
+        for answer in answers)
+
+
+def ratios(ours, theirs, fast):
+    """Pairs' ratios of tokens/s: all of them, and those of fast pairs."""
+    pairs = list(zip(ours, theirs))
+    value = lambda pair: pair[0]["tokens_per_second"] / pair[1]["tokens_per_second"]
+    is_fast = lambda pair: min(pair[0]["probes_gbps"] + pair[1]["probes_gbps"]) >= fast
+    return [value(pair) for pair in pairs], [value(pair) for pair in pairs if is_fast(pair)]
+
+
+def compare(answers, ours, lines, fast):
+    """A row for each line: ours against the peer that is fastest in it."""
+    rows = []
+    for line in lines:
+        mine = answers[ours][line]
+        row = {"slice": line, "tokens_per_second": speed(mine), "probe_gbps": probe(mine),
+               "fraction": fraction(mine)}
+        peers = [name for name in answers if name != ours]
+        if peers:
+            best = max(peers, key=lambda name: speed(answers[name][line]))
+            every, quick = ratios(mine, answers[best][line], fast)
+            row.update({"peer": best, "peer_tokens_per_second": speed(answers[best][line]),
+                        "peer_probe_gbps": probe(answers[best][line]),
+                        "ratio": statistics.median(every), "least": min(every),
+                        "most": max(every), "pairs": len(every), "fast_pairs": len(quick),
+                        "fast_ratio": statistics.median(quick) if quick else None})
+        rows.append(row)
+    return rows
+
+
+def growth(answers, lines, base):
+    """Program -> line -> median over rounds of time per token against `base` of that round."""
+    return {name: {line: statistics.median(
+        first["tokens_per_second"] / other["tokens_per_second"]
+        for first, other in zip(of[base], of[line])) for line in lines if line != base}
+        for name, of in answers.items()}
+
+
+def table(rows):
+    lines = [f"{'slice':<20} {'ours':>9} {'GB/s':>6} {'of it':>6}  {'peer':<14} {'tokens/s':>9} "
+             f"{'GB/s':>6} {'ratio':>6}  {'least':>6} {'most':>6}  fast pairs"]
+    for row in rows:
+        part = f"{100 * row['fraction']:.0f} %" if row["fraction"] else "-"
+        text = (f"{row['slice']:<20} {row['tokens_per_second']:9.2f} {row['probe_gbps']:6.1f} "
+                f"{part:>6}")
+        if "peer" in row:
+            quick = f"{row['fast_ratio']:.2f} " if row["fast_ratio"] else ""
+            text += (f"  {row['peer']:<14} {row['peer_tokens_per_second']:9.2f} "
+                     f"{row['peer_probe_gbps']:6.1f} {row['ratio']:6.2f}  {row['least']:6.2f} "
+                     f"{row['most']:6.2f}  {quick}({row['fast_pairs']} of {row['pairs']})")
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def named(text):
+    name, separator, command = text.partition("=")
+    if not separator or not name or not command:
+        raise argparse.ArgumentTypeError(f"expected NAME=COMMAND, found {text}")
+    return name, command
+
+
+def arguments_of(argv):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", required=True, metavar="COMMAND")
+    parser.add_argument("--peer", action="append", default=[], type=named, metavar="NAME=COMMAND")
+    parser.add_argument("--slice", action="append", required=True, dest="slices", metavar="LINE")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--base", metavar="LINE",
+                        help="one of the slices: prints each program's time per token against it")
+    parser.add_argument("--fast", type=float, default=45.0, help="GB/s of a fast pair")
+    parser.add_argument("--json", type=pathlib.Path, help="where to write every answer")
+    arguments = parser.parse_args(argv)
+    if arguments.rounds < 1:
+        parser.error("--rounds: must be at least 1")
+    if arguments.base is not None and arguments.base not in arguments.slices:
+        parser.error("--base: must be one of the slices")
+    names = ["ours"] + [name for name, _ in arguments.peer]
+    if len(set(names)) < len(names):
+        parser.error("--peer: every program needs a name of its own, and ours is taken")
+    return arguments
+
+
+def main(argv=None):
+    arguments = arguments_of(argv)
+    programs = []
+    try:
+        for name, command in [("ours", arguments.ours)] + arguments.peer:
+            programs.append(Program(name, command))
+            print(f"{name}: {programs[-1].ready}", flush=True)
+        answers = measure(programs, arguments.slices, arguments.rounds,
+                          lambda text: print(text, file=sys.stderr, flush=True))
+    except (OSError, ProgramError) as error:
+        print(f"compare.py: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for program in programs:
+            program.close()
+    rows = compare(answers, "ours", arguments.slices, arguments.fast)
+    print(table(rows))
+    result = {"programs": {program.name: program.ready for program in programs}, "rows": rows,
+              "answers": answers}
+    if arguments.base is not None:
+        result["growth"] = growth(answers, arguments.slices, arguments.base)
+        for name, of in result["growth"].items():
+            for line, value in of.items():
+                print(f"{name}: time per token, {line} / {arguments.base}: {value:.2f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
