@@ -56,6 +56,7 @@ nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& na
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (size_t i = 0; i < kinds.size(); ++i) {
     std::printf("%s\n", SummaryLine(kinds[i], slices[i]).c_str());
+    if (options.op_times) std::printf("%s\n", OpLine(slices[i]).c_str());
     for (const Slice& slice : slices[i]) {
       rows.push_back(nlohmann::ordered_json::parse(ToJson(kinds[i], slice)));
     }

@@ -104,9 +104,10 @@ const char kBenchUsage[] =
     R"(usage: model_bench [--shape 0.6b|200m|14b] [--plan dense,hwfa2,hypenet,chunked]
                    [--weights bf16,int8,int4] [--cache auto] [--threads N] [--batch N]
                    [--depths 0,4096] [--prefill 512] [--tokens 32] [--rounds 3] [--json FILE]
-                   [--serve]
+                   [--op-times] [--serve]
 Whole steps of models with random weights: tokens/s of decode and prefill behind contexts of some
 depths, each slice of work under a second between two reads of memory ("probes").
+--op-times adds the part of the time that each op takes, to each row.
 --serve reads slices from standard input, as "decode 4096 32" or "prefill 0 512", and answers each
 with a line of JSON; see docs/performance.md.
 )";
@@ -123,8 +124,8 @@ std::vector<SliceKind> BenchOptions::slices() const {
 BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments) {
   BenchOptions options;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--serve") {
-      options.serve = true;
+    if (arguments[i] == "--serve" || arguments[i] == "--op-times") {
+      (arguments[i] == "--serve" ? options.serve : options.op_times) = true;
       continue;
     }
     const auto setter = Setters().find(arguments[i]);

@@ -22,7 +22,8 @@ struct BenchOptions {
   int64_t prefill = 512;  // tokens of a slice; 0: none
   int64_t tokens = 32;    // of a decode slice, each sequence; 0: none
   int rounds = 3;
-  std::string json;  // file; "" for none
+  std::string json;       // file; "" for none
+  bool op_times = false;  // a line of each row says where the time went
   bool serve = false;
 
   // A decode and a prefill of each depth.

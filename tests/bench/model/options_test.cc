@@ -28,6 +28,8 @@ TEST(BenchOptionsTest, WithoutArgumentsABriefRunOfEveryPlan) {
   EXPECT_THAT(options.plans, ElementsAre("dense", "hwfa2", "hypenet", "chunked"));
   EXPECT_THAT(options.weights, ElementsAre(DType::kBF16));
   EXPECT_FALSE(options.serve);
+  EXPECT_FALSE(options.op_times);
+  EXPECT_TRUE(ParseBenchOptions({"--op-times"}).op_times);
 }
 
 TEST(BenchOptionsTest, EveryOptionIsRead) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -50,6 +52,8 @@ std::string ToJson(const SliceKind& kind, const Slice& slice) {
   json["seconds"] = slice.seconds;
   json["bytes"] = slice.bytes;
   json["probes_gbps"] = {slice.probes[0] / 1e9, slice.probes[1] / 1e9};
+  json["op_seconds"] = nlohmann::ordered_json::object();
+  for (const auto& [op, seconds] : slice.op_seconds) json["op_seconds"][op] = seconds;
   return json.dump();
 }
 
@@ -100,6 +104,30 @@ std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices)
     std::snprintf(text.data(), text.size(), "  none of %zu", slices.size());
   }
   return line + text.data();
+}
+
+std::string OpLine(const std::vector<Slice>& slices) {
+  double total = 0;
+  std::map<std::string, double> sums;
+  for (const Slice& slice : slices) {
+    total += slice.seconds;
+    sums["other"] += slice.seconds;
+    for (const auto& [op, seconds] : slice.op_seconds) {
+      sums[op] += seconds;
+      sums["other"] -= seconds;
+    }
+  }
+  std::vector<std::pair<double, std::string>> parts;
+  for (const auto& [op, seconds] : sums) parts.emplace_back(seconds / total, op);
+  std::sort(parts.rbegin(), parts.rend());
+  std::string line = " ";
+  for (const auto& [part, op] : parts) {
+    std::array<char, 80> text;
+    std::snprintf(text.data(), text.size(), " %s %.1f %%,", op.c_str(), 100 * part);
+    line += text.data();
+  }
+  line.pop_back();
+  return line;
 }
 
 }  // namespace longstream

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longstream {
@@ -34,12 +35,14 @@ struct Slice {
   double seconds = 0;
   double bytes = 0;                // that memory had to bring, 0 where something else limits
   std::array<double, 2> probes{};  // bytes per second before and after
+  std::vector<std::pair<std::string, double>> op_seconds{};  // by op, the longest first
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   double probe() const { return (probes[0] + probes[1]) / 2; }
 };
 
-// One line: {"slice", "tokens", "seconds", "bytes", "probes_gbps": [before, after]}.
+// One line: {"slice", "tokens", "seconds", "bytes", "probes_gbps": [before, after],
+// "op_seconds": {op: seconds}}.
 std::string ToJson(const SliceKind& kind, const Slice& slice);
 
 // From which bandwidth on a slice counts as taken in the machine's fast mode, bytes per second,
@@ -64,6 +67,9 @@ SliceSummary Summarise(const std::vector<Slice>& slices);
 // A table's lines.
 std::string SummaryHeader();
 std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices);
+
+// Where the time went: the ops' parts of all slices together, and "other", what is between ops.
+std::string OpLine(const std::vector<Slice>& slices);
 
 }  // namespace longstream
 

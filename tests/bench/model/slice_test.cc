@@ -14,7 +14,7 @@ constexpr SliceKind kDecode = {SliceKind::Op::kDecode, 4096, 32};
 
 // 10 tokens of 100 MB each.
 Slice Decoded(double seconds, double probe_before, double probe_after) {
-  return {10, seconds, 1e9, {probe_before, probe_after}};
+  return {10, seconds, 1e9, {probe_before, probe_after}, {}};
 }
 
 TEST(SliceTest, LinesAreReadAndWritten) {
@@ -33,7 +33,9 @@ TEST(SliceTest, OtherLinesAreRefused) {
 }
 
 TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
-  const std::string text = ToJson(kDecode, Decoded(0.5, 40e9, 50e9));
+  Slice slice = Decoded(0.5, 40e9, 50e9);
+  slice.op_seconds = {{"gated_mlp", 0.25}, {"embed", 0.125}};
+  const std::string text = ToJson(kDecode, slice);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(text);
   EXPECT_EQ(json["slice"], "decode 4096 32");
@@ -41,6 +43,7 @@ TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
   EXPECT_EQ(json["seconds"], 0.5);
   EXPECT_EQ(json["bytes"], 1e9);
   EXPECT_EQ(json["probes_gbps"], nlohmann::json::array({40.0, 50.0}));
+  EXPECT_EQ(json["op_seconds"], nlohmann::json({{"gated_mlp", 0.25}, {"embed", 0.125}}));
 }
 
 TEST(SliceTest, MediansAndFastSlicesApart) {
@@ -69,6 +72,13 @@ TEST(SliceTest, TableLines) {
   EXPECT_EQ(SummaryLine({SliceKind::Op::kPrefill, 0, 10}, {prefill}),
             "prefill 0 10             20.00     20.00     20.00        30.0         -         -"
             "  none of 1");
+}
+
+TEST(SliceTest, OpsAndWhatIsBetweenThem) {
+  Slice one = Decoded(1, 50e9, 50e9), two = Decoded(3, 50e9, 50e9);
+  one.op_seconds = {{"gated_mlp", 0.5}, {"embed", 0.25}};
+  two.op_seconds = {{"gated_mlp", 1.5}, {"embed", 0.75}};
+  EXPECT_EQ(OpLine({one, two}), "  gated_mlp 50.0 %, other 25.0 %, embed 25.0 %");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "backends/common/error.h"
 #include "kernels/ops/op_table.h"
 #include "tests/backends/layers/random_model.h"
+#include "tests/bench/model/timed_ops.h"
 #include "tests/bench/plans/step_bytes.h"
 
 namespace longstream {
@@ -69,7 +70,7 @@ constexpr ls_sampling kGreedy = Greedy();
 SlicedModel::SlicedModel(ModelSpec spec, const SlicedModelOptions& options,
                          const Executor& executor)
     : options_(options),
-      model_(spec, Weights(spec, options.weights, executor), options.cache, DeviceOps(), executor,
+      model_(spec, Weights(spec, options.weights, executor), options.cache, TimedOps(), executor,
              {.cache_bytes_budget = 0,
               .max_batch_tokens = std::max(static_cast<uint32_t>(kPiece), options.batch),
               .max_batch_sequences = options.batch}),
@@ -160,11 +161,13 @@ Slice SlicedModel::Run(const SliceKind& kind) {
   Sequences& sequences = At(kind.depth);
   Slice slice;
   slice.probes[0] = bandwidth_.Measure();
+  TakeOpSeconds();
   if (kind.op == SliceKind::Op::kDecode) {
     Decode(sequences, kind, &slice);
   } else {
     Prefill(*sequences.front(), kind, &slice);
   }
+  slice.op_seconds = TakeOpSeconds();
   slice.probes[1] = bandwidth_.Measure();
   return slice;
 }

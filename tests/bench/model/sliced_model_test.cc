@@ -1,7 +1,11 @@
 // Slices begin at the depth that they name, of every kind of layer.
 #include "tests/bench/model/sliced_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
+#include <string>
 
 #include "kernels/core/thread_pool.h"
 #include "tests/backends/layers/random_model.h"
@@ -42,6 +46,18 @@ TEST_P(SlicedModelTest, ADecodeFeedsEverySequence) {
     EXPECT_GT(slice.seconds, 0);
     EXPECT_GT(slice.probes[0], 0);
     EXPECT_GT(slice.probes[1], 0);
+    // Every op that such a model decodes with, and none that took longer than all.
+    double seconds = 0;
+    std::set<std::string> ops;
+    for (const auto& [op, time] : slice.op_seconds) {
+      ops.insert(op);
+      seconds += time;
+    }
+    EXPECT_LE(seconds, slice.seconds);
+    EXPECT_THAT(ops, ::testing::IsSupersetOf({"embed", "norm_project", "gated_mlp", "sample",
+                                              "project_residual", "paged_attention",
+                                              "window_attention", "rerope_attention",
+                                              "linear_recurrence", "rope_cache_write"}));
   }
 }
 

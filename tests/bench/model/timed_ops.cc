@@ -1,0 +1,66 @@
+// Wrapping.
+#include "tests/bench/model/timed_ops.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+namespace longstream {
+namespace {
+
+std::map<std::string, double>& Seconds() {
+  static std::map<std::string, double> seconds;
+  return seconds;
+}
+
+// Puts a timed form of the op kMember into the table.
+template <auto kMember, typename Args>
+void Wrap(const char* name, void (*OpTable::*)(Stream&, const Args&), OpTable* table) {
+  static double* const sum = &Seconds()[name];
+  table->*kMember = [](Stream& stream, const Args& args) {
+    const auto begin = std::chrono::steady_clock::now();
+    (DeviceOps().*kMember)(stream, args);
+    *sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+}
+
+OpTable MakeTable() {
+  OpTable table = DeviceOps();
+  Wrap<&OpTable::embed>("embed", &OpTable::embed, &table);
+  Wrap<&OpTable::norm_project>("norm_project", &OpTable::norm_project, &table);
+  Wrap<&OpTable::gated_mlp>("gated_mlp", &OpTable::gated_mlp, &table);
+  Wrap<&OpTable::project_residual>("project_residual", &OpTable::project_residual, &table);
+  Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);
+  Wrap<&OpTable::logit_scale>("logit_scale", &OpTable::logit_scale, &table);
+  Wrap<&OpTable::rope_cache_write>("rope_cache_write", &OpTable::rope_cache_write, &table);
+  Wrap<&OpTable::paged_attention>("paged_attention", &OpTable::paged_attention, &table);
+  Wrap<&OpTable::window_attention>("window_attention", &OpTable::window_attention, &table);
+  Wrap<&OpTable::rerope_attention>("rerope_attention", &OpTable::rerope_attention, &table);
+  Wrap<&OpTable::ring_write>("ring_write", &OpTable::ring_write, &table);
+  Wrap<&OpTable::ring_rebuild>("ring_rebuild", &OpTable::ring_rebuild, &table);
+  Wrap<&OpTable::linear_recurrence>("linear_recurrence", &OpTable::linear_recurrence, &table);
+  Wrap<&OpTable::sample>("sample", &OpTable::sample, &table);
+  Wrap<&OpTable::log_probs>("log_probs", &OpTable::log_probs, &table);
+  Wrap<&OpTable::finite_rows>("finite_rows", &OpTable::finite_rows, &table);
+  return table;
+}
+
+}  // namespace
+
+const OpTable& TimedOps() {
+  static const OpTable table = MakeTable();
+  return table;
+}
+
+std::vector<std::pair<std::string, double>> TakeOpSeconds() {
+  std::vector<std::pair<std::string, double>> ops;
+  for (auto& [name, seconds] : Seconds()) {
+    if (seconds > 0) ops.emplace_back(name, seconds);
+    seconds = 0;
+  }
+  std::sort(ops.begin(), ops.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
+  return ops;
+}
+
+}  // namespace longstream
