@@ -1,6 +1,6 @@
 // Attention of a tile of prefill rows.
+#include "kernels/cpu/attention_blocks.h"
 #include "kernels/cpu/attention_core.h"
-#include "kernels/cpu/block_product.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -11,6 +11,7 @@ LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
 }
 
 // Row r of the tile is query head r % H of position first_ + r / H, H being the group's heads.
+template <typename Blocks>
 class PrefillTile {
  public:
   PrefillTile(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
@@ -26,11 +27,12 @@ class PrefillTile {
         first_row_(sequence.first_row + (begin - sequence.first_position)),
         dim_(attention.values.head_dim),
         rows_((end - begin) * group.num_heads),
-        stride_((rows_ + kLanes - 1) / kLanes * kLanes) {
+        stride_((rows_ + kLanes - 1) / kLanes * kLanes),
+        blocks_({dim_, rows_, stride_, attention.scale}),
+        sums_stride_(TileShape{dim_, rows_, stride_}.padded_dim()) {
     if (has_far_) far_keys_ = attention.far_keys.Head(attention.batch, sequence, group.kv_head);
   }
 
-  template <typename T>
   void Run() {
     Start();
     const int64_t low = first_ - window_ + 1;
@@ -38,19 +40,19 @@ class PrefillTile {
     for (int64_t block = lowest / kKeyBlock * kKeyBlock; block <= last_; block += kKeyBlock) {
       const int64_t begin = block < lowest ? lowest : block;
       const int64_t end = block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
-      Score<T>(begin, end);
+      Score(begin, end);
       if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
-      Softmax(end - begin);
-      Weigh<T>(begin, end);
+      Softmax(begin, end);
+      blocks_.Weigh(values_, begin, end, sums_);
     }
     Finish();
   }
 
  private:
   void Start() {
-    LoadQueries(attention_.q, q_);
-    if (has_far_) LoadQueries(attention_.q_far, q_far_);
+    LoadQueries(attention_.q, &q_);
+    if (has_far_) LoadQueries(attention_.q_far, &q_far_);
     for (int64_t r = 0; r < stride_; ++r) {
       max_[r] = kLowestScore;
       sum_[r] = 0.0f;
@@ -58,67 +60,31 @@ class PrefillTile {
       const int64_t head = group_.first_head + r % group_.num_heads;
       slope_[r] = attention_.alibi_slopes == nullptr ? 0.0f : attention_.alibi_slopes[head];
     }
-    for (int64_t i = 0; i < rows_ * dim_; ++i) weighted_[i] = 0.0f;
+    for (int64_t i = 0; i < rows_ * sums_stride_; ++i) sums_[i] = 0.0f;
   }
 
-  // to[d, r] = scale * q[r, d]; rows beyond the last are zero.
-  void LoadQueries(const Matrix& q, float* to) const {
+  // Rows beyond the last are zero.
+  void LoadQueries(const Matrix& q, typename Blocks::Queries* to) const {
     for (int64_t r = 0; r < stride_; ++r) {
-      if (r >= rows_) {
-        for (int64_t d = 0; d < dim_; ++d) to[d * stride_ + r] = 0.0f;
-        continue;
+      const float* row = nullptr;
+      if (r < rows_) {
+        row = q.f32_row(first_row_ + r / group_.num_heads) +
+              (group_.first_head + r % group_.num_heads) * dim_;
       }
-      const float* from = q.f32_row(first_row_ + r / group_.num_heads) +
-                          (group_.first_head + r % group_.num_heads) * dim_;
-      for (int64_t d = 0; d < dim_; ++d) to[d * stride_ + r] = attention_.scale * from[d];
+      blocks_.LoadQuery(row, r, to);
     }
-  }
-
-  // Rows [begin, end) as f32, without gaps.
-  template <typename T>
-  void Gather(const HeadRows& rows, int64_t begin, int64_t end, float* to) const {
-    ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
-      for (int64_t i = 0; i < run.count; ++i) {
-        const T* from = reinterpret_cast<const T*>(run.data + i * run.stride);
-        float* row = to + (position + i - begin) * dim_;
-        ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
-          access.Write(access.Read(from + d), row + d);
-        });
-      }
-    });
-  }
-
-  // scores[j - begin, r] = key_j . q[:, r] for the keys [begin, end).
-  template <typename T>
-  void ScoreWith(const float* q, const HeadRows& keys, int64_t begin, int64_t end, float* scores) {
-    if (begin >= end) return;
-    Gather<T>(keys, begin, end, gathered_);
-    Product<float> product;
-    product.a = gathered_;
-    product.a_row = dim_;
-    product.a_k = 1;
-    product.b = q;
-    product.b_stride = stride_;
-    product.c = scores;
-    product.c_stride = stride_;
-    product.rows = end - begin;
-    product.cols = stride_;
-    product.depth = dim_;
-    product.add = false;
-    Multiply(product);
   }
 
   // Keys before near_begin are far for every row of the tile, keys from far_end on near; between
   // them lies the band that the border crosses, where each row takes the one or the other.
-  template <typename T>
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
-    ScoreWith<T>(q_, keys_, near_begin, end, band);
+    blocks_.Score(q_, keys_, near_begin, end, band);
     if (!has_far_) return;
     const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
-    ScoreWith<T>(q_far_, far_keys_, begin, near_begin, scores_);
-    ScoreWith<T>(q_far_, far_keys_, near_begin, far_end, far_scores_);
+    blocks_.Score(q_far_, far_keys_, begin, near_begin, scores_);
+    blocks_.Score(q_far_, far_keys_, near_begin, far_end, far_scores_);
     for (int64_t j = near_begin; j < far_end; ++j) {
       float* near_scores = band + (j - near_begin) * stride_;
       const float* far_scores = far_scores_ + (j - near_begin) * stride_;
@@ -166,18 +132,14 @@ class PrefillTile {
   }
 
   // Scores become weights e^(score - max); sums so far are brought to the new maximum.
-  void Softmax(int64_t count) {
+  void Softmax(int64_t begin, int64_t end) {
     for (int64_t r = 0; r < stride_; r += kLanes) {
       const F32x16 old_max = Load(max_ + r);
       F32x16 new_max = old_max;
-      for (int64_t j = 0; j < count; ++j) new_max = Max(Load(scores_ + j * stride_ + r), new_max);
-      F32x16 sum = Zero();
-      for (int64_t j = 0; j < count; ++j) {
-        float* score = scores_ + j * stride_ + r;
-        const F32x16 weight = Exp(Load(score) - new_max);
-        Store(weight, score);
-        sum = sum + weight;
+      for (int64_t j = 0; j < end - begin; ++j) {
+        new_max = Max(Load(scores_ + j * stride_ + r), new_max);
       }
+      const F32x16 sum = blocks_.Weights(scores_, begin, end, r, new_max);
       const F32x16 correction = Exp(old_max - new_max);
       Store(Fma(Load(sum_ + r), correction, sum), sum_ + r);
       Store(new_max, max_ + r);
@@ -186,38 +148,21 @@ class PrefillTile {
     for (int64_t r = 0; r < rows_; ++r) {
       if (correction_[r] == 1.0f) continue;
       const F32x16 correction = Broadcast(correction_[r]);
-      float* weighted = weighted_ + r * dim_;
-      ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
-        access.Write(access.Read(weighted + d) * correction, weighted + d);
-      });
+      float* sums = sums_ + r * sums_stride_;
+      for (int64_t d = 0; d < sums_stride_; d += kLanes) {
+        Store(Load(sums + d) * correction, sums + d);
+      }
     }
-  }
-
-  template <typename T>
-  void Weigh(int64_t begin, int64_t end) {
-    Gather<T>(values_, begin, end, gathered_);
-    Product<float> product;
-    product.a = scores_;
-    product.a_row = 1;
-    product.a_k = stride_;
-    product.b = gathered_;
-    product.b_stride = dim_;
-    product.c = weighted_;
-    product.c_stride = dim_;
-    product.rows = rows_;
-    product.cols = dim_;
-    product.depth = end - begin;
-    Multiply(product);
   }
 
   void Finish() const {
     for (int64_t r = 0; r < rows_; ++r) {
       const F32x16 sum = Broadcast(sum_[r]);
-      const float* weighted = weighted_ + r * dim_;
+      const float* sums = sums_ + r * sums_stride_;
       float* out = attention_.out.f32_row(first_row_ + r / group_.num_heads) +
                    (group_.first_head + r % group_.num_heads) * dim_;
       ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
-        access.Write(access.Read(weighted + d) / sum, out + d);
+        access.Write(access.Read(sums + d) / sum, out + d);
       });
     }
   }
@@ -236,12 +181,14 @@ class PrefillTile {
   const int64_t rows_;
   const int64_t stride_;  // rows_, rounded up to whole vectors
 
-  alignas(64) float q_[kMaxHeadDim * kTileRows];         // [D, stride_]
-  alignas(64) float q_far_[kMaxHeadDim * kTileRows];     // [D, stride_]
-  alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
+  Blocks blocks_;
+  const int64_t sums_stride_;
+
+  typename Blocks::Queries q_;
+  typename Blocks::Queries q_far_;
   alignas(64) float scores_[kKeyBlock * kTileRows];      // [keys, stride_]
   alignas(64) float far_scores_[kKeyBlock * kTileRows];  // [keys of the band, stride_]
-  alignas(64) float weighted_[kTileRows * kMaxHeadDim];  // [rows_, D]
+  alignas(64) float sums_[kTileRows * kMaxHeadDim];      // [rows_, sums_stride_], weighted values
   alignas(64) float max_[kTileRows];
   alignas(64) float sum_[kTileRows];
   alignas(64) float correction_[kTileRows];
@@ -253,8 +200,11 @@ class PrefillTile {
 
 void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                    int64_t begin, int64_t end) {
-  PrefillTile tile(attention, sequence, group, begin, end);
-  ForType(attention.values.type, [&](auto element) { tile.Run<decltype(element)>(); });
+  ForType(attention.values.type, [&](auto element) {
+    PrefillTile<typename BlocksFor<decltype(element)>::Type> tile(attention, sequence, group, begin,
+                                                                  end);
+    tile.Run();
+  });
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

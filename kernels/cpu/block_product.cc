@@ -41,6 +41,43 @@ constexpr int64_t kDepthOfFewRows = 16;
 // rows of 256 bytes: a fifth less time than without; 4 and 16 rows gain less.)
 constexpr int64_t kPrefetchRows = 8;
 
+// How 16 elements of B are read and multiplied with one of A.
+template <typename T>
+struct Format {
+  using Vector = F32x16;
+
+  template <typename Access>
+  LONGSTREAM_INLINE static Vector Read(const T* from, const Access& access) {
+    return access.Read(from);
+  }
+  LONGSTREAM_INLINE static F32x16 MultiplyAdd(const float* a, const Vector& b, F32x16 sum) {
+    return Fma(Broadcast(*a), b, sum);
+  }
+};
+
+#if defined(__AVX512BF16__)
+template <>
+struct Format<BF16Pair> {
+  using Vector = I32x16;
+
+  LONGSTREAM_INLINE static Vector Read(const BF16Pair* from, const Whole&) {
+    return Load(reinterpret_cast<const int32_t*>(from));
+  }
+  LONGSTREAM_INLINE static Vector Read(const BF16Pair* from, const Part& part) {
+    int32_t pairs[kLanes] = {};
+    __builtin_memcpy(pairs, from, static_cast<size_t>(part.count) * sizeof(BF16Pair));
+    return Load(pairs);
+  }
+  LONGSTREAM_INLINE static F32x16 MultiplyAdd(const BF16Pair* a, const Vector& b, F32x16 sum) {
+    int32_t pair;
+    __builtin_memcpy(&pair, a, sizeof(pair));
+    sum.part[0] = _mm512_dpbf16_ps(sum.part[0], reinterpret_cast<__m512bh>(NativeBroadcast(pair)),
+                                   reinterpret_cast<__m512bh>(b.part[0]));
+    return sum;
+  }
+};
+#endif
+
 // The shape of the tiles of a product, and whether it streams B.
 template <int kRowsOfTile, int kVectorsOfTile, bool kStreamsB>
 struct Tiling {
@@ -53,7 +90,7 @@ struct Tiling {
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 void Tile(const Product<T>& product, const Access& access) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const float* a = product.a;
+  const auto* a = product.a;
   const T* b = product.b;
   float* c = product.c;
   const int64_t a_row = product.a_row;
@@ -67,14 +104,15 @@ void Tile(const Product<T>& product, const Access& access) {
     }
   }
   for (int64_t k = 0; k < product.depth; ++k) {
-    F32x16 vectors[kVectors];
+    typename Format<T>::Vector vectors[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      vectors[v] = access.Read(b + k * b_stride + v * kLanes);
+      vectors[v] = Format<T>::Read(b + k * b_stride + v * kLanes, access);
       if constexpr (kStreams) __builtin_prefetch(b + (k + kPrefetchRows) * b_stride + v * kLanes);
     }
     for (int r = 0; r < kRows; ++r) {
-      const F32x16 factor = Broadcast(a[r * a_row + k * a_k]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(factor, vectors[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = Format<T>::MultiplyAdd(a + r * a_row + k * a_k, vectors[v], sum[r][v]);
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -216,6 +254,9 @@ void MultiplyTransposedBlocks(DotProduct<T> product) {
 void Multiply(const Product<float>& product) { MultiplyBlocks(product); }
 void Multiply(const Product<F16>& product) { MultiplyBlocks(product); }
 void Multiply(const Product<BF16>& product) { MultiplyBlocks(product); }
+#if defined(__AVX512BF16__)
+void Multiply(const Product<BF16Pair>& product) { MultiplyBlocks(product); }
+#endif
 
 void MultiplyTransposed(const DotProduct<float>& product) { MultiplyTransposedBlocks(product); }
 void MultiplyTransposed(const DotProduct<F16>& product) { MultiplyTransposedBlocks(product); }

@@ -1,4 +1,5 @@
-// Products of f32 blocks that stay in cache: what attention and linear recurrence are made of.
+// Products of blocks that stay in cache, summed in f32: what attention and linear recurrence are
+// made of.
 //
 // A sum has a fixed order: over k = 0, 1, ... in one lane (Multiply), or as 16 interleaved sums
 // that a fixed tree adds (MultiplyTransposed). Neither the tile an element is in nor how rows and
@@ -7,17 +8,28 @@
 #define LONGSTREAM_KERNELS_CPU_BLOCK_PRODUCT_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/core/dtype.h"
 #include "kernels/cpu/simd_native.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
+// Two neighbours of a sum over k: what a bf16 dot product instruction takes at a time.
+struct BF16Pair {
+  BF16 even;
+  BF16 odd;
+};
+
 // C[r, c] = sum_k A[r, k] B[k, c], or that added to C      0 <= r < rows, 0 <= c < cols, 0 <= k <
 // depth
+//
+// B is of T. A is f32, or pairs like B, whose product is the sum of both members'.
 template <typename T>
 struct Product {
-  const float* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
+  using Factor = std::conditional_t<std::is_same_v<T, BF16Pair>, BF16Pair, float>;
+
+  const Factor* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
   int64_t a_row = 0;
   int64_t a_k = 0;
   const T* b = nullptr;  // B[k, c] at b[k * b_stride + c]
@@ -32,6 +44,9 @@ struct Product {
 void Multiply(const Product<float>& product);
 void Multiply(const Product<F16>& product);
 void Multiply(const Product<BF16>& product);
+#if defined(__AVX512BF16__)
+void Multiply(const Product<BF16Pair>& product);
+#endif
 
 // C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.
 template <typename T>

@@ -62,7 +62,11 @@ Setting& TheSetting() {
 
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
-LibraryTraits TraitsUnderTest() { return {.rounds_attention = true, .checks_descriptors = false}; }
+LibraryTraits TraitsUnderTest(const std::string&) {
+  return {.rounds_prefill_attention = true,
+          .rounds_decode_attention = true,
+          .checks_descriptors = false};
+}
 
 // A model waits for its device itself; waiting for each of its ops would end the recording of a
 // graph.

@@ -126,7 +126,7 @@ OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int3
 void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
                                 const std::string& what) {
   const OwnedMatrix actual = Run(ops(), ExecutorOf(2), entries);
-  if (RoundsPrefill()) RoundQueries(entries);
+  if (traits().rounds_prefill_attention && type_ == DType::kBF16) RoundQueries(entries);
   const OwnedMatrix expected = Run(reference(), {}, entries);
   int64_t row = 0;
   for (const auto& [index, part] : entries) {
@@ -137,10 +137,6 @@ void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
     row += part.num_rows;
   }
   actual.CheckGaps();
-}
-
-bool AttentionTest::RoundsPrefill() const {
-  return TraitsUnderTest().rounds_attention && type_ == DType::kBF16;
 }
 
 // Those of prefill rows, to bf16.
@@ -169,7 +165,9 @@ double AttentionTest::Tolerance(bool is_decode) const {
   // variance 1.
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
   const double exact = 2 * (e + distances) * 4;
-  if (!RoundsPrefill()) return exact;
+  const bool rounds =
+      is_decode ? traits().rounds_decode_attention : traits().rounds_prefill_attention;
+  if (!rounds || type_ != DType::kBF16) return exact;
   // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. The
   // reference has the rounded queries of prefill rows; those of decode rows, rounded likewise, move
   // a score by the walk of D errors of u |q_d k_d| / sqrt(D), which stays below 8 u.

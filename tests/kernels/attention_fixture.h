@@ -91,8 +91,6 @@ class AttentionTest : public OpTest {
   Random random_{1};
 
  private:
-  // Of queries and weights, over the histories' type.
-  bool RoundsPrefill() const;
   void RoundQueries(const std::vector<AttentionEntry>& entries);
   double Tolerance(bool is_decode) const;
 };

@@ -12,7 +12,10 @@ std::vector<std::string> NamesUnderTest() {
   return names;
 }
 
-LibraryTraits TraitsUnderTest() { return {}; }
+// avx512 has the bf16 dot product.
+LibraryTraits TraitsUnderTest(const std::string& name) {
+  return {.rounds_prefill_attention = name == "avx512"};
+}
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }
 

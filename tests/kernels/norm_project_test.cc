@@ -140,7 +140,7 @@ TEST_P(NormProjectTest, ARowHasTheSameBitsInAnyBatch) {
       ProjectRows(*stream, args, x, whole, 0, rows, decode);
       for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
         // EveryNumberOfRowsGivesTheSameBits has the small ones.
-        if (TraitsUnderTest().interpreted && IsQuantised(type) && batch < 13) continue;
+        if (traits().interpreted && IsQuantised(type) && batch < 13) continue;
         OwnedMatrix parts(rows, kN);
         for (int64_t first = 0; first < rows; first += batch) {
           ProjectRows(*stream, args, x, parts, first, std::min(batch, rows - first), decode);

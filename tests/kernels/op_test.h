@@ -164,6 +164,7 @@ void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::str
 class OpTest : public testing::TestWithParam<std::string> {
  protected:
   const OpTable& ops() const { return OpsUnderTest(GetParam()); }
+  LibraryTraits traits() const { return TraitsUnderTest(GetParam()); }
   const OpTable& reference() const { return ReferenceOps(); }
 };
 

@@ -12,9 +12,10 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // Attention over bf16 keys and values rounds the queries and weights of prefill rows to bf16, and
+  // Attention over bf16 keys and values rounds the queries and weights of prefill rows to bf16, or
   // those of decode rows to 17 bits (ops/paged_attention.h).
-  bool rounds_attention = false;
+  bool rounds_prefill_attention = false;
+  bool rounds_decode_attention = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
   // Runs a thousand times slower than its like: of what does not depend on the library, one case is
@@ -22,12 +23,10 @@ struct LibraryTraits {
   bool interpreted = false;
 };
 
-// Of all libraries of the program.
-LibraryTraits TraitsUnderTest();
-
 // Those that can run here.
 std::vector<std::string> NamesUnderTest();
 // `name`: one of NamesUnderTest().
+LibraryTraits TraitsUnderTest(const std::string& name);
 const OpTable& OpsUnderTest(const std::string& name);
 // Where models that run on them have their memory. Tests of the ops alone do not ask: their own
 // memory is the host's, and a device reaches it (tests/gpu/managed_heap.h).

@@ -171,8 +171,7 @@ TEST_P(PagedAttentionTest, RefusesWhatItCannotServe) {
   args.max_position = 1998;
   ops().paged_attention(*stream, args);
   // Where a device alone sees positions, the row is left out.
-  EXPECT_EQ(stream->status,
-            TraitsUnderTest().checks_descriptors ? OpStatus::kUnsupported : OpStatus::kOk);
+  EXPECT_EQ(stream->status, traits().checks_descriptors ? OpStatus::kUnsupported : OpStatus::kOk);
   EXPECT_TRUE(std::isnan(out.at(0, 0)));
 }
 

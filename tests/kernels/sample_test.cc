@@ -296,11 +296,11 @@ TEST_P(SampleTest, TruncationsKeepWhatTheySay) {
 }
 
 // Draws of a statistical test: the least probable token is to be expected five times at least.
-int NumDraws() { return TraitsUnderTest().interpreted ? 10000 : 40000; }
+int NumDraws(const LibraryTraits& traits) { return traits.interpreted ? 10000 : 40000; }
 
 // Pearson's chi-square of draws against the softmax; the 99.9% quantiles are from tables.
 TEST_P(SampleTest, DrawsFollowTheSoftmax) {
-  const int num_draws = NumDraws();
+  const int num_draws = NumDraws(traits());
   const std::vector<float> z = {0.0f, 1.0f, -1.0f, 2.0f, 0.5f, -3.0f, 1.5f, -0.5f, 0.25f, 0.75f};
   const OwnedMatrix logits = Logits(z);
   const auto chi_square = [&](bool vary_seed, float temperature) {
@@ -330,7 +330,7 @@ TEST_P(SampleTest, DrawsFollowTheSoftmax) {
 
 // Draws at neighbouring positions and seeds are independent: chi-square of pairs.
 TEST_P(SampleTest, NeighbouringDrawsAreIndependent) {
-  const int num_draws = NumDraws();
+  const int num_draws = NumDraws(traits());
   const OwnedMatrix logits = Logits({0, 0, 0, 0});
   std::vector<SamplingRow> rows(static_cast<size_t>(2 * num_draws));
   for (int i = 0; i < 2 * num_draws; ++i) {

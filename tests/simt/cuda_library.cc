@@ -6,8 +6,11 @@ namespace longstream {
 
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
-LibraryTraits TraitsUnderTest() {
-  return {.rounds_attention = true, .checks_descriptors = false, .interpreted = true};
+LibraryTraits TraitsUnderTest(const std::string&) {
+  return {.rounds_prefill_attention = true,
+          .rounds_decode_attention = true,
+          .checks_descriptors = false,
+          .interpreted = true};
 }
 
 const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }

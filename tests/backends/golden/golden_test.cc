@@ -50,7 +50,7 @@ std::vector<std::string> OpTables() {
 
 // Of an interpreted library the first, which has rows of every kind.
 std::span<const Feeding> FeedingsFor(const std::string& table) {
-  const bool one = table != "reference" && TraitsUnderTest().interpreted;
+  const bool one = table != "reference" && TraitsUnderTest(table).interpreted;
   return std::span(kFeedings).first(one ? 1 : kFeedings.size());
 }
 

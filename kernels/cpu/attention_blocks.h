@@ -1,0 +1,286 @@
+// The arithmetic of a tile of prefill rows on one block of keys and values.
+//
+//   F32Blocks<T>  f32 throughout, keys and values of T converted on the way
+//   PairBlocks    on instruction sets with a bf16 dot product, for bf16 keys and values: queries
+//   and
+//                 weights are rounded to bf16 (ops/paged_attention.h), two products an instruction,
+//                 keys read where they lie. A sum over d or over keys runs in pairs (2 i, 2 i + 1),
+//                 of keys by absolute position: a key without its neighbour meets zeros.
+//
+// Both keep scores and weights transposed, keys down and rows across.
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
+
+#include <cstdint>
+
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/block_product.h"
+#include "kernels/cpu/row_vectors.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+struct TileShape {
+  int64_t dim = 0;     // D
+  int64_t rows = 0;    // <= kTileRows
+  int64_t stride = 0;  // rows, rounded up to whole vectors
+  float scale = 1.0f;  // of scores
+
+  // D, rounded up to whole vectors: what the sums of a row take.
+  int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
+};
+
+template <typename T>
+class F32Blocks {
+ public:
+  struct Queries {
+    alignas(64) float data[kMaxHeadDim * kTileRows];  // [D, stride], times scale
+  };
+
+  explicit F32Blocks(const TileShape& shape) : shape_(shape) {}
+
+  // Sets column r of the queries; q == nullptr: zeros.
+  void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+    float* to = queries->data + r;
+    for (int64_t d = 0; d < shape_.dim; ++d) {
+      to[d * shape_.stride] = q == nullptr ? 0.0f : shape_.scale * q[d];
+    }
+  }
+
+  // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end).
+  void Score(const Queries& queries, const HeadRows& keys, int64_t begin, int64_t end,
+             float* scores) {
+    if (begin >= end) return;
+    Gather(keys, begin, end);
+    Product<float> product;
+    product.a = gathered_;
+    product.a_row = shape_.dim;
+    product.a_k = 1;
+    product.b = queries.data;
+    product.b_stride = shape_.stride;
+    product.c = scores;
+    product.c_stride = shape_.stride;
+    product.rows = end - begin;
+    product.cols = shape_.stride;
+    product.depth = shape_.dim;
+    product.add = false;
+    Multiply(product);
+  }
+
+  // Makes weights e^(score - max) of the scores of rows r ... r + 15 and keys [begin, end), whose
+  // scores are at scores[(j - begin) * stride + r]; returns their sums. What Weigh takes then.
+  F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r, const F32x16& max) {
+    scores_ = scores;
+    F32x16 sum = Zero();
+    for (int64_t j = 0; j < end - begin; ++j) {
+      float* score = scores + j * shape_.stride + r;
+      const F32x16 weight = Exp(Load(score) - max);
+      Store(weight, score);
+      sum = sum + weight;
+    }
+    return sum;
+  }
+
+  // sums[r, d] += sum_j weight[j, r] value_j[d]    sums: rows of padded_dim()
+  void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+    Gather(values, begin, end);
+    Product<float> product;
+    product.a = scores_;
+    product.a_row = 1;
+    product.a_k = shape_.stride;
+    product.b = gathered_;
+    product.b_stride = shape_.dim;
+    product.c = sums;
+    product.c_stride = shape_.padded_dim();
+    product.rows = shape_.rows;
+    product.cols = shape_.dim;
+    product.depth = end - begin;
+    Multiply(product);
+  }
+
+ private:
+  // Rows [begin, end) as f32, without gaps.
+  void Gather(const HeadRows& rows, int64_t begin, int64_t end) {
+    ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        const T* from = reinterpret_cast<const T*>(run.data + i * run.stride);
+        float* row = gathered_ + (position + i - begin) * shape_.dim;
+        ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
+          access.Write(access.Read(from + d), row + d);
+        });
+      }
+    });
+  }
+
+  const TileShape shape_;
+  const float* scores_ = nullptr;                        // of the last Weights
+  alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
+};
+
+#if defined(__AVX512BF16__)
+
+// e^x for x <= 0, at most 4 ulp off; 0 below about -104; NaN of NaN.
+//
+// x = (n + f) ln 2, |f| <= 1/2; 2^f by a polynomial of degree 5 that is 1 at 0 (minimax of the
+// relative error, 1.1e-7).
+LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
+  // The second operand where one is NaN: of -inf the fraction would be NaN.
+  const __m512 t = _mm512_max_ps(_mm512_set1_ps(-160.0f),
+                                 _mm512_mul_ps(x.part[0], _mm512_set1_ps(0x1.715476p0f)));
+  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(t, n);
+  __m512 p = _mm512_set1_ps(0x1.5bb966p-10f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.3cea76p-7f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c6b754p-5f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebf9bcp-3f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e42ap-1f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+  return {{_mm512_scalef_ps(p, n)}};
+}
+
+class PairBlocks {
+ public:
+  struct Queries {
+    alignas(64) BF16Pair data[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
+  };
+
+  explicit PairBlocks(const TileShape& shape) : shape_(shape), pairs_((shape.dim + 1) / 2) {}
+
+  void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+    alignas(64) BF16Pair row[kMaxHeadDim / 2 + kLanes] = {};
+    if (q != nullptr) {
+      BF16* to = &row[0].even;
+      ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
+        access.Write(access.Read(q + d), to + d);
+      });
+    }
+    for (int64_t i = 0; i < pairs_; ++i) queries->data[i * shape_.stride + r] = row[i];
+  }
+
+  void Score(const Queries& queries, const HeadRows& keys, int64_t begin, int64_t end,
+             float* scores) {
+    ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
+      Product<BF16Pair> product;
+      constexpr int64_t kPairBytes = sizeof(BF16Pair);
+      if (shape_.dim % 2 == 0 && run.stride % kPairBytes == 0) {
+        product.a = reinterpret_cast<const BF16Pair*>(run.data);
+        product.a_row = run.stride / kPairBytes;
+      } else {
+        product.a = GatherRows(run);
+        product.a_row = pairs_;
+      }
+      product.a_k = 1;
+      product.b = queries.data;
+      product.b_stride = shape_.stride;
+      product.c = scores + (position - begin) * shape_.stride;
+      product.c_stride = shape_.stride;
+      product.rows = run.count;
+      product.cols = shape_.stride;
+      product.depth = pairs_;
+      product.add = false;
+      Multiply(product);
+    });
+    const F32x16 scale = Broadcast(shape_.scale);
+    for (int64_t i = 0; i < (end - begin) * shape_.stride; i += kLanes) {
+      Store(scale * Load(scores + i), scores + i);
+    }
+  }
+
+  F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r, const F32x16& max) {
+    F32x16 sum = Zero();
+    const auto weight = [&](int64_t j) {
+      if (j < begin || j >= end) return Zero();
+      const F32x16 w = ExpOfNegative(Load(scores + (j - begin) * shape_.stride + r) - max);
+      sum = sum + w;
+      return w;
+    };
+    BF16Pair* to = weights_ + r;
+    for (int64_t j = begin / 2 * 2; j < end; j += 2, to += shape_.stride) {
+      const F32x16 even = weight(j), odd = weight(j + 1);
+      const __m512i high =
+          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd.part[0])));
+      const __m512i low =
+          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even.part[0])));
+      _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+    return sum;
+  }
+
+  void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+    const int64_t base = begin / 2 * 2;
+    InterleaveRows(values, begin, end);
+    Product<BF16Pair> product;
+    product.a = weights_;
+    product.a_row = 1;
+    product.a_k = shape_.stride;
+    product.b = interleaved_;
+    product.b_stride = shape_.padded_dim();
+    product.c = sums;
+    product.c_stride = shape_.padded_dim();
+    product.rows = shape_.rows;
+    product.cols = shape_.padded_dim();
+    product.depth = (end - base + 1) / 2;
+    Multiply(product);
+  }
+
+ private:
+  static constexpr int64_t kMaxPairs = kKeyBlock / 2;
+
+  // Rows of whole pairs: behind an odd width a zero.
+  const BF16Pair* GatherRows(const RowRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      BF16Pair* row = interleaved_ + i * pairs_;
+      row[pairs_ - 1] = {};
+      __builtin_memcpy(row, run.data + i * run.stride,
+                       static_cast<size_t>(shape_.dim) * sizeof(BF16));
+    }
+    return interleaved_;
+  }
+
+  // interleaved_[i, d] = the values d at the positions base + 2 i and one further, where base is
+  // `begin` or one before it; zeros outside [begin, end).
+  void InterleaveRows(const HeadRows& values, int64_t begin, int64_t end) {
+    static constexpr BF16 kZeros[kMaxHeadDim] = {};
+    const int64_t base = begin / 2 * 2;
+    const BF16* rows[kKeyBlock];
+    rows[0] = kZeros;
+    rows[(end - base + 1) / 2 * 2 - 1] = kZeros;
+    ForEachRun(values, begin, end, [&](int64_t position, const RowRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        rows[position - base + i] = reinterpret_cast<const BF16*>(run.data + i * run.stride);
+      }
+    });
+    BF16Pair* to = interleaved_;
+    for (int64_t i = 0; i < end - base; i += 2, to += shape_.padded_dim()) {
+      ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
+        // As f32 a bf16 has its bits in the high half.
+        const I32x16 even = ToBits(access.Read(rows[i] + d));
+        const I32x16 odd = ToBits(access.Read(rows[i + 1] + d));
+        const I32x16 low = (even >> 16) & Broadcast(0xffff);
+        _mm512_storeu_si512(to + d, reinterpret_cast<__m512i>((odd | low).part[0]));
+      });
+    }
+  }
+
+  const TileShape shape_;
+  const int64_t pairs_;                                        // of a head
+  alignas(64) BF16Pair weights_[kMaxPairs * kTileRows];        // [pairs of keys, stride]
+  alignas(64) BF16Pair interleaved_[kMaxPairs * kMaxHeadDim];  // [pairs of keys, padded_dim()]
+};
+
+#endif
+
+// How a tile computes over keys and values of T.
+template <typename T>
+struct BlocksFor {
+  using Type = F32Blocks<T>;
+};
+#if defined(__AVX512BF16__)
+template <>
+struct BlocksFor<BF16> {
+  using Type = PairBlocks;
+};
+#endif
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
