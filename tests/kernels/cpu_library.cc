@@ -14,7 +14,8 @@ std::vector<std::string> NamesUnderTest() {
 
 // avx512 has the bf16 dot product.
 LibraryTraits TraitsUnderTest(const std::string& name) {
-  return {.rounds_prefill_attention = name == "avx512"};
+  const bool rounds = name == "avx512";
+  return {.rounds_prefill_attention = rounds, .rounds_decode_attention = rounds};
 }
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }

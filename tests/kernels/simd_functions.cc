@@ -23,6 +23,7 @@ SimdFunctions GetSimdFunctions() {
       .native_lanes = kNativeLanes,
       .exp = [](const float* x, float* y, int64_t n) { Map(x, y, n, Exp); },
       .log = [](const float* x, float* y, int64_t n) { Map(x, y, n, Log); },
+      .exp_of_negative = [](const float* x, float* y, int64_t n) { Map(x, y, n, ExpOfNegative); },
       .sigmoid = [](const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); },
       .widen_bf16 = [](const BF16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .widen_f16 = [](const F16* x, float* y, int64_t n) { Map(x, y, n, Same); },

@@ -13,6 +13,7 @@ struct SimdFunctions {
   int native_lanes;  // f32 lanes of the registers it was compiled for
   void (*exp)(const float* x, float* y, int64_t n);
   void (*log)(const float* x, float* y, int64_t n);
+  void (*exp_of_negative)(const float* x, float* y, int64_t n);
   void (*sigmoid)(const float* x, float* y, int64_t n);
   void (*widen_bf16)(const BF16* x, float* y, int64_t n);
   void (*widen_f16)(const F16* x, float* y, int64_t n);

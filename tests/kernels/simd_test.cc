@@ -68,6 +68,21 @@ TEST_P(SimdTest, IsCompiledForTheSetThatItIsCalled) {
   EXPECT_EQ(simd_.native_lanes, lanes);
 }
 
+TEST_P(SimdTest, ExpOfNegativeIsWithinFourUlps) {
+  ExpectWithin(simd_.exp_of_negative, std::exp, Spread(-87.3f, 0.0f), 4);
+  ExpectWithin(simd_.exp_of_negative, std::exp, Spread(-110.0f, -87.3f), 4);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float lowest = std::numeric_limits<float>::lowest();
+  const std::vector<float> x = {0.0f, -0.0f, -infinity, lowest, std::nanf("")};
+  std::vector<float> y(x.size());
+  simd_.exp_of_negative(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(y[0], 1.0f);
+  EXPECT_EQ(y[1], 1.0f);
+  EXPECT_EQ(y[2], 0.0f);
+  EXPECT_EQ(y[3], 0.0f);
+  EXPECT_TRUE(std::isnan(y[4]));
+}
+
 TEST_P(SimdTest, ExpIsWithinTwoUlps) {
   ExpectWithin(simd_.exp, std::exp, Spread(-87.3f, 88.73f), 2);
   ExpectWithin(simd_.exp, std::exp, Spread(-110.0f, -87.3f), 3);

@@ -8,8 +8,8 @@
 //                 of keys by absolute position: a key without its neighbour meets zeros.
 //
 // Both keep scores and weights transposed, keys down and rows across.
-#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
-#define LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
+#ifndef LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_
+#define LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_
 
 #include <cstdint>
 
@@ -117,25 +117,6 @@ class F32Blocks {
 };
 
 #if defined(__AVX512BF16__)
-
-// e^x for x <= 0, at most 4 ulp off; 0 below about -104; NaN of NaN.
-//
-// x = (n + f) ln 2, |f| <= 1/2; 2^f by a polynomial of degree 5 that is 1 at 0 (minimax of the
-// relative error, 1.1e-7).
-LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
-  // The second operand where one is NaN: of -inf the fraction would be NaN.
-  const __m512 t = _mm512_max_ps(_mm512_set1_ps(-160.0f),
-                                 _mm512_mul_ps(x.part[0], _mm512_set1_ps(0x1.715476p0f)));
-  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(t, n);
-  __m512 p = _mm512_set1_ps(0x1.5bb966p-10f);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.3cea76p-7f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c6b754p-5f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebf9bcp-3f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e42ap-1f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
-  return {{_mm512_scalef_ps(p, n)}};
-}
 
 class PairBlocks {
  public:
@@ -283,4 +264,4 @@ struct BlocksFor<BF16> {
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_BLOCKS_H_
+#endif  // LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_

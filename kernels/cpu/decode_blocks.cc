@@ -1,0 +1,308 @@
+// Decode rows over bf16 keys and values, by the bf16 dot product.
+#include "kernels/cpu/decode_blocks.h"
+
+#if defined(__AVX512BF16__)
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Scores whose sums are added up together, by a tree of their registers.
+constexpr int kScoresAtOnce = 16;
+constexpr int64_t kVectorDims = PairDecodeBlocks::kVectorDims;
+
+LONGSTREAM_INLINE __m512bh LoadPairs(const BF16* from) {
+  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
+}
+LONGSTREAM_INLINE __m512bh BroadcastPair(const BF16* from) {
+  int32_t bits;
+  __builtin_memcpy(&bits, from, sizeof(bits));
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
+}
+
+// Into the second-level cache: the first would be full before it is used.
+LONGSTREAM_INLINE void Prefetch(const BF16* from) {
+  constexpr int kSecondLevelCache = 2;
+  __builtin_prefetch(from, 0, kSecondLevelCache);
+}
+
+// 16 numbers as the sums of two of bf16.
+LONGSTREAM_INLINE void SplitVector(const F32x16& value, BF16* high, BF16* low) {
+  const F32x16 rounded = RoundToBF16(value);
+  Store(rounded, high);
+  Store(value - rounded, low);
+}
+
+// Lane i is the sum of the lanes of sums[i], each by the same tree.
+LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
+  // Neighbours in one register: halves the registers, and the lanes that a sum is spread over.
+  for (int i = 0; i < 8; ++i) {
+    const __m512 a = sums[2 * i], b = sums[2 * i + 1];
+    sums[i] = _mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(sums[2 * i]), b = _mm512_castps_pd(sums[2 * i + 1]);
+    sums[i] =
+        _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+  }
+  // Every 128 bits hold four sums now; four such parts of four registers are to be added.
+  for (int i = 0; i < 2; ++i) {
+    const __m512 a = sums[2 * i], b = sums[2 * i + 1];
+    sums[i] = _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
+  }
+  return _mm512_shuffle_f32x4(sums[0], sums[1], 0x88) +
+         _mm512_shuffle_f32x4(sums[0], sums[1], 0xdd);
+}
+
+// Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
+// registers each. Asks for as many bytes at `next`, unless it is nullptr.
+template <int kVectors, int kHeads, bool kAsk>
+LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeBlocks::Split* q, const BF16* rows,
+                                   const BF16* next) {
+  constexpr int kRows = kScoresAtOnce / kHeads;
+  __m512 sums[kScoresAtOnce];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  for (int v = 0; v < kVectors; ++v) {
+    __m512bh high[kHeads], low[kHeads];
+    for (int h = 0; h < kHeads; ++h) {
+      high[h] = LoadPairs(q[h].high + v * kVectorDims);
+      low[h] = LoadPairs(q[h].low + v * kVectorDims);
+    }
+    for (int i = 0; i < kRows; ++i) {
+      const __m512bh row = LoadPairs(rows + (i * kVectors + v) * kVectorDims);
+      if constexpr (kAsk) Prefetch(next + (v * kRows + i) * kVectorDims);
+      for (int h = 0; h < kHeads; ++h) {
+        sums[h * kRows + i] = _mm512_dpbf16_ps(sums[h * kRows + i], high[h], row);
+      }
+      for (int h = 0; h < kHeads; ++h) {
+        sums[h * kRows + i] = _mm512_dpbf16_ps(sums[h * kRows + i], low[h], row);
+      }
+    }
+  }
+  return SumsOfSixteen(sums);
+}
+
+// Scores of kHeads heads with the block's rows [first, last), both multiples of 16.
+template <int kVectors, int kHeads>
+void ScoreHeads(const PairDecodeBlocks::Split* q, const BF16* rows, const BF16* next, int64_t first,
+                int64_t last, float* scores) {
+  constexpr int kRows = kScoresAtOnce / kHeads;
+  for (int64_t i = first; i < last; i += kRows) {
+    const int64_t offset = i * kVectors * kVectorDims;
+    const __m512 group = next == nullptr
+                             ? ScoreRows<kVectors, kHeads, false>(q, rows + offset, nullptr)
+                             : ScoreRows<kVectors, kHeads, true>(q, rows + offset, next + offset);
+    if constexpr (kHeads == 1) {
+      _mm512_storeu_ps(scores + i, group);
+    } else {
+      _mm256_storeu_ps(scores + i, _mm512_castps512_ps256(group));
+      _mm256_storeu_ps(scores + kKeyBlock + i, _mm512_extractf32x8_ps(group, 1));
+    }
+  }
+}
+
+// What a tile of weighted values reads: the block's rows, and for each head its weights.
+template <typename Weights>
+struct WeighedRows {
+  const Weights* weights;
+  const BF16* rows;
+  const BF16* next;  // asked for; nullptr: nothing is
+  int64_t first_pair;
+  int64_t last_pair;
+};
+
+// kHeads heads, kChunks registers of a row; sums: rows of kMaxHeadDim.
+template <int kVectors, int kHeads, int kChunks, bool kAsk, typename Weights>
+void WeighTile(const WeighedRows<Weights>& args, float* sums) {
+  // Copies, so that the compiler knows that stores leave them alone.
+  const auto [weights, rows, next, first_pair, last_pair] = args;
+  constexpr int64_t kRow = kVectors * kVectorDims;
+  // A register of values gives two of pairs, and so of sums: see InOrder.
+  __m512 sum[kHeads][kChunks][2];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int c = 0; c < kChunks; ++c) {
+      sum[h][c][0] = _mm512_loadu_ps(sums + h * kMaxHeadDim + c * kVectorDims);
+      sum[h][c][1] = _mm512_loadu_ps(sums + h * kMaxHeadDim + c * kVectorDims + kLanes);
+    }
+  }
+  for (int64_t pair = first_pair; pair < last_pair; ++pair) {
+    __m512bh high[kHeads], low[kHeads];
+    for (int h = 0; h < kHeads; ++h) {
+      high[h] = BroadcastPair(weights[h].high + 2 * pair);
+      low[h] = BroadcastPair(weights[h].low + 2 * pair);
+    }
+    const BF16* even = rows + 2 * pair * kRow;
+    for (int c = 0; c < kChunks; ++c) {
+      const __m512i a = _mm512_loadu_si512(even + c * kVectorDims);
+      const __m512i b = _mm512_loadu_si512(even + kRow + c * kVectorDims);
+      if constexpr (kAsk) {
+        Prefetch(next + (2 * pair * kVectors + 2 * c) * kVectorDims);
+        Prefetch(next + (2 * pair * kVectors + 2 * c + 1) * kVectorDims);
+      }
+      const auto first = reinterpret_cast<__m512bh>(_mm512_unpacklo_epi16(a, b));
+      const auto second = reinterpret_cast<__m512bh>(_mm512_unpackhi_epi16(a, b));
+      for (int h = 0; h < kHeads; ++h) {
+        sum[h][c][0] = _mm512_dpbf16_ps(sum[h][c][0], high[h], first);
+        sum[h][c][1] = _mm512_dpbf16_ps(sum[h][c][1], high[h], second);
+        sum[h][c][0] = _mm512_dpbf16_ps(sum[h][c][0], low[h], first);
+        sum[h][c][1] = _mm512_dpbf16_ps(sum[h][c][1], low[h], second);
+      }
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int c = 0; c < kChunks; ++c) {
+      _mm512_storeu_ps(sums + h * kMaxHeadDim + c * kVectorDims, sum[h][c][0]);
+      _mm512_storeu_ps(sums + h * kMaxHeadDim + c * kVectorDims + kLanes, sum[h][c][1]);
+    }
+  }
+}
+
+// Whole rows, in tiles whose sums stay in 16 registers.
+template <int kVectors, int kHeads, typename Weights>
+void WeighHeads(WeighedRows<Weights> args, float* sums) {
+  constexpr int kChunks = kVectors < 4 ? kVectors : 4;
+  for (int c = 0; c < kVectors; c += kChunks) {
+    if (args.next == nullptr) {
+      WeighTile<kVectors, kHeads, kChunks, false>(args, sums);
+    } else {
+      WeighTile<kVectors, kHeads, kChunks, true>(args, sums);
+      args.next += 2 * kChunks * kVectorDims;
+    }
+    args.rows += kChunks * kVectorDims;
+    sums += kChunks * kVectorDims;
+  }
+}
+
+// Calls body with the number of registers of a row as a constant.
+template <typename Body>
+LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
+  switch (num_vectors) {
+    case 1:
+      return body(std::integral_constant<int, 1>{});
+    case 2:
+      return body(std::integral_constant<int, 2>{});
+    case 4:
+      return body(std::integral_constant<int, 4>{});
+    default:
+      return body(std::integral_constant<int, 8>{});
+  }
+}
+
+int64_t NumVectors(int64_t dim) {
+  int64_t vectors = 1;
+  while (vectors * kVectorDims < dim) vectors *= 2;
+  return vectors;
+}
+
+}  // namespace
+
+PairDecodeBlocks::PairDecodeBlocks(const DecodeShape& shape, const HeadRows& values)
+    : shape_(shape), values_(values), num_vectors_(NumVectors(shape.dim)) {
+  static_assert(kMaxHeadDim == 8 * kVectorDims);
+}
+
+void PairDecodeBlocks::LoadQueries(const float* q, Queries* to) const {
+  for (int64_t h = 0; h < shape_.heads; ++h) {
+    for (int64_t d = 0; d < num_vectors_ * kVectorDims; d += kLanes) {
+      const int64_t left = shape_.dim - d;
+      F32x16 value = Zero();
+      if (left >= kLanes) {
+        value = Load(q + h * shape_.dim + d);
+      } else if (left > 0) {
+        value = LoadPartial(q + h * shape_.dim + d, left);
+      }
+      SplitVector(Broadcast(shape_.scale) * value, to->heads[h].high + d, to->heads[h].low + d);
+    }
+  }
+}
+
+const BF16* PairDecodeBlocks::RowsInPlace(const HeadRows& rows, int64_t block, int64_t begin,
+                                          int64_t end) const {
+  if (begin != block || end != block + kKeyBlock) return nullptr;
+  const int64_t row = num_vectors_ * kVectorDims;
+  const RowRun run = rows.From(begin);
+  const bool without_gaps = shape_.dim == row && run.count >= kKeyBlock &&
+                            run.stride == row * static_cast<int64_t>(sizeof(BF16));
+  return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
+}
+
+const BF16* PairDecodeBlocks::Rows(const HeadRows& rows, int64_t block, int64_t begin,
+                                   int64_t end) {
+  if (const BF16* in_place = RowsInPlace(rows, block, begin, end)) return in_place;
+  const int64_t row = num_vectors_ * kVectorDims;
+  const auto row_bytes = static_cast<size_t>(row) * sizeof(BF16);
+  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock) * row_bytes);
+  ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
+    BF16* to = gathered_ + (position - block) * row;
+    for (int64_t i = 0; i < run.count; ++i) {
+      __builtin_memcpy(to + i * row, run.data + i * run.stride,
+                       static_cast<size_t>(shape_.dim) * sizeof(BF16));
+    }
+  });
+  return gathered_;
+}
+
+void PairDecodeBlocks::Announce(const HeadRows& keys, int64_t begin, int64_t end) {
+  next_keys_ = RowsInPlace(keys, begin, begin, end);
+  next_values_ = RowsInPlace(values_, begin, begin, end);
+}
+
+void PairDecodeBlocks::Score(const Queries& queries, const HeadRows& keys, int64_t block,
+                             int64_t begin, int64_t end, float* scores) {
+  if (begin >= end) return;
+  const BF16* rows = Rows(keys, block, begin, end);
+  // Whole groups; scores beyond the keys are put back.
+  const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
+  const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
+  alignas(64) float computed[2 * kKeyBlock];
+  for (int64_t h = 0; h < shape_.heads; h += 2) {
+    const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
+    const BF16* next = h == 0 ? next_keys_ : nullptr;
+    ForVectors(num_vectors_, [&](auto vectors) {
+      const Split* q = queries.heads + h;
+      if (heads == 2) {
+        ScoreHeads<decltype(vectors)::value, 2>(q, rows, next, first, last, computed);
+      } else {
+        ScoreHeads<decltype(vectors)::value, 1>(q, rows, next, first, last, computed);
+      }
+    });
+    for (int64_t i = 0; i < heads; ++i) {
+      __builtin_memcpy(scores + (h + i) * kKeyBlock + (begin - block),
+                       computed + i * kKeyBlock + (begin - block),
+                       static_cast<size_t>(end - begin) * sizeof(float));
+    }
+  }
+}
+
+void PairDecodeBlocks::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
+                             float* sums) {
+  for (int64_t h = 0; h < shape_.heads; ++h) {
+    for (int64_t j = 0; j < kKeyBlock; j += kLanes) {
+      SplitVector(Load(weights + h * kKeyBlock + j), weights_[h].high + j, weights_[h].low + j);
+    }
+  }
+  const BF16* rows = Rows(values_, block, begin, end);
+  for (int64_t h = 0; h < shape_.heads; h += 2) {
+    const WeighedRows<SplitWeights> args = {weights_ + h, rows, h == 0 ? next_values_ : nullptr,
+                                            (begin - block) / 2, (end - block + 1) / 2};
+    ForVectors(num_vectors_, [&](auto vectors) {
+      if (shape_.heads - h >= 2) {
+        WeighHeads<decltype(vectors)::value, 2>(args, sums + h * kMaxHeadDim);
+      } else {
+        WeighHeads<decltype(vectors)::value, 1>(args, sums + h * kMaxHeadDim);
+      }
+    });
+  }
+}
+
+void PairDecodeBlocks::InOrder(const float* sums, float* to) const {
+  // Interleaving works within 128 bits: of eight numbers the first four go to the first register of
+  // sums, the others to the second.
+  for (int64_t d = 0; d < shape_.dim; ++d) {
+    const int64_t in_vector = d % kVectorDims;
+    to[d] = sums[d - in_vector + in_vector / 8 * 4 + in_vector % 4 + (in_vector / 4 % 2) * kLanes];
+  }
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif
