@@ -31,6 +31,9 @@ void* HostDevice::Allocate(size_t size) {
 
 void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 
+// Where the kernel has none, small pages do.
+void HostDevice::PreferHugePages(void* data, size_t size) { madvise(data, size, MADV_HUGEPAGE); }
+
 void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to, from, size); }
 
 void HostDevice::Zero(void* data, size_t size) { std::memset(data, 0, size); }

@@ -52,6 +52,10 @@ class Device {
   // `size` as it was allocated. Waits for the queue likewise.
   virtual void Release(void* data, size_t size) = 0;
 
+  // All of [data, data + size), as it was allocated, will be used in pieces of many KiB: a host may
+  // give it memory in huge pages, which are there as a whole when any of it is written.
+  virtual void PreferHugePages(void* /*data*/, size_t /*size*/) {}
+
   // Host memory that copies to and from the device are fastest with; nullptr where there is none.
   virtual void* AllocateStaging(size_t size);
   virtual void ReleaseStaging(void* data);
@@ -108,6 +112,7 @@ class HostDevice final : public Device {
   // as it could ever become.
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
+  void PreferHugePages(void* data, size_t size) override;
   void Upload(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Download(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Copy(void* to, const void* from, size_t size) override;

@@ -1,6 +1,6 @@
 // Attention of a tile of prefill rows.
 #include "kernels/cpu/attention_core.h"
-#include "kernels/cpu/prefill_blocks.h"
+#include "kernels/cpu/attention_prefill_blocks.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {

@@ -1,6 +1,8 @@
 // Reading.
 #include "tests/bench/read_bandwidth.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,7 +22,9 @@ Probe DeviceProbe() {
 }
 
 Memory Allocate(size_t bytes) {
-  return Memory(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64})));
+  void* data = ::operator new (bytes, std::align_val_t{kHugePage});
+  madvise(data, bytes, MADV_HUGEPAGE);
+  return Memory(static_cast<std::byte*>(data));
 }
 
 ReadBandwidth::ReadBandwidth(const Executor& executor, size_t bytes)

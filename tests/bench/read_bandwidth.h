@@ -14,9 +14,10 @@ namespace longstream {
 // Of the instruction set that the ops use here.
 Probe DeviceProbe();
 
-// Uninitialised memory, 64-byte aligned.
+// Uninitialised memory, in huge pages where the machine has them, as weights and caches are.
+inline constexpr size_t kHugePage = size_t{2} << 20;
 struct MemoryDeleter {
-  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
+  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{kHugePage}); }
 };
 using Memory = std::unique_ptr<std::byte, MemoryDeleter>;
 Memory Allocate(size_t bytes);

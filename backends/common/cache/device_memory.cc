@@ -38,6 +38,11 @@ DeviceMemory::~DeviceMemory() {
   device_->Release(data_, size_);
 }
 
+void DeviceMemory::SetPieceBytes(size_t bytes) {
+  constexpr size_t kLeastForHugePages = size_t{64} << 10;
+  if (size_ > 0 && bytes >= kLeastForHugePages) device_->PreferHugePages(data_, size_);
+}
+
 #ifdef LONGSTREAM_ADDRESS_SANITIZER
 void DeviceMemory::Poison(size_t offset, size_t size) {
   if (device_ == nullptr || !device_->host_memory()) return;

@@ -25,6 +25,11 @@ class DeviceMemory {
     return *this;
   }
 
+  // It is used in pieces of so many bytes. Of large ones an address lookup that fails costs as much
+  // as reading some cache lines, of small ones huge pages would be mostly empty: Device's
+  // PreferHugePages from 64 KiB on.
+  void SetPieceBytes(size_t bytes);
+
   // Aligned to 256 bytes at least; nullptr where size is 0.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }

@@ -24,6 +24,8 @@ PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget&
     const size_t size = store.page_bytes * (static_cast<size_t>(capacity_) + 1);
     store.keys = DeviceMemory(device, size, "pages of keys");
     store.values = DeviceMemory(device, size, "pages of values");
+    store.keys.SetPieceBytes(store.page_bytes);
+    store.values.SetPieceBytes(store.page_bytes);
   }
 }
 

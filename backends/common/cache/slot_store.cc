@@ -12,8 +12,10 @@ SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budge
   if (layout.slot_stride == 0) return;
   live_.stride = static_cast<size_t>(layout.slot_stride);
   live_.memory = DeviceMemory(device, (capacity + 1) * live_.stride, "rings and states");
+  live_.memory.SetPieceBytes(live_.stride);
   checkpoints_.stride = static_cast<size_t>(layout.checkpoint_stride());
   checkpoints_.memory = DeviceMemory(device, capacity * checkpoints_.stride, "checkpoints");
+  checkpoints_.memory.SetPieceBytes(checkpoints_.stride);
 }
 
 int32_t SlotStore::Pieces::Take() {

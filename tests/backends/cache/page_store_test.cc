@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "backends/common/cache/cache_store.h"
@@ -13,6 +18,39 @@
 
 namespace longstream {
 namespace {
+
+// Whether the mapping that contains `data` asks for huge pages.
+bool AsksForHugePages(const void* data) {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin = 0, end = 0;
+    char dash = 0;
+    if (std::istringstream words(line); words >> std::hex >> begin >> dash >> end && dash == '-') {
+      const auto address = reinterpret_cast<uintptr_t>(data);
+      inside = begin <= address && address < end;
+    } else if (inside && line.starts_with("VmFlags:")) {
+      return (line + " ").find(" hg ") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// 64 tokens of 8 heads of 128 in bf16 are 128 KiB, of 2 heads of 3 less than one small page.
+TEST(PageStoreTest, LargePagesAreInHugePages) {
+  MixerSpec mixer;
+  mixer.num_heads = mixer.num_kv_heads = 8;
+  mixer.head_dim = mixer.value_dim = 128;
+  ModelSpec spec;
+  spec.layers = {mixer};
+  const CacheLayout layout = MakeCacheLayout(spec, DType::kBF16);
+  CacheStore large(layout, 100 * layout.page_bytes);
+  CacheStore small(LayoutOf("full"), 1 << 20);
+  const bool kernel_has_them = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  EXPECT_EQ(AsksForHugePages(large.pages.keys(0, 0)), kernel_has_them);
+  EXPECT_EQ(AsksForHugePages(large.pages.values(0, 0)), kernel_has_them);
+  EXPECT_FALSE(AsksForHugePages(small.pages.keys(0, 0)));
+}
 
 TEST(PageStoreTest, PromisesEndAtTheBudget) {
   const CacheLayout layout = LayoutOf("full+full");

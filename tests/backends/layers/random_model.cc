@@ -1,6 +1,8 @@
 // Random specs and weights.
 #include "tests/backends/layers/random_model.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -122,10 +124,13 @@ class HostWeightMaker final : public WeightMaker {
   }
 
  private:
-  // Zeroed, 64-byte aligned, owned by the weights.
+  // Zeroed, owned by the weights; large ones in huge pages, as a checkpoint's are.
   void* Allocate(size_t bytes) {
-    const size_t padded = (bytes + 63) / 64 * 64;
-    void* memory = std::aligned_alloc(64, padded);
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : 64;
+    const size_t padded = (bytes + alignment - 1) / alignment * alignment;
+    void* memory = std::aligned_alloc(alignment, padded);
+    if (alignment == kHugePage) madvise(memory, padded, MADV_HUGEPAGE);
     std::memset(memory, 0, padded);
     weights.bytes += padded;
     weights.storage.push_back(OwnedMemory(memory, std::free));

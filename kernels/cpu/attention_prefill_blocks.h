@@ -8,8 +8,8 @@
 //                 of keys by absolute position: a key without its neighbour meets zeros.
 //
 // Both keep scores and weights transposed, keys down and rows across.
-#ifndef LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_
-#define LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_PREFILL_BLOCKS_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_PREFILL_BLOCKS_H_
 
 #include <cstdint>
 
@@ -264,4 +264,4 @@ struct BlocksFor<BF16> {
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_PREFILL_BLOCKS_H_
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_PREFILL_BLOCKS_H_

@@ -1,5 +1,5 @@
 // Decode rows over bf16 keys and values, by the bf16 dot product.
-#include "kernels/cpu/decode_blocks.h"
+#include "kernels/cpu/attention_decode_blocks.h"
 
 #if defined(__AVX512BF16__)
 

@@ -8,8 +8,8 @@
 //                       row is then slower than memory.
 //
 // Scores of a block are [heads, kKeyBlock], the key at `block` first.
-#ifndef LONGSTREAM_KERNELS_CPU_DECODE_BLOCKS_H_
-#define LONGSTREAM_KERNELS_CPU_DECODE_BLOCKS_H_
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
 
 #include <cstdint>
 #include <type_traits>
@@ -153,4 +153,4 @@ struct DecodeBlocksFor<BF16> {
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_DECODE_BLOCKS_H_
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
