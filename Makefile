@@ -19,7 +19,8 @@ test: release  ## Build the release preset and run every test.
 	@ctest --preset release
 
 bench: release  ## Build the release preset and run the benchmarks.
-	@for program in build/release/bench/*; do echo "== $$program"; "$$program" || exit 1; done
+	@status=0; for program in build/release/bench/*; do \
+	  echo "== $$program"; "$$program" || status=1; done; exit $$status
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
 	@models/make_golden.sh

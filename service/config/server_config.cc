@@ -98,12 +98,29 @@ absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
   });
 }
 
+// A step must have room for a grid line's worth of prompt beside all decode rows, or prompts would
+// starve while the batch is full. `key`: the one of the two that the file names last.
+absl::Status CheckBatch(const YamlNode& key, const ServerConfig& config) {
+  constexpr uint32_t kPrefillRoom = 64;
+  const uint32_t least = config.max_batch_sequences + kPrefillRoom;
+  if (config.max_batch_tokens >= least) return absl::OkStatus();
+  return key.Error(absl::StrCat("max_batch_tokens must be at least max_batch_sequences + ",
+                                kPrefillRoom, " = ", least, ", found ", config.max_batch_tokens));
+}
+
 absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
-  return node.ReadMap({
+  YamlNode batch_key = node;
+  absl::Status status = node.ReadMap({
       {"max_batch_tokens",
-       [&](const YamlNode& value) { return value.Read(1, 65536, &config->max_batch_tokens); }},
+       [&](const YamlNode& value) {
+         batch_key = value;
+         return value.Read(1, 65536, &config->max_batch_tokens);
+       }},
       {"max_batch_sequences",
-       [&](const YamlNode& value) { return value.Read(1, 4096, &config->max_batch_sequences); }},
+       [&](const YamlNode& value) {
+         batch_key = value;
+         return value.Read(1, 4096, &config->max_batch_sequences);
+       }},
       {"max_open_turns",
        [&](const YamlNode& value) { return value.Read(1, 1 << 20, &config->max_open_turns); }},
       {"max_waiting_turns",
@@ -113,16 +130,26 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
       {"client_timeout",
        [&](const YamlNode& value) { return ReadTimeout(value, &config->client_timeout); }},
   });
+  return status.ok() ? CheckBatch(batch_key, *config) : status;
 }
 
 absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
-  return node.ReadMap({
+  YamlNode timeout_key = node;  // the one of the two that the file names last
+  const auto read_timeout = [&](const YamlNode& value, absl::Duration* timeout) {
+    timeout_key = value;
+    return ReadTimeout(value, timeout);
+  };
+  absl::Status status = node.ReadMap({
       {"max", [&](const YamlNode& value) { return value.Read(0, 1 << 24, &config->max_sessions); }},
       {"idle_timeout",
-       [&](const YamlNode& value) { return ReadTimeout(value, &config->idle_timeout); }},
+       [&](const YamlNode& value) { return read_timeout(value, &config->idle_timeout); }},
       {"max_idle_timeout",
-       [&](const YamlNode& value) { return ReadTimeout(value, &config->max_idle_timeout); }},
+       [&](const YamlNode& value) { return read_timeout(value, &config->max_idle_timeout); }},
   });
+  if (!status.ok() || config->idle_timeout <= config->max_idle_timeout) return status;
+  return timeout_key.Error(absl::StrCat(
+      "idle_timeout, ", absl::FormatDuration(config->idle_timeout),
+      ", is more than max_idle_timeout, ", absl::FormatDuration(config->max_idle_timeout)));
 }
 
 absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
@@ -275,20 +302,6 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.threads > kMaxThreads) {
     return absl::InvalidArgumentError(absl::StrCat("threads: expected a whole number from 0 to ",
                                                    kMaxThreads, ", found ", config.threads));
-  }
-  // A step must have room for a grid line's worth of prompt beside all decode rows, or prompts
-  // would starve while the batch is full.
-  constexpr uint32_t kPrefillRoom = 64;
-  if (config.max_batch_tokens < config.max_batch_sequences + kPrefillRoom) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "scheduler.max_batch_tokens: expected at least max_batch_sequences + ", kPrefillRoom, " = ",
-        config.max_batch_sequences + kPrefillRoom, ", found ", config.max_batch_tokens));
-  }
-  if (config.idle_timeout > config.max_idle_timeout) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sessions.idle_timeout: ", absl::FormatDuration(config.idle_timeout),
-                     " is more than sessions.max_idle_timeout, ",
-                     absl::FormatDuration(config.max_idle_timeout)));
   }
   if (config.models.empty()) {
     return absl::InvalidArgumentError(

@@ -57,8 +57,8 @@ absl::Status ReadConfigText(std::string_view text, std::string_view origin, Serv
 // backend. Adds a model, or replaces the one with that name.
 absl::Status AddModelFlag(std::string_view flag, ServerConfig* config);
 
-// What flags may have set as a file could not, and relations between values, once everything is
-// read. INVALID_ARGUMENT names the key.
+// What flags may have set as a file could not, and that there is a model, once everything is read.
+// INVALID_ARGUMENT names the key.
 absl::Status CheckConfig(const ServerConfig& config);
 
 // "64MiB", "2GB", "4096": bytes.

@@ -245,6 +245,9 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
       ReadBias(request.sampling(), vocabulary_size, &turn.sampling),
       ReadStop(request.stop(), model, &turn.stop),
       CheckTop(request.top_log_probs()),
+      request.top_log_probs() == 0 || request.log_probs()
+          ? absl::OkStatus()
+          : Invalid("top_log_probs: expected 0 without log_probs, found ", request.top_log_probs()),
   };
   for (const absl::Status& status : checks) {
     if (!status.ok()) return status;

@@ -337,27 +337,27 @@ TEST(ServerConfigErrorTest, Files) {
   std::filesystem::remove(wrong);
 }
 
-TEST(CheckConfigTest, RelationsBetweenValues) {
-  ServerConfig good;
-  ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
-  EXPECT_TRUE(CheckConfig(good).ok());
+// An error stands at the line of whichever of the two keys the file names last; a key that it does
+// not name has its default.
+TEST(ServerConfigErrorTest, RelationsBetweenValues) {
+  EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 36"), "");
+  EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 37"),
+            "server.yaml:3: scheduler.max_batch_sequences: max_batch_tokens must be at least "
+            "max_batch_sequences + 64 = 101, found 100");
+  EXPECT_EQ(ErrorOf("scheduler:\n  max_waiting_turns: 1\n  max_batch_tokens: 127"),
+            "server.yaml:3: scheduler.max_batch_tokens: max_batch_tokens must be at least "
+            "max_batch_sequences + 64 = 128, found 127");
 
-  ServerConfig config = good;
-  config.max_batch_tokens = 100;
-  config.max_batch_sequences = 36;
-  EXPECT_TRUE(CheckConfig(config).ok());
-  config.max_batch_sequences = 37;
-  EXPECT_EQ(CheckConfig(config).message(),
-            "scheduler.max_batch_tokens: expected at least max_batch_sequences + 64 = 101, "
-            "found 100");
+  EXPECT_EQ(ErrorOf("sessions:\n  max_idle_timeout: 1h\n  idle_timeout: 1h"), "");
+  EXPECT_EQ(ErrorOf("sessions:\n  idle_timeout: 25h"),
+            "server.yaml:2: sessions.idle_timeout: idle_timeout, 25h, is more than "
+            "max_idle_timeout, 24h");
+  EXPECT_EQ(ErrorOf("sessions:\n  idle_timeout: 50m\n  max_idle_timeout: 49m"),
+            "server.yaml:3: sessions.max_idle_timeout: idle_timeout, 50m, is more than "
+            "max_idle_timeout, 49m");
+}
 
-  config = good;
-  config.idle_timeout = config.max_idle_timeout;
-  EXPECT_TRUE(CheckConfig(config).ok());
-  config.idle_timeout = absl::Hours(25);
-  EXPECT_EQ(CheckConfig(config).message(),
-            "sessions.idle_timeout: 25h is more than sessions.max_idle_timeout, 24h");
-
+TEST(CheckConfigTest, ThereIsAModel) {
   EXPECT_EQ(CheckConfig(ServerConfig()).message(),
             "models: there is none; name one in the file or with --model NAME=DIR");
 }

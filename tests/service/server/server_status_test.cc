@@ -30,6 +30,7 @@ struct BadRequest {
 };
 
 std::vector<BadRequest> BadRequests() {
+  constexpr StatusCode kInvalid = StatusCode::INVALID_ARGUMENT;
   const auto nan = std::numeric_limits<float>::quiet_NaN();
   const auto sampling = [](auto set) {
     return [set](v1::GenerateRequest* request) { set(request->mutable_sampling()); };
@@ -38,47 +39,42 @@ std::vector<BadRequest> BadRequests() {
     return [set](v1::GenerateRequest* request) { set(request->mutable_stop()); };
   };
   return {
-      {"id of another form", [](auto* r) { r->set_session_id("abc"); },
-       StatusCode::INVALID_ARGUMENT, "session_id: expected 32 hexadecimal digits"},
+      {"id of another form", [](auto* r) { r->set_session_id("abc"); }, kInvalid,
+       "session_id: expected 32 hexadecimal digits"},
       {"unknown session", [](auto* r) { r->set_session_id(kUnknownId); }, StatusCode::NOT_FOUND,
        kUnknownId},
-      {"empty session, no input", [](auto* r) { r->clear_input(); }, StatusCode::INVALID_ARGUMENT,
+      {"empty session, no input", [](auto* r) { r->clear_input(); }, kInvalid,
        "input: the session is empty"},
       {"token id too large", [](auto* r) { r->mutable_input()->mutable_tokens()->add_ids(256); },
-       StatusCode::INVALID_ARGUMENT,
-       "input.tokens.ids[0]: token id 256 is outside the vocabulary of 256"},
+       kInvalid, "input.tokens.ids[0]: token id 256 is outside the vocabulary of 256"},
       {"token id negative", [](auto* r) { r->mutable_input()->mutable_tokens()->add_ids(-1); },
-       StatusCode::INVALID_ARGUMENT, "token id -1"},
+       kInvalid, "token id -1"},
       {"prompt over the context",
-       [](auto* r) { r->mutable_input()->set_text(std::string(70000, 'x')); },
-       StatusCode::INVALID_ARGUMENT, "exceed the model's context of 65536"},
+       [](auto* r) { r->mutable_input()->set_text(std::string(70000, 'x')); }, kInvalid,
+       "exceed the model's context of 65536"},
       {"wrong expected position", [](auto* r) { r->set_expected_position(3); },
        StatusCode::FAILED_PRECONDITION, "is at position 0, the request expects 3"},
-      {"NaN temperature", sampling([nan](auto* s) { s->set_temperature(nan); }),
-       StatusCode::INVALID_ARGUMENT, "sampling.temperature: expected 0 ... 1000, found nan"},
-      {"negative temperature", sampling([](auto* s) { s->set_temperature(-1); }),
-       StatusCode::INVALID_ARGUMENT, "sampling.temperature"},
-      {"top_k", sampling([](auto* s) { s->set_top_k(-1); }), StatusCode::INVALID_ARGUMENT,
-       "sampling.top_k"},
-      {"top_p zero", sampling([](auto* s) { s->set_top_p(0); }), StatusCode::INVALID_ARGUMENT,
-       "sampling.top_p"},
-      {"min_p", sampling([](auto* s) { s->set_min_p(1.5f); }), StatusCode::INVALID_ARGUMENT,
-       "sampling.min_p"},
-      {"repetition_penalty", sampling([](auto* s) { s->set_repetition_penalty(0); }),
-       StatusCode::INVALID_ARGUMENT,
+      {"NaN temperature", sampling([nan](auto* s) { s->set_temperature(nan); }), kInvalid,
+       "sampling.temperature: expected 0 ... 1000, found nan"},
+      {"negative temperature", sampling([](auto* s) { s->set_temperature(-1); }), kInvalid,
+       "sampling.temperature"},
+      {"top_k", sampling([](auto* s) { s->set_top_k(-1); }), kInvalid, "sampling.top_k"},
+      {"top_p zero", sampling([](auto* s) { s->set_top_p(0); }), kInvalid, "sampling.top_p"},
+      {"min_p", sampling([](auto* s) { s->set_min_p(1.5f); }), kInvalid, "sampling.min_p"},
+      {"repetition_penalty", sampling([](auto* s) { s->set_repetition_penalty(0); }), kInvalid,
        "sampling.repetition_penalty: expected a finite number above 0, found 0"},
-      {"presence_penalty", sampling([](auto* s) { s->set_presence_penalty(3); }),
-       StatusCode::INVALID_ARGUMENT, "sampling.presence_penalty"},
-      {"frequency_penalty", sampling([nan](auto* s) { s->set_frequency_penalty(nan); }),
-       StatusCode::INVALID_ARGUMENT, "sampling.frequency_penalty"},
-      {"logit_bias id", sampling([](auto* s) { (*s->mutable_logit_bias())[999] = 1; }),
-       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias: token id 999"},
-      {"logit_bias value", sampling([](auto* s) { (*s->mutable_logit_bias())[9] = 101; }),
-       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias"},
+      {"presence_penalty", sampling([](auto* s) { s->set_presence_penalty(3); }), kInvalid,
+       "sampling.presence_penalty"},
+      {"frequency_penalty", sampling([nan](auto* s) { s->set_frequency_penalty(nan); }), kInvalid,
+       "sampling.frequency_penalty"},
+      {"logit_bias id", sampling([](auto* s) { (*s->mutable_logit_bias())[999] = 1; }), kInvalid,
+       "sampling.logit_bias: token id 999"},
+      {"logit_bias value", sampling([](auto* s) { (*s->mutable_logit_bias())[9] = 101; }), kInvalid,
+       "sampling.logit_bias"},
       {"every token banned", sampling([](auto* s) {
          for (int32_t id = 0; id < 256; ++id) (*s->mutable_logit_bias())[id] = -100;
        }),
-       StatusCode::INVALID_ARGUMENT, "sampling.logit_bias: every one of the 256 tokens is banned"},
+       kInvalid, "sampling.logit_bias: every one of the 256 tokens is banned"},
       {"every token banned until min_tokens",
        [](auto* r) {
          for (int32_t id = 1; id < 256; ++id) {
@@ -87,25 +83,25 @@ std::vector<BadRequest> BadRequests() {
          r->mutable_stop()->add_token_ids(0);
          r->mutable_stop()->set_min_tokens(1);
        },
-       StatusCode::INVALID_ARGUMENT, "is banned, the stop ids until stop.min_tokens"},
-      {"empty stop string", stop([](auto* s) { s->add_strings(""); }), StatusCode::INVALID_ARGUMENT,
+       kInvalid, "is banned, the stop ids until stop.min_tokens"},
+      {"empty stop string", stop([](auto* s) { s->add_strings(""); }), kInvalid, "stop.strings"},
+      {"stop string of invalid UTF-8", stop([](auto* s) { s->add_strings("\xff\xfe"); }), kInvalid,
        "stop.strings"},
-      {"stop string of invalid UTF-8", stop([](auto* s) { s->add_strings("\xff\xfe"); }),
-       StatusCode::INVALID_ARGUMENT, "stop.strings"},
       {"too many stop strings", stop([](auto* s) {
          for (int i = 0; i < 17; ++i) s->add_strings("a");
        }),
-       StatusCode::INVALID_ARGUMENT, "stop.strings: at most 16, found 17"},
-      {"stop id", stop([](auto* s) { s->add_token_ids(256); }), StatusCode::INVALID_ARGUMENT,
-       "stop.token_ids[0]"},
-      {"min over max", stop([](auto* s) { s->set_min_tokens(11); }), StatusCode::INVALID_ARGUMENT,
+       kInvalid, "stop.strings: at most 16, found 17"},
+      {"stop id", stop([](auto* s) { s->add_token_ids(256); }), kInvalid, "stop.token_ids[0]"},
+      {"min over max", stop([](auto* s) { s->set_min_tokens(11); }), kInvalid,
        "stop.min_tokens: 11 is more than max_tokens, 10"},
-      {"top_log_probs", [](auto* r) { r->set_top_log_probs(21); }, StatusCode::INVALID_ARGUMENT,
+      {"top_log_probs", [](auto* r) { r->set_top_log_probs(21); }, kInvalid,
        "top_log_probs: expected 0 ... 20, found 21"},
-      {"on_abort", [](auto* r) { r->set_on_abort(static_cast<v1::OnAbort>(9)); },
-       StatusCode::INVALID_ARGUMENT, "on_abort: unknown value 9"},
-      {"priority", [](auto* r) { r->set_priority(static_cast<v1::Priority>(9)); },
-       StatusCode::INVALID_ARGUMENT, "priority: unknown value 9"},
+      {"top_log_probs alone", [](auto* r) { r->set_top_log_probs(5); }, kInvalid,
+       "top_log_probs: expected 0 without log_probs, found 5"},
+      {"on_abort", [](auto* r) { r->set_on_abort(static_cast<v1::OnAbort>(9)); }, kInvalid,
+       "on_abort: unknown value 9"},
+      {"priority", [](auto* r) { r->set_priority(static_cast<v1::Priority>(9)); }, kInvalid,
+       "priority: unknown value 9"},
   };
 }
 
