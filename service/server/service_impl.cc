@@ -32,9 +32,16 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
-// Answers a call with a session once it is there.
-Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor, v1::Session* response) {
-  return [reactor, response](const absl::StatusOr<SessionView>& view) {
+// Answers a call with a session once it is there. `is_drawn`: the caller learns the id from the
+// answer alone; who has gone by then never will, and nobody could close the session.
+Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
+                              const grpc::CallbackServerContext* context, bool is_drawn,
+                              Dispatcher* dispatcher, v1::Session* response) {
+  return [=](const absl::StatusOr<SessionView>& view) {
+    if (view.ok() && is_drawn && context->IsCancelled()) {
+      dispatcher->CloseSession(view->id, [](const absl::StatusOr<uint64_t>&) {});
+      return reactor->Finish(ToGrpc(absl::CancelledError("the caller cancelled the call")));
+    }
     if (view.ok()) ToProto(*view, response);
     reactor->Finish(ToGrpc(view.status()));
   };
@@ -42,7 +49,7 @@ Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor, v1::Session* re
 
 }  // namespace
 
-grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* /*context*/,
+grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* context,
                                                    const v1::OpenSessionRequest* request,
                                                    v1::Session* response) {
   const auto id = CheckSessionId(request->session_id(), "session_id");
@@ -50,11 +57,12 @@ grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* 
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   auto* reactor = new UnaryReactor(&calls_);
-  dispatcher_->OpenSession(request->model(), *id, *timeout, AnswerWith(reactor, response));
+  dispatcher_->OpenSession(request->model(), *id, *timeout,
+                           AnswerWith(reactor, context, !id->has_value(), dispatcher_, response));
   return reactor;
 }
 
-grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* /*context*/,
+grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* context,
                                                    const v1::ForkSessionRequest* request,
                                                    v1::Session* response) {
   const auto source = SessionId::Parse(request->session_id(), "session_id");
@@ -64,7 +72,8 @@ grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* 
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   auto* reactor = new UnaryReactor(&calls_);
-  dispatcher_->ForkSession(*source, *id, *timeout, AnswerWith(reactor, response));
+  dispatcher_->ForkSession(*source, *id, *timeout,
+                           AnswerWith(reactor, context, !id->has_value(), dispatcher_, response));
   return reactor;
 }
 

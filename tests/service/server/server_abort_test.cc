@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <set>
 #include <string>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/service/server/server_fixture.h"
@@ -111,6 +114,50 @@ TEST_F(AbortTest, CancelledAppendIsRolledBackOrKept) {
     WaitUntilIdle(id);
     EXPECT_EQ(Get(id).position(), on_abort == v1::ON_ABORT_KEEP ? 64u : 0u);
   }
+}
+
+// Who is gone before the answer with the id that the server drew could never close the session.
+TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
+  const std::string source = Open();
+  const auto engine = models().Find("m");
+  ASSERT_TRUE(engine.ok());
+  absl::Notification release;
+  const auto session = std::make_shared<Session>(SessionId::Random(), "m", 100, absl::Hours(1));
+  (*engine)->Open(session, [&](const absl::Status&) { release.WaitForNotification(); });
+
+  const std::string chosen(32, 'a');
+  const auto give_up = [](grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  };
+  v1::Session opened;
+  for (const std::string& id : {std::string(), chosen}) {
+    grpc::ClientContext context;
+    give_up(&context);
+    v1::OpenSessionRequest request;
+    request.set_session_id(id);
+    EXPECT_EQ(stub().OpenSession(&context, request, &opened).error_code(),
+              StatusCode::DEADLINE_EXCEEDED);
+  }
+  {
+    grpc::ClientContext context;
+    give_up(&context);
+    v1::ForkSessionRequest request;
+    request.set_session_id(source);
+    EXPECT_EQ(stub().ForkSession(&context, request, &opened).error_code(),
+              StatusCode::DEADLINE_EXCEEDED);
+  }
+  EXPECT_EQ(dispatcher().List(std::nullopt, 10, "").size(), 4u);
+  absl::SleepFor(absl::Milliseconds(200));  // the server learns of it a moment after the client
+  release.Notify();
+  (*engine)->Flush();
+  std::set<std::string> left;
+  for (const SessionView& view : dispatcher().List(std::nullopt, 10, "")) {
+    left.insert(view.id.ToString());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{source, chosen}));
+
+  ASSERT_TRUE(session->Close());
+  (*engine)->Close(session, [](uint64_t) {});
 }
 
 // The client's connection goes away in the middle of it.
