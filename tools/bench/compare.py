@@ -7,17 +7,36 @@ Whole models). The first is ours; of several peers the fastest counts in each ro
     compare.py --ours 'build/release/bench/model_bench --serve --plan dense --threads 2' \\
                --peer name='COMMAND' --slice 'decode 0 32' --slice 'prefill 0 512' --rounds 5
 
-A pair is one slice of ours and the peer's of the same round, one after the other. A pair is fast
-where memory was read at --fast GB/s or more before and after both.
+A pair is one slice of ours and the peer's of the same round. A pair is fast where memory was read
+at --fast GB/s or more before and after both. A round is quiet where other processes took no more of
+the processors than --quiet; rounds go on until --rounds quiet ones are there for every slice, or
+--most-rounds. Quiet rounds alone count, unless there are none.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import shlex
 import statistics
 import subprocess
 import sys
+import time
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def machine_seconds():
+    """Of all processors, busy or given to other machines, since boot."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
+def process_seconds(pid):
+    """Of all its threads, since it started."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class ProgramError(Exception):
@@ -46,7 +65,9 @@ class Program:
             raise ProgramError(f"{self.name}: no JSON: {line.rstrip()}") from error
 
     def run(self, line):
-        """Runs a slice: {"tokens", "seconds", "bytes", "probes_gbps"} and "tokens_per_second"."""
+        """Runs a slice: {"tokens", "seconds", "bytes", "probes_gbps"}, "tokens_per_second", and
+        "others", how many processors the rest of the machine took meanwhile."""
+        begin, busy = time.monotonic(), self._others()
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
@@ -56,25 +77,43 @@ class Program:
         if "error" in answer:
             raise ProgramError(f"{self.name}: {line}: {answer['error']}")
         answer["tokens_per_second"] = answer["tokens"] / answer["seconds"]
+        answer["others"] = (self._others() - busy) / (time.monotonic() - begin)
         return answer
+
+    def _others(self):
+        if self._process.poll() is not None:
+            return 0.0  # _answer says with what code it ended
+        return machine_seconds() - process_seconds(self._process.pid)
 
     def close(self):
         self._process.stdin.close()
         self._process.wait()
 
 
-def measure(programs, lines, rounds, report=lambda text: None):
+def quiet_rounds(answers, line, quiet):
+    """Of a line: the indices of rounds in which others left the machine alone; all where none are."""
+    rounds = list(zip(*(of[line] for of in answers.values())))
+    kept = [i for i, of in enumerate(rounds) if max(answer["others"] for answer in of) <= quiet]
+    return kept, kept or list(range(len(rounds)))
+
+
+def measure(programs, lines, rounds, most_rounds, quiet, report=lambda text: None):
     """Name -> line -> answers, one a round. The order of programs turns from round to round, and a
     round before the first, which makes contexts and touches memory, is not counted."""
     answers = {program.name: {line: [] for line in lines} for program in programs}
-    for turn in range(-1, rounds):
-        for line in lines:
+    lacking = list(lines)
+    for turn in range(-1, most_rounds):
+        for line in lacking:
             first = turn % len(programs)
             for program in programs[first:] + programs[:first]:
                 answer = program.run(line)
                 if turn >= 0:
                     answers[program.name][line].append(answer)
-        report(f"round {turn + 1} of {rounds}")
+        found = {line: len(quiet_rounds(answers, line, quiet)[0]) for line in lines}
+        lacking = [line for line in lines if found[line] < rounds]
+        report(f"round {turn + 1}; quiet: {', '.join(str(found[line]) for line in lines)}")
+        if not lacking:
+            break
     return answers
 
 
@@ -104,19 +143,22 @@ def ratios(ours, theirs, fast):
     return [value(pair) for pair in pairs], [value(pair) for pair in pairs if is_fast(pair)]
 
 
-def compare(answers, ours, lines, fast):
+def compare(answers, ours, lines, fast, quiet):
     """A row for each line: ours against the peer that is fastest in it."""
     rows = []
     for line in lines:
-        mine = answers[ours][line]
+        kept, counted = quiet_rounds(answers, line, quiet)
+        of_line = {name: [of[line][i] for i in counted] for name, of in answers.items()}
+        mine = of_line[ours]
         row = {"slice": line, "tokens_per_second": speed(mine), "probe_gbps": probe(mine),
-               "fraction": fraction(mine)}
+               "fraction": fraction(mine), "rounds": len(answers[ours][line]),
+               "quiet_rounds": len(kept)}
         peers = [name for name in answers if name != ours]
         if peers:
-            best = max(peers, key=lambda name: speed(answers[name][line]))
-            every, quick = ratios(mine, answers[best][line], fast)
-            row.update({"peer": best, "peer_tokens_per_second": speed(answers[best][line]),
-                        "peer_probe_gbps": probe(answers[best][line]),
+            best = max(peers, key=lambda name: speed(of_line[name]))
+            every, quick = ratios(mine, of_line[best], fast)
+            row.update({"peer": best, "peer_tokens_per_second": speed(of_line[best]),
+                        "peer_probe_gbps": probe(of_line[best]),
                         "ratio": statistics.median(every), "least": min(every),
                         "most": max(every), "pairs": len(every), "fast_pairs": len(quick),
                         "fast_ratio": statistics.median(quick) if quick else None})
@@ -124,27 +166,28 @@ def compare(answers, ours, lines, fast):
     return rows
 
 
-def growth(answers, lines, base):
-    """Program -> line -> median over rounds of time per token against `base` of that round."""
-    return {name: {line: statistics.median(
-        first["tokens_per_second"] / other["tokens_per_second"]
-        for first, other in zip(of[base], of[line])) for line in lines if line != base}
-        for name, of in answers.items()}
+def growth(answers, lines, base, quiet):
+    """Program -> line -> time per token against that of `base`, medians of what counts."""
+    def median(of, line):
+        return speed([of[line][i] for i in quiet_rounds(answers, line, quiet)[1]])
+    return {name: {line: median(of, base) / median(of, line) for line in lines if line != base}
+            for name, of in answers.items()}
 
 
 def table(rows):
     lines = [f"{'slice':<20} {'ours':>9} {'GB/s':>6} {'of it':>6}  {'peer':<14} {'tokens/s':>9} "
-             f"{'GB/s':>6} {'ratio':>6}  {'least':>6} {'most':>6}  fast pairs"]
+             f"{'GB/s':>6} {'ratio':>6}  {'least':>6} {'most':>6}  fast pairs     quiet rounds"]
     for row in rows:
         part = f"{100 * row['fraction']:.0f} %" if row["fraction"] else "-"
         text = (f"{row['slice']:<20} {row['tokens_per_second']:9.2f} {row['probe_gbps']:6.1f} "
                 f"{part:>6}")
         if "peer" in row:
             quick = f"{row['fast_ratio']:.2f} " if row["fast_ratio"] else ""
+            pairs = f"{quick}({row['fast_pairs']} of {row['pairs']})"
             text += (f"  {row['peer']:<14} {row['peer_tokens_per_second']:9.2f} "
                      f"{row['peer_probe_gbps']:6.1f} {row['ratio']:6.2f}  {row['least']:6.2f} "
-                     f"{row['most']:6.2f}  {quick}({row['fast_pairs']} of {row['pairs']})")
-        lines.append(text)
+                     f"{row['most']:6.2f}  {pairs:<14}")
+        lines.append(f"{text} {row['quiet_rounds']} of {row['rounds']}")
     return "\n".join(lines)
 
 
@@ -161,14 +204,17 @@ def arguments_of(argv):
     parser.add_argument("--ours", required=True, metavar="COMMAND")
     parser.add_argument("--peer", action="append", default=[], type=named, metavar="NAME=COMMAND")
     parser.add_argument("--slice", action="append", required=True, dest="slices", metavar="LINE")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="quiet rounds of each slice")
+    parser.add_argument("--most-rounds", type=int, default=15)
+    parser.add_argument("--quiet", type=float, default=0.2,
+                        help="processors that others may take in a quiet round")
     parser.add_argument("--base", metavar="LINE",
                         help="one of the slices: prints each program's time per token against it")
     parser.add_argument("--fast", type=float, default=45.0, help="GB/s of a fast pair")
     parser.add_argument("--json", type=pathlib.Path, help="where to write every answer")
     arguments = parser.parse_args(argv)
-    if arguments.rounds < 1:
-        parser.error("--rounds: must be at least 1")
+    if not 1 <= arguments.rounds <= arguments.most_rounds:
+        parser.error("--rounds: must be at least 1 and at most --most-rounds")
     if arguments.base is not None and arguments.base not in arguments.slices:
         parser.error("--base: must be one of the slices")
     names = ["ours"] + [name for name, _ in arguments.peer]
@@ -184,20 +230,20 @@ def main(argv=None):
         for name, command in [("ours", arguments.ours)] + arguments.peer:
             programs.append(Program(name, command))
             print(f"{name}: {programs[-1].ready}", flush=True)
-        answers = measure(programs, arguments.slices, arguments.rounds,
-                          lambda text: print(text, file=sys.stderr, flush=True))
+        answers = measure(programs, arguments.slices, arguments.rounds, arguments.most_rounds,
+                          arguments.quiet, lambda text: print(text, file=sys.stderr, flush=True))
     except (OSError, ProgramError) as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1
     finally:
         for program in programs:
             program.close()
-    rows = compare(answers, "ours", arguments.slices, arguments.fast)
+    rows = compare(answers, "ours", arguments.slices, arguments.fast, arguments.quiet)
     print(table(rows))
     result = {"programs": {program.name: program.ready for program in programs}, "rows": rows,
               "answers": answers}
     if arguments.base is not None:
-        result["growth"] = growth(answers, arguments.slices, arguments.base)
+        result["growth"] = growth(answers, arguments.slices, arguments.base, arguments.quiet)
         for name, of in result["growth"].items():
             for line, value in of.items():
                 print(f"{name}: time per token, {line} / {arguments.base}: {value:.2f}")
