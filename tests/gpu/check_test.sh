@@ -46,6 +46,7 @@ if ! command -v compute-sanitizer >/dev/null; then
   expect '^racecheck +not run .*compute-sanitizer is not on PATH'
   expect '^2 passed, 4 failed or unavailable, 2 not run'
   grep -qF '"benchmarks": null' build/gpu/check.json
+  grep -qF '"passed": 2, "failed": 4, "not_run": 2' build/gpu/check.json
 fi
 
 all_pass

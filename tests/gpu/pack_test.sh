@@ -25,6 +25,11 @@ commands() { grep -F "$1" build/compile_commands.json; }
 commands tests/backends/golden/golden_test.cc | grep -qF "$PWD/third_party/googletest"
 commands backends/common/weights/json.cc | grep -qF "$PWD/third_party"
 
+# Every header of ours that a packed source includes.
+absent=$(grep -rhoE '^ *#include "(kernels|backends|tests)/[^"]+"' kernels backends tests |
+  grep -oE '[^"]+\.[a-z]+' | sort -u | while read -r header; do [[ -e $header ]] || echo "$header"; done)
+[[ -z $absent ]] || { echo "not in the pack: $absent"; exit 1; }
+
 needed=$(ninja -C build -t commands gpu_programs)
 for program in tests/gpu_kernels_test tests/gpu_golden_test tests/gpu_bench bin/longstream-conformance \
                plugins/dense.cuda.so plugins/hwfa2.cuda.so plugins/hypenet.cuda.so; do
