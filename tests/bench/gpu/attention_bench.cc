@@ -4,7 +4,6 @@
 #include <string>
 
 #include "backends/common/cache/cache_layout.h"
-#include "backends/common/error.h"
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
@@ -20,6 +19,8 @@ constexpr float kScale = 0.08838835f;  // 1 / sqrt(128)
 constexpr int32_t kReropeWindow = 2048;
 constexpr int kDecodeRepetitions = 30;
 constexpr int kPrefillRepetitions = 5;
+constexpr double kLeastOfCopy = 0.88;
+constexpr double kLeastOfPlain = 0.95;
 
 struct DecodeCase {
   const char* name;
@@ -28,6 +29,13 @@ struct DecodeCase {
 };
 // 2 * 8 * 128 * 2 bytes a token: a GiB each.
 constexpr DecodeCase kDecodeCases[] = {{"1 x 256K", 262144, 1}, {"16 x 16K", 16384, 16}};
+
+std::string PlainName(const DecodeCase& decode) {
+  return std::string("decode attention ") + decode.name;
+}
+std::string ReropeName(const DecodeCase& decode) {
+  return std::string("decode ReRoPE ") + decode.name;
+}
 
 Matrix Rows(const DeviceMemory& memory, DType type, int64_t rows, int64_t cols) {
   return {memory.data(), type, rows, cols, cols};
@@ -101,21 +109,21 @@ void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
 
   const double plain = BenchPlainDecode(bench, batch, layers, q_rows, out_rows, stream);
   const double bytes = static_cast<double>(rows * decode.context * kKvWidth * 4);
-  bench.report().Add({.name = std::string("decode attention ") + decode.name,
+  bench.report().Add({.name = PlainName(decode),
                       .value = 1e6 * plain,
                       .against = "copy",
                       .fraction = bytes / plain / bench.copy_bandwidth(),
-                      .least = 0.88});
+                      .least = kLeastOfCopy});
   const double rerope = BenchReropeDecode(bench, batch, layers, q_rows, out_rows, stream);
-  bench.report().Add({.name = std::string("decode ReRoPE ") + decode.name,
+  bench.report().Add({.name = ReropeName(decode),
                       .value = 1e6 * rerope,
                       .against = "plain",
                       .fraction = plain / rerope,
-                      .least = 0.95});
+                      .least = kLeastOfPlain});
 }
 
 // One prompt of `tokens` tokens in one piece. What it is held against, another program's kernel,
-// runs in gpu_peers.py.
+// runs in tools/gpu/peers.py.
 void BenchPrefill(GpuBench& bench, int64_t tokens, const std::string& name) {
   const GpuBatch batch(
       bench.device(),
@@ -147,21 +155,13 @@ void BenchPrefill(GpuBench& bench, int64_t tokens, const std::string& name) {
 
 void BenchAttention(GpuBench& bench) {
   for (const DecodeCase& decode : kDecodeCases) {
-    try {
-      BenchDecode(bench, decode);
-    } catch (const BackendError& error) {
-      bench.report().Add({.name = std::string("decode attention ") + decode.name,
-                          .least = 0.88,
-                          .missing = error.what()});
-    }
+    bench.report().Measure({{.name = PlainName(decode), .least = kLeastOfCopy},
+                            {.name = ReropeName(decode), .least = kLeastOfPlain}},
+                           [&] { BenchDecode(bench, decode); });
   }
   for (const int64_t tokens : {int64_t{16384}, int64_t{32768}}) {
     const std::string name = "prefill attention " + std::to_string(tokens / 1024) + "K";
-    try {
-      BenchPrefill(bench, tokens, name);
-    } catch (const BackendError& error) {
-      bench.report().Add({.name = name, .missing = error.what()});
-    }
+    bench.report().Measure({{.name = name}}, [&] { BenchPrefill(bench, tokens, name); });
   }
 }
 

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "backends/common/error.h"
+
 namespace longstream {
 namespace {
 
@@ -37,6 +39,22 @@ void BenchReport::Add(Figure figure) {
   Print(figure);
   std::fflush(stdout);
   figures_.push_back(std::move(figure));
+}
+
+void BenchReport::Measure(const std::vector<Figure>& figures,
+                          const std::function<void()>& measure) {
+  try {
+    measure();
+  } catch (const BackendError& error) {
+    for (Figure figure : figures) {
+      const bool is_added = std::any_of(figures_.begin(), figures_.end(), [&](const Figure& added) {
+        return added.name == figure.name;
+      });
+      if (is_added) continue;
+      figure.missing = error.what();
+      Add(std::move(figure));
+    }
+  }
 }
 
 std::optional<double> BenchReport::Find(const std::string& name) const {

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_TESTS_BENCH_GPU_REPORT_H_
 #define LONGSTREAM_TESTS_BENCH_GPU_REPORT_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ class BenchReport {
  public:
   // Adds a figure and prints its line.
   void Add(Figure figure);
+  // Runs `measure`, which adds the figures of these names. Those that it has not added when it
+  // throws BackendError, as where memory is short, are added as missing, with what is asked of
+  // them.
+  void Measure(const std::vector<Figure>& figures, const std::function<void()>& measure);
   // The value of a figure that is there and not missing.
   std::optional<double> Find(const std::string& name) const;
 

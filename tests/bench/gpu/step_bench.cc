@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/common/error.h"
 #include "backends/common/plugin/model.h"
 #include "kernels/ops/op_table.h"
 #include "tests/backends/layers/random_model.h"
@@ -137,42 +136,35 @@ std::string NameOfStep(const std::string& plan, int64_t context) {
   return "step " + plan + " " + std::to_string(context / 1024) + "K";
 }
 
-std::optional<double> LeastOfRoofline(int64_t context) {
-  if (context == 4096 || context == 131072) return kLeastOfRoofline;
-  return std::nullopt;
+Figure Step(const StepPlan& plan, int64_t context) {
+  Figure figure = {.name = NameOfStep(plan.name, context)};
+  if (context == 4096 || context == 131072) figure.least = kLeastOfRoofline;
+  return figure;
 }
 
 void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t context) {
-  const std::string name = NameOfStep(plan.name, context);
-  try {
-    const std::unique_ptr<ls_sequence> sequence = Fake(bench, model, context);
-    const CacheLayout& layout = sequence->cache->store().layout;
-    const double bytes =
-        StepWeightBytes(model.weights(), DeviceOps()) + DecodeCacheBytes(layout, context);
-    const double seconds = SecondsPerStep(model, *sequence);
-    bench.report().Add({.name = name,
-                        .value = 1e6 * seconds,
-                        .against = "roofline",
-                        .fraction = bytes / bench.copy_bandwidth() / seconds,
-                        .least = LeastOfRoofline(context)});
-  } catch (const BackendError& error) {
-    bench.report().Add({.name = name, .least = LeastOfRoofline(context), .missing = error.what()});
-  }
+  const std::unique_ptr<ls_sequence> sequence = Fake(bench, model, context);
+  const CacheLayout& layout = sequence->cache->store().layout;
+  const double bytes =
+      StepWeightBytes(model.weights(), DeviceOps()) + DecodeCacheBytes(layout, context);
+  const double seconds = SecondsPerStep(model, *sequence);
+  Figure figure = Step(plan, context);
+  figure.value = 1e6 * seconds;
+  figure.against = "roofline";
+  figure.fraction = bytes / bench.copy_bandwidth() / seconds;
+  bench.report().Add(std::move(figure));
 }
 
 void BenchPlan(GpuBench& bench, const StepPlan& plan) {
-  try {
-    ModelSpec spec = BenchSpec("14b", plan.plan);
-    GpuWeightMaker make(bench);
-    ModelWeights weights = MakeWeights(spec, make);
-    Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), bench.executor(),
-                {.cache_bytes_budget = 0, .max_batch_tokens = 512, .max_batch_sequences = 1},
-                bench.device());
-    for (const int64_t context : kContexts) BenchContext(bench, plan, model, context);
-  } catch (const BackendError& error) {
-    bench.report().Add({.name = NameOfStep(plan.name, kContexts[0]),
-                        .least = kLeastOfRoofline,
-                        .missing = error.what()});
+  ModelSpec spec = BenchSpec("14b", plan.plan);
+  GpuWeightMaker make(bench);
+  ModelWeights weights = MakeWeights(spec, make);
+  Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), bench.executor(),
+              {.cache_bytes_budget = 0, .max_batch_tokens = 512, .max_batch_sequences = 1},
+              bench.device());
+  for (const int64_t context : kContexts) {
+    bench.report().Measure({Step(plan, context)},
+                           [&] { BenchContext(bench, plan, model, context); });
   }
 }
 
@@ -196,7 +188,11 @@ void AddRatio(BenchReport& report, const char* hybrid, int64_t context,
 }  // namespace
 
 void BenchSteps(GpuBench& bench) {
-  for (const StepPlan& plan : kPlans) BenchPlan(bench, plan);
+  for (const StepPlan& plan : kPlans) {
+    std::vector<Figure> steps;
+    for (const int64_t context : kContexts) steps.push_back(Step(plan, context));
+    bench.report().Measure(steps, [&] { BenchPlan(bench, plan); });
+  }
   // The contexts of the published latency table, and what is asked at the last of them.
   for (const int64_t context : {int64_t{32768}, int64_t{131072}}) {
     AddRatio(bench.report(), "HypeNet", context, std::nullopt);
