@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/dtype.h"
+#include "kernels/core/quantise.h"
+
 namespace longstream {
 namespace {
 
@@ -82,11 +85,28 @@ MixerSpec Mixer(const std::string& name, const RandomShape& shape) {
   return mixer;
 }
 
+// Rounds a row of a weight to the numbers of a type.
+void RoundTo(DType type, float* row, int64_t k) {
+  if (type == DType::kBF16) {
+    for (int64_t i = 0; i < k; ++i) row[i] = ToF32(ToBF16(row[i]));
+    return;
+  }
+  for (int64_t first = 0; first < k; first += kGroupInputs) {
+    const int64_t count = std::min(kGroupInputs, k - first);
+    const WeightGroup group = QuantiseGroup(type, row + first, count);
+    for (int64_t i = 0; i < count; ++i) {
+      row[first + i] = ToF32(group.scale) * static_cast<float>(group.values[i]);
+    }
+  }
+}
+
 // In the host's memory, packed by a kernel library.
 class HostWeightMaker final : public WeightMaker {
  public:
-  HostWeightMaker(DType type, const OpTable& ops, const Executor& executor, uint64_t seed)
-      : type_(type), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
+  // Values are rounded to `values`, a type whose numbers `type` holds.
+  HostWeightMaker(DType type, DType values, const OpTable& ops, const Executor& executor,
+                  uint64_t seed)
+      : type_(type), values_(values), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
 
   PackedWeight Matrix(int64_t n, int64_t k) override {
     std::vector<float> rows(static_cast<size_t>(n * k));
@@ -97,6 +117,7 @@ class HostWeightMaker final : public WeightMaker {
       Noise noise(seed + row);
       float* out = rows.data() + int64_t{row} * k;
       for (int64_t i = 0; i < k; ++i) out[i] = scale * noise.Normal();
+      if (values_ != type_) RoundTo(values_, out, k);
     });
     void* packed = Allocate(ops_.packed_bytes(type_, n, k));
     ops_.pack(executor_, {.source = rows.data(),
@@ -138,6 +159,7 @@ class HostWeightMaker final : public WeightMaker {
   }
 
   const DType type_;
+  const DType values_;
   const OpTable& ops_;
   const Executor executor_;
   uint64_t next_seed_;
@@ -216,10 +238,16 @@ ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make) {
 
 ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
                            const Executor& executor, uint64_t seed) {
-  HostWeightMaker make(type, ops, executor, seed);
+  HostWeightMaker make(type, type, ops, executor, seed);
   ModelWeights weights = MakeWeights(spec, make);
   weights.fingerprint = seed;
   return weights;
+}
+
+ModelWeights RandomWeightsAsIn(DType type, const ModelSpec& spec, const OpTable& ops,
+                               uint64_t seed) {
+  HostWeightMaker make(DType::kF32, type, ops, {}, seed);
+  return MakeWeights(spec, make);
 }
 
 }  // namespace longstream

@@ -55,6 +55,10 @@ ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make);
 ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
                            const Executor& executor = {}, uint64_t seed = 1);
 
+// The same in f32, rounded to what they would be in `type`.
+ModelWeights RandomWeightsAsIn(DType type, const ModelSpec& spec, const OpTable& ops,
+                               uint64_t seed = 1);
+
 }  // namespace longstream
 
 #endif  // LONGSTREAM_TESTS_BACKENDS_LAYERS_RANDOM_MODEL_H_

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/common/plugin/model.h"
@@ -36,20 +38,58 @@ std::vector<std::string> Isas() {
   return names;
 }
 
+// Root mean square of found - expected over that of expected.
+double RelativeDistance(const std::vector<float>& found, const std::vector<float>& expected) {
+  double squares = 0;
+  double expected_squares = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    squares += std::pow(double{found[i]} - expected[i], 2);
+    expected_squares += std::pow(double{expected[i]}, 2);
+  }
+  return std::sqrt(squares / expected_squares);
+}
+
+float LargestDistance(const std::vector<float>& found, const std::vector<float>& expected,
+                      size_t count) {
+  float distance = 0;
+  for (size_t i = 0; i < count; ++i) {
+    distance = std::max(distance, std::abs(found[i] - expected[i]));
+  }
+  return distance;
+}
+
 class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std::string, DType>> {
  protected:
   InvarianceTest() : tokens_(RandomTokens(kPrompt + kTail, 71)), model_(MakeModel()) {}
 
-  static std::unique_ptr<Model> MakeModel(const Executor& executor = {}) {
+  static ModelSpec Spec() {
     RandomShape shape;
     shape.chunk_size = 96;
-    ModelSpec spec = RandomSpec(std::get<0>(GetParam()), shape);
-    const OpTable& ops = *OpsFor(std::get<1>(GetParam()).c_str());
+    return RandomSpec(std::get<0>(GetParam()), shape);
+  }
+  static const OpTable& ops() { return *OpsFor(std::get<1>(GetParam()).c_str()); }
+  static ModelWeights Weights(uint64_t seed = 1) {
+    return RandomWeights(Spec(), std::get<2>(GetParam()), ops(), {}, seed);
+  }
+  static DType CacheType() {
     const DType type = std::get<2>(GetParam());
-    ModelWeights weights = RandomWeights(spec, type, ops);
-    const DType cache_type = IsQuantised(type) ? DType::kBF16 : type;
-    return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
+    return IsQuantised(type) ? DType::kBF16 : type;
+  }
+
+  static std::unique_ptr<Model> MakeModel(ModelWeights weights, DType cache_type,
+                                          const Executor& executor = {}) {
+    return std::make_unique<Model>(Spec(), std::move(weights), cache_type, ops(), executor,
                                    ModelLimits{0, 1024, 8});
+  }
+  static std::unique_ptr<Model> MakeModel(const Executor& executor = {}) {
+    return MakeModel(Weights(), CacheType(), executor);
+  }
+
+  // The logits of the prompt: in one piece, and token by token.
+  std::pair<std::vector<float>, std::vector<float>> BothWays(Model& model) {
+    const auto by_piece = CreateReserved(model, kPrompt);
+    const auto by_token = CreateReserved(model, kPrompt);
+    return {Prefill(model, *by_piece, prompt()), Decode(model, *by_token, prompt())};
   }
 
   std::span<const int32_t> prompt() const { return std::span(tokens_).first(kPrompt); }
@@ -187,21 +227,47 @@ TEST_P(InvarianceTest, ExportAndImport) {
   EXPECT_TRUE(Decode(*model_, *copy, tail()) == expected);
 }
 
+// Prefill and decode sum in different orders, which is 1e-6 of a logit, with a cache of f32 nothing
+// else. But other weights multiply rounded rows, to bf16 or to 127ths of the largest of a group,
+// and about once in 1e5 numbers a sum that differs in its last bits is rounded to the other side.
+// From there on the prompt differs by whole roundings, for each makes others flip. That is rare: of
+// five models most agree, over the first tokens, as they do with f32 weights.
 TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
-  const auto by_piece = CreateReserved(*model_, kPrompt);
-  const auto by_token = CreateReserved(*model_, kPrompt);
-  const std::vector<float> expected = Prefill(*model_, *by_piece, prompt());
-  const std::vector<float> found = Decode(*model_, *by_token, prompt());
-  // Rounding of sums in another order; with other weights also of the activations they multiply: to
-  // bf16, or to 127ths of a group's largest (2.1 of normal numbers), which is a step five times as
-  // large as that of bf16 at a number near 1.
+  constexpr float kSummation = 1e-4f;
+  constexpr uint64_t kModels = 5;
   const DType type = std::get<2>(GetParam());
-  const float tolerance = type == DType::kF32 ? 1e-4f : IsQuantised(type) ? 5 * 3e-2f : 3e-2f;
-  float distance = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    distance = std::max(distance, std::abs(found[i] - expected[i]));
+  uint64_t agreeing = 0;
+  for (uint64_t seed = 1; seed <= kModels; ++seed) {
+    const std::unique_ptr<Model> model = MakeModel(Weights(seed), DType::kF32);
+    const auto [by_piece, by_token] = BothWays(*model);
+    const size_t first = (kPrefillGrid + 1) * static_cast<size_t>(model->info().vocabulary_size);
+    if (LargestDistance(by_piece, by_token, first) <= kSummation) ++agreeing;
+    if (type != DType::kF32) continue;
+    EXPECT_LE(LargestDistance(by_piece, by_token, by_piece.size()), kSummation) << seed;
   }
-  EXPECT_LE(distance, tolerance);
+  EXPECT_GT(agreeing, kModels / 2);
+}
+
+// With the cache that these weights come with, attention rounds in different places too: prefill
+// may round queries and weights to bf16, of which decode keeps 17 bits. Then no two logits need be
+// equal, and after a row that is small before its norm they may be far apart. But prefill is as
+// near to the model that rounds nothing as decode is, and so they are no farther from each other
+// than the sum of both errors (root mean square): with kMost, 2.5 times that of decode.
+TEST_P(InvarianceTest, PrefillIsAsExactAsDecode) {
+  const DType type = std::get<2>(GetParam());
+  if (type == DType::kF32) return;
+  constexpr double kMost = 1.5;
+  double most_decode = 0;
+  double most_prefill = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    ModelWeights rounded = RandomWeightsAsIn(type, Spec(), ops(), seed);
+    const std::unique_ptr<Model> unrounded = MakeModel(std::move(rounded), DType::kF32);
+    const std::vector<float> exact = BothWays(*unrounded).second;
+    const auto [by_piece, by_token] = BothWays(*MakeModel(Weights(seed), CacheType()));
+    most_prefill = std::max(most_prefill, RelativeDistance(by_piece, exact));
+    most_decode = std::max(most_decode, RelativeDistance(by_token, exact));
+  }
+  EXPECT_LE(most_prefill, kMost * most_decode);
 }
 
 std::string NameOf(const testing::TestParamInfo<InvarianceTest::ParamType>& test) {
