@@ -56,6 +56,14 @@ TEST_P(GatedMlpTest, MatchesTheReference) {
   }
 }
 
+// Up to 8, 16, 32 and 64 tokens of a block of a GPU, and more: a kernel each.
+TEST_P(GatedMlpTest, MatchesTheReferenceAtMoreRows) {
+  Random random(5);
+  for (DType type : kWeightTypes) {
+    for (int64_t rows : {8, 9, 16, 17, 33, 65}) Compare(rows, 35, 129, type, true, random);
+  }
+}
+
 // The first rows are decode rows, the others prefill rows.
 TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(2);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simt/executed_kernels.h"
 #include "tests/simt/fiber_stack.h"
 
 namespace longstream::simt {
@@ -407,6 +408,7 @@ void Run(const Launch& launch, const std::function<void()>& body) {
   static std::mutex one_at_a_time;
   const std::lock_guard<std::mutex> lock(one_at_a_time);
   CheckLaunch(launch);
+  NoteExecuted(launch.kernel);
   Block block(launch, body);
   current = &block;
   block.RunAll();
