@@ -8,6 +8,7 @@
 #include "kernels/core/device.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_graphs.h"
+#include "kernels/cuda/device_limits.h"
 
 namespace longstream {
 namespace {
@@ -184,12 +185,18 @@ std::string WhyUnsuited(int ordinal) {
       error != cudaSuccess) {
     return name + ": " + cudaGetErrorString(error);
   }
-  // Compiled for 80-real, which serves all of 8.x, and 90a-real (cmake/LongstreamCuda.cmake).
+  // Compiled for 80-real, which 8.x can run, and 90a-real (cmake/LongstreamCuda.cmake).
   const bool suited = properties.major == 8 || (properties.major == 9 && properties.minor == 0);
   if (!suited) {
     return name + ": " + properties.name + " has compute capability " +
            std::to_string(properties.major) + "." + std::to_string(properties.minor) +
            ", expected 8.x or 9.0; use device cpu";
+  }
+  if (properties.sharedMemPerBlockOptin < cuda::kMaxSharedBytes) {
+    return name + ": " + properties.name + " has " +
+           std::to_string(properties.sharedMemPerBlockOptin) +
+           " bytes of shared memory for a block, expected at least " +
+           std::to_string(cuda::kMaxSharedBytes) + "; use device cpu";
   }
   const std::string& why = cuda::LoadCublasLt();
   return why.empty() ? "" : name + ": cuBLASLt cannot be loaded: " + why;

@@ -28,6 +28,7 @@
 // average 32 (Dk + Dv) 4 bytes; it writes one row, and no state between grid lines.
 #include "kernels/cuda/cache_access.cuh"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/device_limits.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/recurrence_decode.cuh"
 #include "kernels/cuda/recurrence_rows.cuh"
@@ -40,8 +41,6 @@ namespace longstream::cuda {
 namespace {
 
 constexpr int kRememberThreads = 128;
-// On sm_80 a block may have 163 KiB of shared memory.
-constexpr size_t kMaxSharedBytes = size_t{160} << 10;
 // Thread blocks that fill a GPU of 108 to 132 SMs.
 constexpr int64_t kFullGpu = 100;
 

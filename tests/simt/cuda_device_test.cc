@@ -81,7 +81,7 @@ TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
   };
   for (const Capability& capability : std::vector<Capability>{{7, 5, false},
                                                               {8, 0, true},
-                                                              {8, 9, true},
+                                                              {8, 7, true},
                                                               {9, 0, true},
                                                               {9, 1, false},
                                                               {10, 0, false}}) {
@@ -98,6 +98,16 @@ TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
                     false);
     }
   }
+}
+
+TEST_F(CudaDeviceTest, TooLittleSharedMemory) {
+  TheMachine().devices[0].sharedMemPerBlockOptin = 166912;  // 8.0, 8.7
+  EXPECT_NE(OpenDevice("cuda").device, nullptr);
+  TheMachine().devices[0].sharedMemPerBlockOptin = 101376;  // 8.6, 8.9
+  ExpectMissing("cuda",
+                "cuda:0: SIMT harness has 101376 bytes of shared memory for a block, expected at "
+                "least 166912; use device cpu",
+                false);
 }
 
 TEST_F(CudaDeviceTest, NoCublasLt) {

@@ -53,6 +53,7 @@ struct cudaDeviceProp {
   char name[256] = "SIMT harness";
   int major = 9;
   int minor = 0;
+  size_t sharedMemPerBlockOptin = 232448;
 };
 
 namespace longstream::simt {

@@ -218,7 +218,7 @@ TEST(SimtDeathTest, MistakesEndTheProcessWithASentence) {
   EXPECT_DEATH(Start({1, 70000}, 1, 0, Nothing), "a grid of \\(1, 70000, 1\\) blocks");
   EXPECT_DEATH(Start(1, 1, 50000, Nothing), "the kernel may have 49152");
   EXPECT_DEATH(cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 300000),
-               "a block has at most 232448");
+               "a block has at most 166912");
 }
 
 TEST(SimtTest, AKernelMayAskForMoreSharedMemory) {
