@@ -4,8 +4,11 @@
 // end is found digit by digit: a histogram of counts and masses over 256 bins, the bin in which the
 // count or mass is reached, then the same within that bin. The first digit is the distance from the
 // largest logit in eighths, which spreads a vocabulary over many bins; the others are the bytes of
-// the rank. Masses are integers, probabilities relative to the largest in units of 2^-44, so that
-// their sums do not depend on the order of the atomic additions.
+// the rank. Masses are integers, probabilities relative to the largest in units of 2^-44 (of more
+// where a vocabulary is larger than 2^19), so that their sums do not depend on the order of the
+// atomic additions.
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/core/philox.h"
@@ -20,7 +23,12 @@ namespace {
 
 constexpr int kBins = 256;
 constexpr float kBinsPerNat = 8.0f;
-constexpr float kMassOfOne = 0x1p44f;  // 2^18 tokens of mass 1 do not overflow
+
+// The mass of probability 1. As many tokens as there are of it add up to at most 2^63.
+float MassOfOne(int64_t vocabulary) {
+  const int bits = std::bit_width(static_cast<uint64_t>(vocabulary));
+  return std::ldexp(1.0f, std::min(44, 63 - bits));
+}
 
 struct SampleShared {
   Word64 scratch[kLargeRowThreads / kWarp];
@@ -35,8 +43,8 @@ struct SampleShared {
 template <int kThreads>
 class Row {
  public:
-  __device__ Row(float* logits, int64_t vocabulary, SampleShared* shared)
-      : z_(logits), vocabulary_(vocabulary), shared_(shared) {}
+  __device__ Row(float* logits, int64_t vocabulary, float mass_of_one, SampleShared* shared)
+      : z_(logits), vocabulary_(vocabulary), mass_of_one_(mass_of_one), shared_(shared) {}
 
   // Finds the largest logit; false where there is a NaN or nothing above -infinity.
   __device__ bool Begin() {
@@ -84,7 +92,7 @@ class Row {
   }
 
  private:
-  __device__ Word64 MassOf(float z) const { return static_cast<Word64>(Weight(z) * kMassOfOne); }
+  __device__ Word64 MassOf(float z) const { return static_cast<Word64>(Weight(z) * mass_of_one_); }
 
   __device__ int DistanceBin(float z) const {
     if (z == largest_) return kBins - 1;
@@ -172,6 +180,7 @@ class Row {
 
   float* const z_;
   const int64_t vocabulary_;
+  const float mass_of_one_;
   SampleShared* const shared_;
   float largest_ = 0.0f;
   Word64 lowest_ = 0;  // rank of the last kept token
@@ -224,13 +233,13 @@ __device__ float Gumbel(const SamplingRow& row, int32_t id) {
 // Shared memory: SampleShared.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
-    SampleKernel(SampleArgs args, float* workspace, int64_t stride) {
+    SampleKernel(SampleArgs args, float* workspace, int64_t stride, float mass_of_one) {
   const SamplingRow row = args.rows[blockIdx.x];
   const int64_t vocabulary = args.logits.cols;
   const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;
   float* z = workspace + blockIdx.x * stride;
   Adjust<kThreads>(row, logits, vocabulary, z);
-  Row<kThreads> tokens(z, vocabulary, SharedMemory<SampleShared>());
+  Row<kThreads> tokens(z, vocabulary, mass_of_one, SharedMemory<SampleShared>());
   int32_t sampled = -1;
   if (tokens.Begin()) {
     if (row.temperature == 0) {
@@ -261,7 +270,7 @@ void Sample(Stream& stream, const SampleArgs& args) {
     Launch(stream,
            {static_cast<unsigned>(args.num_rows), static_cast<unsigned>(threads),
             sizeof(SampleShared)},
-           kernel, args, workspace, stride);
+           kernel, args, workspace, stride, MassOfOne(args.logits.cols));
   };
   if (args.logits.cols <= kSmallVocabulary) {
     launch(SampleKernel<kSmallRowThreads>, kSmallRowThreads);

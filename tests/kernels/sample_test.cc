@@ -118,6 +118,19 @@ TEST_P(SampleTest, MatchesTheReferenceInTheWorstCasesOfSelection) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
+// All as likely as the likeliest: 2^64 in units of 2^-44, which counts to nothing in 64 bits.
+TEST_P(SampleTest, DrawsFromAMillionTokens) {
+  OwnedMatrix logits(1, int64_t{1} << 20);
+  for (int64_t i = 0; i < logits.cols(); ++i) logits.set(0, i, 0.0f);
+  SamplingRow row;
+  row.temperature = 1.0f;
+  row.top_p = 0.25f;
+  row.seed = 3;
+  const int32_t expected = Run(reference(), logits.view(), {row}).front();
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(Draw(logits, row), expected);
+}
+
 TEST_P(SampleTest, MatchesTheReferenceWithPenaltiesAndBias) {
   Random random(5);
   OwnedMatrix logits(4, 777, random, 3.0f);
