@@ -122,9 +122,9 @@ void Engine::CountRefusal(const absl::Status& status) const {
 absl::Status Engine::TakePlace() {
   absl::MutexLock lock(&mutex_);
   if (num_waiting_ >= options_.max_waiting_turns + room_) {
-    return absl::ResourceExhaustedError(absl::StrCat("model ", model_->name(), ": ", num_waiting_,
-                                                     " turns wait, the limit is ",
-                                                     options_.max_waiting_turns));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model ", model_->name(), ": no room for another waiting turn, the limit is ",
+                     options_.max_waiting_turns));
   }
   ++num_waiting_;
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
 
@@ -111,7 +112,7 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   const auto session = engine.Open();
   const absl::Status full = engine->Start(NewAppend(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-  EXPECT_EQ(full.message(), "model m: 2 turns wait, the limit is 2");
+  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
   // A place is free again when one is admitted, and when one that waits gives up.
   turns[0]->CloseInput();
   turns[4]->Cancel();
@@ -127,6 +128,27 @@ TEST(EngineAdmission, TheQueueIsBounded) {
     ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
   }
   EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
+  CancelAll(*engine, turns);
+}
+
+// Turns that have come while the engine was busy hold the free places of those that run, and do not
+// count as waiting ones.
+TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 8, .max_open_turns = 4, .max_waiting_turns = 4});
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (int i = 0; i < 9; ++i) sessions.push_back(engine.Open());
+  absl::Notification go_on;
+  engine->Close(engine.Open(), [&go_on](uint64_t) { go_on.WaitForNotification(); });
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 8; ++i) {
+    turns.push_back(NewAppend(sessions[static_cast<size_t>(i)]));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  const absl::Status full = engine->Start(NewAppend(sessions[8]));
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
+  go_on.Notify();
   CancelAll(*engine, turns);
 }
 
