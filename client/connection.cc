@@ -13,9 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Messages carry log-probabilities of long texts.
-constexpr int kMaxMessageBytes = 64 << 20;
-
 const char* CodeName(grpc::StatusCode code) {
   static constexpr const char* kNames[] = {"OK",
                                            "CANCELLED",
@@ -59,9 +56,7 @@ CallError::CallError(const grpc::Status& status)
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
 Connection::Connection(const std::string& server) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  channel_ = grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  channel_ = grpc::CreateChannel(server, grpc::InsecureChannelCredentials());
   stub_ = v1::Longstream::NewStub(channel_);
 }
 

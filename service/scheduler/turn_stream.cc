@@ -28,11 +28,41 @@ void Append(std::vector<TokenLogProb>& to, std::vector<TokenLogProb>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
+// The tokens and their most probable ones.
+size_t NamedTokens(const std::vector<TokenLogProb>& tokens) {
+  size_t named = tokens.size();
+  for (const TokenLogProb& token : tokens) named += token.top.size();
+  return named;
+}
+
+size_t NamedTokens(const DeltaEvent& delta) {
+  return delta.tokens.size() + NamedTokens(delta.log_probs);
+}
+
+// The rows of `event`, in order, in events within the limit.
+std::vector<ScoreEvent> PiecesOf(ScoreEvent event) {
+  std::vector<ScoreEvent> pieces;
+  uint64_t index = event.first_index;
+  size_t named = 0;
+  for (TokenLogProb& token : event.tokens) {
+    const size_t of_row = 1 + token.top.size();
+    if (pieces.empty() || named + of_row > TurnStream::kMaxNamedTokens) {
+      pieces.push_back(ScoreEvent{index, {}});
+      named = 0;
+    }
+    named += of_row;
+    ++index;
+    pieces.back().tokens.push_back(std::move(token));
+  }
+  return pieces;
+}
+
 // Merges `next` into `last` where a reader loses nothing by it.
 bool Merge(TurnEvent& last, TurnEvent& next) {
   auto* last_delta = std::get_if<DeltaEvent>(&last);
   auto* next_delta = std::get_if<DeltaEvent>(&next);
-  if (last_delta != nullptr && next_delta != nullptr) {
+  if (last_delta != nullptr && next_delta != nullptr &&
+      NamedTokens(*last_delta) + NamedTokens(*next_delta) <= TurnStream::kMaxNamedTokens) {
     last_delta->text += next_delta->text;
     last_delta->tokens.insert(last_delta->tokens.end(), next_delta->tokens.begin(),
                               next_delta->tokens.end());
@@ -93,16 +123,24 @@ void TurnStream::Push(TurnEvent event) {
   std::function<void()> wake;
   {
     absl::MutexLock lock(&mutex_);
-    const size_t before = events_.empty() ? 0 : BytesOf(events_.back());
-    if (!events_.empty() && Merge(events_.back(), event)) {
-      queued_bytes_ += BytesOf(events_.back()) - before;
+    if (auto* score = std::get_if<ScoreEvent>(&event)) {
+      for (ScoreEvent& piece : PiecesOf(std::move(*score))) Enqueue(std::move(piece));
     } else {
-      queued_bytes_ += BytesOf(event);
-      events_.push_back(std::move(event));
+      Enqueue(std::move(event));
     }
     if (std::exchange(reader_waits_, false)) wake = wake_;
   }
   if (wake) wake();
+}
+
+void TurnStream::Enqueue(TurnEvent event) {
+  const size_t before = events_.empty() ? 0 : BytesOf(events_.back());
+  if (!events_.empty() && Merge(events_.back(), event)) {
+    queued_bytes_ += BytesOf(events_.back()) - before;
+  } else {
+    queued_bytes_ += BytesOf(event);
+    events_.push_back(std::move(event));
+  }
 }
 
 void TurnStream::Finish(TurnEnd end) {

@@ -18,6 +18,12 @@ namespace longstream {
 // a writer that finds more than its limit queued pauses until the reader has caught up.
 class TurnStream {
  public:
+  // An event names at most so many tokens, those of `top` counted, however large the steps and the
+  // limit of what is queued: longer scores are split, and deltas that would become longer are not
+  // merged. As a message this is less than 1 MiB where a token's text has 240 bytes on average, a
+  // quarter of what a gRPC client accepts unless told otherwise.
+  static constexpr size_t kMaxNamedTokens = 4096;
+
   // --- Reader --------------------------------------------------------------------------------
 
   // `wake` runs on the writer's thread, without locks held, when there is something to pop after
@@ -39,6 +45,7 @@ class TurnStream {
   // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
   void SetWriter(size_t limit_bytes, std::function<void()> drained) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A score without tokens is dropped.
   void Push(TurnEvent event) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(TurnEnd end) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -49,6 +56,8 @@ class TurnStream {
   uint64_t delivered_position() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Enqueue(TurnEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
   std::deque<TurnEvent> events_ ABSL_GUARDED_BY(mutex_);
   std::optional<TurnEnd> end_ ABSL_GUARDED_BY(mutex_);

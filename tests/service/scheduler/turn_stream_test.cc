@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace longstream {
 namespace {
@@ -38,6 +39,60 @@ TEST(TurnStream, WaitingDeltasAreMerged) {
   EXPECT_EQ(delta.position, 12u);
   EXPECT_EQ(stream.queued_bytes(), 0u);
   EXPECT_TRUE(std::holds_alternative<TurnEnd>(stream.Next()));
+}
+
+// `count` rows of 1 + 20 tokens each, which is what a caller can ask for at most.
+std::vector<TokenLogProb> Rows(int32_t first, int count) {
+  std::vector<TokenLogProb> rows;
+  for (int i = 0; i < count; ++i) {
+    rows.push_back({first + i, -1.0f, std::vector<ls_top_token>(20)});
+  }
+  return rows;
+}
+
+size_t Named(size_t rows) { return 21 * rows; }
+
+TEST(TurnStream, ALongScoreIsSplit) {
+  TurnStream stream;
+  stream.Push(ScoreEvent{100, Rows(0, 1000)});
+  stream.Finish(TurnEnd{});
+  uint64_t next = 0;
+  int events = 0;
+  TurnStream::Item item = stream.Next();
+  for (; std::holds_alternative<TurnEvent>(item); item = stream.Next(), ++events) {
+    const auto& score = std::get<ScoreEvent>(std::get<TurnEvent>(item));
+    EXPECT_LE(Named(score.tokens.size()), TurnStream::kMaxNamedTokens);
+    EXPECT_EQ(score.first_index, 100 + next);
+    for (const TokenLogProb& token : score.tokens) EXPECT_EQ(token.token, next++);
+  }
+  EXPECT_TRUE(std::holds_alternative<TurnEnd>(item));
+  EXPECT_EQ(next, 1000u);
+  EXPECT_EQ(events, 6) << "195 rows in all but the last";
+  EXPECT_EQ(stream.queued_bytes(), 0u);
+}
+
+TEST(TurnStream, DeltasAreMergedUpToALimit) {
+  TurnStream stream;
+  for (int i = 0; i < 1000; ++i) {
+    DeltaEvent delta = Delta("x", i, static_cast<uint64_t>(i));
+    delta.log_probs = Rows(i, 1);
+    stream.Push(std::move(delta));
+  }
+  stream.Finish(TurnEnd{});
+  int32_t next = 0;
+  int events = 0;
+  TurnStream::Item item = stream.Next();
+  for (; std::holds_alternative<TurnEvent>(item); item = stream.Next(), ++events) {
+    const auto& delta = std::get<DeltaEvent>(std::get<TurnEvent>(item));
+    EXPECT_LE(delta.tokens.size() + Named(delta.log_probs.size()), TurnStream::kMaxNamedTokens);
+    ASSERT_EQ(delta.tokens.size(), delta.log_probs.size());
+    EXPECT_EQ(delta.text.size(), delta.tokens.size());
+    for (const int32_t token : delta.tokens) EXPECT_EQ(token, next++);
+    EXPECT_EQ(delta.position, static_cast<uint64_t>(next - 1)) << "of its last token";
+  }
+  EXPECT_EQ(next, 1000);
+  EXPECT_EQ(events, 6) << "186 tokens in all but the last";
+  EXPECT_EQ(stream.queued_bytes(), 0u);
 }
 
 TEST(TurnStream, WakesOncePerWait) {

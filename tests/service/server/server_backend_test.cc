@@ -53,6 +53,39 @@ TEST_F(NanServerTest, ScoreIsInternal) {
   EXPECT_TRUE(score("abcd").ok());
 }
 
+// The largest steps a configuration may ask for.
+class LargeStepTest : public ServerTest {
+ protected:
+  static constexpr uint32_t kBatchTokens = 65536;
+
+  LargeStepTest() : ServerTest("{}", 0, MinimalModel::kPlugin, "", kBatchTokens) {}
+};
+
+// A client that was told nothing accepts 4 MiB, and 20 000 rows of 20 tokens are more than that.
+TEST_F(LargeStepTest, MessagesStayBelowAMebibyte) {
+  constexpr uint64_t kTokens = 20000;
+  grpc::ClientContext context;
+  v1::ScoreRequest request;
+  request.mutable_input()->set_text(std::string(kTokens, 's'));
+  request.set_top_log_probs(20);
+  const auto reader = stub().Score(&context, request);
+  v1::ScoreResponse response;
+  uint64_t next = 0;
+  uint64_t bytes = 0;
+  while (reader->Read(&response)) {
+    EXPECT_LT(response.ByteSizeLong(), 1u << 20);
+    bytes += response.ByteSizeLong();
+    if (response.has_summary()) continue;
+    EXPECT_EQ(response.first_index(), next);
+    next += static_cast<uint64_t>(response.tokens_size());
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(next, kTokens);
+  EXPECT_EQ(response.summary().tokens(), kTokens - 1);
+  EXPECT_GT(bytes, 4u << 20) << "less than one message could hold shows nothing";
+}
+
 class BareServerTest : public ServerTest {
  protected:
   BareServerTest() : ServerTest("{}", 0, std::string(kTestPlugins) + "no_capabilities.so") {}

@@ -8,11 +8,21 @@
 
 namespace longstream {
 
+namespace {
+
+ModelSource WithBatch(ModelSource source, uint32_t max_batch_tokens) {
+  source.max_batch_tokens = max_batch_tokens;
+  return source;
+}
+
+}  // namespace
+
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
-                       const std::string& plugin, const std::string& tokenizer_json)
+                       const std::string& plugin, const std::string& tokenizer_json,
+                       uint32_t max_batch_tokens)
     : model_(plugin, tokenizer_json),
       models_({model_.plugins(), model_.host(), model_.registry(), {}},
-              {model_.Source(options_json, cache_bytes)}, nullptr),
+              {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
       dispatcher_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);

@@ -32,7 +32,8 @@ class ServerTest : public testing::Test {
  protected:
   explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
                       const std::string& plugin = MinimalModel::kPlugin,
-                      const std::string& tokenizer_json = "");
+                      const std::string& tokenizer_json = "",
+                      uint32_t max_batch_tokens = ModelSource().max_batch_tokens);
   ~ServerTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }
