@@ -16,7 +16,14 @@ std::string CheckWholeNumber(const std::string& text) {
   return text + " is no whole number below 2^64";
 }
 
+std::string CheckServerAddress(const std::string& text) {
+  const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
+  return blank ? "an empty address; expected host:port, such as 127.0.0.1:50051" : "";
+}
+
 }  // namespace
+
+CLI::Validator ServerAddress() { return {CheckServerAddress, ""}; }
 
 CLI::Validator WholeNumber() { return {CheckWholeNumber, ""}; }
 

@@ -28,6 +28,9 @@ void AddBench(CLI::App* app, const Global* global);
 // A connection to global.server, up and serving `model` if --wait asks for it.
 Connection Connect(const Global& global, const std::string& model = "");
 
+// For --server: something that is there. What else an address may be, gRPC decides.
+CLI::Validator ServerAddress();
+
 // For options of 64 bits: CLI11 takes -1 for the largest of them, and so what is larger still.
 CLI::Validator WholeNumber();
 

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   client::Global global;
   app.add_option("--server", global.server, "host:port")
       ->envname("LONGSTREAM_SERVER")
+      ->check(client::ServerAddress())
       ->capture_default_str();
   app.add_flag("--json", global.json, "machine-readable output");
   app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up")

@@ -220,6 +220,14 @@ TEST_F(GenerateTest, WrongUsage) {
   }
 }
 
+TEST_F(GenerateTest, AnEmptyServerIsWrongUsage) {
+  for (const char* server : {"", " "}) {
+    const ClientRun run = RunClient({"--server", server, "models"});
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("--server: an empty address; expected host:port"));
+  }
+}
+
 TEST_F(GenerateTest, ServersThatAreNotThereAndModelsThatAreNot) {
   EXPECT_EQ(RunClient({"--server", "127.0.0.1:1", "generate", "x"}).exit_code, 3);
   const ClientRun run = Run({"generate", "-m", "none", "x"});
