@@ -26,9 +26,18 @@ void WaitUntilIdle(Connection& connection, const std::string& session) {
   }
 }
 
+// Says why a turn failed, under --json in the line that its answer would have had.
+void TellFailure(const CallError& error, const std::string& session, bool json) {
+  std::cerr << "\n" << error.what() << "\n";
+  if (!json) return;
+  Print(FailedTurnJson(error, session) + "\n");
+  FlushOutput();
+}
+
 // One answer, as it comes or as a line of JSON. Ctrl-C stops it and nothing else; what was read so
-// far stays in the session.
-void Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
+// far stays in the session. Returns the exit code that the turn by itself would have.
+int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
+  int exit_code = kOk;
   try {
     const Generation generation = StreamTurn(connection, request, json);
     if (json) {
@@ -40,11 +49,13 @@ void Answer(Connection& connection, const v1::GenerateRequest& request, bool jso
     }
   } catch (const CallError& error) {
     if (Interrupted() && InterruptSignal() != SIGINT) throw;
-    std::cerr << "\n" << error.what() << "\n";
+    if (!Interrupted()) exit_code = error.exit_code();
+    TellFailure(error, request.session_id(), json);
   }
-  if (InterruptSignal() != SIGINT) return;
+  if (InterruptSignal() != SIGINT) return exit_code;
   ClearInterrupt();
   WaitUntilIdle(connection, request.session_id());
+  return exit_code;
 }
 
 void Chat(const Global& global, const TurnOptions& options) {
@@ -56,15 +67,18 @@ void Chat(const Global& global, const TurnOptions& options) {
   options.Fill(&request);
   std::cerr << "session " << request.session_id()
             << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
+  int exit_code = kOk;  // of the last turn that failed
   LineReader lines;
   for (;;) {
     std::cerr << "> ";
     const std::optional<std::string> line = lines.Next();
     if (!line || line->empty()) break;
     request.mutable_input()->set_text(*line + "\n");
-    Answer(connection, request, global.json);
+    const int of_turn = Answer(connection, request, global.json);
+    if (of_turn != kOk) exit_code = of_turn;
   }
   if (Interrupted()) std::cerr << "\n";
+  if (exit_code != kOk) throw ToldFailure{exit_code};
 }
 
 }  // namespace
@@ -74,7 +88,9 @@ void AddChat(CLI::App* app, const Global* global) {
   CLI::App* command = app->add_subcommand("chat", "Talk to a model, a line at a time");
   options->AddTo(command);
   command->footer(
-      "Ctrl-C stops an answer; at the prompt it ends the chat.\n"
+      "Ctrl-C stops an answer; at the prompt it ends the chat. A turn that fails is told and\n"
+      "the chat goes on; its exit code is then that of the last turn that failed. With --json\n"
+      "each turn gives one line, a failed one with its `error`.\n"
       "Example:\n  longstream chat -m hypenet -t 0.7 -n 200");
   command->callback([=] { Chat(*global, *options); });
 }

@@ -16,8 +16,13 @@ struct Global {
   double wait_seconds = 0;  // for the server to come up
 };
 
+// Thrown by a command that has told what failed itself, and went on to its end.
+struct ToldFailure {
+  int exit_code;
+};
+
 // Each adds its subcommand to `app`; what it does runs when the command line is parsed. Failures of
-// calls (CallError) and of output (OutputError) are thrown.
+// calls (CallError, ToldFailure) and of output (OutputError) are thrown.
 void AddGenerate(CLI::App* app, const Global* global);
 void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);

@@ -55,6 +55,8 @@ CallError::CallError(const grpc::Status& status)
       status_(status),
       exit_code_(status.error_code() == grpc::StatusCode::UNAVAILABLE ? kNoServer : kCallFailed) {}
 
+const char* CallError::code_name() const { return CodeName(status_.error_code()); }
+
 Connection::Connection(const std::string& server) {
   channel_ = grpc::CreateChannel(server, grpc::InsecureChannelCredentials());
   stub_ = v1::Longstream::NewStub(channel_);

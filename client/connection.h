@@ -23,6 +23,7 @@ class CallError : public std::runtime_error {
   explicit CallError(const grpc::Status& status);
 
   int exit_code() const { return exit_code_; }
+  const char* code_name() const;  // "NOT_FOUND"
   const grpc::Status& status() const { return status_; }
 
  private:

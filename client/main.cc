@@ -48,6 +48,8 @@ int main(int argc, char** argv) {
   } catch (const client::OutputError& error) {
     if (!error.broken_pipe()) std::cerr << "longstream: " << error.what() << "\n";
     return client::kOutputFailed;
+  } catch (const client::ToldFailure& failure) {
+    return client::Interrupted() ? 128 + client::InterruptSignal() : failure.exit_code;
   } catch (const CallError& error) {
     if (client::Interrupted()) return 128 + client::InterruptSignal();
     std::cerr << "longstream: " << error.what() << "\n";

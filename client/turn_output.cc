@@ -138,4 +138,12 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
   return Dump(json, one_line ? -1 : 2);
 }
 
+std::string FailedTurnJson(const CallError& error, const std::string& session) {
+  const Json json = {
+      {"session", session},
+      {"error",
+       {{"code", error.code_name()}, {"message", std::string(error.status().error_message())}}}};
+  return Dump(json, -1);
+}
+
 }  // namespace longstream::client

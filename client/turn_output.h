@@ -22,6 +22,9 @@ void PrintLogProbs(const Generation& generation);
 std::string TurnJson(const Generation& generation, const std::string& session,
                      bool one_line = false);
 
+// A turn that failed, in one line.
+std::string FailedTurnJson(const CallError& error, const std::string& session);
+
 }  // namespace longstream::client
 
 #endif  // LONGSTREAM_CLIENT_TURN_OUTPUT_H_

@@ -1,8 +1,10 @@
 // `longstream chat` on pipes and on a terminal.
 #include <csignal>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/client/client_fixture.h"
 
@@ -79,6 +81,62 @@ TEST_F(ChatTest, ATerminalThatGoesAwayEndsAnAnswerAndTheChat) {
   client.WaitForOutput(1);
   client.Signal(SIGHUP);
   EXPECT_EQ(client.Wait(), 129);
+}
+
+// The second line does not fit into the context; the first and the third do.
+std::string LinesAround(const std::string& line) { return "abc\n" + line + "\nde\n"; }
+
+TEST_F(ChatTest, AFailedTurnIsToldAndTheChatGoesOn) {
+  const ClientRun run =
+      Run({"chat", "-m", "quick", "-n", "4", "--ignore-eos"}, LinesAround(std::string(70000, 'x')));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("INVALID_ARGUMENT"));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 3 + 4 tokens"));
+}
+
+TEST_F(ChatTest, AFailedTurnIsALineOfJson) {
+  const ClientRun run = Run({"--json", "chat", "-m", "quick", "-n", "4", "--ignore-eos"},
+                            LinesAround(std::string(70000, 'x')));
+  EXPECT_EQ(run.exit_code, 1);
+  std::vector<nlohmann::json> turns;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) turns.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(turns.size(), 3u) << run.out;
+  EXPECT_EQ(turns[0].at("finish_reason"), "max_tokens");
+  EXPECT_EQ(turns[1].at("session"), turns[0].at("session"));
+  EXPECT_EQ(turns[1].at("error").at("code"), "INVALID_ARGUMENT");
+  EXPECT_THAT(turns[1].at("error").at("message").get<std::string>(), HasSubstr("70001"));
+  EXPECT_EQ(turns[2].at("finish_reason"), "max_tokens");
+}
+
+TEST_F(ChatTest, AServerThatGoesAwayIsExitCode3) {
+  auto server = std::make_unique<TestServer>();
+  ClientProcess client({"--server", server->address(), "--json", "chat", "-m", "quick", "-n", "4"});
+  client.Write("abc\n");
+  client.WaitFor("\"finish_reason\"");
+  server.reset();
+  client.Write("de\n");
+  client.WaitFor("\"UNAVAILABLE\"");
+  client.Write("fg\n");
+  client.WaitFor("\"UNAVAILABLE\"");
+  client.CloseInput();
+  EXPECT_EQ(client.Wait(), 3);
+}
+
+// What the user stopped has not failed, but it has its line.
+TEST_F(ChatTest, CtrlCAtAnAnswerIsNoFailure) {
+  ClientProcess client(Arguments({"--json", "chat", "-m", "slow", "-n", "2000", "--ignore-eos"}),
+                       kTerminal);
+  client.WaitFor("> ");
+  client.Write("abc\n");
+  EXPECT_EQ(OpenSessions(1), 1u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  client.Write("\x03");
+  client.WaitFor("\"CANCELLED\"");
+  client.WaitFor("> ");
+  client.Write("\x04");
+  EXPECT_EQ(client.Wait(), 0);
 }
 
 TEST_F(ChatTest, AnUnknownSessionIsAnError) {
