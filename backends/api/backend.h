@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 #define LS_ABI_MAJOR 1u
-#define LS_ABI_MINOR 0u
+#define LS_ABI_MINOR 1u
 
 /* The one exported symbol: `const ls_backend* longstream_backend(void)`. */
 #define LS_BACKEND_SYMBOL "longstream_backend"
@@ -75,7 +75,15 @@ enum {
   LS_CAP_FORK = 1u << 1,     /* sequence_fork */
   LS_CAP_SCORE = 1u << 2,    /* log-probabilities and logits of every row, not just the last */
   LS_CAP_QUANTISED_WEIGHTS = 1u << 3, /* option "weights" accepts int8 and int4 */
-  LS_CAP_IN_FLIGHT_TOKENS = 1u << 4   /* LS_TOKEN_FROM_PREVIOUS is accepted */
+  LS_CAP_IN_FLIGHT_TOKENS = 1u << 4,  /* LS_TOKEN_FROM_PREVIOUS is accepted */
+  /* Since 1.1, with LS_CAP_IN_FLIGHT_TOKENS. A step submitted before the one before it is waited
+   * for costs nothing and gains the host's time between the two:
+   *   - submit returns while its step runs;
+   *   - where it turns out that a sequence should not have been in it, sequence_truncate by that
+   *     one decode entry restores the position asked for. Only a sequence with recurrent states
+   *     whose entry has reached a multiple of prefill_grid may go further back;
+   *   - sequence_bytes may be asked of a sequence in flight. */
+  LS_CAP_LOOK_AHEAD = 1u << 5
 };
 
 /* ---------------------------------------------------------------- host services */
@@ -369,7 +377,8 @@ typedef struct ls_backend {
 
   /* Starts one step: every entry's tokens go through the model. At most two tickets are in flight;
    * tickets are waited for in the order of their submits. The batch is read before submit returns.
-   * While a ticket is in flight, its sequences are only passed to submit and sequence_position.
+   * While a ticket is in flight, its sequences are only passed to submit and sequence_position, and
+   * to sequence_bytes where LS_CAP_LOOK_AHEAD is set. The others are free.
    *
    * Fails as a whole only for a malformed batch, and then has changed nothing:
    * LS_INVALID_ARGUMENT: an empty or too large batch or entry, a sequence twice, a token, target,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/api/backend.h"
@@ -33,6 +34,7 @@ constexpr uint64_t kCapabilities =
 // All that a sequence remembers is its State. Other backends keep pages, rings or matrices.
 struct ls_sequence {
   State state;
+  State previous;  // before the last step
   State checkpoint;
   bool has_checkpoint = false;
   bool has_reservation = false;  // and with it the room for the checkpoint
@@ -203,8 +205,8 @@ ls_code Checkpoint(ls_model*, ls_sequence* sequence, ls_error error) {
   });
 }
 
-// The current position is free to reach: a step that failed has not moved the sequence. All others
-// are reached from the checkpoint, by feeding again.
+// The current position is free to reach, for a step that failed has not moved the sequence; so is
+// the one before the last step. All others are reached from the checkpoint, by feeding again.
 ls_code Truncate(ls_model*, ls_sequence* sequence, uint64_t position, uint64_t* restored,
                  ls_error error) {
   return Guarded(error, [&] {
@@ -213,7 +215,10 @@ ls_code Truncate(ls_model*, ls_sequence* sequence, uint64_t position, uint64_t* 
     Require(position >= first && position <= current, LS_INVALID_ARGUMENT,
             "position: expected " + std::to_string(first) + " ... " + std::to_string(current) +
                 ", found " + std::to_string(position));
-    if (position < current) sequence->state = sequence->checkpoint;
+    if (position < current) {
+      const bool is_previous = position == sequence->previous.position;
+      sequence->state = is_previous ? sequence->previous : sequence->checkpoint;
+    }
     sequence->failed = false;
     *restored = sequence->state.position;
   });
@@ -312,7 +317,7 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
       const ls_result& result =
           outputs.Add(entry, end, [&] { Forward(*model, entry, state, outputs.Logits()); });
       sequence.failed = result.code != LS_OK;
-      if (!sequence.failed) sequence.state = state;
+      if (!sequence.failed) sequence.previous = std::exchange(sequence.state, state);
       sequence.sampled = result.sampled;
       if (entry.sampling != nullptr) sequence.sampled_by = model->next_ticket;
     }

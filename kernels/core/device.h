@@ -132,6 +132,8 @@ Device& HostMemory();
 
 // The kind of device that its ops compute on: "cpu" or "cuda".
 const char* DeviceKind();
+// Whether they do so beside the host, which goes on meanwhile.
+bool DeviceRunsBesideHost();
 
 struct OpenedDevice {
   std::unique_ptr<Device> device;  // nullptr: see below

@@ -68,6 +68,7 @@ const OpTable& DeviceOps() {
 }
 
 const char* DeviceKind() { return "cpu"; }
+bool DeviceRunsBesideHost() { return false; }
 
 OpenedDevice OpenDevice(std::string_view name) {
   if (name != DeviceKind()) {

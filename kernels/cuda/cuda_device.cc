@@ -205,6 +205,7 @@ std::string WhyUnsuited(int ordinal) {
 }  // namespace
 
 const char* DeviceKind() { return "cuda"; }
+bool DeviceRunsBesideHost() { return true; }
 
 OpenedDevice OpenDevice(std::string_view name) {
   const auto missing = [](std::string why) {

@@ -120,6 +120,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
       {LS_CAP_SCORE, "score"},
       {LS_CAP_QUANTISED_WEIGHTS, "quantised_weights"},
       {LS_CAP_IN_FLIGHT_TOKENS, "in_flight_tokens"},
+      {LS_CAP_LOOK_AHEAD, "look_ahead"},
   };
   for (const auto& [bit, name] : capabilities) {
     if (backend.plugin().Can(bit)) message->add_capabilities(name);

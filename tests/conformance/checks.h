@@ -25,9 +25,10 @@ Checks DeterminismChecks();  // batch, threads, cuts of a prefill
 Checks ForkChecks();
 Checks RollbackChecks();  // checkpoint and truncate
 Checks SnapshotChecks();
-Checks MemoryChecks();    // budget, reservations, bytes by kind
-Checks SamplingChecks();  // sampled tokens and log-probabilities against the reference ops
-Checks BatchChecks();     // malformed batches, failed sequences, tickets in flight
+Checks MemoryChecks();     // budget, reservations, bytes by kind
+Checks SamplingChecks();   // sampled tokens and log-probabilities against the reference ops
+Checks BatchChecks();      // malformed batches, failed sequences, tickets in flight
+Checks LookAheadChecks();  // what a host that composes a step before the one before it may do
 
 // Checks of what is left when a plugin has been unloaded. REQUIRES: it is not loaded.
 void RunReloadChecks(const Target& target, Report& report);

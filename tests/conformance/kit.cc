@@ -75,8 +75,9 @@ void ExpectNoMisuse(Check& check, const TestHost& host) {
 namespace {
 
 void RunModelChecks(const Kit& kit, Report& report) {
-  for (const Checks& checks : {OpenChecks(), DeterminismChecks(), ForkChecks(), RollbackChecks(),
-                               SnapshotChecks(), MemoryChecks(), SamplingChecks(), BatchChecks()}) {
+  for (const Checks& checks :
+       {OpenChecks(), DeterminismChecks(), ForkChecks(), RollbackChecks(), SnapshotChecks(),
+        MemoryChecks(), SamplingChecks(), BatchChecks(), LookAheadChecks()}) {
     for (const NamedCheck& named : checks) {
       report.Run(named.name, [&](Check& check) {
         named.run(kit, check);

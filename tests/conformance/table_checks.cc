@@ -77,10 +77,14 @@ void TableIsComplete(const ls_backend& backend, Check& check) {
   check.Expect(is_text(backend.name), "name is missing");
   check.Expect(is_text(backend.device), "device is missing");
   check.Expect(is_text(backend.version), "version is missing");
-  constexpr uint64_t kKnown = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
-                              LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
-  check.Expect(backend.abi_minor > LS_ABI_MINOR || (backend.capabilities & ~kKnown) == 0,
+  constexpr uint64_t kSince1_0 = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
+                                 LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
+  const uint64_t known = backend.abi_minor >= 1 ? kSince1_0 | LS_CAP_LOOK_AHEAD : kSince1_0;
+  check.Expect(backend.abi_minor > LS_ABI_MINOR || (backend.capabilities & ~known) == 0,
                "capabilities: a bit that this minor version does not define");
+  check.Expect((backend.capabilities & LS_CAP_LOOK_AHEAD) == 0 ||
+                   (backend.capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0,
+               "capabilities: LS_CAP_LOOK_AHEAD without LS_CAP_IN_FLIGHT_TOKENS");
 
   const auto expect = [&](bool present, const char* name) {
     check.Expect(present, std::string(name) + " is NULL");

@@ -26,7 +26,7 @@
 
 namespace longstream {
 
-// What every backend built on this layer can do, ls_backend.capabilities.
+// What every backend built on this layer can do on any device, ls_backend.capabilities.
 inline constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
                                           LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
 

@@ -167,6 +167,10 @@ ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error err
   return Barrier(error, [&] { *results = model->model->Wait(ticket); });
 }
 
+uint64_t Capabilities() {
+  return DeviceRunsBesideHost() ? kCapabilities | LS_CAP_LOOK_AHEAD : kCapabilities;
+}
+
 const ls_backend& Table() {
   static const ls_backend table = {
       .abi_major = LS_ABI_MAJOR,
@@ -175,7 +179,7 @@ const ls_backend& Table() {
       .name = Definition().name,
       .device = DeviceKind(),
       .version = Definition().version,
-      .capabilities = kCapabilities,
+      .capabilities = Capabilities(),
       .probe = Probe,
       .model_open = Open,
       .model_close = Close,

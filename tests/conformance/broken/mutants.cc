@@ -18,6 +18,7 @@ enum Mutant {
   kImportsDamage,      // a damaged snapshot becomes an empty sequence
   kReservesAnything,   // reserve never refuses
   kFreesNothing,       // sequence_free keeps the bytes
+  kGoesBackTooFar,     // says it can look ahead, and always goes back to the checkpoint
   kIgnoresSeed,        // sampling uses the same seed for everyone
   kCountsThreads,      // logits depend on the number of threads
   kSeesCuts,           // logits depend on the length of their piece
@@ -36,6 +37,16 @@ ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint
   const ls_code code = Minimal().sequence_truncate(model, sequence, position, restored, error);
   if (code == LS_OK) *restored = position;
   return code;
+}
+
+ls_code TruncateToCheckpoint(ls_model* model, ls_sequence* sequence, uint64_t position,
+                             uint64_t* restored, ls_error error) {
+  // The position before the last step is the one that the backend could go back to.
+  const uint64_t further = position - (position > 0 ? 1 : 0);
+  if (Minimal().sequence_truncate(model, sequence, further, restored, {nullptr, 0}) == LS_OK) {
+    return LS_OK;
+  }
+  return Minimal().sequence_truncate(model, sequence, position, restored, error);
 }
 
 ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
@@ -112,6 +123,10 @@ extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_b
     if (MUTANT == kImportsDamage) backend.sequence_import = Import;
     if (MUTANT == kReservesAnything) backend.sequence_reserve = Reserve;
     if (MUTANT == kFreesNothing) backend.sequence_free = Free;
+    if (MUTANT == kGoesBackTooFar) {
+      backend.capabilities |= LS_CAP_LOOK_AHEAD;
+      backend.sequence_truncate = TruncateToCheckpoint;
+    }
     if (MUTANT >= kIgnoresSeed) {
       backend.model_open = Open;
       backend.submit = Submit;

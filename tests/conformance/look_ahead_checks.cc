@@ -1,0 +1,139 @@
+// Checks of what a host does while steps are in flight: the next piece of a prompt, other
+// sequences, and a decode entry that turns out to be unwanted.
+#include <algorithm>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/script.h"
+
+namespace longstream::conformance {
+namespace {
+
+uint64_t SubmitOrFail(Model& model, Check& check, const std::vector<Entry>& entries) {
+  uint64_t ticket = 0;
+  std::string error;
+  check.Require(model.TrySubmit(entries, &ticket, &error) == LS_OK, error);
+  return ticket;
+}
+
+// A prompt in pieces, and decode steps behind it, two tickets in flight.
+void PromptInFlight(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const size_t end = kit.prompt();
+  const std::vector<int32_t> tokens = kit.Tokens(91, end + 3);
+  Script script;
+  AddPrefill(script, tokens, 0, end, GridLines(kit, 0, end));
+  AddDecode(script, tokens, end, end + 3);
+  const Trace expected = RunAlone(model, script);
+
+  Sequence sequence = model.Create();
+  sequence.Reserve(script.num_tokens());
+  ls_sampling sampling = Greedy();
+  Trace found;
+  std::vector<Entry> before;
+  uint64_t ticket_before = 0;
+  for (const Piece& piece : script.pieces) {
+    Entry entry =
+        piece.is_decode ? Decode(sequence, piece.tokens[0]) : Prefill(sequence, piece.tokens);
+    entry.sampling = &sampling;
+    const std::vector<Entry> entries = {entry};
+    const uint64_t ticket = SubmitOrFail(model, check, entries);
+    if (!before.empty()) found.push_back(model.Wait(ticket_before, before).front());
+    before = entries;
+    ticket_before = ticket;
+  }
+  found.push_back(model.Wait(ticket_before, before).front());
+  for (size_t i = 0; i < found.size(); ++i) {
+    check.Expect(found[i].code == LS_OK && found[i].logits == expected[i].logits,
+                 "piece " + std::to_string(i) + " differs from one ticket at a time");
+  }
+}
+
+// What is done to others while a sequence is in flight is not its business.
+void OthersAreFree(const Kit& kit, Check& check) {
+  Model model = kit.Open();
+  const uint32_t past = kit.grid() + 1;
+  const std::vector<int32_t> tokens = kit.Tokens(92, past + 8);
+  Script script;
+  AddPrefill(script, tokens, 0, past);
+  AddDecode(script, tokens, past, past + 8);
+  const Trace expected = RunAlone(model, script);
+
+  Sequence sequence = model.Create();
+  sequence.Reserve(script.num_tokens());
+  Run(sequence, script, 0, 1);
+  Sequence other = model.Create();
+  other.Reserve(script.num_tokens());
+  Run(other, script, 0, 1);
+  other.Checkpoint();
+  Run(other, script, 1, 4);
+  for (size_t i = 1; i <= 8; ++i) {
+    const std::vector<Entry> entries = {Decode(sequence, tokens[past + i - 1])};
+    const uint64_t ticket = SubmitOrFail(model, check, entries);
+    Sequence third = model.Create();
+    third.Reserve(std::min<uint64_t>(i * kit.grid(), kit.context_limit()));
+    third.Checkpoint();
+    const uint64_t restored = other.Truncate(past);
+    if (kit.Has(LS_CAP_FORK)) Sequence fork = other.Fork();
+    if (kit.Has(LS_CAP_SNAPSHOT)) Sequence copy = model.Import(other.Export());
+    const Output found = model.Wait(ticket, entries).front();
+    check.Expect(found.logits == expected[i].logits, "step " + std::to_string(i) + " differs");
+    check.Require(restored == past, "the checkpoint was not restored");
+    const std::string difference =
+        Difference(Trace(expected.begin() + 1, expected.begin() + 4), Run(other, script, 1, 4));
+    check.Expect(difference.empty(), "the other sequence: " + difference);
+  }
+}
+
+// Beyond two grid lines: a token is drawn and read in flight, taken back, and another one read in
+// its place.
+void TakenBack(const Kit& kit, Check& check) {
+  kit.Need(LS_CAP_LOOK_AHEAD, "look-ahead");
+  Model model = kit.Open();
+  const uint32_t past = kit.grid() / 2 + 1;
+  const uint32_t length = 2 * kit.grid();
+  const std::vector<int32_t> tokens = kit.Tokens(93, past + length);
+  Script script;
+  AddPrefill(script, tokens, 0, past);
+  AddDecode(script, tokens, past, past + length);
+  const Trace expected = RunAlone(model, script);
+
+  Sequence sequence = model.Create();
+  sequence.Reserve(script.num_tokens() + 1);
+  sequence.Checkpoint();
+  Run(sequence, script, 0, 1);
+  ls_sampling sampling = Greedy();
+  for (size_t i = 1; i <= length; ++i) {
+    std::vector<Entry> entries = {Decode(sequence, tokens[past + i - 1])};
+    entries[0].sampling = &sampling;
+    std::vector<Entry> ahead = {Decode(sequence, LS_TOKEN_FROM_PREVIOUS)};
+    const uint64_t position = past + i;
+    const bool at_line = (position + 1) % kit.grid() == 0;
+    const bool is_free = !at_line || model.info().state_bytes_per_sequence == 0;
+    const uint64_t ticket = SubmitOrFail(model, check, entries);
+    const uint64_t ticket_ahead = is_free ? SubmitOrFail(model, check, ahead) : 0;
+    const ls_sequence_bytes in_flight = sequence.Bytes();
+    const Output found = model.Wait(ticket, entries).front();
+    check.Expect(found.logits == expected[i].logits, "step " + std::to_string(i) + " differs");
+    if (!is_free) continue;
+    model.Wait(ticket_ahead, ahead);
+    const ls_sequence_bytes bytes = sequence.Bytes();
+    check.Expect(bytes.kv == in_flight.kv && bytes.window == in_flight.window &&
+                     bytes.state == in_flight.state,
+                 "bytes in flight are not those of all its tokens");
+    const uint64_t restored = sequence.Truncate(position);
+    check.Require(restored == position, "a decode entry taken back at " + std::to_string(position) +
+                                            " restored " + std::to_string(restored));
+  }
+}
+
+}  // namespace
+
+Checks LookAheadChecks() {
+  return {
+      {"look_ahead.prompt_in_flight", &PromptInFlight},
+      {"look_ahead.others_are_free", &OthersAreFree},
+      {"look_ahead.taken_back", &TakenBack},
+  };
+}
+
+}  // namespace longstream::conformance
