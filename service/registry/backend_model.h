@@ -45,12 +45,17 @@ class BackendModel {
   const Plugin& plugin() const { return *plugin_; }
   const ls_model_info& info() const { return info_; }
   ls_memory memory() const;
+  // LS_CAP_LOOK_AHEAD: two tickets in flight gain time, the second fed by the first.
+  bool CanLookAhead() const {
+    return plugin_->Can(LS_CAP_LOOK_AHEAD) && plugin_->Can(LS_CAP_IN_FLIGHT_TOKENS);
+  }
 
   absl::StatusOr<Sequence> CreateSequence();
   // UNIMPLEMENTED where the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);
 
-  // One step. The results' pointers are valid until the second Submit after this one.
+  // One step; two may be in flight. The results' pointers are valid until the second Submit after
+  // this one.
   absl::StatusOr<uint64_t> Submit(std::span<const ls_batch_entry> entries);
   absl::StatusOr<std::span<const ls_result>> Wait(uint64_t ticket);
 

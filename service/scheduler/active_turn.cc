@@ -168,7 +168,7 @@ void ActiveTurn::AddToHistory(std::span<const int32_t> tokens) {
 }
 
 void ActiveTurn::TakeInput() {
-  if (!input_open_ || ended_) return;
+  if (!input_open_ || ending() || in_flight()) return;
   const Turn::Input input = turn_->TakeInput();
   if (!input.tokens.empty()) {
     const std::span<const int32_t> prefix = PrefixOf(input.is_text);
@@ -188,25 +188,45 @@ void ActiveTurn::TakeInput() {
 // ---------------------------------------------------------------- steps
 
 absl::Duration ActiveTurn::ClientSilence(absl::Time now) {
-  if (ended_ || phase_ == Phase::kWaiting) return absl::ZeroDuration();
+  if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
   // What arrives makes the history longer, what is read the queue shorter.
   const uint64_t progress = session_->tokens.size() - turn_->stream.queued_bytes();
-  if (progress != client_progress_ || Candidate().has_value()) {
+  if (progress != client_progress_ || Computes()) {
     client_progress_ = progress;
     client_seen_ = now;
   }
   return now - client_seen_;
 }
 
+uint64_t ActiveTurn::unread() const {
+  const uint64_t known = session_->tokens.size();
+  return known - std::min(known, session_->sequence.position());
+}
+
+bool ActiveTurn::GoesOn() const { return !generator_->NextIsLast(session_->tokens.size() + 1); }
+
+bool ActiveTurn::CanLookAhead() const {
+  const ls_model_info& info = model_->backend().info();
+  // What LS_CAP_LOOK_AHEAD lets be taken back without computing anything again.
+  const uint64_t end = session_->sequence.position() + 1;
+  const bool is_free = info.state_bytes_per_sequence == 0 || end % info.prefill_grid != 0;
+  return is_free && generator_->CanLookAhead();
+}
+
+bool ActiveTurn::AwaitsResult() {
+  return drawing() && !ending() && GoesOn() && !CanLookAhead() && !turn_->stream.Full();
+}
+
 std::optional<StepCandidate> ActiveTurn::Candidate() {
-  if (ended_ || phase_ == Phase::kWaiting || turn_->stream.Full()) return std::nullopt;
+  if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return std::nullopt;
+  if (drawing() && !(GoesOn() && CanLookAhead())) return std::nullopt;
   StepCandidate candidate;
   candidate.position = session_->sequence.position();
-  candidate.remaining = unread();
+  candidate.remaining = drawing() ? 1 : unread();
   // Only a generating turn reads the last token: its logits are what it draws from.
   if (turn_->request.kind != TurnKind::kGenerate && candidate.remaining > 0) --candidate.remaining;
   if (candidate.remaining == 0) return std::nullopt;
-  candidate.is_decode = phase_ == Phase::kDecode;
+  candidate.is_decode = drawing() || phase_ == Phase::kDecode;
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(turn_->request.priority);
   candidate.last_step = last_step_;
@@ -215,50 +235,68 @@ std::optional<StepCandidate> ActiveTurn::Candidate() {
 }
 
 ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
+  static constexpr int32_t kFromPrevious = LS_TOKEN_FROM_PREVIOUS;
   const TurnRequest& request = turn_->request;
   const uint64_t position = session_->sequence.position();
+  // What reaches the end of what is known is what the next draw is for.
+  const bool draws = request.kind == TurnKind::kGenerate && (drawing() || num_tokens == unread());
+  next_piece_ = {position, position + num_tokens, draws};
   ls_batch_entry entry{};
   entry.sequence = session_->sequence.handle();
-  entry.tokens = session_->tokens.data() + position;
+  entry.tokens = drawing() ? &kFromPrevious : &session_->tokens[position];
   entry.num_tokens = num_tokens;
-  entry.is_decode = phase_ == Phase::kDecode ? 1 : 0;
-  if (request.kind == TurnKind::kGenerate && num_tokens == unread()) {
-    entry.sampling = generator_->Sampling();
+  entry.is_decode = drawing() || phase_ == Phase::kDecode ? 1 : 0;
+  if (draws) {
+    entry.sampling = generator_->Sampling(/*ahead=*/drawing() ? 1 : 0);
     if (request.log_probs) {
       entry.log_prob_rows = LS_ROWS_LAST;
       entry.num_top = request.top_log_probs;
     }
   } else if (request.kind == TurnKind::kScore) {
-    targets_.assign(entry.tokens + 1, entry.tokens + 1 + num_tokens);
     entry.log_prob_rows = LS_ROWS_ALL;
-    entry.targets = targets_.data();
+    entry.targets = entry.tokens + 1;
     entry.num_top = std::max(1u, request.top_log_probs);
   }
   return entry;
 }
 
-void ActiveTurn::Absorb(const ls_result& result, uint32_t num_tokens, uint64_t step_number,
-                        absl::Time now) {
-  if (ended_) return;
+void ActiveTurn::Submitted(uint64_t step_number) {
+  in_flight_.push_back(next_piece_);
   last_step_ = step_number;
+}
+
+std::optional<ActiveTurn::Piece> ActiveTurn::Land() {
+  const Piece piece = in_flight_.front();
+  in_flight_.pop_front();
+  if (!ending()) return piece;
+  overread_ = true;
+  if (!in_flight()) Conclude();
+  return std::nullopt;
+}
+
+void ActiveTurn::AbsorbFailure(absl::Status status) {
+  if (Land().has_value()) Abort(std::move(status));
+}
+
+void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
+  const std::optional<Piece> piece = Land();
+  if (!piece.has_value()) return;
   if (result.code != LS_OK) {
     return Abort(absl::InternalError(absl::StrCat(
         "the backend failed the turn: ",
         StatusFromCode(result.code, result.message == nullptr ? "" : result.message).message())));
   }
   if (turn_->request.kind == TurnKind::kScore) AbsorbScore(result);
-  if (!ended_ && phase_ == Phase::kPrefill) AbsorbPrefill(now);
-  if (!ended_ && turn_->request.kind == TurnKind::kGenerate && unread() == 0) {
-    AbsorbToken(result, now);
-  }
-  if (!ended_ && num_tokens > 1) session_->Publish();
+  if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(piece->end, now);
+  if (!ending() && piece->draws) AbsorbToken(result, now);
+  if (!ending() && piece->end - piece->begin > 1) session_->Publish();
 }
 
-void ActiveTurn::AbsorbPrefill(absl::Time now) {
-  const uint64_t done = prefill_total_ - unread();
-  turn_->stream.Push(PrefillEvent{done, prefill_total_});
+void ActiveTurn::AbsorbPrefill(uint64_t position, absl::Time now) {
+  const uint64_t left = session_->tokens.size() - position;
+  turn_->stream.Push(PrefillEvent{prefill_total_ - left, prefill_total_});
   const bool generates = turn_->request.kind == TurnKind::kGenerate;
-  if (input_open_ || unread() > (generates ? 0u : 1u)) return;
+  if (input_open_ || left > (generates ? 0u : 1u)) return;
   prefilled_ = now;
   usage_.prefill_time = now - admitted_;
   metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
@@ -281,7 +319,8 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
           absl::StrCat("the backend gave no log-probability for token ",
                        scored_ + event.tokens.size(), " of the text: the logits are NaN")));
     }
-    event.tokens.push_back(LogProbRow(result, row, num_top, targets_[row]));
+    const int32_t token = session_->tokens[scored_ + event.tokens.size()];
+    event.tokens.push_back(LogProbRow(result, row, num_top, token));
   }
   scored_ += event.tokens.size();
   turn_->stream.Push(std::move(event));
@@ -328,22 +367,32 @@ bool ActiveTurn::CallerAborted(const absl::Status& status) const {
 }
 
 void ActiveTurn::Abort(absl::Status status) {
-  if (ended_) return;
-  if (phase_ != Phase::kWaiting) {
-    uint64_t keep = start_tokens_;
-    if (turn_->request.on_abort == OnAbort::kKeep && CallerAborted(status)) {
-      keep = turn_->request.kind == TurnKind::kAppend
-                 ? session_->tokens.size()
-                 : std::max(start_tokens_, turn_->stream.delivered_position());
-    }
-    RollBack(keep);
-  }
   TurnEnd end;
   end.status = std::move(status);
   End(std::move(end));
 }
 
-void ActiveTurn::RollBack(uint64_t history) {
+void ActiveTurn::End(TurnEnd end) {
+  if (ending()) return;
+  outcome_ = std::move(end);
+  if (!in_flight()) Conclude();
+}
+
+void ActiveTurn::Restore(const absl::Status& status) {
+  if (status.ok()) {
+    if (overread_) RollBack(session_->tokens.size(), "the end of a turn was taken back");
+    return;
+  }
+  uint64_t keep = start_tokens_;
+  if (turn_->request.on_abort == OnAbort::kKeep && CallerAborted(status)) {
+    keep = turn_->request.kind == TurnKind::kAppend
+               ? session_->tokens.size()
+               : std::max(start_tokens_, turn_->stream.delivered_position());
+  }
+  RollBack(keep, absl::StrCat("an aborted turn was rolled back to position ", keep));
+}
+
+void ActiveTurn::RollBack(uint64_t history, std::string reason) {
   session_->tokens.resize(history);
   session_->generated.resize(history);
   // The last token of a history is never read (Session::tokens).
@@ -353,8 +402,7 @@ void ActiveTurn::RollBack(uint64_t history) {
   // What an earlier rollback lost may not have been read again yet: it still is a recomputation.
   const uint64_t readable = history > 0 ? history - 1 : 0;
   session_->computed_tokens = std::max(target, std::min(session_->computed_tokens, readable));
-  session_->recompute_reason =
-      absl::StrCat("an aborted turn was rolled back to position ", history);
+  session_->recompute_reason = std::move(reason);
   if (restored.ok()) return;
   // The caches are beyond repair, the history is not: start over and read it again.
   session_->sequence = Sequence();
@@ -364,12 +412,14 @@ void ActiveTurn::RollBack(uint64_t history) {
       absl::StrCat("the backend could not roll back: ", restored.status().message());
 }
 
-void ActiveTurn::End(TurnEnd end) {
+void ActiveTurn::Conclude() {
   ended_ = true;
+  TurnEnd& end = *outcome_;
+  if (phase_ != Phase::kWaiting) Restore(end.status);
   if (session_->sequence.valid()) {
     // Giving back what is unused cannot fail; a backend that says otherwise loses only memory.
     session_->sequence.Reserve(0).IgnoreError();
-    if (end.status.ok()) session_->computed_tokens = session_->sequence.position();
+    if (end.status.ok() && !overread_) session_->computed_tokens = session_->sequence.position();
     const ls_sequence_bytes bytes = session_->sequence.bytes();
     usage_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
     metrics_->ObserveSessionBytes(bytes.kv + bytes.window + bytes.state);

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SCHEDULER_ACTIVE_TURN_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,6 +27,11 @@ using FailureListener = std::function<void(std::string_view model, const absl::S
 
 // Used by the engine thread alone. However it ends, its session is left at a committed state and
 // its stream has an end.
+//
+// A turn may be part of two steps in flight: pieces of its prompt follow each other, and a step may
+// read the token that the one before it draws, before anybody here has seen it. While it is in
+// flight its sequence is the backend's: a turn that is to end, for whatever reason, ends when the
+// last of its steps has been taken in, and what that has read too much is taken back.
 class ActiveTurn {
  public:
   // The caller has begun the session's turn (kScore: there is none). `on_failure` may be empty.
@@ -34,6 +40,7 @@ class ActiveTurn {
 
   const Turn& turn() const { return *turn_; }
   const Session& session() const { return *session_; }
+  // Its stream has the end; nothing in flight refers to it.
   bool ended() const { return ended_; }
 
   // Looks at the request in the light of the session, which nobody else changes from here on: at
@@ -55,23 +62,48 @@ class ActiveTurn {
   // How long it has had nothing to do but wait for its client, who neither read nor sent.
   absl::Duration ClientSilence(absl::Time now);
 
-  // What it could do in the next step; nothing while it waits for its reader, or for input that
-  // reaches the next place where a prompt may be cut.
+  // What it could do in a step submitted now; nothing while it waits for its reader, for input that
+  // reaches the next place where a prompt may be cut, or for the result of a step in flight.
   std::optional<StepCandidate> Candidate();
+  // Whether it is that result alone that keeps it from being a candidate.
+  bool AwaitsResult();
+  // Whether it is part of a step in flight, or could be of the next.
+  bool Computes() { return in_flight() || Candidate().has_value(); }
 
-  // Its part of a step of `num_tokens`. Valid until Absorb.
+  // Its part of a step of `num_tokens`. Valid until the turn changes.
   ls_batch_entry Entry(uint32_t num_tokens);
-  // Takes in the step's outcome; may end the turn.
-  void Absorb(const ls_result& result, uint32_t num_tokens, uint64_t step_number, absl::Time now);
+  // The step with the last entry is in flight.
+  void Submitted(uint64_t step_number);
+  // Takes in the outcome of the oldest step in flight; may end the turn.
+  void Absorb(const ls_result& result, absl::Time now);
+  // The same where that step failed as a whole, with what the turn ends with.
+  void AbsorbFailure(absl::Status status);
 
-  // Ends the turn with an error. The session goes back as the request asks (`kKeep` applies to a
-  // caller's cancel, disconnect or deadline, not to a failure of the backend).
+  // Ends the turn with an error, at once or when it is not in flight any more. The first reason to
+  // end stands. The session goes back as the request asks (`kKeep` applies to a caller's cancel,
+  // disconnect or deadline, not to a failure of the backend).
   void Abort(absl::Status status);
 
  private:
   enum class Phase { kWaiting, kPrefill, kDecode };
 
-  uint64_t unread() const { return session_->tokens.size() - session_->sequence.position(); }
+  // Its part of a step in flight.
+  struct Piece {
+    uint64_t begin = 0;  // positions
+    uint64_t end = 0;
+    bool draws = false;  // the token at `end`
+  };
+
+  bool in_flight() const { return !in_flight_.empty(); }
+  bool ending() const { return outcome_.has_value(); }
+  // A token that is not known yet belongs behind the history.
+  bool drawing() const { return in_flight() && in_flight_.back().draws; }
+  // Tokens of the history that no step has read or is reading.
+  uint64_t unread() const;
+  // Whether another token will be drawn, for all that is known, after the one in flight; and
+  // whether that one can be read before it is known.
+  bool GoesOn() const;
+  bool CanLookAhead() const;
   bool CallerAborted(const absl::Status& status) const;
   // What the tokenizer puts before the first text of a session; nothing anywhere else.
   std::span<const int32_t> PrefixOf(bool is_text) const;
@@ -83,13 +115,19 @@ class ActiveTurn {
   void AddPromptToHistory();
   void AddToHistory(std::span<const int32_t> tokens);
 
+  // Takes the oldest piece out of flight. Nothing: the turn is ending, and needs it no more.
+  std::optional<Piece> Land();
   void AbsorbScore(const ls_result& result);
-  void AbsorbPrefill(absl::Time now);
+  void AbsorbPrefill(uint64_t position, absl::Time now);
   void AbsorbToken(const ls_result& result, absl::Time now);
 
-  // Puts history and caches back to `history` tokens.
-  void RollBack(uint64_t history);
+  // The turn ends like this: Conclude, at once or when it is not in flight any more.
   void End(TurnEnd end);
+  void Conclude();
+  // Puts the session where the end says, if that is not where it stands.
+  void Restore(const absl::Status& status);
+  // Puts history and caches back to `history` tokens.
+  void RollBack(uint64_t history, std::string reason);
 
   const std::shared_ptr<Turn> turn_;
   const std::shared_ptr<Session> session_;
@@ -98,7 +136,11 @@ class ActiveTurn {
   const FailureListener& on_failure_;
 
   Phase phase_ = Phase::kWaiting;
+  Piece next_piece_;                // of the last entry
+  std::deque<Piece> in_flight_;     // in the order of their steps
+  std::optional<TurnEnd> outcome_;  // the turn is ending, or has ended
   bool ended_ = false;
+  bool overread_ = false;  // a step was in flight when the end was decided
   bool input_open_;
   uint64_t last_step_ = 0;
   uint32_t times_overtaken_ = 0;
@@ -114,7 +156,6 @@ class ActiveTurn {
   absl::Time admitted_;
   absl::Time prefilled_;
   absl::Time last_token_;
-  std::vector<int32_t> targets_;  // of the entry in flight
 };
 
 }  // namespace longstream

@@ -20,6 +20,14 @@ constexpr uint32_t kMaxOvertaken = 64;
 // Turns without room that are tried in a round, to bound its cost.
 constexpr uint32_t kMaxBlocked = 8;
 
+StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
+  return {options.max_batch_tokens, options.max_batch_sequences, backend.info().prefill_grid};
+}
+
+size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
+  return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
+}
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics)
@@ -27,6 +35,8 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       options_(options),
       metrics_(metrics),
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
+      pipeline_(model_->backend(), Limits(options, model_->backend()),
+                MostInFlight(options, model_->backend()), &prefill_speed_),
       thread_([this] { Run(); }) {}
 
 Engine::~Engine() {
@@ -84,13 +94,15 @@ void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> targ
 
 void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
   Post([this, session = std::move(session), closed = std::move(closed)] {
+    bool in_flight = false;
     for (auto* turns : {&waiting_, &running_}) {
       for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
-        if (&turn->session() == session.get()) {
-          turn->Abort(absl::CancelledError("the session was closed"));
-        }
+        if (&turn->session() != session.get()) continue;
+        turn->Abort(absl::CancelledError("the session was closed"));
+        in_flight |= !turn->ended();
       }
     }
+    if (in_flight) pipeline_.Drain();
     const uint64_t position = session->tokens.size();
     session->sequence = Sequence();
     std::erase(open_sessions_, session);
@@ -207,8 +219,10 @@ void Engine::Run() {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
       turn->Abort(absl::UnavailableError("the server is shutting down"));
     }
-    turns->clear();
   }
+  pipeline_.Drain();
+  waiting_.clear();
+  running_.clear();
   for (const std::shared_ptr<Session>& session : open_sessions_) {
     session->Close();
     session->sequence = Sequence();
@@ -273,8 +287,7 @@ void Engine::EndAborted() {
 
 void Engine::AdmitWaiting() {
   size_t computing = 0;
-  for (const std::unique_ptr<ActiveTurn>& turn : running_)
-    computing += turn->Candidate().has_value();
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) computing += turn->Computes();
   const size_t num_waiting = waiting_.size();
   ActiveTurn* first_blocked = nullptr;
   uint32_t num_blocked = 0;
@@ -286,7 +299,7 @@ void Engine::AdmitWaiting() {
     const absl::Status status = next.Admit(absl::Now());
     if (status.ok()) {
       running_.splice(running_.end(), waiting_, it++);
-      computing += next.Candidate().has_value();
+      computing += next.Computes();
       if (first_blocked != nullptr) first_blocked->CountOvertaken();
     } else if (absl::IsResourceExhausted(status) && !running_.empty()) {
       // What running turns have reserved and not used comes back when they end.
@@ -311,52 +324,12 @@ void Engine::AdmitWaiting() {
 }
 
 bool Engine::Step() {
-  std::vector<ActiveTurn*> turns;
-  std::vector<StepCandidate> candidates;
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     turn->TakeInput();
     any_ended |= turn->ended();
-    if (std::optional<StepCandidate> candidate = turn->Candidate()) {
-      turns.push_back(turn.get());
-      candidates.push_back(*candidate);
-    }
   }
-  const StepLimits limits{options_.max_batch_tokens, options_.max_batch_sequences,
-                          model_->backend().info().prefill_grid};
-  const std::vector<StepPiece> plan = PlanStep(candidates, limits);
-  if (plan.empty()) return any_ended;
-
-  std::vector<ls_batch_entry> entries;
-  uint64_t prefill_tokens = 0;
-  bool any_decode = false;
-  for (const StepPiece& piece : plan) {
-    entries.push_back(turns[piece.candidate]->Entry(piece.num_tokens));
-    any_decode |= candidates[piece.candidate].is_decode;
-    prefill_tokens += piece.num_tokens;
-  }
-  ++step_number_;
-  const absl::Time begin = absl::Now();
-  absl::StatusOr<uint64_t> ticket = model_->backend().Submit(entries);
-  absl::StatusOr<std::span<const ls_result>> results =
-      ticket.ok() ? model_->backend().Wait(*ticket)
-                  : absl::StatusOr<std::span<const ls_result>>(ticket.status());
-  const absl::Time now = absl::Now();
-  // Only larger pieces that had the step to themselves tell the cost of a token.
-  if (!any_decode && prefill_tokens >= limits.prefill_grid) {
-    prefill_speed_.Learn(prefill_tokens, now - begin, now);
-  }
-  for (size_t i = 0; i < plan.size(); ++i) {
-    ActiveTurn& turn = *turns[plan[i].candidate];
-    if (results.ok() && i < results->size()) {
-      turn.Absorb((*results)[i], plan[i].num_tokens, step_number_, now);
-    } else {
-      turn.Abort(absl::InternalError(
-          absl::StrCat("the backend failed a step: ",
-                       results.ok() ? "results are missing" : results.status().message())));
-    }
-  }
-  return true;
+  return pipeline_.Advance(running_) || any_ended;
 }
 
 void Engine::PublishMetrics() {

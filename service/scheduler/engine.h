@@ -19,6 +19,7 @@
 #include "service/registry/served_model.h"
 #include "service/scheduler/active_turn.h"
 #include "service/scheduler/prefill_speed.h"
+#include "service/scheduler/step_pipeline.h"
 #include "service/scheduler/turn.h"
 #include "service/session/session.h"
 
@@ -27,6 +28,11 @@ namespace longstream {
 // Every public function may be called from any thread and returns at once; what it asks for is
 // done by the engine thread between two steps, in the order of the calls. Callbacks run on the
 // engine thread and must not block.
+//
+// Where the model's device works beside the host (LS_CAP_LOOK_AHEAD) two steps are in flight, of
+// which the second was composed before the first one's tokens were known (StepPipeline). What ends
+// a turn, a deadline or a cancellation say, takes effect when its steps in flight are done: one, or
+// two then. Tokens drawn for a turn that has ended are dropped.
 //
 // The engine thread alone calls the backend, and alone touches the caches and histories of the
 // model's sessions. Open, Fork, Close and the start of a turn take effect in the order of their
@@ -40,6 +46,7 @@ class Engine {
     size_t max_open_turns = 1024;        // those that wait for their reader or for input included
     size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
+    size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
     FailureListener on_failure = nullptr;  // may be empty
@@ -132,8 +139,8 @@ class Engine {
   // Owned by the engine thread.
   std::list<std::unique_ptr<ActiveTurn>> waiting_;  // by priority, then arrival
   std::list<std::unique_ptr<ActiveTurn>> running_;
+  StepPipeline pipeline_;  // of running_
   std::vector<std::shared_ptr<Session>> open_sessions_;
-  uint64_t step_number_ = 0;
 
   std::thread thread_;  // last: starts when everything above stands
 };

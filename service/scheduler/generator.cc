@@ -62,8 +62,9 @@ void Generator::Count(int32_t token, bool generated) {
   count.generated += generated ? 1 : 0;
 }
 
-const ls_sampling* Generator::Sampling() {
-  const std::vector<ls_logit_bias>& bias = drawn_ < request_.stop.min_tokens ? early_bias_ : bias_;
+const ls_sampling* Generator::Sampling(uint64_t ahead) {
+  const bool is_early = drawn_ + ahead < request_.stop.min_tokens;
+  const std::vector<ls_logit_bias>& bias = is_early ? early_bias_ : bias_;
   sampling_.bias = bias.data();
   sampling_.num_bias = static_cast<uint32_t>(bias.size());
   sampling_.history = counts_.data();
@@ -76,19 +77,18 @@ bool Generator::IsStopToken(int32_t token) const {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
 
+FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
+  if (request_.max_tokens != 0 && drawn >= request_.max_tokens) return FinishReason::kMaxTokens;
+  return position >= context_limit_ ? FinishReason::kContext : FinishReason::kNone;
+}
+
 Generator::Step Generator::Take(int32_t token, uint64_t position) {
   ++drawn_;
   if (request_.sampling.UsesHistory()) Count(token, true);
   Step step;
   step.delta.tokens = {token};
   step.delta.position = position;
-  if (IsStopToken(token)) {
-    step.reason = FinishReason::kStopToken;
-  } else if (request_.max_tokens != 0 && drawn_ >= request_.max_tokens) {
-    step.reason = FinishReason::kMaxTokens;
-  } else if (position >= context_limit_) {
-    step.reason = FinishReason::kContext;
-  }
+  step.reason = IsStopToken(token) ? FinishReason::kStopToken : Exhausted(drawn_, position);
 
   // A stop token is structure, not text.
   std::optional<size_t> stop;

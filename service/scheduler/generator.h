@@ -23,8 +23,16 @@ class Generator {
   Generator(const ServedModel& model, const TurnRequest& request,
             const std::vector<int32_t>& history, const std::vector<bool>& generated);
 
-  // How the next token is to be drawn. Valid until the next Take.
-  const ls_sampling* Sampling();
+  // How a token is to be drawn: the next one, or with `ahead` 1 the one after it, before it is
+  // known what the next one is (CanLookAhead). Valid until the next call.
+  const ls_sampling* Sampling(uint64_t ahead);
+
+  // Whether no draw depends on what was drawn before it, other than through the model.
+  bool CanLookAhead() const { return !request_.sampling.UsesHistory(); }
+  // Whether the next token is the last, whatever it is; `position` is the session's with it.
+  bool NextIsLast(uint64_t position) const {
+    return Exhausted(drawn_ + 1, position) != FinishReason::kNone;
+  }
 
   struct Step {
     DeltaEvent delta;  // without log-probabilities
@@ -36,6 +44,8 @@ class Generator {
 
  private:
   void Count(int32_t token, bool generated);
+  // Why there is no token after the one that was the `drawn`th, at `position`; kNone: there may be.
+  FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
 
   const TurnRequest& request_;

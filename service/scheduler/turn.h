@@ -80,8 +80,8 @@ class Turn {
   }
 
   // The caller has gone or has changed its mind, or has sent what must be refused; the turn ends
-  // with the first reason given. Takes effect within one step. Wake the engine afterwards
-  // (Engine::Wake).
+  // with the first reason given. Takes effect when the steps in flight are done, two at most. Wake
+  // the engine afterwards (Engine::Wake).
   void Cancel(absl::Status reason = absl::CancelledError("the caller cancelled the turn"))
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
@@ -28,7 +29,10 @@ std::filesystem::path NewDirectory() {
 
 }  // namespace
 
-const char MinimalModel::kPlugin[] = LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so";
+std::string MinimalModel::PluginFile() {
+  const char* other = std::getenv("LONGSTREAM_MINIMAL_PLUGIN");
+  return other != nullptr ? other : LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so";
+}
 
 MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer_json)
     : directory_(NewDirectory()),
@@ -65,8 +69,10 @@ ModelSource MinimalModel::Source(const std::string& options_json, uint64_t cache
 }
 
 TestEngine::TestEngine(const std::string& options_json, uint64_t cache_bytes,
-                       Engine::Options options) {
+                       Engine::Options options, const TestModel& model)
+    : model_(model.plugin) {
   ModelSource source = model_.Source(options_json, cache_bytes);
+  if (!model.directory.empty()) source.directory = model.directory;
   source.max_batch_tokens = options.max_batch_tokens;
   source.max_batch_sequences = options.max_batch_sequences;
   auto served = ServedModel::Load(source, model_.plugins(), model_.host());

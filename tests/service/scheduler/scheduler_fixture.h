@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_TESTS_SERVICE_SCHEDULER_SCHEDULER_FIXTURE_H_
 #define LONGSTREAM_TESTS_SERVICE_SCHEDULER_SCHEDULER_FIXTURE_H_
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,11 +24,13 @@ namespace longstream {
 // The plugin, a host on the calling thread alone, and a model directory that is removed at the end.
 class MinimalModel {
  public:
-  static const char kPlugin[];
+  // The minimal backend's file, or what the environment variable LONGSTREAM_MINIMAL_PLUGIN names in
+  // its place: ctest runs the same tests once more on asynchronous_minimal.
+  static std::string PluginFile();
 
   // `plugin`: the minimal backend's file, or one that behaves like it but for a defect.
   // `tokenizer_json` empty: plain bytes.
-  explicit MinimalModel(const std::string& plugin = kPlugin,
+  explicit MinimalModel(const std::string& plugin = PluginFile(),
                         const std::string& tokenizer_json = "");
   ~MinimalModel();
   MinimalModel(const MinimalModel&) = delete;
@@ -51,16 +54,22 @@ class MinimalModel {
   std::unique_ptr<prometheus::Registry> registry_;
 };
 
-// An engine over a minimal model.
+// A plugin and a model directory that it serves; empty: the minimal model's.
+struct TestModel {
+  std::string plugin = MinimalModel::PluginFile();
+  std::string directory{};
+};
+
+// An engine over a minimal model, or over another one.
 class TestEngine {
  public:
   explicit TestEngine(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
-                      Engine::Options options = {});
+                      Engine::Options options = {}, const TestModel& model = {});
 
   Engine* operator->() { return engine_.get(); }
   Engine& operator*() { return *engine_; }
 
-  // A session with caches; fails the test where there is no room.
+  // A session with caches; fails the test where there is no room. From any thread.
   std::shared_ptr<Session> Open();
   absl::StatusOr<std::shared_ptr<Session>> TryOpen();
 
@@ -68,7 +77,7 @@ class TestEngine {
   MinimalModel model_;
   std::unique_ptr<ModelMetrics> metrics_;
   std::unique_ptr<Engine> engine_;
-  uint64_t next_id_ = 1;
+  std::atomic<uint64_t> next_id_{1};
 };
 
 // What a turn gave, all events put together.

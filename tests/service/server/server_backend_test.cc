@@ -58,7 +58,7 @@ class LargeStepTest : public ServerTest {
  protected:
   static constexpr uint32_t kBatchTokens = 65536;
 
-  LargeStepTest() : ServerTest("{}", 0, MinimalModel::kPlugin, "", kBatchTokens) {}
+  LargeStepTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), "", kBatchTokens) {}
 };
 
 // A client that was told nothing accepts 4 MiB, and 20 000 rows of 20 tokens are more than that.
@@ -148,7 +148,7 @@ std::string TokenizerJson() {
 
 class BpeServerTest : public ServerTest {
  protected:
-  BpeServerTest() : ServerTest("{}", 0, MinimalModel::kPlugin, TokenizerJson()) {}
+  BpeServerTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), TokenizerJson()) {}
 };
 
 TEST_F(BpeServerTest, TextMustBeUtf8) {

@@ -31,7 +31,7 @@ struct Generated {
 class ServerTest : public testing::Test {
  protected:
   explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
-                      const std::string& plugin = MinimalModel::kPlugin,
+                      const std::string& plugin = MinimalModel::PluginFile(),
                       const std::string& tokenizer_json = "",
                       uint32_t max_batch_tokens = ModelSource().max_batch_tokens);
   ~ServerTest() override;

@@ -1,0 +1,97 @@
+// Composition and results of steps.
+#include "service/scheduler/step_pipeline.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace longstream {
+namespace {
+
+absl::Status Failure(const absl::Status& status) {
+  return absl::InternalError(absl::StrCat("the backend failed a step: ", status.message()));
+}
+
+}  // namespace
+
+bool StepPipeline::Advance(const Turns& turns) {
+  const bool submitted = Submit(turns);
+  if (submitted && in_flight_.size() < most_in_flight_) return true;
+  if (in_flight_.empty()) return submitted;
+  TakeInOldest();
+  return true;
+}
+
+void StepPipeline::Drain() {
+  while (!in_flight_.empty()) TakeInOldest();
+}
+
+bool StepPipeline::Submit(const Turns& turns) {
+  std::vector<ActiveTurn*> able;
+  std::vector<StepCandidate> candidates;
+  for (const std::unique_ptr<ActiveTurn>& turn : turns) {
+    if (turn->AwaitsResult()) return false;
+    if (std::optional<StepCandidate> candidate = turn->Candidate()) {
+      able.push_back(turn.get());
+      candidates.push_back(*candidate);
+    }
+  }
+  const std::vector<StepPiece> plan = PlanStep(candidates, limits_);
+  if (plan.empty()) return false;
+
+  Step step;
+  std::vector<ls_batch_entry> entries;
+  bool any_decode = false;
+  for (const StepPiece& piece : plan) {
+    step.turns.push_back(able[piece.candidate]);
+    entries.push_back(step.turns.back()->Entry(piece.num_tokens));
+    step.prefill_tokens += piece.num_tokens;
+    any_decode |= candidates[piece.candidate].is_decode;
+  }
+  if (any_decode) step.prefill_tokens = 0;
+  step.submitted = absl::Now();
+  const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
+  ++step_number_;
+  for (ActiveTurn* turn : step.turns) {
+    if (ticket.ok()) {
+      turn->Submitted(step_number_);
+    } else {
+      turn->Abort(Failure(ticket.status()));
+    }
+  }
+  if (!ticket.ok()) return true;
+  step.ticket = *ticket;
+  in_flight_.push_back(std::move(step));
+  return true;
+}
+
+void StepPipeline::TakeInOldest() {
+  const Step step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  absl::StatusOr<std::span<const ls_result>> results = backend_.Wait(step.ticket);
+  if (results.ok() && results->size() != step.turns.size()) {
+    results = absl::InternalError("results are missing");
+  }
+  const absl::Time now = absl::Now();
+  // Only larger pieces that had the step to themselves tell the cost of a token; they have the
+  // device to themselves when the step before is done.
+  if (results.ok() && step.prefill_tokens >= limits_.prefill_grid) {
+    prefill_speed_->Learn(step.prefill_tokens, now - std::max(step.submitted, last_done_), now);
+  }
+  last_done_ = now;
+  for (size_t i = 0; i < step.turns.size(); ++i) {
+    if (results.ok()) {
+      step.turns[i]->Absorb((*results)[i], now);
+    } else {
+      step.turns[i]->AbsorbFailure(Failure(results.status()));
+    }
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,73 @@
+// The steps of one model: composed, submitted, waited for.
+#ifndef LONGSTREAM_SERVICE_SCHEDULER_STEP_PIPELINE_H_
+#define LONGSTREAM_SERVICE_SCHEDULER_STEP_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "service/registry/backend_model.h"
+#include "service/scheduler/active_turn.h"
+#include "service/scheduler/prefill_speed.h"
+#include "service/scheduler/step_plan.h"
+
+namespace longstream {
+
+// Keeps one step in flight, or two: then the model's device begins the second one while the host
+// takes in the first one's tokens, streams them and looks at what has come in. Which turn gets
+// which tokens is the same for one and two.
+//
+// A second step is submitted where it holds all that could be in it once the first one's results
+// are known. A turn that must wait for them (its penalties count the token that is being drawn, or
+// the token could not be taken back for free) would be in every other step only, while the others'
+// steps cost as much without it.
+//
+// Used by the engine thread alone.
+class StepPipeline {
+ public:
+  using Turns = std::list<std::unique_ptr<ActiveTurn>>;
+
+  // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
+  // live until they have ended.
+  StepPipeline(BackendModel& backend, const StepLimits& limits, size_t most_in_flight,
+               PrefillSpeed* prefill_speed)
+      : backend_(backend),
+        limits_(limits),
+        most_in_flight_(most_in_flight),
+        prefill_speed_(prefill_speed) {}
+
+  // Submits a step of the turns' next tokens, if there is one to submit, and takes in the oldest
+  // one's results unless another may join it in flight. False: there was nothing to do.
+  bool Advance(const Turns& turns);
+
+  // Takes in what is in flight.
+  void Drain();
+
+ private:
+  struct Step {
+    uint64_t ticket = 0;
+    std::vector<ActiveTurn*> turns;  // in the order of its entries
+    uint64_t prefill_tokens = 0;     // 0 where somebody decodes beside
+    absl::Time submitted;
+  };
+
+  bool Submit(const Turns& turns);
+  void TakeInOldest();
+
+  BackendModel& backend_;
+  const StepLimits limits_;
+  const size_t most_in_flight_;
+  PrefillSpeed* const prefill_speed_;
+
+  std::deque<Step> in_flight_;
+  uint64_t step_number_ = 0;
+  absl::Time last_done_ = absl::InfinitePast();  // of the step before the oldest in flight
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SCHEDULER_STEP_PIPELINE_H_

@@ -1,0 +1,271 @@
+// Two steps in flight: when there are two, what the host gains, and how turns end that are in both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+TestModel Asynchronous() { return {LONGSTREAM_TEST_PLUGIN_DIR "/asynchronous_minimal.so", ""}; }
+
+Engine::Options StepsInFlight(size_t most) { return {.max_steps_in_flight = most}; }
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+// Steps that were submitted while another was in flight (asynchronous.cc).
+uint64_t StepsAhead(TestEngine& engine) { return engine->model().backend().memory().workspace; }
+
+// ---------------------------------------------------------------- when it looks ahead
+
+// Every draw but the first is asked for in flight, unless the token before it ends at a grid line:
+// the minimal backend keeps a state.
+TEST(LookAhead, UpToGridLines) {
+  constexpr uint64_t kPrompt = 4;
+  constexpr uint64_t kTokens = 40;
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  uint64_t expected = 0;
+  for (uint64_t i = 1; i < kTokens; ++i) expected += (kPrompt + i) % grid != 0;
+  RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  EXPECT_EQ(StepsAhead(engine), expected);
+}
+
+// Pieces of a prompt that is read in steps of 64 follow each other in flight.
+TEST(LookAhead, PromptsInPieces) {
+  Engine::Options options = StepsInFlight(2);
+  options.max_batch_tokens = 64;
+  TestEngine engine("{}", 0, options, Asynchronous());
+  RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
+  EXPECT_EQ(StepsAhead(engine), 4u);
+}
+
+TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  TurnRequest request = Generate(engine.Open(), "abcd", 40);
+  request.sampling.frequency_penalty = 0.5f;
+  RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(StepsAhead(engine), 0u);
+}
+
+// What an Append's caller sends while its pieces are in flight is taken in behind them. Another
+// turn keeps the engine going round.
+TEST(LookAhead, InputThatArrivesInFlight) {
+  TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
+  const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  ASSERT_TRUE(engine->Start(other).ok());
+  const std::string prompt(320, 'p');
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 10))).text;
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = engine.Open();
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  for (size_t begin = 0; begin < prompt.size(); begin += 40) {
+    turn->AddInput(Bytes(prompt.substr(begin, 40)), /*is_text=*/true);
+    engine->Wake();
+    absl::SleepFor(absl::Milliseconds(4));
+  }
+  turn->CloseInput();
+  engine->Wake();
+  EXPECT_EQ(ReadToEnd(*turn).end.position, prompt.size());
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(request.session, "", 10))).text, expected);
+  other->Cancel();
+  engine->Wake();
+  ReadToEnd(*other);
+}
+
+// A turn that cannot be looked ahead for is not left behind by one that can: both draw as many
+// tokens in the same time.
+TEST(LookAhead, NobodyIsLeftBehind) {
+  TestEngine engine(R"({"step_delay_us": 2000})", 0, StepsInFlight(2), Asynchronous());
+  const auto free = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  TurnRequest request = Generate(engine.Open(), "abcd", 60);
+  request.sampling.presence_penalty = 0.5f;
+  const auto penalised = NewTurn(request);
+  ASSERT_TRUE(engine->Start(penalised).ok());
+  ASSERT_TRUE(engine->Start(free).ok());
+  EXPECT_TRUE(ReadToEnd(*penalised).end.status.ok());
+  free->Cancel();
+  engine->Wake();
+  const Outcome outcome = ReadToEnd(*free);
+  EXPECT_LT(outcome.end.usage.generated_tokens, 100u) << "it had two steps for each of the other";
+}
+
+// A host that needs as long for a token as a step takes: with one step in flight they add up.
+absl::Duration TimeWithSlowHost(size_t most_in_flight) {
+  TestEngine engine(R"({"step_delay_us": 8000})", 0, StepsInFlight(most_in_flight), Asynchronous());
+  const auto turn = NewTurn(Generate(engine.Open(), "abcd", 30));
+  absl::Notification ended;
+  turn->stream.SetReader([&] {
+    absl::SleepFor(absl::Milliseconds(8));  // on the engine thread
+    for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
+         item = turn->stream.Next()) {
+      if (!std::holds_alternative<TurnEnd>(item)) continue;
+      ended.Notify();
+      return;
+    }
+  });
+  const absl::Time begin = absl::Now();
+  EXPECT_TRUE(engine->Start(turn).ok());
+  ended.WaitForNotification();
+  return absl::Now() - begin;
+}
+
+TEST(LookAhead, HidesTheHostBehindTheDevice) {
+  const absl::Duration one = TimeWithSlowHost(1);
+  const absl::Duration two = TimeWithSlowHost(2);
+  EXPECT_LT(two, 0.75 * one) << "one step in flight: " << one;
+}
+
+TEST(LookAhead, TimesAreTheDevices) {
+  constexpr uint64_t kTokens = 20;
+  TestEngine engine(R"({"step_delay_us": 5000})", 0, StepsInFlight(2), Asynchronous());
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  const TurnUsage& usage = outcome.end.usage;
+  EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
+  EXPECT_GE(usage.decode_time, (kTokens - 1) * absl::Milliseconds(5) * 0.98);
+}
+
+// ---------------------------------------------------------------- ends
+
+// The step that reads the token which ends the turn fails: nobody wanted it.
+TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
+  std::vector<std::string> texts;
+  for (const size_t most : {1, 2}) {
+    TestEngine free("{}", 0, StepsInFlight(most), Asynchronous());
+    const Outcome whole = RunTurn(*free, NewTurn(Generate(free.Open(), "q", 60)));
+    // The first token of its kind, so that it is this one that ends the turn.
+    size_t index = 20;
+    const auto is_new = [&](size_t i) {
+      const auto begin = whole.tokens.begin();
+      const auto end = begin + static_cast<std::ptrdiff_t>(i);
+      return std::find(begin, end, whole.tokens[i]) == end;
+    };
+    while (index > 0 && (!is_new(index) || (index + 2) % 16 == 0)) --index;
+    ASSERT_GT(index, 2u);
+    const uint64_t position = 1 + index;  // of the token, and where feeding it fails
+    TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
+                      StepsInFlight(most), Asynchronous());
+    const auto session = engine.Open();
+    TurnRequest request = Generate(session, "q", 60);
+    request.stop.token_ids = {whole.tokens[index]};
+    const Outcome outcome = RunTurn(*engine, NewTurn(request));
+    EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+    EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
+    EXPECT_EQ(outcome.end.position, position + 1);
+    EXPECT_EQ(StepsAhead(engine) > 0, most == 2);
+    // Now the token is wanted.
+    EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
+              absl::StatusCode::kInternal);
+    EXPECT_EQ(session->View().position, position + 1);
+    texts.push_back(outcome.text);
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+// A failure ends its turn after the tokens before it, which the client has got.
+TEST(LookAheadEnd, AFailureInFlightIsTheTurns) {
+  TestEngine engine(R"({"fail_at_position": 30})", 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "start", 1000)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(outcome.tokens.size(), 26u) << "those at 5 ... 30; what reads the last one fails";
+  EXPECT_EQ(session->View().position, 0u);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
+}
+
+// The context's end is foreseen: no step in flight goes beyond it.
+TEST(LookAheadEnd, AtTheContext) {
+  TestEngine engine(R"({"context_limit": 40})", 0, StepsInFlight(2), Asynchronous());
+  const Outcome outcome =
+      RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(30, 'a'), 0)));
+  EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
+  EXPECT_EQ(outcome.end.position, 40u);
+  EXPECT_GT(StepsAhead(engine), 0u);
+}
+
+constexpr absl::Duration kSlowStep = absl::Milliseconds(100);
+constexpr char kSlow[] = R"({"step_delay_us": 100000})";
+
+// Reads until there is a token, from when on two steps are in flight.
+void AwaitToken(Turn& turn) {
+  while (true) {
+    const TurnStream::Item item = turn.stream.Next();
+    const auto* event = std::get_if<TurnEvent>(&item);
+    if (event != nullptr && std::holds_alternative<DeltaEvent>(*event)) return;
+    absl::SleepFor(absl::Microseconds(200));
+  }
+}
+
+TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
+  TestEngine engine(kSlow, 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 1000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  AwaitToken(*turn);
+  const absl::Time begin = absl::Now();
+  turn->Cancel();
+  engine->Wake();
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_LT(absl::Now() - begin, 2.8 * kSlowStep);
+  EXPECT_EQ(session->View().position, 0u);
+}
+
+TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
+  TestEngine engine(kSlow, 0, StepsInFlight(2), Asynchronous());
+  TurnRequest request = Generate(engine.Open(), "start", 1000);
+  request.deadline = absl::Now() + 3.5 * kSlowStep;
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_LT(absl::Now() - request.deadline, 2.8 * kSlowStep);
+}
+
+// Close waits for what is in flight; when it calls back there are no caches, and nobody else has
+// noticed.
+TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
+  const std::string slow = R"({"step_delay_us": 3000})";
+  TestEngine alone("{}", 0, StepsInFlight(2), Asynchronous());
+  const std::string expected = RunTurn(*alone, NewTurn(Generate(alone.Open(), "other", 60))).text;
+  TestEngine engine(slow, 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 1000));
+  const auto other = NewTurn(Generate(engine.Open(), "other", 60));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine->Start(other).ok());
+  AwaitToken(*turn);
+  ASSERT_TRUE(session->Close());
+  uint64_t states = 0;
+  const uint64_t state = engine->model().backend().info().state_bytes_per_sequence;
+  engine->Close(session, [&](uint64_t) { states = engine->model().backend().memory().states; });
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  engine->Flush();
+  EXPECT_EQ(states, state) << "the other session's";
+  EXPECT_EQ(ReadToEnd(*other).text, expected);
+}
+
+TEST(LookAheadEnd, AbortAllEndsWhatIsInFlight) {
+  TestEngine engine(R"({"step_delay_us": 3000})", 0, StepsInFlight(2), Asynchronous());
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 4; ++i) {
+    turns.push_back(NewTurn(Generate(engine.Open(), "start", 1000, 1 + i)));
+    ASSERT_TRUE(engine->Start(turns.back()).ok());
+  }
+  AwaitToken(*turns[0]);
+  engine->AbortAll(absl::UnavailableError("over"));
+  for (const auto& turn : turns) {
+    EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_FALSE(turn->request.session->View().turn_running);
+  }
+}
+
+}  // namespace
+}  // namespace longstream
