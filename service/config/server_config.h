@@ -39,6 +39,7 @@ struct ServerConfig {
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;
   absl::Duration client_timeout = absl::Minutes(5);
+  uint32_t max_decode_stretch = 6;  // of a step that also reads prompts
 
   uint64_t max_sessions = 0;  // 0: no limit but memory
   absl::Duration idle_timeout = absl::Hours(1);

@@ -21,7 +21,9 @@ constexpr uint32_t kMaxOvertaken = 64;
 constexpr uint32_t kMaxBlocked = 8;
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
-  return {options.max_batch_tokens, options.max_batch_sequences, backend.info().prefill_grid};
+  return {.max_tokens = options.max_batch_tokens,
+          .max_sequences = options.max_batch_sequences,
+          .prefill_grid = backend.info().prefill_grid};
 }
 
 size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
@@ -35,7 +37,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       options_(options),
       metrics_(metrics),
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
-      pipeline_(model_->backend(), Limits(options, model_->backend()),
+      pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
                 MostInFlight(options, model_->backend()), &prefill_speed_),
       thread_([this] { Run(); }) {}
 

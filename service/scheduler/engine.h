@@ -46,6 +46,7 @@ class Engine {
     size_t max_open_turns = 1024;        // those that wait for their reader or for input included
     size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
+    double max_decode_stretch = 6;       // > 1; of a step that also reads prompts (MixedStep)
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);

@@ -42,19 +42,19 @@ bool StepPipeline::Submit(const Turns& turns) {
       candidates.push_back(*candidate);
     }
   }
-  const std::vector<StepPiece> plan = PlanStep(candidates, limits_);
+  StepLimits limits = limits_;
+  limits.max_prompt_tokens = mixed_step_.PromptTokens();
+  const std::vector<StepPiece> plan = PlanStep(candidates, limits);
   if (plan.empty()) return false;
 
   Step step;
   std::vector<ls_batch_entry> entries;
-  bool any_decode = false;
   for (const StepPiece& piece : plan) {
     step.turns.push_back(able[piece.candidate]);
     entries.push_back(step.turns.back()->Entry(piece.num_tokens));
-    step.prefill_tokens += piece.num_tokens;
-    any_decode |= candidates[piece.candidate].is_decode;
+    const bool is_decode = candidates[piece.candidate].is_decode;
+    (is_decode ? step.decode_rows : step.prompt_tokens) += piece.num_tokens;
   }
-  if (any_decode) step.prefill_tokens = 0;
   step.submitted = absl::Now();
   const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
   ++step_number_;
@@ -79,10 +79,14 @@ void StepPipeline::TakeInOldest() {
     results = absl::InternalError("results are missing");
   }
   const absl::Time now = absl::Now();
-  // Only larger pieces that had the step to themselves tell the cost of a token; they have the
-  // device to themselves when the step before is done.
-  if (results.ok() && step.prefill_tokens >= limits_.prefill_grid) {
-    prefill_speed_->Learn(step.prefill_tokens, now - std::max(step.submitted, last_done_), now);
+  if (results.ok()) {
+    // It has the device to itself when the step before is done.
+    const absl::Duration time = now - std::max(step.submitted, last_done_);
+    mixed_step_.Learn(step.decode_rows, step.prompt_tokens, time);
+    // Only larger pieces that had the step to themselves tell the cost of a token.
+    if (step.decode_rows == 0 && step.prompt_tokens >= limits_.prefill_grid) {
+      prefill_speed_->Learn(step.prompt_tokens, time, now);
+    }
   }
   last_done_ = now;
   for (size_t i = 0; i < step.turns.size(); ++i) {

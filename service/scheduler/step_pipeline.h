@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "service/registry/backend_model.h"
 #include "service/scheduler/active_turn.h"
+#include "service/scheduler/mixed_step.h"
 #include "service/scheduler/prefill_speed.h"
 #include "service/scheduler/step_plan.h"
 
@@ -33,10 +34,11 @@ class StepPipeline {
 
   // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
   // live until they have ended.
-  StepPipeline(BackendModel& backend, const StepLimits& limits, size_t most_in_flight,
-               PrefillSpeed* prefill_speed)
+  StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
+               size_t most_in_flight, PrefillSpeed* prefill_speed)
       : backend_(backend),
         limits_(limits),
+        mixed_step_(limits.prefill_grid, max_decode_stretch),
         most_in_flight_(most_in_flight),
         prefill_speed_(prefill_speed) {}
 
@@ -51,7 +53,8 @@ class StepPipeline {
   struct Step {
     uint64_t ticket = 0;
     std::vector<ActiveTurn*> turns;  // in the order of its entries
-    uint64_t prefill_tokens = 0;     // 0 where somebody decodes beside
+    uint64_t decode_rows = 0;
+    uint64_t prompt_tokens = 0;
     absl::Time submitted;
   };
 
@@ -60,6 +63,7 @@ class StepPipeline {
 
   BackendModel& backend_;
   const StepLimits limits_;
+  MixedStep mixed_step_;
   const size_t most_in_flight_;
   PrefillSpeed* const prefill_speed_;
 

@@ -35,9 +35,16 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
   });
 
   std::vector<StepPiece> plan;
+  bool has_prompts = false;
   uint64_t budget = limits.max_tokens;
   for (const uint32_t i : order) {
     if (budget == 0 || plan.size() >= limits.max_sequences) break;
+    const bool is_prompt = !candidates[i].is_decode;
+    // The first prompt comes behind all decode rows.
+    if (is_prompt && !has_prompts && !plan.empty()) {
+      budget = std::min(budget, limits.max_prompt_tokens);
+    }
+    has_prompts |= is_prompt;
     const uint64_t length = PieceLength(candidates[i], budget, limits.prefill_grid);
     if (length == 0) continue;
     plan.push_back(StepPiece{i, static_cast<uint32_t>(length)});

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SCHEDULER_STEP_PLAN_H_
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct StepPiece {
 struct StepLimits {
   uint32_t max_tokens = 512;    // rows of the step
   uint32_t max_sequences = 64;  // entries of the step
+  // Rows of prompts in a step that has decode rows: MixedStep::PromptTokens.
+  uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;
 };
 

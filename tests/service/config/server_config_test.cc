@@ -49,6 +49,7 @@ scheduler:
   max_waiting_turns: 9
   stream_buffer_bytes: 1KiB
   client_timeout: 90s
+  max_decode_stretch: 9
 sessions:
   max: 10
   idle_timeout: 500ms
@@ -78,6 +79,7 @@ models:
   EXPECT_EQ(config.max_waiting_turns, 9u);
   EXPECT_EQ(config.stream_buffer_bytes, 1024u);
   EXPECT_EQ(config.client_timeout, absl::Seconds(90));
+  EXPECT_EQ(config.max_decode_stretch, 9u);
   EXPECT_EQ(config.max_sessions, 10u);
   EXPECT_EQ(config.idle_timeout, absl::Milliseconds(500));
   EXPECT_EQ(config.max_idle_timeout, absl::Hours(2));
@@ -155,6 +157,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_EQ(config.max_open_turns, defaults.max_open_turns);
   EXPECT_EQ(config.max_waiting_turns, defaults.max_waiting_turns);
   EXPECT_EQ(config.stream_buffer_bytes, defaults.stream_buffer_bytes);
+  EXPECT_EQ(config.max_decode_stretch, defaults.max_decode_stretch);
   EXPECT_EQ(config.max_sessions, defaults.max_sessions);
   EXPECT_EQ(config.idle_timeout, defaults.idle_timeout);
   EXPECT_EQ(config.max_idle_timeout, defaults.max_idle_timeout);
@@ -286,7 +289,7 @@ TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
             "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
             "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes, "
-            "client_timeout");
+            "client_timeout, max_decode_stretch");
   EXPECT_EQ(ErrorOf("sessions: {limit: 2}"),
             "server.yaml:1: sessions: unknown key 'limit'; there are: max, idle_timeout, "
             "max_idle_timeout");

@@ -27,6 +27,19 @@ TEST(PlanStep, DecodeRowsComeFirst) {
   EXPECT_EQ(plan[2].num_tokens, 192u) << "198 rows are left; the last grid line is at 192";
 }
 
+TEST(PlanStep, PromptsAreBoundedBesideDecodeRowsAlone) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  const StepCandidate mixed[] = {Prefill(0, 1000), Decode(), Prefill(0, 1000)};
+  const auto plan = PlanStep(mixed, limits);
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].num_tokens, 64u);
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(mixed, limits).size(), 1u);
+  EXPECT_EQ(PlanStep({mixed, 1}, limits)[0].num_tokens, 192u) << "nobody waits";
+}
+
 TEST(PlanStep, PieceEndsOnAnAbsoluteGridLine) {
   const StepCandidate candidates[] = {Prefill(70, 1000)};
   const auto plan = PlanStep(candidates, kLimits);
