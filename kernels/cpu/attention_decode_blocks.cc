@@ -101,9 +101,8 @@ void ScoreHeads(const PairDecodeBlocks::Split* q, const BF16* rows, const BF16* 
 }
 
 // What a tile of weighted values reads: the block's rows, and for each head its weights.
-template <typename Weights>
 struct WeighedRows {
-  const Weights* weights;
+  const BF16* weights;  // [heads, kKeyBlock]
   const BF16* rows;
   const BF16* next;  // asked for; nullptr: nothing is
   int64_t first_pair;
@@ -111,8 +110,8 @@ struct WeighedRows {
 };
 
 // kHeads heads, kChunks registers of a row; sums: rows of kMaxHeadDim.
-template <int kVectors, int kHeads, int kChunks, bool kAsk, typename Weights>
-void WeighTile(const WeighedRows<Weights>& args, float* sums) {
+template <int kVectors, int kHeads, int kChunks, bool kAsk>
+void WeighTile(const WeighedRows& args, float* sums) {
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [weights, rows, next, first_pair, last_pair] = args;
   constexpr int64_t kRow = kVectors * kVectorDims;
@@ -125,10 +124,9 @@ void WeighTile(const WeighedRows<Weights>& args, float* sums) {
     }
   }
   for (int64_t pair = first_pair; pair < last_pair; ++pair) {
-    __m512bh high[kHeads], low[kHeads];
+    __m512bh weight[kHeads];
     for (int h = 0; h < kHeads; ++h) {
-      high[h] = BroadcastPair(weights[h].high + 2 * pair);
-      low[h] = BroadcastPair(weights[h].low + 2 * pair);
+      weight[h] = BroadcastPair(weights + h * kKeyBlock + 2 * pair);
     }
     const BF16* even = rows + 2 * pair * kRow;
     for (int c = 0; c < kChunks; ++c) {
@@ -141,10 +139,8 @@ void WeighTile(const WeighedRows<Weights>& args, float* sums) {
       const auto first = reinterpret_cast<__m512bh>(_mm512_unpacklo_epi16(a, b));
       const auto second = reinterpret_cast<__m512bh>(_mm512_unpackhi_epi16(a, b));
       for (int h = 0; h < kHeads; ++h) {
-        sum[h][c][0] = _mm512_dpbf16_ps(sum[h][c][0], high[h], first);
-        sum[h][c][1] = _mm512_dpbf16_ps(sum[h][c][1], high[h], second);
-        sum[h][c][0] = _mm512_dpbf16_ps(sum[h][c][0], low[h], first);
-        sum[h][c][1] = _mm512_dpbf16_ps(sum[h][c][1], low[h], second);
+        sum[h][c][0] = _mm512_dpbf16_ps(sum[h][c][0], weight[h], first);
+        sum[h][c][1] = _mm512_dpbf16_ps(sum[h][c][1], weight[h], second);
       }
     }
   }
@@ -157,8 +153,8 @@ void WeighTile(const WeighedRows<Weights>& args, float* sums) {
 }
 
 // Whole rows, in tiles whose sums stay in 16 registers.
-template <int kVectors, int kHeads, typename Weights>
-void WeighHeads(WeighedRows<Weights> args, float* sums) {
+template <int kVectors, int kHeads>
+void WeighHeads(WeighedRows args, float* sums) {
   constexpr int kChunks = kVectors < 4 ? kVectors : 4;
   for (int c = 0; c < kVectors; c += kChunks) {
     if (args.next == nullptr) {
@@ -275,15 +271,13 @@ void PairDecodeBlocks::Score(const Queries& queries, const HeadRows& keys, int64
 
 void PairDecodeBlocks::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
                              float* sums) {
-  for (int64_t h = 0; h < shape_.heads; ++h) {
-    for (int64_t j = 0; j < kKeyBlock; j += kLanes) {
-      SplitVector(Load(weights + h * kKeyBlock + j), weights_[h].high + j, weights_[h].low + j);
-    }
+  for (int64_t i = 0; i < shape_.heads * kKeyBlock; i += kLanes) {
+    Store(Load(weights + i), weights_ + i);
   }
   const BF16* rows = Rows(values_, block, begin, end);
   for (int64_t h = 0; h < shape_.heads; h += 2) {
-    const WeighedRows<SplitWeights> args = {weights_ + h, rows, h == 0 ? next_values_ : nullptr,
-                                            (begin - block) / 2, (end - block + 1) / 2};
+    const WeighedRows args = {weights_ + h * kKeyBlock, rows, h == 0 ? next_values_ : nullptr,
+                              (begin - block) / 2, (end - block + 1) / 2};
     ForVectors(num_vectors_, [&](auto vectors) {
       if (shape_.heads - h >= 2) {
         WeighHeads<decltype(vectors)::value, 2>(args, sums + h * kMaxHeadDim);

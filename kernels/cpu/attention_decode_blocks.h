@@ -1,11 +1,11 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
 //   F32DecodeBlocks<T>  f32 throughout, keys and values of T converted on the way
-//   PairDecodeBlocks    on instruction sets with a bf16 dot product, for bf16 keys and values:
-//                       queries and weights are split in two bf16 numbers each, which keep 17 bits
-//                       (ops/paged_attention.h), and keys and values are never converted.
-//                       Conversion takes the ports of two of three instructions otherwise, and the
-//                       row is then slower than memory.
+//   PairDecodeBlocks    by the bf16 dot product, where there is one, over bf16 keys and values
+//
+// The latter never converts those: that takes the ports of two of three instructions, and the row
+// is then slower than memory. It splits queries in two bf16 numbers, which keep 17 bits, and rounds
+// weights to bf16; prefill rows do the same, and see the same weights.
 //
 // Scores of a block are [heads, kKeyBlock], the key at `block` first.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
@@ -129,11 +129,7 @@ class PairDecodeBlocks {
   // itself, it has come. nullptr: not known.
   const BF16* next_keys_ = nullptr;
   const BF16* next_values_ = nullptr;
-  struct SplitWeights {
-    alignas(64) BF16 high[kKeyBlock];
-    alignas(64) BF16 low[kKeyBlock];
-  };
-  SplitWeights weights_[kMaxGroup];
+  alignas(64) BF16 weights_[kMaxGroup * kKeyBlock];  // [heads, keys]
   alignas(64) BF16 gathered_[kKeyBlock * kMaxHeadDim];
 };
 

@@ -1,10 +1,10 @@
 // The arithmetic of a tile of prefill rows on one block of keys and values.
 //
 //   F32Blocks<T>  f32 throughout, keys and values of T converted on the way
-//   PairBlocks    on instruction sets with a bf16 dot product, for bf16 keys and values: queries
-//   and
-//                 weights are rounded to bf16 (ops/paged_attention.h), two products an instruction,
-//                 keys read where they lie. A sum over d or over keys runs in pairs (2 i, 2 i + 1),
+//   PairBlocks    by the bf16 dot product, where there is one, over bf16 keys and values: two
+//                 products an instruction, keys read where they lie. Queries are split in two bf16
+//                 numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
+//                 (ops/paged_attention.h). A sum over d or over keys runs in pairs (2 i, 2 i + 1),
 //                 of keys by absolute position: a key without its neighbour meets zeros.
 //
 // Both keep scores and weights transposed, keys down and rows across.
@@ -120,21 +120,28 @@ class F32Blocks {
 
 class PairBlocks {
  public:
-  struct Queries {
-    alignas(64) BF16Pair data[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
+  struct Queries {                                           // the sums of both
+    alignas(64) BF16Pair high[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
+    alignas(64) BF16Pair low[kMaxHeadDim / 2 * kTileRows];
   };
 
   explicit PairBlocks(const TileShape& shape) : shape_(shape), pairs_((shape.dim + 1) / 2) {}
 
   void LoadQuery(const float* q, int64_t r, Queries* queries) const {
-    alignas(64) BF16Pair row[kMaxHeadDim / 2 + kLanes] = {};
+    alignas(64) BF16Pair high[kMaxHeadDim / 2 + kLanes] = {};
+    alignas(64) BF16Pair low[kMaxHeadDim / 2 + kLanes] = {};
     if (q != nullptr) {
-      BF16* to = &row[0].even;
       ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
-        access.Write(access.Read(q + d), to + d);
+        const F32x16 value = access.Read(q + d);
+        const F32x16 rounded = RoundToBF16(value);
+        access.Write(rounded, &high[0].even + d);
+        access.Write(value - rounded, &low[0].even + d);
       });
     }
-    for (int64_t i = 0; i < pairs_; ++i) queries->data[i * shape_.stride + r] = row[i];
+    for (int64_t i = 0; i < pairs_; ++i) {
+      queries->high[i * shape_.stride + r] = high[i];
+      queries->low[i * shape_.stride + r] = low[i];
+    }
   }
 
   void Score(const Queries& queries, const HeadRows& keys, int64_t begin, int64_t end,
@@ -150,7 +157,7 @@ class PairBlocks {
         product.a_row = pairs_;
       }
       product.a_k = 1;
-      product.b = queries.data;
+      product.b = queries.high;
       product.b_stride = shape_.stride;
       product.c = scores + (position - begin) * shape_.stride;
       product.c_stride = shape_.stride;
@@ -158,6 +165,9 @@ class PairBlocks {
       product.cols = shape_.stride;
       product.depth = pairs_;
       product.add = false;
+      Multiply(product);
+      product.b = queries.low;
+      product.add = true;
       Multiply(product);
     });
     const F32x16 scale = Broadcast(shape_.scale);

@@ -9,8 +9,9 @@
 // row's bits depend on its own history alone.
 //
 // Products are summed in f32. Over bf16 keys and values a library may round what it multiplies them
-// with to bf16 as well (nearest, ties to even): the queries of prefill rows, and the softmax's
-// weights. Decode rows keep at least 17 bits of both.
+// with to bf16 as well (nearest, ties to even): either the queries and the softmax's weights of
+// prefill rows, while decode rows keep at least 17 bits of both; or the weights of all rows, so
+// that prefill and decode see the same ones, and at least 17 bits of the queries are kept.
 #ifndef LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 #define LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 

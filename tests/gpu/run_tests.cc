@@ -63,9 +63,7 @@ Setting& TheSetting() {
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
 LibraryTraits TraitsUnderTest(const std::string&) {
-  return {.rounds_prefill_attention = true,
-          .rounds_decode_attention = true,
-          .checks_descriptors = false};
+  return {.attention = LibraryTraits::Attention::kRoundsPrefill, .checks_descriptors = false};
 }
 
 // A model waits for its device itself; waiting for each of its ops would end the recording of a

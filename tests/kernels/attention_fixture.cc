@@ -126,7 +126,8 @@ OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int3
 void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
                                 const std::string& what) {
   const OwnedMatrix actual = Run(ops(), ExecutorOf(2), entries);
-  if (traits().rounds_prefill_attention && type_ == DType::kBF16) RoundQueries(entries);
+  if (traits().attention == LibraryTraits::Attention::kRoundsPrefill && type_ == DType::kBF16)
+    RoundQueries(entries);
   const OwnedMatrix expected = Run(reference(), {}, entries);
   int64_t row = 0;
   for (const auto& [index, part] : entries) {
@@ -165,14 +166,17 @@ double AttentionTest::Tolerance(bool is_decode) const {
   // variance 1.
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
   const double exact = 2 * (e + distances) * 4;
-  const bool rounds =
-      is_decode ? traits().rounds_decode_attention : traits().rounds_prefill_attention;
-  if (!rounds || type_ != DType::kBF16) return exact;
-  // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. The
-  // reference has the rounded queries of prefill rows; those of decode rows, rounded likewise, move
-  // a score by the walk of D errors of u |q_d k_d| / sqrt(D), which stays below 8 u.
-  constexpr double kPrefillRounding = 0x1p-9, kDecodeRounding = 0x1p-18;
-  return is_decode ? exact + (2 * 8 + 1) * kDecodeRounding * 4 : exact + kPrefillRounding * 4;
+  const LibraryTraits::Attention attention = traits().attention;
+  if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
+  // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. Where the
+  // queries of prefill rows are rounded the reference has rounded ones; those of 17 bits move a
+  // score by the walk of D errors of u |q_d k_d| / sqrt(D), which stays below 8 u.
+  constexpr double kRounding = 0x1p-9, kOf17Bits = 0x1p-18;
+  const double queries = 2 * 8 * kOf17Bits * 4;
+  if (attention == LibraryTraits::Attention::kRoundsWeights) {
+    return exact + queries + kRounding * 4;
+  }
+  return is_decode ? exact + queries + kOf17Bits * 4 : exact + kRounding * 4;
 }
 
 void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {

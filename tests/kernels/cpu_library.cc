@@ -14,8 +14,8 @@ std::vector<std::string> NamesUnderTest() {
 
 // avx512 has the bf16 dot product.
 LibraryTraits TraitsUnderTest(const std::string& name) {
-  const bool rounds = name == "avx512";
-  return {.rounds_prefill_attention = rounds, .rounds_decode_attention = rounds};
+  using Attention = LibraryTraits::Attention;
+  return {.attention = name == "avx512" ? Attention::kRoundsWeights : Attention::kExact};
 }
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }

@@ -12,10 +12,13 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // Attention over bf16 keys and values rounds the queries and weights of prefill rows to bf16, or
-  // those of decode rows to 17 bits (ops/paged_attention.h).
-  bool rounds_prefill_attention = false;
-  bool rounds_decode_attention = false;
+  // What attention over bf16 keys and values multiplies them with (ops/paged_attention.h).
+  enum class Attention {
+    kExact,
+    kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits
+    kRoundsWeights,  // weights to bf16, queries to 17 bits
+  };
+  Attention attention = Attention::kExact;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
   // Runs a thousand times slower than its like: of what does not depend on the library, one case is

@@ -7,8 +7,7 @@ namespace longstream {
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
 LibraryTraits TraitsUnderTest(const std::string&) {
-  return {.rounds_prefill_attention = true,
-          .rounds_decode_attention = true,
+  return {.attention = LibraryTraits::Attention::kRoundsPrefill,
           .checks_descriptors = false,
           .interpreted = true};
 }
