@@ -141,8 +141,7 @@ std::string TurnJson(const Generation& generation, const std::string& session, b
 std::string FailedTurnJson(const CallError& error, const std::string& session) {
   const Json json = {
       {"session", session},
-      {"error",
-       {{"code", error.code_name()}, {"message", std::string(error.status().error_message())}}}};
+      {"error", {{"code", error.code_name()}, {"message", error.status().error_message()}}}};
   return Dump(json, -1);
 }
 

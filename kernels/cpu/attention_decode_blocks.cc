@@ -1,6 +1,8 @@
 // Decode rows over bf16 keys and values, by the bf16 dot product.
 #include "kernels/cpu/attention_decode_blocks.h"
 
+#include <algorithm>
+
 #if defined(__AVX512BF16__)
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -155,7 +157,7 @@ void WeighTile(const WeighedRows& args, float* sums) {
 // Whole rows, in tiles whose sums stay in 16 registers.
 template <int kVectors, int kHeads>
 void WeighHeads(WeighedRows args, float* sums) {
-  constexpr int kChunks = kVectors < 4 ? kVectors : 4;
+  constexpr int kChunks = std::min(kVectors, 4);
   for (int c = 0; c < kVectors; c += kChunks) {
     if (args.next == nullptr) {
       WeighTile<kVectors, kHeads, kChunks, false>(args, sums);

@@ -37,16 +37,17 @@ class F32DecodeBlocks {
       : shape_(shape), values_(values) {}
 
   // q: [heads, D]
-  void LoadQueries(const float* q, Queries* to) const {
+  LONGSTREAM_INLINE void LoadQueries(const float* q, Queries* to) const {
     for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) to->data[i] = shape_.scale * q[i];
   }
 
   // The keys and values [begin, end), of one block, are what comes next.
-  void Announce(const HeadRows& /*keys*/, int64_t /*begin*/, int64_t /*end*/) const {}
+  LONGSTREAM_INLINE void Announce(const HeadRows& /*keys*/, int64_t /*begin*/,
+                                  int64_t /*end*/) const {}
 
   // Scores of the keys [begin, end) of the block that begins at `block`.
-  void Score(const Queries& queries, const HeadRows& keys, int64_t block, int64_t begin,
-             int64_t end, float* scores) const {
+  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t block,
+                               int64_t begin, int64_t end, float* scores) const {
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
       DotProduct<T> product;
       product.a = queries.data;
@@ -64,7 +65,8 @@ class F32DecodeBlocks {
   }
 
   // sums[h, ...] += sum_j weights[h, j] value_j over [begin, end); rows of kMaxHeadDim.
-  void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums) const {
+  LONGSTREAM_INLINE void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
+                               float* sums) const {
     ForEachRun(values_, begin, end, [&](int64_t position, const RowRun& run) {
       Product<T> product;
       product.a = weights + (position - block);
@@ -82,7 +84,7 @@ class F32DecodeBlocks {
   }
 
   // to[d] = what `sums` has of dimension d, in whatever order it is there.
-  void InOrder(const float* sums, float* to) const {
+  LONGSTREAM_INLINE void InOrder(const float* sums, float* to) const {
     for (int64_t d = 0; d < shape_.dim; ++d) to[d] = sums[d];
   }
 

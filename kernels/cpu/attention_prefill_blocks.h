@@ -39,7 +39,7 @@ class F32Blocks {
   explicit F32Blocks(const TileShape& shape) : shape_(shape) {}
 
   // Sets column r of the queries; q == nullptr: zeros.
-  void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+  LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) const {
     float* to = queries->data + r;
     for (int64_t d = 0; d < shape_.dim; ++d) {
       to[d * shape_.stride] = q == nullptr ? 0.0f : shape_.scale * q[d];
@@ -47,8 +47,8 @@ class F32Blocks {
   }
 
   // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end).
-  void Score(const Queries& queries, const HeadRows& keys, int64_t begin, int64_t end,
-             float* scores) {
+  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
+                               int64_t end, float* scores) {
     if (begin >= end) return;
     Gather(keys, begin, end);
     Product<float> product;
@@ -68,7 +68,8 @@ class F32Blocks {
 
   // Makes weights e^(score - max) of the scores of rows r ... r + 15 and keys [begin, end), whose
   // scores are at scores[(j - begin) * stride + r]; returns their sums. What Weigh takes then.
-  F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r, const F32x16& max) {
+  LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
+                                   const F32x16& max) {
     scores_ = scores;
     F32x16 sum = Zero();
     for (int64_t j = 0; j < end - begin; ++j) {
@@ -81,7 +82,7 @@ class F32Blocks {
   }
 
   // sums[r, d] += sum_j weight[j, r] value_j[d]    sums: rows of padded_dim()
-  void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+  LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     Gather(values, begin, end);
     Product<float> product;
     product.a = scores_;
@@ -99,7 +100,7 @@ class F32Blocks {
 
  private:
   // Rows [begin, end) as f32, without gaps.
-  void Gather(const HeadRows& rows, int64_t begin, int64_t end) {
+  LONGSTREAM_INLINE void Gather(const HeadRows& rows, int64_t begin, int64_t end) {
     ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
       for (int64_t i = 0; i < run.count; ++i) {
         const T* from = reinterpret_cast<const T*>(run.data + i * run.stride);
@@ -127,7 +128,7 @@ class PairBlocks {
 
   explicit PairBlocks(const TileShape& shape) : shape_(shape), pairs_((shape.dim + 1) / 2) {}
 
-  void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+  LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) const {
     alignas(64) BF16Pair high[kMaxHeadDim / 2 + kLanes] = {};
     alignas(64) BF16Pair low[kMaxHeadDim / 2 + kLanes] = {};
     if (q != nullptr) {
@@ -144,8 +145,8 @@ class PairBlocks {
     }
   }
 
-  void Score(const Queries& queries, const HeadRows& keys, int64_t begin, int64_t end,
-             float* scores) {
+  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
+                               int64_t end, float* scores) {
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
       Product<BF16Pair> product;
       constexpr int64_t kPairBytes = sizeof(BF16Pair);
@@ -176,7 +177,8 @@ class PairBlocks {
     }
   }
 
-  F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r, const F32x16& max) {
+  LONGSTREAM_INLINE F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r,
+                                   const F32x16& max) {
     F32x16 sum = Zero();
     const auto weight = [&](int64_t j) {
       if (j < begin || j >= end) return Zero();
@@ -196,7 +198,7 @@ class PairBlocks {
     return sum;
   }
 
-  void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+  LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     const int64_t base = begin / 2 * 2;
     InterleaveRows(values, begin, end);
     Product<BF16Pair> product;
@@ -217,7 +219,7 @@ class PairBlocks {
   static constexpr int64_t kMaxPairs = kKeyBlock / 2;
 
   // Rows of whole pairs: behind an odd width a zero.
-  const BF16Pair* GatherRows(const RowRun& run) {
+  LONGSTREAM_INLINE const BF16Pair* GatherRows(const RowRun& run) {
     for (int64_t i = 0; i < run.count; ++i) {
       BF16Pair* row = interleaved_ + i * pairs_;
       row[pairs_ - 1] = {};
@@ -229,7 +231,7 @@ class PairBlocks {
 
   // interleaved_[i, d] = the values d at the positions base + 2 i and one further, where base is
   // `begin` or one before it; zeros outside [begin, end).
-  void InterleaveRows(const HeadRows& values, int64_t begin, int64_t end) {
+  LONGSTREAM_INLINE void InterleaveRows(const HeadRows& values, int64_t begin, int64_t end) {
     static constexpr BF16 kZeros[kMaxHeadDim] = {};
     const int64_t base = begin / 2 * 2;
     const BF16* rows[kKeyBlock];
