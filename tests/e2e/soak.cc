@@ -1,45 +1,71 @@
-// 64 streams over 64 sessions on the three demo models, with random cancels, deadlines and slow
-// readers. At the end: the server lives, its memory is flat, no session is stuck, everything is
-// given back, and every stream that finished has the tokens of the same request run alone.
+// 64 streams over 64 sessions on the three demo models. A stream opens a session, appends, forks
+// it, generates on both, scores the same text, closes one while it runs; with random cancels,
+// deadlines and slow readers, and some texts of thousands of tokens. At the end: the server lives,
+// its memory is flat, no session is stuck, everything is given back, and whatever finished has the
+// tokens, the log-probability and the position of the same request run alone.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <mutex>
-#include <random>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "client/connection.h"
 #include "tests/e2e/server_process.h"
+#include "tests/e2e/soak_caller.h"
 
 namespace longstream {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 constexpr int kStreams = 64;
+constexpr int kLongStreams = 4;  // of these: the only ones that append long texts
 constexpr int kRequests = 24;
+constexpr int kLongRequests = 6;
 constexpr const char* kModels[] = {"dense", "hwfa2", "hypenet"};
-// Tokens of the largest request, a byte each. All but the last generated one come into the caches,
-// and fill 7 pages to the end.
-constexpr size_t kMaxPrompt = 300;
-constexpr uint32_t kMaxGenerated = 7 * 64 + 1 - kMaxPrompt;
+// Tokens of the largest requests, a byte each.
+constexpr size_t kMaxAppended = 200;
+constexpr size_t kMaxLong = 18000;
+constexpr size_t kMaxPrompt = 200;
+constexpr uint32_t kMaxGenerated = 120;
+constexpr int kAttempts = 8;
 
 struct Spec {
   std::string model;
+  std::string appended;         // before the request, in a turn of its own; may be empty
   v1::GenerateRequest request;  // without a session
-  std::vector<int32_t> alone;   // tokens of the request run alone
+  // Of the request run alone.
+  std::vector<int32_t> tokens;
+  double log_prob = 0;  // of appended text and prompt
+
+  const std::string& prompt() const { return request.input().text(); }
+  uint64_t end() const { return appended.size() + prompt().size() + tokens.size(); }
 };
 
-// How one stream behaves.
-enum class Behaviour { kPlain, kCancel, kDeadline, kSlow };
+// A session as its client knows it.
+struct Talk {
+  std::string id;
+  // An aborted call may come to the server only now, and holds the session until its abort comes
+  // too: from then on any call may find the session taken.
+  bool aborted = false;
 
+  bool MayBeTaken(const grpc::Status& status) const {
+    return aborted && status.error_code() == StatusCode::ABORTED;
+  }
+};
+
+// Calls by their ends.
 struct Counts {
   std::atomic<int> finished = 0;
+  std::atomic<int> forked = 0;
+  std::atomic<int> scored = 0;
+  std::atomic<int> closed = 0;  // while they ran
   std::atomic<int> cancelled = 0;
   std::atomic<int> late = 0;
   std::atomic<int> committed = 0;  // of those two: the turn had ended before
@@ -47,38 +73,47 @@ struct Counts {
   std::atomic<int> unexpected = 0;
 };
 
+std::string RandomText(std::mt19937& random, size_t length) {
+  std::string text;
+  while (text.size() < length) text += "abcdefgh(): \n_="[random() % 15];
+  return text;
+}
+
+// `longest`: of the appended text; 0: nothing is appended.
+Spec NewSpec(int number, size_t longest) {
+  std::mt19937 random(static_cast<uint32_t>(number));
+  Spec spec;
+  spec.model = kModels[number % 3];
+  if (longest > 0) spec.appended = RandomText(random, longest / 2 + random() % (longest / 2));
+  spec.request.mutable_input()->set_text(RandomText(random, 1 + random() % kMaxPrompt));
+  spec.request.set_max_tokens(20 + random() % (kMaxGenerated - 20));
+  spec.request.mutable_sampling()->set_temperature(number % 4 == 0 ? 0.0f : 0.9f);
+  spec.request.mutable_sampling()->set_seed(random());
+  if (number % 3 == 1) spec.request.mutable_sampling()->set_top_p(0.9f);
+  if (number % 5 == 1) spec.request.mutable_sampling()->set_repetition_penalty(1.2f);
+  spec.request.mutable_stop()->set_ignore_eos(true);
+  return spec;
+}
+
 class Soak {
  public:
-  explicit Soak(const std::string& address)
-      : connection_(address),
-        stub_(v1::Longstream::NewStub(
-            grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))) {
+  explicit Soak(const std::string& address) : connection_(address), caller_(address) {
     for (const char* model : kModels) connection_.WaitUntilServing(model, milliseconds(60000));
-    for (int i = 0; i < kRequests; ++i) specs_.push_back(NewSpec(i));
-    for (Spec& spec : specs_) {
-      const std::string id = connection_.Open(spec.model).session_id();
-      Call(spec, id, Behaviour::kPlain, 0, &spec.alone);
-      connection_.Close(id);
+    for (int i = 0; i < kRequests; ++i) {
+      specs_.push_back(NewSpec(i, i % 2 == 0 ? kMaxAppended : 0));
     }
+    for (int i = 0; i < kLongRequests; ++i) specs_.push_back(NewSpec(kRequests + i, kMaxLong));
+    std::mt19937 random(1);
+    for (Spec& spec : specs_) RunAlone(spec, random);
   }
 
-  // Brings each model to the most that it will hold: all sessions at once, of the largest size.
-  // Cache memory is not returned to the system, so later requests must find room in it.
+  // Brings each model to the most that it will hold: the sessions of all streams at once with a
+  // fork each, of the largest size. Cache memory is not returned to the system, so later requests
+  // must find room in it.
   void Fill() {
     for (const char* model : kModels) {
-      Spec spec;
-      spec.model = model;
-      spec.request.mutable_input()->set_text(std::string(kMaxPrompt, 'x'));
-      spec.request.set_max_tokens(kMaxGenerated);
-      spec.request.mutable_stop()->set_ignore_eos(true);
-      std::vector<std::string> sessions(kStreams);
-      for (std::string& id : sessions) id = connection_.Open(model).session_id();
-      InParallel([&](int i) {
-        std::vector<int32_t> tokens;
-        const grpc::Status status =
-            Call(spec, sessions[static_cast<size_t>(i)], Behaviour::kPlain, 0, &tokens);
-        if (!status.ok()) Count(status, Behaviour::kPlain);
-      });
+      std::vector<std::string> sessions(2 * kStreams);
+      InParallel([&](int i) { FillSession(model, i, &sessions[2 * static_cast<size_t>(i)]); });
       for (const std::string& id : sessions) connection_.Close(id);
     }
   }
@@ -90,6 +125,7 @@ class Soak {
   // Nothing runs, nothing is held. Returns the number of faults.
   int CheckIdle() {
     int faults = 0;
+    CloseForksWithoutAnswer();
     const std::vector<v1::Session> sessions = connection_.Sessions("");
     if (!sessions.empty()) {
       std::printf("FAULT: %zu sessions are left\n", sessions.size());
@@ -119,101 +155,207 @@ class Soak {
     for (std::thread& thread : threads) thread.join();
   }
 
-  static Spec NewSpec(int number) {
-    std::mt19937 random(static_cast<uint32_t>(number));
-    Spec spec;
-    spec.model = kModels[number % 3];
-    std::string prompt;
-    const size_t length = 1 + random() % kMaxPrompt;
-    while (prompt.size() < length) prompt += "abcdefgh(): \n_="[random() % 15];
-    spec.request.mutable_input()->set_text(prompt);
-    spec.request.set_max_tokens(20 + random() % 100);
-    spec.request.mutable_sampling()->set_temperature(number % 4 == 0 ? 0.0f : 0.9f);
-    spec.request.mutable_sampling()->set_seed(random());
-    if (number % 3 == 1) spec.request.mutable_sampling()->set_top_p(0.9f);
-    if (number % 5 == 1) spec.request.mutable_sampling()->set_repetition_penalty(1.2f);
-    spec.request.mutable_stop()->set_ignore_eos(true);
-    return spec;
+  void RunAlone(Spec& spec, std::mt19937& random) {
+    const std::string id = connection_.Open(spec.model).session_id();
+    if (!spec.appended.empty()) {
+      Require(caller_.Append(id, 0, spec.appended, Behaviour::kPlain, random));
+    }
+    v1::GenerateRequest request = spec.request;
+    request.set_session_id(id);
+    Require(caller_.Generate(request, Behaviour::kPlain, random, &spec.tokens));
+    Require(caller_.Score(spec.model, spec.appended + spec.prompt(), Behaviour::kPlain, random,
+                          &spec.log_prob));
+    connection_.Close(id);
   }
 
-  grpc::Status Call(const Spec& spec, const std::string& session, Behaviour behaviour,
-                    uint32_t chance, std::vector<int32_t>* tokens) {
-    grpc::ClientContext context;
-    const auto patience =
-        behaviour == Behaviour::kDeadline ? milliseconds(1 + chance % 200) : milliseconds(300000);
-    context.set_deadline(std::chrono::system_clock::now() + patience);
-    v1::GenerateRequest request = spec.request;
-    request.set_session_id(session);
-    request.set_expected_position(0);
-    const auto reader = stub_->Generate(&context, request);
-    v1::GenerateResponse response;
-    uint32_t messages = 0;
-    while (reader->Read(&response)) {
-      if (response.has_delta()) {
-        tokens->insert(tokens->end(), response.delta().token_ids().begin(),
-                       response.delta().token_ids().end());
-      }
-      if (behaviour == Behaviour::kSlow) std::this_thread::sleep_for(milliseconds(chance % 30));
-      if (behaviour == Behaviour::kCancel && ++messages > chance % 40) context.TryCancel();
+  static void Require(const grpc::Status& status) {
+    if (!status.ok()) throw client::CallError(status);
+  }
+
+  // A session and its fork go to `ids`.
+  void FillSession(const std::string& model, int stream, std::string* ids) {
+    std::mt19937 random(static_cast<uint32_t>(stream));
+    ids[0] = connection_.Open(model).session_id();
+    const std::string appended(stream < kLongStreams ? kMaxLong : kMaxAppended, 'x');
+    Require(caller_.Append(ids[0], 0, appended, Behaviour::kPlain, random));
+    ids[1] = connection_.Fork(ids[0]).session_id();
+    v1::GenerateRequest request;
+    request.mutable_input()->set_text(std::string(kMaxPrompt, 'x'));
+    request.set_max_tokens(kMaxGenerated);
+    request.mutable_stop()->set_ignore_eos(true);
+    for (const std::string* id : {&ids[0], &ids[1]}) {
+      request.set_session_id(*id);
+      std::vector<int32_t> tokens;
+      Require(caller_.Generate(request, Behaviour::kPlain, random, &tokens));
     }
-    return reader->Finish();
   }
 
   void Stream(int number, Clock::time_point until) {
     std::mt19937 random(1000u + static_cast<uint32_t>(number));
+    const size_t specs = number < kLongStreams ? specs_.size() : kRequests;
     while (Clock::now() < until) {
-      const Spec& spec = specs_[random() % specs_.size()];
-      const std::string id = connection_.Open(spec.model).session_id();
-      // An aborted turn is rolled back, so the same session must give the same tokens afterwards,
-      // unless the turn had ended before the server heard of the abort: then the session has moved
-      // on, and the expected position tells.
-      for (int attempt = 0; attempt < 8; ++attempt) {
-        std::vector<int32_t> tokens;
-        const auto behaviour = static_cast<Behaviour>(random() % 4);
-        const grpc::Status status = Call(spec, id, behaviour, random(), &tokens);
-        if (status.ok()) {
-          counts_.finished.fetch_add(1);
-          if (tokens != spec.alone) ReportDifference(spec, behaviour, tokens, attempt);
-          break;
-        }
-        if (attempt > 0 && status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
-          counts_.committed.fetch_add(1);
-          break;
-        }
-        // Or it came to the server only now, and holds the session until its abort comes too.
-        if (attempt == 0 || status.error_code() != grpc::StatusCode::ABORTED) {
-          Count(status, behaviour);
-        }
-        WaitUntilIdle(id);
+      const Spec& spec = specs_[random() % specs];
+      if (random() % 8 == 0) {
+        Score(spec, random);
+      } else {
+        Converse(spec, random);
       }
-      connection_.Close(id);
     }
   }
 
-  void ReportDifference(const Spec& spec, Behaviour behaviour, const std::vector<int32_t>& tokens,
-                        int attempt) {
-    counts_.different.fetch_add(1);
+  // A session's whole life.
+  void Converse(const Spec& spec, std::mt19937& random) {
+    Talk talk = {connection_.Open(spec.model).session_id()};
+    if (spec.appended.empty() || Append(spec, talk, random)) {
+      const uint32_t way = random() % 8;
+      if (way == 0) {
+        CloseInTheMiddle(spec, talk, random);
+        return;
+      }
+      Talk fork = {way < 4 ? Fork(talk, random) : ""};
+      Generate(spec, talk, random);
+      if (!fork.id.empty()) {
+        // Half of the forks outlive their parent.
+        const bool orphan = random() % 2 == 0;
+        if (orphan) connection_.Close(talk.id);
+        Generate(spec, fork, random);
+        connection_.Close(fork.id);
+        if (orphan) return;
+      }
+    }
+    connection_.Close(talk.id);
+  }
+
+  // Makes a turn until it is through. An aborted turn is rolled back, so the same session must then
+  // give the same, unless the turn had ended before the server heard of the abort: then the session
+  // has moved on, and the expected position tells. `call` returns a status.
+  bool Persist(Talk& talk, std::mt19937& random,
+               const std::function<grpc::Status(Behaviour)>& call) {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const auto behaviour =
+          attempt + 1 < kAttempts ? static_cast<Behaviour>(random() % 4) : Behaviour::kPlain;
+      const grpc::Status status = call(behaviour);
+      if (status.ok()) return true;
+      if (attempt > 0 && status.error_code() == StatusCode::FAILED_PRECONDITION) {
+        counts_.committed.fetch_add(1);
+        return true;
+      }
+      if (!talk.MayBeTaken(status)) Count(status, behaviour);
+      talk.aborted = true;
+      WaitUntilIdle(talk.id);
+    }
+    Report(counts_.unexpected, "session " + talk.id + " was taken whenever it was asked for");
+    return false;
+  }
+
+  bool Append(const Spec& spec, Talk& talk, std::mt19937& random) {
+    const bool done = Persist(talk, random, [&](Behaviour behaviour) {
+      return caller_.Append(talk.id, 0, spec.appended, behaviour, random);
+    });
+    if (done) ExpectPosition(spec, talk, spec.appended.size());
+    return done;
+  }
+
+  void Generate(const Spec& spec, Talk& talk, std::mt19937& random) {
+    v1::GenerateRequest request = spec.request;
+    request.set_session_id(talk.id);
+    request.set_expected_position(spec.appended.size());
+    const bool done = Persist(talk, random, [&](Behaviour behaviour) {
+      std::vector<int32_t> tokens;
+      const grpc::Status status = caller_.Generate(request, behaviour, random, &tokens);
+      if (status.ok()) {
+        counts_.finished.fetch_add(1);
+        if (tokens != spec.tokens) ReportTokens(spec, behaviour, tokens);
+      }
+      return status;
+    });
+    if (done) ExpectPosition(spec, talk, spec.end());
+  }
+
+  // The fork's id; empty where there is none.
+  std::string Fork(Talk& talk, std::mt19937& random) {
+    std::string fork;
+    const auto behaviour = static_cast<Behaviour>(random() % 4);
+    const grpc::Status status = caller_.Fork(talk.id, behaviour, random, &fork);
+    if (status.ok()) {
+      counts_.forked.fetch_add(1);
+    } else {
+      if (!talk.MayBeTaken(status)) Count(status, behaviour);
+      talk.aborted = true;
+    }
+    return fork;
+  }
+
+  void CloseInTheMiddle(const Spec& spec, const Talk& talk, std::mt19937& random) {
+    v1::GenerateRequest request = spec.request;
+    request.set_session_id(talk.id);
+    grpc::Status status;
+    std::mt19937 other(static_cast<uint32_t>(random()));
+    std::thread turn([&] {
+      std::vector<int32_t> tokens;
+      status = caller_.Generate(request, Behaviour::kPlain, other, &tokens);
+    });
+    std::this_thread::sleep_for(milliseconds(random() % 200));
+    connection_.Close(talk.id);
+    turn.join();
+    // Before the turn had come to the server, while it ran, or after its end.
+    if (status.error_code() == StatusCode::CANCELLED) {
+      counts_.closed.fetch_add(1);
+    } else if (!status.ok() && status.error_code() != StatusCode::NOT_FOUND &&
+               !talk.MayBeTaken(status)) {
+      Count(status, Behaviour::kPlain);
+    }
+  }
+
+  void Score(const Spec& spec, std::mt19937& random) {
+    const auto behaviour = static_cast<Behaviour>(random() % 4);
+    double sum = 0;
+    const grpc::Status status =
+        caller_.Score(spec.model, spec.appended + spec.prompt(), behaviour, random, &sum);
+    if (!status.ok()) {
+      Count(status, behaviour);
+      return;
+    }
+    counts_.scored.fetch_add(1);
+    if (sum != spec.log_prob) {
+      Report(counts_.different, spec.model + ": log-probability " + std::to_string(sum) +
+                                    ", alone " + std::to_string(spec.log_prob));
+    }
+  }
+
+  void ExpectPosition(const Spec& spec, const Talk& talk, uint64_t position) {
+    const uint64_t found = connection_.Get(talk.id).position();
+    if (found == position) return;
+    Report(counts_.different, spec.model + ": position " + std::to_string(found) + ", expected " +
+                                  std::to_string(position));
+  }
+
+  void ReportTokens(const Spec& spec, Behaviour behaviour, const std::vector<int32_t>& tokens) {
     const auto [alone, found] =
-        std::mismatch(spec.alone.begin(), spec.alone.end(), tokens.begin(), tokens.end());
-    const std::lock_guard<std::mutex> lock(print_);
-    std::printf(
-        "FAULT: %s, request %td, behaviour %d, after %d aborted turns: %zu tokens, expected %zu, "
-        "the first difference at %td\n",
-        spec.model.c_str(), &spec - specs_.data(), static_cast<int>(behaviour), attempt,
-        tokens.size(), spec.alone.size(), alone - spec.alone.begin());
+        std::mismatch(spec.tokens.begin(), spec.tokens.end(), tokens.begin(), tokens.end());
+    Report(counts_.different,
+           spec.model + ": request " + std::to_string(&spec - specs_.data()) + ", behaviour " +
+               std::to_string(static_cast<int>(behaviour)) + ": " + std::to_string(tokens.size()) +
+               " tokens, expected " + std::to_string(spec.tokens.size()) +
+               ", the first difference at " + std::to_string(alone - spec.tokens.begin()));
   }
 
   void Count(const grpc::Status& status, Behaviour behaviour) {
-    if (status.error_code() == grpc::StatusCode::CANCELLED && behaviour == Behaviour::kCancel) {
+    if (status.error_code() == StatusCode::CANCELLED && behaviour == Behaviour::kCancel) {
       counts_.cancelled.fetch_add(1);
-    } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+    } else if (status.error_code() == StatusCode::DEADLINE_EXCEEDED &&
                behaviour == Behaviour::kDeadline) {
       counts_.late.fetch_add(1);
     } else {
-      counts_.unexpected.fetch_add(1);
-      const std::lock_guard<std::mutex> lock(print_);
-      std::printf("FAULT: status %d: %s\n", status.error_code(), status.error_message().c_str());
+      Report(counts_.unexpected,
+             "status " + std::to_string(status.error_code()) + ": " + status.error_message());
     }
+  }
+
+  void Report(std::atomic<int>& count, const std::string& sentence) {
+    count.fetch_add(1);
+    const std::lock_guard<std::mutex> lock(print_);
+    std::printf("FAULT: %s\n", sentence.c_str());
   }
 
   // The server learns of an aborted call a moment after the client.
@@ -221,20 +363,34 @@ class Soak {
     const auto give_up = Clock::now() + std::chrono::seconds(30);
     while (connection_.Get(id).turn_running()) {
       if (Clock::now() > give_up) {
-        counts_.unexpected.fetch_add(1);
-        std::printf("FAULT: session %s is stuck\n", id.c_str());
+        Report(counts_.unexpected, "session " + id + " is stuck");
         return;
       }
       std::this_thread::sleep_for(milliseconds(2));
     }
   }
 
+  // An answer on its way counts as given: the fork stays though its caller has just given up.
+  void CloseForksWithoutAnswer() {
+    for (const v1::Session& session : connection_.Sessions("")) {
+      if (!session.forked_from().empty()) connection_.Close(session.session_id());
+    }
+  }
+
   client::Connection connection_;
-  std::unique_ptr<v1::Longstream::Stub> stub_;
+  SoakCaller caller_;
   std::vector<Spec> specs_;
   Counts counts_;
   std::mutex print_;
 };
+
+bool EveryEndOccurred(const Counts& counts) {
+  for (const std::atomic<int>* count : {&counts.finished, &counts.forked, &counts.scored,
+                                        &counts.closed, &counts.cancelled, &counts.late}) {
+    if (count->load() == 0) return false;
+  }
+  return true;
+}
 
 int Main(const std::string& binary, const std::string& models, int seconds) {
   std::vector<std::string> arguments;
@@ -259,7 +415,7 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
     std::printf("FAULT: resident memory grew\n");
     ++faults;
   }
-  if (counts.finished == 0 || counts.cancelled == 0 || counts.late == 0) {
+  if (!EveryEndOccurred(counts)) {
     std::printf("FAULT: not every kind of end occurred, so the soak has shown little\n");
     ++faults;
   }
@@ -270,11 +426,12 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
     ++faults;
   }
   std::printf(
-      "%d s: %d streams finished, %d cancelled, %d past their deadline (%d of them too late to "
-      "matter), %d with other tokens, %d unexpected; resident %llu KiB after warm-up, %llu KiB at "
-      "the end; %d faults\n",
-      seconds, counts.finished.load(), counts.cancelled.load(), counts.late.load(),
-      counts.committed.load(), counts.different.load(), counts.unexpected.load(),
+      "%d s: %d streams finished, %d forks, %d scores, %d closed while they ran, %d cancelled, %d "
+      "past their deadline (%d of them too late to matter), %d different, %d unexpected; resident "
+      "%llu KiB after warm-up, %llu KiB at the end; %d faults\n",
+      seconds, counts.finished.load(), counts.forked.load(), counts.scored.load(),
+      counts.closed.load(), counts.cancelled.load(), counts.late.load(), counts.committed.load(),
+      counts.different.load(), counts.unexpected.load(),
       static_cast<unsigned long long>(warm >> 10), static_cast<unsigned long long>(end >> 10),
       faults);
   return faults == 0 ? 0 : 1;
