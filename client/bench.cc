@@ -28,7 +28,15 @@ struct BenchOptions {
   int requests = 16;
   int prompt_tokens = 64;
   int output_tokens = 128;
+  float temperature = 1.0f;
   uint64_t seed = 1;
+  bool times = false;
+};
+
+// When a request was sent and when each of its tokens came.
+struct Timeline {
+  double start = 0;                   // seconds since the Unix epoch
+  std::vector<double> token_seconds;  // since the start, one per token
 };
 
 // What all streams measured together.
@@ -36,7 +44,8 @@ struct Measured {
   std::mutex mutex;
   std::vector<double> first_token_seconds;
   std::vector<double> inter_token_seconds;
-  int requests = 0;  // finished
+  std::vector<Timeline> timelines;  // where asked for
+  int requests = 0;                 // finished
   uint64_t generated_tokens = 0;
   std::optional<CallError> failure;
 };
@@ -49,10 +58,21 @@ v1::GenerateRequest Request(const BenchOptions& options, uint32_t vocabulary, in
     request.mutable_input()->mutable_tokens()->add_ids(static_cast<int32_t>(random() % vocabulary));
   }
   request.set_max_tokens(static_cast<uint32_t>(options.output_tokens));
-  request.mutable_sampling()->set_temperature(1.0f);
+  request.mutable_sampling()->set_temperature(options.temperature);
   request.mutable_sampling()->set_seed(random());
   request.mutable_stop()->set_ignore_eos(true);
   return request;
+}
+
+Timeline TimelineOf(const Generation& generation, std::chrono::system_clock::duration start) {
+  Timeline timeline;
+  timeline.start = std::chrono::duration<double>(start).count();
+  for (size_t i = 0; i < generation.token_seconds.size(); ++i) {
+    timeline.token_seconds.insert(timeline.token_seconds.end(),
+                                  static_cast<size_t>(generation.token_counts[i]),
+                                  generation.token_seconds[i]);
+  }
+  return timeline;
 }
 
 void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabulary, int number,
@@ -60,9 +80,11 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
   v1::GenerateRequest request = Request(options, vocabulary, number);
   const OwnedSession session(connection, options.model);
   request.set_session_id(session.id());
+  const auto start = std::chrono::system_clock::now().time_since_epoch();
   const Generation generation = connection.Generate(request);
 
   const std::lock_guard<std::mutex> lock(measured->mutex);
+  if (options.times) measured->timelines.push_back(TimelineOf(generation, start));
   ++measured->requests;
   measured->generated_tokens += static_cast<uint64_t>(generation.tokens());
   const std::vector<double>& times = generation.token_seconds;
@@ -90,6 +112,14 @@ void RunStream(Connection& connection, const BenchOptions& options, uint32_t voc
   }
 }
 
+Json ToJson(const std::vector<Timeline>& timelines) {
+  Json json = Json::array();
+  for (const Timeline& timeline : timelines) {
+    json.push_back({{"start", timeline.start}, {"token_seconds", timeline.token_seconds}});
+  }
+  return json;
+}
+
 Json ToJson(const Summary& summary, double scale) {
   return {{"p50", summary.p50 * scale},
           {"p90", summary.p90 * scale},
@@ -113,16 +143,17 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
   const Summary inter = Summarize(measured.inter_token_seconds);
   const double rate = static_cast<double>(measured.generated_tokens) / seconds;
   if (global.json) {
-    const Json json = {{"model", options.model},
-                       {"streams", options.streams},
-                       {"requests", measured.requests},
-                       {"interrupted", Interrupted()},
-                       {"prompt_tokens", options.prompt_tokens},
-                       {"output_tokens", options.output_tokens},
-                       {"seconds", seconds},
-                       {"generated_tokens_per_second", rate},
-                       {"time_to_first_token_ms", ToJson(first, 1e3)},
-                       {"inter_token_latency_ms", ToJson(inter, 1e3)}};
+    Json json = {{"model", options.model},
+                 {"streams", options.streams},
+                 {"requests", measured.requests},
+                 {"interrupted", Interrupted()},
+                 {"prompt_tokens", options.prompt_tokens},
+                 {"output_tokens", options.output_tokens},
+                 {"seconds", seconds},
+                 {"generated_tokens_per_second", rate},
+                 {"time_to_first_token_ms", ToJson(first, 1e3)},
+                 {"inter_token_latency_ms", ToJson(inter, 1e3)}};
+    if (options.times) json["times"] = ToJson(measured.timelines);
     return Print(json.dump(2) + "\n");
   }
   std::printf("%d requests of %d + %d tokens over %d streams: %.2f s, %.1f tokens/s generated\n\n",
@@ -172,6 +203,11 @@ void AddBench(CLI::App* app, const Global* global) {
   command->add_option("--seed", options->seed, "of prompts and sampling")
       ->check(WholeNumber())
       ->capture_default_str();
+  command->add_option("-t,--temperature", options->temperature, "0: the most probable token")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->add_flag("--times", options->times,
+                    "with --json: when each request began (Unix time) and its tokens came");
   command->footer(
       "Example:\n  longstream bench -m hypenet --streams 16 --requests 64 --prompt-tokens 512");
   command->callback([=] { Bench(*global, *options); });

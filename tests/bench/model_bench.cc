@@ -1,6 +1,6 @@
 // How fast whole models are on this processor: decode and prefill behind contexts of any depth, as
 // a table, as JSON, or slice by slice for a driver that lets two programs take turns
-// (tools/bench/compare.py).
+// (tools/bench/compare.py, tools/bench/service.py).
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -16,6 +16,7 @@
 #include "tests/bench/model/slice.h"
 #include "tests/bench/model/sliced_model.h"
 #include "tests/bench/plans/bench_plans.h"
+#include "tests/bench/plans/random_checkpoint.h"
 
 namespace longstream {
 namespace {
@@ -102,7 +103,15 @@ int Serve(const BenchOptions& options, ThreadPool& pool) {
   return 0;
 }
 
+int WriteCheckpoint(const BenchOptions& options) {
+  const std::string& plan = options.plans.front();
+  WriteRandomCheckpoint(BenchSpec(options.shape, plan), BenchConfig(options.shape, plan),
+                        options.checkpoint);
+  return 0;
+}
+
 int Run(const BenchOptions& options) {
+  if (!options.checkpoint.empty()) return WriteCheckpoint(options);
   ThreadPool pool(options.threads);
   return options.serve ? Serve(options, pool) : Tables(options, pool);
 }

@@ -1,4 +1,6 @@
 // `longstream bench`: what it counts, whole and interrupted.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 
 #include "tests/client/client_fixture.h"
@@ -25,6 +27,27 @@ TEST_F(BenchTest, MeasuresEveryRequest) {
   }
   // A step takes 20 ms, and each token a step.
   EXPECT_GT(bench["inter_token_latency_ms"]["p50"], 19.0);
+}
+
+TEST_F(BenchTest, TimesAreOfEveryToken) {
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const double before = now();
+  const json bench = RunJson({"bench", "-m", "slow", "--streams", "2", "--requests", "3",
+                              "--output-tokens", "5", "--temperature", "0", "--times"});
+  ASSERT_EQ(bench["times"].size(), 3u);
+  for (const json& request : bench["times"]) {
+    EXPECT_GE(request["start"], before);
+    const auto times = request["token_seconds"].get<std::vector<double>>();
+    ASSERT_EQ(times.size(), 5u);
+    // A step takes 20 ms; nothing says that messages come apart.
+    EXPECT_GT(times.back(), 4 * 0.019);
+    EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+    EXPECT_LE(request["start"].get<double>() + times.back(), now());
+  }
+  EXPECT_FALSE(RunJson({"bench", "-m", "quick", "--requests", "1"}).contains("times"));
 }
 
 TEST_F(BenchTest, TextNamesTheRequests) {

@@ -94,6 +94,7 @@ const std::map<std::string, Setter>& Setters() {
       {"--rounds", [](const std::string& v,
                       BenchOptions& o) { o.rounds = static_cast<int>(Number(v, 1, 1000)); }},
       {"--json", [](const std::string& v, BenchOptions& o) { o.json = v; }},
+      {"--checkpoint", [](const std::string& v, BenchOptions& o) { o.checkpoint = v; }},
   };
   return setters;
 }
@@ -104,12 +105,14 @@ const char kBenchUsage[] =
     R"(usage: model_bench [--shape 0.6b|200m|14b] [--plan dense,hwfa2,hypenet,chunked]
                    [--weights bf16,int8,int4] [--cache auto] [--threads N] [--batch N]
                    [--depths 0,4096] [--prefill 512] [--tokens 32] [--rounds 3] [--json FILE]
-                   [--op-times] [--serve]
+                   [--op-times] [--serve] [--checkpoint DIRECTORY]
 Whole steps of models with random weights: tokens/s of decode and prefill behind contexts of some
 depths, each slice of work under a second between two reads of memory ("probes").
 --op-times adds the part of the time that each op takes, to each row.
 --serve reads slices from standard input, as "decode 4096 32" or "prefill 0 512", and answers each
 with a line of JSON; see docs/performance.md.
+--checkpoint measures nothing: it writes a model of the shape and plan, its random weights in bf16,
+as a checkpoint that a server loads.
 )";
 
 std::vector<SliceKind> BenchOptions::slices() const {
@@ -144,6 +147,9 @@ BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments) {
   }
   if (options.serve && (options.plans.size() != 1 || options.weights.size() != 1)) {
     throw std::invalid_argument("--serve: needs one --plan and one of --weights");
+  }
+  if (!options.checkpoint.empty() && options.plans.size() != 1) {
+    throw std::invalid_argument("--checkpoint: needs one --plan");
   }
   if (options.slices().empty()) {
     throw std::invalid_argument("--tokens, --prefill: nothing to measure, both are 0");

@@ -25,6 +25,7 @@ struct BenchOptions {
   std::string json;       // file; "" for none
   bool op_times = false;  // a line of each row says where the time went
   bool serve = false;
+  std::string checkpoint;  // directory to write the model to instead of measuring; "" for none
 
   // A decode and a prefill of each depth.
   std::vector<SliceKind> slices() const;

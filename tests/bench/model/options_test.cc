@@ -39,6 +39,8 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
                          "--batch",   "16",       "--depths", "0,128",         "--prefill",
                          "64",        "--tokens", "8",        "--rounds",      "5",
                          "--json",    "out.json"});
+  EXPECT_EQ(options.checkpoint, "");
+  EXPECT_EQ(ParseBenchOptions({"--plan", "dense", "--checkpoint", "made"}).checkpoint, "made");
   EXPECT_EQ(options.shape, "0.6b");
   EXPECT_THAT(options.plans, ElementsAre("dense", "chunked"));
   EXPECT_THAT(options.weights, ElementsAre(DType::kI8, DType::kI4));
@@ -54,6 +56,7 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
 }
 
 TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
+  EXPECT_EQ(Error({"--checkpoint", "made"}), "--checkpoint: needs one --plan");
   EXPECT_EQ(Error({"--depth", "0"}), "--depth: there is no such option");
   EXPECT_EQ(Error({"--rounds"}), "--rounds: a value is missing");
   EXPECT_EQ(Error({"--batch", "0"}), "--batch: expected a number from 1 to 256, found 0");

@@ -123,11 +123,14 @@ std::vector<std::string> BenchShapes() { return Names(kShapes); }
 
 std::vector<std::string> BenchPlans() { return Names(kPlans); }
 
-ModelSpec BenchSpec(const std::string& shape, const std::string& plan) {
+std::string BenchConfig(const std::string& shape, const std::string& plan) {
   const Shape& sizes = Find(kShapes, "shape", shape);
-  const Plan& layers = Find(kPlans, "plan", plan);
-  const std::string json = "{" + ShapeMembers(sizes) + layers.members(sizes) + "}";
-  return layers.read(Config(json, shape + " " + plan), LoadOptions());
+  return "{" + ShapeMembers(sizes) + Find(kPlans, "plan", plan).members(sizes) + "}";
+}
+
+ModelSpec BenchSpec(const std::string& shape, const std::string& plan) {
+  const std::string json = BenchConfig(shape, plan);
+  return Find(kPlans, "plan", plan).read(Config(json, shape + " " + plan), LoadOptions());
 }
 
 }  // namespace longstream

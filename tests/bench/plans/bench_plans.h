@@ -20,8 +20,11 @@ std::vector<std::string> BenchShapes();
 // it "chunked"  HypeNet's chunked profile, attention windows of 2048
 std::vector<std::string> BenchPlans();
 
-// The spec, as the plan's backend reads it from a config.json. Its contexts have room for a
-// measurement behind 512K tokens. Throws std::invalid_argument, which names what is known.
+// The config.json. Its contexts have room for a measurement behind 512K tokens. Throws
+// std::invalid_argument, which names what is known.
+std::string BenchConfig(const std::string& shape, const std::string& plan);
+
+// The spec, as the plan's backend reads it from that. Throws like BenchConfig.
 ModelSpec BenchSpec(const std::string& shape, const std::string& plan);
 
 }  // namespace longstream
