@@ -37,7 +37,10 @@ struct BatchLayout {
 };
 
 // Keys and values of one full-attention layer, in pages that all sequences share.
-// Both stores: [page, H_kv, page_tokens, D], row-major.
+// Both stores: [page, H_kv] heads of [page_tokens, D], row-major.
+//
+// Of kI8 a head is its rows of int8 numbers and, behind them all, their scales [page_tokens] bf16:
+// element d of row i is scales[i] * rows[i, d]. REQUIRES then: page_tokens * D is even.
 struct PagedCache {
   void* keys = nullptr;
   void* values = nullptr;
@@ -46,6 +49,12 @@ struct PagedCache {
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D
 };
+
+// Bytes of one head in a page of keys (or of values).
+constexpr int64_t PagedHeadBytes(DType type, int64_t page_tokens, int64_t head_dim) {
+  const int64_t scale = type == DType::kI8 ? static_cast<int64_t>(sizeof(BF16)) : 0;
+  return page_tokens * (head_dim * static_cast<int64_t>(SizeOf(type)) + scale);
+}
 
 // The last keys (and values) of one layer, per sequence: position j lies at ring slot j % slots.
 // Per sequence: [H_kv, slots, D], row-major, at base + slot * slot_stride bytes. A ring of a window

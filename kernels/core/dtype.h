@@ -8,13 +8,14 @@
 
 namespace longstream {
 
-// kI8 and kI4 are types of packed weights alone, whose elements come in groups (quantise.h).
+// kI8 and kI4 are types of packed weights, whose elements come in groups (quantise.h). kI8 is also
+// a type of pages, whose rows have a scale each (batch_layout.h). No other array has them.
 enum class DType : uint8_t { kF32, kF16, kBF16, kI8, kI4 };
 
 constexpr bool IsQuantised(DType type) { return type == DType::kI8 || type == DType::kI4; }
 
-// Bytes of one element. REQUIRES: !IsQuantised(type)
-constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : 2; }
+// Bytes of one element; of kI8 without its scale. REQUIRES: type != kI4
+constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : type == DType::kI8 ? 1 : 2; }
 
 constexpr const char* NameOf(DType type) {
   switch (type) {

@@ -38,7 +38,7 @@ class Tasks {
   }
 
   bool Served(const Stream& stream) const {
-    if (dim_ > kMaxHeadDim) return false;
+    if (dim_ > kMaxHeadDim || !TypesServed(attention_)) return false;
     if (!attention_.split) return true;
     return last_position_ <= attention_.max_position &&
            stream.workspace_bytes >= AttentionWorkspace(num_decode_rows_, attention_.num_heads,

@@ -19,6 +19,7 @@
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 #include "kernels/cpu/head_rows.h"
+#include "kernels/cpu/row_vectors.h"
 #include "kernels/ops/paged_attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -54,6 +55,23 @@ struct Attention {
   int64_t max_position = 0;  // read with split
   Matrix out;                // [T, H * D]
 };
+
+// Calls body(near, element) with values of the types of attention.keys and of all else. REQUIRES:
+// TypesServed(attention)
+template <typename Body>
+LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& body) {
+  if (attention.values.type == DType::kI8) {
+    if (attention.keys.type == DType::kI8) return body(int8_t{}, int8_t{});
+    return body(BF16{}, int8_t{});
+  }
+  ForType(attention.values.type, [&](auto element) { body(element, element); });
+}
+
+// Near keys beside int8 pages are bf16, else all keys and values are of one type.
+LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
+  if (attention.keys.type == attention.values.type) return true;
+  return attention.values.type == DType::kI8 && attention.keys.type == DType::kBF16;
+}
 
 // Query heads that share a K/V head, or kMaxGroup of them: what one task computes together.
 struct HeadGroup {

@@ -8,24 +8,26 @@ namespace {
 
 constexpr int kBlockVectors = static_cast<int>(kKeyBlock) / kLanes;
 
-template <typename Blocks>
+// Near keys of a window or a near ring, or all keys; far ones; values.
+template <typename Keys, typename FarKeys, typename Values>
 class DecodeRow {
  public:
   DecodeRow(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group)
       : attention_(attention),
         group_(group),
-        keys_(attention.keys.Head(attention.batch, sequence, group.kv_head)),
         has_far_(attention.q_far.data != nullptr),
         position_(sequence.first_position),
         near_begin_(position_ - attention.window + 1),
         dim_(attention.values.head_dim),
-        blocks_({dim_, group.num_heads, attention.scale},
-                attention.values.Head(attention.batch, sequence, group.kv_head)) {
+        shape_{dim_, group.num_heads, attention.scale},
+        keys_(shape_, attention.keys.Head(attention.batch, sequence, group.kv_head)),
+        far_keys_(shape_, has_far_
+                              ? attention.far_keys.Head(attention.batch, sequence, group.kv_head)
+                              : HeadRows()),
+        values_(shape_, attention.values.Head(attention.batch, sequence, group.kv_head)) {
     const int64_t first = group.first_head * dim_;
-    blocks_.LoadQueries(attention.q.f32_row(sequence.first_row) + first, &q_);
-    if (!has_far_) return;
-    far_keys_ = attention.far_keys.Head(attention.batch, sequence, group.kv_head);
-    blocks_.LoadQueries(attention.q_far.f32_row(sequence.first_row) + first, &q_far_);
+    keys_.LoadQueries(attention.q.f32_row(sequence.first_row) + first);
+    if (has_far_) far_keys_.LoadQueries(attention.q_far.f32_row(sequence.first_row) + first);
   }
 
   void Run(int64_t begin, int64_t end, const PartialRows& partials) {
@@ -41,21 +43,22 @@ class DecodeRow {
       Score(block, first, last);
       if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
       for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
-      blocks_.Weigh(scores_, block, first, last, sums_);
+      values_.Weigh(scores_, block, first, last, sums_);
     }
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       float* partial = partials.data + h * partials.stride;
-      blocks_.InOrder(sums_ + h * kMaxHeadDim, partial);
+      values_.InOrder(sums_ + h * kMaxHeadDim, partial);
       partial[dim_] = max_[h];
       partial[dim_ + 1] = sum_[h];
     }
   }
 
  private:
-  // What comes after a block: [begin, end), of one kind as far as the keys go.
+  // What comes after a block: [begin, end).
   void Announce(int64_t begin, int64_t end) {
-    const bool far = has_far_ && begin < near_begin_;
-    blocks_.Announce(far ? far_keys_ : keys_, begin, far && near_begin_ < end ? near_begin_ : end);
+    if (has_far_) far_keys_.Announce(begin, near_begin_ < end ? near_begin_ : end);
+    keys_.Announce(has_far_ && begin < near_begin_ ? near_begin_ : begin, end);
+    values_.Announce(begin, end);
   }
 
   // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
@@ -67,8 +70,8 @@ class DecodeRow {
     }
     int64_t border = near_begin_ < first ? first : near_begin_;
     if (border > last) border = last;
-    if (has_far_) blocks_.Score(q_far_, far_keys_, block, first, border, scores_);
-    blocks_.Score(q_, keys_, block, border, last, scores_);
+    if (has_far_) far_keys_.Score(block, first, border, scores_);
+    keys_.Score(block, border, last, scores_);
   }
 
   // scores[h, j] -= slope_h (p - j)
@@ -109,17 +112,15 @@ class DecodeRow {
 
   const Attention& attention_;
   const HeadGroup& group_;
-  const HeadRows keys_;
-  HeadRows far_keys_;
   const bool has_far_;
   const int64_t position_;
   const int64_t near_begin_;  // the first position whose key is near; may be negative
   const int64_t dim_;
+  const DecodeShape shape_;
 
-  Blocks blocks_;
-
-  typename Blocks::Queries q_;
-  typename Blocks::Queries q_far_;
+  Keys keys_;
+  FarKeys far_keys_;
+  Values values_;
   alignas(64) float scores_[kMaxGroup * kKeyBlock];  // [heads, keys]
   alignas(64) float sums_[kMaxGroup * kMaxHeadDim];  // [heads, kMaxHeadDim], weighted values
   float max_[kMaxGroup];
@@ -130,10 +131,14 @@ class DecodeRow {
 
 void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                   int64_t begin, int64_t end, const PartialRows& partials) {
-  ForType(attention.values.type, [&](auto element) {
-    DecodeRow<typename DecodeBlocksFor<decltype(element)>::Type> row(attention, sequence, group);
+  const auto run = [&](auto near, auto element) {
+    using Near = DecodeBlocksFor<decltype(near)>;
+    using Blocks = DecodeBlocksFor<decltype(element)>;
+    DecodeRow<typename Near::Keys, typename Blocks::Keys, typename Blocks::Values> row(
+        attention, sequence, group);
     row.Run(begin, end, partials);
-  });
+  };
+  ForKeysAndValues(attention, run);
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -10,7 +10,7 @@ namespace {
 
 // Scores whose sums are added up together, by a tree of their registers.
 constexpr int kScoresAtOnce = 16;
-constexpr int64_t kVectorDims = PairDecodeBlocks::kVectorDims;
+constexpr int64_t kVectorDims = PairRows::kVectorDims;
 
 LONGSTREAM_INLINE __m512bh LoadPairs(const BF16* from) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
@@ -58,7 +58,7 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
 // Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
 // registers each. Asks for as many bytes at `next`, unless it is nullptr.
 template <int kVectors, int kHeads, bool kAsk>
-LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeBlocks::Split* q, const BF16* rows,
+LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,
                                    const BF16* next) {
   constexpr int kRows = kScoresAtOnce / kHeads;
   __m512 sums[kScoresAtOnce];
@@ -85,7 +85,7 @@ LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeBlocks::Split* q, const BF16*
 
 // Scores of kHeads heads with the block's rows [first, last), both multiples of 16.
 template <int kVectors, int kHeads>
-void ScoreHeads(const PairDecodeBlocks::Split* q, const BF16* rows, const BF16* next, int64_t first,
+void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* next, int64_t first,
                 int64_t last, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
   for (int64_t i = first; i < last; i += kRows) {
@@ -193,14 +193,38 @@ int64_t NumVectors(int64_t dim) {
 
 }  // namespace
 
-PairDecodeBlocks::PairDecodeBlocks(const DecodeShape& shape, const HeadRows& values)
-    : shape_(shape), values_(values), num_vectors_(NumVectors(shape.dim)) {
+PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
+    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim)) {
   static_assert(kMaxHeadDim == 8 * kVectorDims);
 }
 
-void PairDecodeBlocks::LoadQueries(const float* q, Queries* to) const {
+const BF16* PairRows::InPlace(int64_t block, int64_t begin, int64_t end) const {
+  if (begin != block || end != block + kKeyBlock) return nullptr;
+  const int64_t row = num_vectors_ * kVectorDims;
+  const RowRun run = rows_.From(begin);
+  const bool without_gaps = dim_ == row && run.count >= kKeyBlock &&
+                            run.stride == row * static_cast<int64_t>(sizeof(BF16));
+  return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
+}
+
+const BF16* PairRows::Block(int64_t block, int64_t begin, int64_t end) {
+  if (const BF16* in_place = InPlace(block, begin, end)) return in_place;
+  const int64_t row = num_vectors_ * kVectorDims;
+  const auto row_bytes = static_cast<size_t>(row) * sizeof(BF16);
+  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock) * row_bytes);
+  ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
+    BF16* to = gathered_ + (position - block) * row;
+    for (int64_t i = 0; i < run.count; ++i) {
+      __builtin_memcpy(to + i * row, run.data + i * run.stride,
+                       static_cast<size_t>(dim_) * sizeof(BF16));
+    }
+  });
+  return gathered_;
+}
+
+void PairDecodeKeys::LoadQueries(const float* q) {
   for (int64_t h = 0; h < shape_.heads; ++h) {
-    for (int64_t d = 0; d < num_vectors_ * kVectorDims; d += kLanes) {
+    for (int64_t d = 0; d < rows_.num_vectors() * kVectorDims; d += kLanes) {
       const int64_t left = shape_.dim - d;
       F32x16 value = Zero();
       if (left >= kLanes) {
@@ -208,55 +232,23 @@ void PairDecodeBlocks::LoadQueries(const float* q, Queries* to) const {
       } else if (left > 0) {
         value = LoadPartial(q + h * shape_.dim + d, left);
       }
-      SplitVector(Broadcast(shape_.scale) * value, to->heads[h].high + d, to->heads[h].low + d);
+      SplitVector(Broadcast(shape_.scale) * value, queries_[h].high + d, queries_[h].low + d);
     }
   }
 }
 
-const BF16* PairDecodeBlocks::RowsInPlace(const HeadRows& rows, int64_t block, int64_t begin,
-                                          int64_t end) const {
-  if (begin != block || end != block + kKeyBlock) return nullptr;
-  const int64_t row = num_vectors_ * kVectorDims;
-  const RowRun run = rows.From(begin);
-  const bool without_gaps = shape_.dim == row && run.count >= kKeyBlock &&
-                            run.stride == row * static_cast<int64_t>(sizeof(BF16));
-  return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
-}
-
-const BF16* PairDecodeBlocks::Rows(const HeadRows& rows, int64_t block, int64_t begin,
-                                   int64_t end) {
-  if (const BF16* in_place = RowsInPlace(rows, block, begin, end)) return in_place;
-  const int64_t row = num_vectors_ * kVectorDims;
-  const auto row_bytes = static_cast<size_t>(row) * sizeof(BF16);
-  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock) * row_bytes);
-  ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
-    BF16* to = gathered_ + (position - block) * row;
-    for (int64_t i = 0; i < run.count; ++i) {
-      __builtin_memcpy(to + i * row, run.data + i * run.stride,
-                       static_cast<size_t>(shape_.dim) * sizeof(BF16));
-    }
-  });
-  return gathered_;
-}
-
-void PairDecodeBlocks::Announce(const HeadRows& keys, int64_t begin, int64_t end) {
-  next_keys_ = RowsInPlace(keys, begin, begin, end);
-  next_values_ = RowsInPlace(values_, begin, begin, end);
-}
-
-void PairDecodeBlocks::Score(const Queries& queries, const HeadRows& keys, int64_t block,
-                             int64_t begin, int64_t end, float* scores) {
+void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* scores) {
   if (begin >= end) return;
-  const BF16* rows = Rows(keys, block, begin, end);
+  const BF16* rows = rows_.Block(block, begin, end);
   // Whole groups; scores beyond the keys are put back.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
   alignas(64) float computed[2 * kKeyBlock];
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
-    const BF16* next = h == 0 ? next_keys_ : nullptr;
-    ForVectors(num_vectors_, [&](auto vectors) {
-      const Split* q = queries.heads + h;
+    const BF16* next = h == 0 ? rows_.next() : nullptr;
+    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+      const Split* q = queries_ + h;
       if (heads == 2) {
         ScoreHeads<decltype(vectors)::value, 2>(q, rows, next, first, last, computed);
       } else {
@@ -271,16 +263,16 @@ void PairDecodeBlocks::Score(const Queries& queries, const HeadRows& keys, int64
   }
 }
 
-void PairDecodeBlocks::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
+void PairDecodeValues::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
                              float* sums) {
   for (int64_t i = 0; i < shape_.heads * kKeyBlock; i += kLanes) {
     Store(Load(weights + i), weights_ + i);
   }
-  const BF16* rows = Rows(values_, block, begin, end);
+  const BF16* rows = rows_.Block(block, begin, end);
   for (int64_t h = 0; h < shape_.heads; h += 2) {
-    const WeighedRows args = {weights_ + h * kKeyBlock, rows, h == 0 ? next_values_ : nullptr,
+    const WeighedRows args = {weights_ + h * kKeyBlock, rows, h == 0 ? rows_.next() : nullptr,
                               (begin - block) / 2, (end - block + 1) / 2};
-    ForVectors(num_vectors_, [&](auto vectors) {
+    ForVectors(rows_.num_vectors(), [&](auto vectors) {
       if (shape_.heads - h >= 2) {
         WeighHeads<decltype(vectors)::value, 2>(args, sums + h * kMaxHeadDim);
       } else {
@@ -290,7 +282,7 @@ void PairDecodeBlocks::Weigh(const float* weights, int64_t block, int64_t begin,
   }
 }
 
-void PairDecodeBlocks::InOrder(const float* sums, float* to) const {
+void PairDecodeValues::InOrder(const float* sums, float* to) const {
   // Interleaving works within 128 bits: of eight numbers the first four go to the first register of
   // sums, the others to the second.
   for (int64_t d = 0; d < shape_.dim; ++d) {

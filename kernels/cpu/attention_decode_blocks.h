@@ -1,10 +1,10 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
-//   F32DecodeBlocks<T>  f32 throughout, keys and values of T converted on the way
-//   PairDecodeBlocks    by the bf16 dot product, where there is one, over bf16 keys and values
+//   F32DecodeKeys<T>, F32DecodeValues<T>  f32 throughout, keys and values of T converted on the way
+//   PairDecodeKeys, PairDecodeValues      by the bf16 dot product, where there is one, over bf16
 //
-// The latter never converts those: that takes the ports of two of three instructions, and the row
-// is then slower than memory. It splits queries in two bf16 numbers, which keep 17 bits, and rounds
+// The latter never convert those: that takes the ports of two of three instructions, and the row
+// is then slower than memory. They split queries in two bf16 numbers, which keep 17 bits, and round
 // weights to bf16; prefill rows do the same, and see the same weights.
 //
 // Scores of a block are [heads, kKeyBlock], the key at `block` first.
@@ -16,6 +16,7 @@
 
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/block_product.h"
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -26,34 +27,64 @@ struct DecodeShape {
   float scale = 1.0f;
 };
 
+// Rows of T as a product takes them: where they lie, or those of int8 as f32.
 template <typename T>
-class F32DecodeBlocks {
+class ProductRows {
  public:
-  struct Queries {
-    alignas(64) float data[kMaxGroup * kMaxHeadDim];  // [heads, D], times scale
+  using Element = T;
+  struct View {
+    const T* data;
+    int64_t stride;  // elements
   };
+  LONGSTREAM_INLINE View Of(const RowRun& run, int64_t /*dim*/) const {
+    return {reinterpret_cast<const T*>(run.data), run.stride / static_cast<int64_t>(sizeof(T))};
+  }
+};
 
-  F32DecodeBlocks(const DecodeShape& shape, const HeadRows& values)
-      : shape_(shape), values_(values) {}
-
-  // q: [heads, D]
-  LONGSTREAM_INLINE void LoadQueries(const float* q, Queries* to) const {
-    for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) to->data[i] = shape_.scale * q[i];
+template <>
+class ProductRows<int8_t> {
+ public:
+  using Element = float;
+  struct View {
+    const float* data;
+    int64_t stride;
+  };
+  // Valid until the next call. REQUIRES: run.count <= kKeyBlock
+  LONGSTREAM_INLINE View Of(const RowRun& run, int64_t dim) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      LoadInt8Row(reinterpret_cast<const int8_t*>(run.data + i * run.stride), run.scales[i], dim,
+                  converted_ + i * dim);
+    }
+    return {converted_, dim};
   }
 
-  // The keys and values [begin, end), of one block, are what comes next.
-  LONGSTREAM_INLINE void Announce(const HeadRows& /*keys*/, int64_t /*begin*/,
-                                  int64_t /*end*/) const {}
+ private:
+  alignas(64) float converted_[kKeyBlock * kMaxHeadDim];
+};
+
+// The keys of a K/V head, far or near ones, and the queries of the group's heads for them.
+template <typename T>
+class F32DecodeKeys {
+ public:
+  F32DecodeKeys(const DecodeShape& shape, const HeadRows& keys) : shape_(shape), keys_(keys) {}
+
+  // q: [heads, D]
+  LONGSTREAM_INLINE void LoadQueries(const float* q) {
+    for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) queries_[i] = shape_.scale * q[i];
+  }
+
+  // The keys [begin, end), of one block, are what comes next.
+  LONGSTREAM_INLINE void Announce(int64_t /*begin*/, int64_t /*end*/) const {}
 
   // Scores of the keys [begin, end) of the block that begins at `block`.
-  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t block,
-                               int64_t begin, int64_t end, float* scores) const {
-    ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
-      DotProduct<T> product;
-      product.a = queries.data;
+  LONGSTREAM_INLINE void Score(int64_t block, int64_t begin, int64_t end, float* scores) {
+    ForEachRun(keys_, begin, end, [&](int64_t position, const RowRun& run) {
+      const auto rows = rows_.Of(run, shape_.dim);
+      DotProduct<typename ProductRows<T>::Element> product;
+      product.a = queries_;
       product.a_stride = shape_.dim;
-      product.b = reinterpret_cast<const T*>(run.data);
-      product.b_stride = run.stride / static_cast<int64_t>(sizeof(T));
+      product.b = rows.data;
+      product.b_stride = rows.stride;
       product.c = scores + (position - block);
       product.c_stride = kKeyBlock;
       product.rows = shape_.heads;
@@ -64,16 +95,32 @@ class F32DecodeBlocks {
     });
   }
 
+ private:
+  const DecodeShape shape_;
+  const HeadRows keys_;
+  alignas(64) float queries_[kMaxGroup * kMaxHeadDim];  // [heads, D], times scale
+  ProductRows<T> rows_;
+};
+
+template <typename T>
+class F32DecodeValues {
+ public:
+  F32DecodeValues(const DecodeShape& shape, const HeadRows& values)
+      : shape_(shape), values_(values) {}
+
+  LONGSTREAM_INLINE void Announce(int64_t /*begin*/, int64_t /*end*/) const {}
+
   // sums[h, ...] += sum_j weights[h, j] value_j over [begin, end); rows of kMaxHeadDim.
   LONGSTREAM_INLINE void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
-                               float* sums) const {
+                               float* sums) {
     ForEachRun(values_, begin, end, [&](int64_t position, const RowRun& run) {
-      Product<T> product;
+      const auto rows = rows_.Of(run, shape_.dim);
+      Product<typename ProductRows<T>::Element> product;
       product.a = weights + (position - block);
       product.a_row = kKeyBlock;
       product.a_k = 1;
-      product.b = reinterpret_cast<const T*>(run.data);
-      product.b_stride = run.stride / static_cast<int64_t>(sizeof(T));
+      product.b = rows.data;
+      product.b_stride = rows.stride;
       product.c = sums;
       product.c_stride = kMaxHeadDim;
       product.rows = shape_.heads;
@@ -91,48 +138,77 @@ class F32DecodeBlocks {
  private:
   const DecodeShape shape_;
   const HeadRows values_;
+  ProductRows<T> rows_;
 };
 
 #if defined(__AVX512BF16__)
 
-class PairDecodeBlocks {
+// Blocks of bf16 rows of whole registers.
+class PairRows {
  public:
   static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a register
 
+  PairRows(const DecodeShape& shape, const HeadRows& rows);
+
+  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2, 4 or 8
+
+  // Rows [begin, end) of one block come next: their place is `next`, if it is known.
+  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) {
+    next_ = InPlace(begin, begin, end);
+  }
+  // Of the block announced, asked for while another is computed: by the time it is computed itself,
+  // it has come. nullptr: not known.
+  LONGSTREAM_INLINE const BF16* next() const { return next_; }
+
+  // The block without gaps, rows before `begin` and from `end` on zeros: where they lie, or
+  // gathered.
+  const BF16* Block(int64_t block, int64_t begin, int64_t end);
+
+ private:
+  // Where they lie if that is without gaps, else nullptr.
+  const BF16* InPlace(int64_t block, int64_t begin, int64_t end) const;
+
+  const int64_t dim_;
+  const HeadRows rows_;
+  const int64_t num_vectors_;
+  const BF16* next_ = nullptr;
+  alignas(64) BF16 gathered_[kKeyBlock * kMaxHeadDim];
+};
+
+class PairDecodeKeys {
+ public:
   // A number as two of bf16: their sum has 17 bits of it at least.
   struct Split {
     alignas(64) BF16 high[kMaxHeadDim];
     alignas(64) BF16 low[kMaxHeadDim];
   };
-  struct Queries {
-    Split heads[kMaxGroup];  // behind D zeros
-  };
 
-  PairDecodeBlocks(const DecodeShape& shape, const HeadRows& values);
+  PairDecodeKeys(const DecodeShape& shape, const HeadRows& keys)
+      : shape_(shape), rows_(shape, keys) {}
 
-  void LoadQueries(const float* q, Queries* to) const;
-  void Announce(const HeadRows& keys, int64_t begin, int64_t end);
-  void Score(const Queries& queries, const HeadRows& keys, int64_t block, int64_t begin,
-             int64_t end, float* scores);
+  void LoadQueries(const float* q);
+  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
+  void Score(int64_t block, int64_t begin, int64_t end, float* scores);
+
+ private:
+  const DecodeShape shape_;
+  PairRows rows_;
+  Split queries_[kMaxGroup];  // behind D zeros
+};
+
+class PairDecodeValues {
+ public:
+  PairDecodeValues(const DecodeShape& shape, const HeadRows& values)
+      : shape_(shape), rows_(shape, values) {}
+
+  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
   void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
   void InOrder(const float* sums, float* to) const;
 
  private:
-  // The rows of whole registers of a block, without gaps, those before `begin` and from `end` on
-  // zeros: where they lie, or gathered.
-  const BF16* Rows(const HeadRows& rows, int64_t block, int64_t begin, int64_t end);
-  // Where they lie if that is without gaps, else nullptr.
-  const BF16* RowsInPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
-
   const DecodeShape shape_;
-  const HeadRows values_;
-  const int64_t num_vectors_;  // of a row: 1, 2, 4 or 8
-  // Of the block announced, asked for while this one is computed: by the time it is computed
-  // itself, it has come. nullptr: not known.
-  const BF16* next_keys_ = nullptr;
-  const BF16* next_values_ = nullptr;
+  PairRows rows_;
   alignas(64) BF16 weights_[kMaxGroup * kKeyBlock];  // [heads, keys]
-  alignas(64) BF16 gathered_[kKeyBlock * kMaxHeadDim];
 };
 
 #endif
@@ -140,12 +216,14 @@ class PairDecodeBlocks {
 // How a decode row computes over keys and values of T.
 template <typename T>
 struct DecodeBlocksFor {
-  using Type = F32DecodeBlocks<T>;
+  using Keys = F32DecodeKeys<T>;
+  using Values = F32DecodeValues<T>;
 };
 #if defined(__AVX512BF16__)
 template <>
 struct DecodeBlocksFor<BF16> {
-  using Type = PairDecodeBlocks;
+  using Keys = PairDecodeKeys;
+  using Values = PairDecodeValues;
 };
 #endif
 

@@ -11,7 +11,8 @@ LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
 }
 
 // Row r of the tile is query head r % H of position first_ + r / H, H being the group's heads.
-template <typename Blocks>
+// Keys of Near, far keys and values of T.
+template <typename Blocks, typename Near, typename T>
 class PrefillTile {
  public:
   PrefillTile(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
@@ -44,7 +45,7 @@ class PrefillTile {
       if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
       Softmax(begin, end);
-      blocks_.Weigh(values_, begin, end, sums_);
+      blocks_.template Weigh<T>(values_, begin, end, sums_);
     }
     Finish();
   }
@@ -80,11 +81,11 @@ class PrefillTile {
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
-    blocks_.Score(q_, keys_, near_begin, end, band);
+    blocks_.template Score<Near>(q_, keys_, near_begin, end, band);
     if (!has_far_) return;
     const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
-    blocks_.Score(q_far_, far_keys_, begin, near_begin, scores_);
-    blocks_.Score(q_far_, far_keys_, near_begin, far_end, far_scores_);
+    blocks_.template Score<T>(q_far_, far_keys_, begin, near_begin, scores_);
+    blocks_.template Score<T>(q_far_, far_keys_, near_begin, far_end, far_scores_);
     for (int64_t j = near_begin; j < far_end; ++j) {
       float* near_scores = band + (j - near_begin) * stride_;
       const float* far_scores = far_scores_ + (j - near_begin) * stride_;
@@ -200,9 +201,10 @@ class PrefillTile {
 
 void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                    int64_t begin, int64_t end) {
-  ForType(attention.values.type, [&](auto element) {
-    PrefillTile<typename BlocksFor<decltype(element)>::Type> tile(attention, sequence, group, begin,
-                                                                  end);
+  ForKeysAndValues(attention, [&](auto near, auto element) {
+    using T = decltype(element);
+    PrefillTile<typename BlocksFor<T>::Type, decltype(near), T> tile(attention, sequence, group,
+                                                                     begin, end);
     tile.Run();
   });
 }

@@ -1,20 +1,23 @@
 // The arithmetic of a tile of prefill rows on one block of keys and values.
 //
-//   F32Blocks<T>  f32 throughout, keys and values of T converted on the way
+//   F32Blocks     f32 throughout, keys and values converted on the way
 //   PairBlocks    by the bf16 dot product, where there is one, over bf16 keys and values: two
 //                 products an instruction, keys read where they lie. Queries are split in two bf16
 //                 numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
 //                 (ops/paged_attention.h). A sum over d or over keys runs in pairs (2 i, 2 i + 1),
 //                 of keys by absolute position: a key without its neighbour meets zeros.
 //
-// Both keep scores and weights transposed, keys down and rows across.
+// Both keep scores and weights transposed, keys down and rows across. Score<T> and Weigh<T> read
+// keys and values of T, int8_t being those of int8 pages.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_PREFILL_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_PREFILL_BLOCKS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/block_product.h"
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -29,7 +32,6 @@ struct TileShape {
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
 };
 
-template <typename T>
 class F32Blocks {
  public:
   struct Queries {
@@ -47,10 +49,11 @@ class F32Blocks {
   }
 
   // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end).
+  template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
                                int64_t end, float* scores) {
     if (begin >= end) return;
-    Gather(keys, begin, end);
+    Gather<T>(keys, begin, end);
     Product<float> product;
     product.a = gathered_;
     product.a_row = shape_.dim;
@@ -82,8 +85,9 @@ class F32Blocks {
   }
 
   // sums[r, d] += sum_j weight[j, r] value_j[d]    sums: rows of padded_dim()
+  template <typename T>
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
-    Gather(values, begin, end);
+    Gather<T>(values, begin, end);
     Product<float> product;
     product.a = scores_;
     product.a_row = 1;
@@ -100,11 +104,16 @@ class F32Blocks {
 
  private:
   // Rows [begin, end) as f32, without gaps.
+  template <typename T>
   LONGSTREAM_INLINE void Gather(const HeadRows& rows, int64_t begin, int64_t end) {
     ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
       for (int64_t i = 0; i < run.count; ++i) {
         const T* from = reinterpret_cast<const T*>(run.data + i * run.stride);
         float* row = gathered_ + (position + i - begin) * shape_.dim;
+        if constexpr (std::is_same_v<T, int8_t>) {
+          LoadInt8Row(from, run.scales[i], shape_.dim, row);
+          continue;
+        }
         ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
           access.Write(access.Read(from + d), row + d);
         });
@@ -145,6 +154,7 @@ class PairBlocks {
     }
   }
 
+  template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
                                int64_t end, float* scores) {
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
@@ -198,6 +208,7 @@ class PairBlocks {
     return sum;
   }
 
+  template <typename T>
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     const int64_t base = begin / 2 * 2;
     InterleaveRows(values, begin, end);
@@ -265,7 +276,7 @@ class PairBlocks {
 // How a tile computes over keys and values of T.
 template <typename T>
 struct BlocksFor {
-  using Type = F32Blocks<T>;
+  using Type = F32Blocks;
 };
 #if defined(__AVX512BF16__)
 template <>

@@ -16,6 +16,7 @@ struct RowRun {
   const std::byte* data = nullptr;
   int64_t stride = 0;  // bytes from row to row
   int64_t count = 0;
+  const BF16* scales = nullptr;  // [count], of int8 rows
 };
 
 // A store is cut into blocks of `slots` rows. Pages: position p is in block pages[p / slots]. A
@@ -27,6 +28,7 @@ struct HeadRows {
   int64_t block_bytes = 0;           // from one page to the next
   int64_t row_bytes = 0;
   int64_t slots = 0;
+  int64_t scales = 0;                    // bytes from a block's row 0 to its scales; 0: none
   const std::byte* step_rows = nullptr;  // ring only: the row of first_position
   int64_t step_stride = 0;               // bytes
   int64_t first_position = 0;
@@ -36,7 +38,9 @@ struct HeadRows {
     if (pages != nullptr) {
       const int64_t slot = position % slots;
       const std::byte* page = store + pages[position / slots] * block_bytes;
-      return {page + slot * row_bytes, row_bytes, slots - slot};
+      const auto* block_scales = reinterpret_cast<const BF16*>(page + scales);
+      return {page + slot * row_bytes, row_bytes, slots - slot,
+              scales == 0 ? nullptr : block_scales + slot};
     }
     if (position >= first_position) {
       return {step_rows + (position - first_position) * step_stride, step_stride, INT64_MAX};
@@ -99,9 +103,10 @@ struct RowStore {
     HeadRows rows;
     rows.row_bytes = head_dim * element;
     rows.slots = slots;
-    const int64_t head_bytes = slots * rows.row_bytes;
+    const int64_t head_bytes = PagedHeadBytes(type, slots, head_dim);
     rows.store = data + head * head_bytes;
     if (paged) {
+      if (type == DType::kI8) rows.scales = slots * head_dim;
       rows.pages = batch.page_tables + sequence.page_offset;
       rows.block_bytes = num_kv_heads * head_bytes;
       return rows;

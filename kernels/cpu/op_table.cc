@@ -27,6 +27,7 @@ const OpTable& Ops() {
       .sample = Sample,
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,
+      .int8_pages = true,
   };
   return kOps;
 }

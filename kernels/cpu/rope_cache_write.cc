@@ -1,8 +1,10 @@
 // Norm, rotation and cache write. See kernels/ops/rope_cache_write.h.
 #include "kernels/ops/rope_cache_write.h"
 
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/rotation.h"
+#include "kernels/ops/paged_attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -44,6 +46,19 @@ T* RowOf(const Matrix& matrix, int64_t t) {
   return static_cast<T*>(matrix.data) + t * matrix.stride;
 }
 
+// What of row t's page all heads have in common: the page's bytes in each store, and the slot.
+struct PageSlot {
+  int64_t page;
+  int64_t slot;
+};
+
+PageSlot PageSlotOf(const RopeCacheWriteArgs& args, int64_t t) {
+  const SequenceRows& sequence = args.batch.sequences[args.batch.row_sequence[t]];
+  const int64_t position = args.batch.positions[t];
+  const int32_t* pages = args.batch.page_tables + sequence.page_offset;
+  return {pages[position / args.paged.page_tokens], position % args.paged.page_tokens};
+}
+
 // Where row t's keys and values of head 0 go, and how far apart heads are.
 template <typename T>
 struct Destination {
@@ -60,12 +75,9 @@ Destination<T> DestinationOf(const RopeCacheWriteArgs& args, int64_t t) {
     T* values = args.v_out.data == nullptr ? nullptr : RowOf<T>(args.v_out, t);
     return {RowOf<T>(args.k_out, t), values, args.head_dim, args.value_dim};
   }
-  const SequenceRows& sequence = args.batch.sequences[args.batch.row_sequence[t]];
-  const int64_t position = args.batch.positions[t];
-  const int64_t page = args.batch.page_tables[sequence.page_offset + position / cache.page_tokens];
+  const PageSlot at = PageSlotOf(args, t);
   const int64_t head_stride = int64_t{cache.page_tokens} * cache.head_dim;
-  const int64_t offset =
-      page * cache.num_kv_heads * head_stride + position % cache.page_tokens * cache.head_dim;
+  const int64_t offset = at.page * cache.num_kv_heads * head_stride + at.slot * cache.head_dim;
   return {static_cast<T*>(cache.keys) + offset, static_cast<T*>(cache.values) + offset, head_stride,
           head_stride};
 }
@@ -92,10 +104,56 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
   }
 }
 
+// Row t of head h in pages of int8.
+struct Int8Row {
+  int8_t* numbers;
+  BF16* scale;
+};
+
+Int8Row Int8RowOf(const PagedCache& cache, void* store, const PageSlot& at, int64_t h) {
+  const int64_t head = (at.page * cache.num_kv_heads + h) *
+                       PagedHeadBytes(cache.type, cache.page_tokens, cache.head_dim);
+  int8_t* numbers = static_cast<int8_t*>(store) + head;
+  auto* scales = reinterpret_cast<BF16*>(numbers + int64_t{cache.page_tokens} * cache.head_dim);
+  return {numbers + at.slot * cache.head_dim, scales + at.slot};
+}
+
+void WriteInt8Pages(const RopeCacheWriteArgs& args, int64_t t) {
+  const int64_t dim = args.head_dim;
+  const PageSlot at = PageSlotOf(args, t);
+  alignas(64) float row[kMaxHeadDim];
+  for (int64_t h = 0; h < args.num_kv_heads; ++h) {
+    const float* k = args.k.f32_row(t) + h * dim;
+    HeadTransform transform = Normalised(args.k_norm, k, dim);
+    transform.rope = RopeRow(args.rope_k, t, dim);
+    TransformHead(transform, dim, k, row);
+    const Int8Row key = Int8RowOf(args.paged, args.paged.keys, at, h);
+    StoreInt8Row(row, dim, key.numbers, key.scale);
+    if (args.near_out.data != nullptr) {
+      LoadInt8Row(key.numbers, *key.scale, dim, row);
+      HeadTransform rotation;
+      rotation.rope = RopeRow(args.rope_near, t, dim);
+      TransformHead(rotation, dim, row, RowOf<BF16>(args.near_out, t) + h * dim);
+    }
+    const Int8Row value = Int8RowOf(args.paged, args.paged.values, at, h);
+    StoreInt8Row(args.v.f32_row(t) + h * dim, dim, value.numbers, value.scale);
+  }
+}
+
+bool Served(const RopeCacheWriteArgs& args) {
+  if (args.paged.keys == nullptr || args.paged.type != DType::kI8) return true;
+  const bool near_served = args.near_out.data == nullptr || args.near_out.type == DType::kBF16;
+  return args.head_dim <= kMaxHeadDim && near_served;
+}
+
 }  // namespace
 
 void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args) {
   if (!stream.ok()) return;
+  if (!Served(args)) {
+    stream.Fail(OpStatus::kUnsupported);
+    return;
+  }
   const DType type = args.paged.keys != nullptr ? args.paged.type : args.k_out.type;
   const int64_t num_rows = args.batch.num_rows;
   const int64_t num_tasks = (num_rows + kTaskRows - 1) / kTaskRows;
@@ -104,6 +162,10 @@ void RopeCacheWrite(Stream& stream, const RopeCacheWriteArgs& args) {
     const int64_t end = first + kTaskRows < num_rows ? first + kTaskRows : num_rows;
     for (int64_t t = first; t < end; ++t) {
       WriteQueries(args, t);
+      if (type == DType::kI8) {
+        WriteInt8Pages(args, t);
+        continue;
+      }
       ForType(type, [&](auto element) { WriteKeysAndValues<decltype(element)>(args, t); });
     }
   });

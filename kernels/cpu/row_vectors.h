@@ -57,6 +57,13 @@ LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
   }
 }
 
+// The same for the types of pages, of which int8_t is kI8. REQUIRES: type != kI4
+template <typename Body>
+LONGSTREAM_INLINE void ForPageType(DType type, const Body& body) {
+  if (type == DType::kI8) return body(int8_t{});
+  ForType(type, body);
+}
+
 // 1 / sqrt(mean(x^2) + eps) over n elements.
 LONGSTREAM_INLINE float InverseRms(const float* x, int64_t n, float eps) {
   F32x16 squares = Zero();

@@ -160,6 +160,16 @@ LONGSTREAM_INLINE F32x16 Load(const F16* from) {
   return r;
 }
 
+LONGSTREAM_INLINE F32x16 Load(const int8_t* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) {
+    NativeI8 bytes;
+    __builtin_memcpy(&bytes, from + p * kNativeLanes, sizeof(bytes));
+    r.part[p] = __builtin_convertvector(__builtin_convertvector(bytes, NativeI32), NativeF32);
+  }
+  return r;
+}
+
 LONGSTREAM_INLINE void Store(const F32x16& value, float* to) {
   for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
 }
@@ -186,6 +196,15 @@ LONGSTREAM_INLINE void Store(const F32x16& value, BF16* to) {
 // Rounds to nearest even, to the bits of longstream::ToF16.
 LONGSTREAM_INLINE void Store(const F32x16& value, F16* to) {
   for (int p = 0; p < kParts; ++p) NativeStoreF16(value.part[p], &to[p * kNativeLanes].bits);
+}
+
+// REQUIRES: integers from -128 to 127.
+LONGSTREAM_INLINE void Store(const F32x16& value, int8_t* to) {
+  for (int p = 0; p < kParts; ++p) {
+    const NativeI8 bytes =
+        __builtin_convertvector(__builtin_convertvector(value.part[p], NativeI32), NativeI8);
+    __builtin_memcpy(to + p * kNativeLanes, &bytes, sizeof(bytes));
+  }
 }
 
 // The first `count` lanes, 0 < count <= 16; the others are zero. Touches no byte beyond them.

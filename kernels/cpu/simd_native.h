@@ -23,6 +23,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 inline constexpr int kNativeLanes = 16;
 using NativeF32 = __m512;
 typedef int32_t NativeI32 __attribute__((vector_size(64)));
+typedef int8_t NativeI8 __attribute__((vector_size(16)));
 typedef uint64_t NativeU64 __attribute__((vector_size(64)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm512_set1_ps(value); }
@@ -79,6 +80,7 @@ LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
 inline constexpr int kNativeLanes = 8;
 using NativeF32 = __m256;
 typedef int32_t NativeI32 __attribute__((vector_size(32)));
+typedef int8_t NativeI8 __attribute__((vector_size(8)));
 typedef uint64_t NativeU64 __attribute__((vector_size(32)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm256_set1_ps(value); }
@@ -131,6 +133,7 @@ LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
 inline constexpr int kNativeLanes = 4;
 using NativeF32 = __m128;
 typedef int32_t NativeI32 __attribute__((vector_size(16)));
+typedef int8_t NativeI8 __attribute__((vector_size(4)));
 typedef uint64_t NativeU64 __attribute__((vector_size(16)));
 
 LONGSTREAM_INLINE NativeF32 NativeBroadcast(float value) { return _mm_set1_ps(value); }

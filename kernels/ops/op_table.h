@@ -45,6 +45,8 @@ struct OpTable {
   SampleFunction sample = nullptr;
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
+  // Whether the ops that read and write pages serve those of int8.
+  bool int8_pages = false;
 };
 
 // The ops a plugin runs on: defined once by the kernel library it is linked with. The CPU library

@@ -25,7 +25,7 @@ struct ReropeAttentionArgs {
   Matrix q;          // [T, H * D] for near keys
   Matrix q_far;      // [T, H * D] for far keys
   PagedCache cache;  // main keys and values, the step's own included
-  RingCache near;    // near keys of earlier steps; values nullptr
+  RingCache near;    // near keys of earlier steps, of the pages' type, bf16 beside int8; no values
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
   int64_t max_position = 0;
   Matrix out;  // [T, H * D]

@@ -14,7 +14,7 @@ namespace longstream {
 struct RingRebuildArgs {
   PagedCache cache;
   const int32_t* page_table = nullptr;  // [ceil(end / page_tokens)] device
-  RingCache ring;
+  RingCache ring;                       // of the pages' type, bf16 beside int8
   int32_t slot = 0;
   int64_t begin = 0;
   int64_t end = 0;

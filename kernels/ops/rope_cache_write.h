@@ -6,6 +6,11 @@
 //   v'    = v, rounded likewise
 //   near' = k' (as rounded) rotated by rope_near, rounded again
 //
+// A row x of int8 pages has the scale s = max_d |x_d| / 127, rounded to bf16, and the numbers x_d /
+// s (an f32 division), rounded to integers of at most 127; zeros where s is 0. All roundings are to
+// the nearest, ties to even. What is not finite must show: a row with such a number has the scale
+// NaN, 0x7fc0, and zeros. Every library writes the same bytes of the same row.
+//
 // Rotation is the half-split form of Llama and Qwen checkpoints: element i pairs with i + D / 2.
 // near' is made from the rounded k', so that a ring rebuilt from the pages has the same bits.
 #ifndef LONGSTREAM_KERNELS_OPS_ROPE_CACHE_WRITE_H_
@@ -43,7 +48,7 @@ struct RopeCacheWriteArgs {
   PagedCache paged{};
   Matrix k_out{};     // [T, H_kv * D] of the cache's type
   Matrix v_out{};     // [T, H_kv * value_dim] of the cache's type; data nullptr: not wanted
-  Matrix near_out{};  // [T, H_kv * D] of the cache's type; data nullptr: none
+  Matrix near_out{};  // [T, H_kv * D] of the pages' type, bf16 beside int8; data nullptr: none
 };
 using RopeCacheWriteFunction = void (*)(Stream& stream, const RopeCacheWriteArgs& args);
 

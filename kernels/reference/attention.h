@@ -25,18 +25,19 @@ void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score
   std::vector<double> weighted(static_cast<size_t>(head_dim), 0.0);
   for (int64_t j = begin; j <= end; ++j) {
     const double weight = std::exp(scores[static_cast<size_t>(j - begin)] - largest);
-    const ElementRow row = value(j);
+    const auto row = value(j);
     sum += weight;
-    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * row.at(d);
+    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * At(row, d);
   }
   for (int64_t d = 0; d < head_dim; ++d) {
     out[d] = static_cast<float>(weighted[static_cast<size_t>(d)] / sum);
   }
 }
 
-inline double Dot(const float* q, const ElementRow& key, int64_t head_dim) {
+template <typename Row>
+double Dot(const float* q, const Row& key, int64_t head_dim) {
   double sum = 0.0;
-  for (int64_t d = 0; d < head_dim; ++d) sum += q[d] * key.at(d);
+  for (int64_t d = 0; d < head_dim; ++d) sum += q[d] * At(key, d);
   return sum;
 }
 

@@ -24,6 +24,7 @@ const OpTable& ReferenceOps() {
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
       .finite_rows = reference::FiniteRows,
+      .int8_pages = true,
   };
   return kOps;
 }

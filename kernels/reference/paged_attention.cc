@@ -16,8 +16,8 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
     for (int64_t h = 0; h < args.num_heads; ++h) {
       const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
       const float* q = args.q.f32_row(t) + h * dim;
-      const auto row = [&](const void* store, int64_t j) {
-        return ElementRow{store, cache.type, PagedIndex(cache, pages, kv_head, j)};
+      const auto row = [&](void* store, int64_t j) {
+        return PagedRowOf(cache, store, pages, kv_head, j);
       };
       const double slope = args.alibi_slopes == nullptr ? 0.0 : args.alibi_slopes[h];
       const auto score = [&](int64_t j) {

@@ -29,8 +29,8 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
       const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
       const float* q_near = args.q.f32_row(t) + h * dim;
       const float* q_far = args.q_far.f32_row(t) + h * dim;
-      const auto paged_row = [&](const void* store, int64_t j) {
-        return ElementRow{store, cache.type, PagedIndex(cache, pages, kv_head, j)};
+      const auto paged_row = [&](void* store, int64_t j) {
+        return PagedRowOf(cache, store, pages, kv_head, j);
       };
       const auto score = [&](int64_t j) {
         const bool near = p - j < args.window;

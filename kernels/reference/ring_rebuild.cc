@@ -15,11 +15,10 @@ void RingRebuild(Stream& stream, const RingRebuildArgs& args) {
   std::byte* keys = ring.keys + args.slot * ring.slot_stride;
   for (int64_t j = args.begin; j < args.end; ++j) {
     for (int64_t h = 0; h < ring.num_kv_heads; ++h) {
-      const int64_t main_index = PagedIndex(args.cache, args.page_table, h, j);
+      const PagedRow main_row = PagedRowOf(args.cache, args.cache.keys, args.page_table, h, j);
       std::vector<float> main_key(static_cast<size_t>(ring.head_dim));
       for (int64_t d = 0; d < ring.head_dim; ++d) {
-        main_key[static_cast<size_t>(d)] =
-            ElementAt(args.cache.keys, args.cache.type, main_index + d);
+        main_key[static_cast<size_t>(d)] = PagedElement(main_row, d);
       }
       const std::vector<float> near_key =
           Rotated(main_key, args.rope + (j - args.begin) * ring.head_dim);

@@ -54,40 +54,36 @@ void WriteQueries(const RopeCacheWriteArgs& args, int64_t t) {
   }
 }
 
-// The destination of row t's keys (or values) of one head: an array and its first index in it.
-struct Destination {
-  void* data;
-  DType type;
-  int64_t index;
-};
-
-Destination DestinationOf(const RopeCacheWriteArgs& args, void* store, const Matrix& rows,
-                          int64_t t, int64_t head, int64_t dim) {
-  if (args.paged.keys == nullptr) return {rows.data, rows.type, t * rows.stride + head * dim};
+// Writes row t's keys (or values) of one head to the pages at `store` or, where there are none, to
+// `rows`. Returns them as rounded.
+std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, const Matrix& rows, int64_t t,
+                         int64_t head, std::vector<float> x) {
+  if (args.paged.keys == nullptr) {
+    SetHead(rows, t, head, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = MatrixAt(rows, t, head * static_cast<int64_t>(x.size()) + static_cast<int64_t>(i));
+    }
+    return x;
+  }
   const int32_t* pages = PagesOf(args.batch, SequenceOf(args.batch, t));
-  return {store, args.paged.type, PagedIndex(args.paged, pages, head, args.batch.positions[t])};
+  const PagedRow row = PagedRowOf(args.paged, store, pages, head, args.batch.positions[t]);
+  SetPagedRow(row, x.data());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = PagedElement(row, static_cast<int64_t>(i));
+  return x;
 }
 
 void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
   for (int64_t h = 0; h < args.num_kv_heads; ++h) {
-    const std::vector<float> k = Rotated(NormalisedHead(args.k, t, h, args.head_dim, args.k_norm),
-                                         RopeRow(args.rope_k, t, args.head_dim));
-    const Destination keys = DestinationOf(args, args.paged.keys, args.k_out, t, h, args.head_dim);
-    std::vector<float> rounded(k.size());
-    for (int64_t i = 0; i < args.head_dim; ++i) {
-      SetElement(keys.data, keys.type, keys.index + i, k[static_cast<size_t>(i)]);
-      rounded[static_cast<size_t>(i)] = ElementAt(keys.data, keys.type, keys.index + i);
-    }
+    const std::vector<float> k =
+        Write(args, args.paged.keys, args.k_out, t, h,
+              Rotated(NormalisedHead(args.k, t, h, args.head_dim, args.k_norm),
+                      RopeRow(args.rope_k, t, args.head_dim)));
     if (args.near_out.data != nullptr) {
-      SetHead(args.near_out, t, h, Rotated(rounded, RopeRow(args.rope_near, t, args.head_dim)));
+      SetHead(args.near_out, t, h, Rotated(k, RopeRow(args.rope_near, t, args.head_dim)));
     }
-    const Destination values =
-        DestinationOf(args, args.paged.values, args.v_out, t, h, args.value_dim);
-    if (values.data == nullptr) continue;
-    for (int64_t i = 0; i < args.value_dim; ++i) {
-      SetElement(values.data, values.type, values.index + i,
-                 MatrixAt(args.v, t, h * args.value_dim + i));
-    }
+    if (args.paged.keys == nullptr && args.v_out.data == nullptr) continue;
+    Write(args, args.paged.values, args.v_out, t, h,
+          NormalisedHead(args.v, t, h, args.value_dim, {}));
   }
 }
 

@@ -1,5 +1,5 @@
-// What quantised weights may cost: the perplexity of held-out text under the demo models, against
-// the same model in bf16. Scored through the server.
+// What quantised weights and int8 pages may cost: the perplexity of held-out text under the demo
+// models, against the same model in bf16. Scored through the server.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kWindow = 512;  // the windows of training
 constexpr size_t kTextBytes = 32 * kWindow;
 
-// Parametrised by the demo model; the server has it once for each type of weights.
+// Parametrised by the demo model; the server has it once for each type of weights, and once in bf16
+// with keys and values in int8.
 class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
  protected:
   QuantisedAccuracyTest()
@@ -32,22 +33,25 @@ class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
 
   static std::vector<std::string> Models() {
     std::vector<std::string> arguments;
-    for (const std::string weights : {"bf16", "int8", "int4"}) {
+    const auto add = [&](const std::string& name, const std::string& options) {
       arguments.emplace_back("--model");
-      arguments.push_back(weights + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + GetParam() +
-                          ",options.weights=" + weights);
+      arguments.push_back(name + "=" LONGSTREAM_SOURCE_DIR "/models/demo/" + GetParam() + options);
+    };
+    for (const std::string weights : {"bf16", "int8", "int4"}) {
+      add(weights, ",options.weights=" + weights);
     }
+    add("pages", ",options.weights=bf16,options.cache=int8");
     return arguments;
   }
 
   // Of windows of the text, each from an empty history. A byte is a token.
-  double Perplexity(const std::string& weights) {
-    connection_.WaitUntilServing(weights, std::chrono::seconds(60));
+  double Perplexity(const std::string& model) {
+    connection_.WaitUntilServing(model, std::chrono::seconds(60));
     uint64_t tokens = 0;
     double log_prob = 0;
     for (size_t begin = 0; begin + kWindow <= text_.size(); begin += kWindow) {
       v1::ScoreRequest request;
-      request.set_model(weights);
+      request.set_model(model);
       request.mutable_input()->set_text(text_.substr(begin, kWindow));
       const v1::ScoreSummary summary = connection_.Score(request);
       tokens += summary.tokens();
@@ -66,12 +70,16 @@ TEST_P(QuantisedAccuracyTest, PerplexityIsNearThatOfBF16) {
   const double bf16 = Perplexity("bf16");
   const double int8 = Perplexity("int8");
   const double int4 = Perplexity("int4");
+  const double pages = Perplexity("pages");
   RecordProperty("bf16", std::to_string(bf16));
   RecordProperty("int8_over_bf16", std::to_string(int8 / bf16));
   RecordProperty("int4_over_bf16", std::to_string(int4 / bf16));
+  RecordProperty("int8_pages_over_bf16", std::to_string(pages / bf16));
   EXPECT_NEAR(int8 / bf16, 1.0, 0.005);
   EXPECT_NEAR(int4 / bf16, 1.0, 0.03);
+  EXPECT_NEAR(pages / bf16, 1.0, 0.005);
   EXPECT_NE(int8, bf16);
+  EXPECT_NE(pages, bf16);
   EXPECT_NE(int4, int8);
 }
 

@@ -2,7 +2,6 @@
 #include "tests/kernels/attention_fixture.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace longstream {
@@ -36,6 +35,9 @@ std::vector<AttentionEntry> MixedBatch() {
 constexpr int64_t kMixedHistories = 11;
 constexpr int64_t kMixedTokens = 300;
 
+// Of rows of a history that come to pages of `type`: what is rounded to int8 is f32 before.
+DType RowType(DType type) { return type == DType::kI8 ? DType::kF32 : type; }
+
 }  // namespace
 
 std::string NameOf(const AttentionShape& shape, DType type) {
@@ -47,9 +49,9 @@ AttentionHistory::AttentionHistory(int64_t tokens, const AttentionShape& shape, 
                                    Random& random)
     : q(tokens, shape.num_heads * shape.head_dim, random),
       q_far(tokens, shape.num_heads * shape.head_dim, random),
-      k(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type),
-      k_near(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type),
-      v(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, type) {}
+      k(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RowType(type)),
+      k_near(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RingType(type)),
+      v(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RowType(type)) {}
 
 AttentionStep::AttentionStep(const std::vector<AttentionHistory>& histories,
                              const std::vector<AttentionEntry>& entries,
@@ -61,7 +63,7 @@ AttentionStep::AttentionStep(const std::vector<AttentionHistory>& histories,
   q_far = OwnedMatrix(rows, first.q.cols());
   const int64_t key_cols = first.k.cols() + gap;
   k = OwnedMatrix(rows, key_cols, first.k.view().type);
-  k_near = OwnedMatrix(rows, key_cols, first.k.view().type);
+  k_near = OwnedMatrix(rows, key_cols, first.k_near.view().type);
   v = OwnedMatrix(rows, key_cols, first.k.view().type);
   int64_t row = 0;
   for (const auto& [index, part] : entries) {
@@ -96,6 +98,11 @@ OwnedMatrix AttentionTest::AlibiSlopes() const {
   return slopes;
 }
 
+std::vector<DType> AttentionTest::AndInt8(std::vector<DType> types) const {
+  if (types_.back() == DType::kI8) types.push_back(DType::kI8);
+  return types;
+}
+
 OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool near_keys) const {
   OwnedPages pages(type_, NumPages(places_), page_tokens_, shape_.num_kv_heads, shape_.head_dim);
   for (const auto& [index, part] : entries) {
@@ -110,7 +117,7 @@ OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool
 
 OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int32_t window,
                                 int32_t slots, bool near_keys) const {
-  OwnedRings rings(type_, NumSlots(places_), slots, shape_.num_kv_heads, shape_.head_dim,
+  OwnedRings rings(RingType(type_), NumSlots(places_), slots, shape_.num_kv_heads, shape_.head_dim,
                    !near_keys);
   for (const auto& [index, part] : entries) {
     const AttentionHistory& history = histories_[static_cast<size_t>(index)];
@@ -183,7 +190,7 @@ void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
   constexpr AttentionShape kShapes[] = {{1, 1, 8}, {6, 2, 24}, {5, 1, 64}, {4, 4, 80}, {4, 1, 128}};
   for (const AttentionShape& shape : kShapes) {
     // One type per shape and call: the pairs change from call to call.
-    const DType type = std::array{DType::kF32, DType::kF16, DType::kBF16}[next_type_++ % 3];
+    const DType type = types_[next_type_++ % types_.size()];
     const int32_t page_tokens = next_type_ % 2 == 0 ? 16 : 64;
     MakeHistories(kMixedHistories, kMixedTokens, shape, type, page_tokens);
     ExpectMatch(MixedBatch(), what);
@@ -192,42 +199,52 @@ void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
 
 void AttentionTest::ExpectSameBitsAlone() {
   for (const AttentionShape& shape : {AttentionShape{6, 2, 24}, AttentionShape{2, 1, 64}}) {
-    MakeHistories(kMixedHistories, kMixedTokens, shape, DType::kBF16);
-    const OwnedMatrix together = Run(ops(), ExecutorOf(2), MixedBatch());
-    int64_t row = 0;
-    for (const AttentionEntry& entry : MixedBatch()) {
-      const OwnedMatrix alone = Run(ops(), {}, {entry});
-      ExpectSameBits(alone.view(), together.view().Rows(row, entry.rows.num_rows),
-                     "alone: entry " + std::to_string(entry.history));
-      row += entry.rows.num_rows;
-    }
+    for (const DType type : AndInt8({DType::kBF16})) ExpectSameBitsAlone(shape, type);
+  }
+}
+
+void AttentionTest::ExpectSameBitsAlone(const AttentionShape& shape, DType type) {
+  MakeHistories(kMixedHistories, kMixedTokens, shape, type, type == DType::kI8 ? 64 : 16);
+  const OwnedMatrix together = Run(ops(), ExecutorOf(2), MixedBatch());
+  int64_t row = 0;
+  for (const AttentionEntry& entry : MixedBatch()) {
+    const OwnedMatrix alone = Run(ops(), {}, {entry});
+    ExpectSameBits(alone.view(), together.view().Rows(row, entry.rows.num_rows),
+                   NameOf(shape, type) + " alone: entry " + std::to_string(entry.history));
+    row += entry.rows.num_rows;
   }
 }
 
 void AttentionTest::ExpectSameBitsOnAnyThreads() {
-  MakeHistories(kMixedHistories, kMixedTokens, {6, 3, 64}, DType::kF32);
-  const OwnedMatrix expected = Run(ops(), {}, MixedBatch());
-  for (uint32_t threads : {1u, 2u, 3u}) {
-    ExpectSameBits(Run(ops(), ExecutorOf(threads), MixedBatch()).view(), expected.view(),
-                   std::to_string(threads) + " threads");
+  for (const DType type : AndInt8({DType::kF32})) {
+    MakeHistories(kMixedHistories, kMixedTokens, {6, 3, 64}, type);
+    const OwnedMatrix expected = Run(ops(), {}, MixedBatch());
+    for (uint32_t threads : {1u, 2u, 3u}) {
+      ExpectSameBits(Run(ops(), ExecutorOf(threads), MixedBatch()).view(), expected.view(),
+                     std::to_string(threads) + " threads, " + NameOf(type));
+    }
   }
 }
 
 void AttentionTest::ExpectSameBitsInPieces() {
   for (const AttentionShape& shape : {AttentionShape{3, 1, 24}, AttentionShape{1, 1, 64}}) {
-    MakeHistories(1, kMixedTokens, shape, DType::kBF16);
-    const OwnedMatrix whole = Run(ops(), {}, {{0, {0, kMixedTokens, false}}});
-    for (const std::vector<int32_t>& pieces :
-         {std::vector<int32_t>{64, 128, 64, 44}, std::vector<int32_t>{1, 62, 2, 100, 7, 128}}) {
-      int64_t position = 0;
-      for (int32_t piece : pieces) {
-        const OwnedMatrix part = Run(ops(), {}, {{0, {position, piece, false}}});
-        ExpectSameBits(part.view(), whole.view().Rows(position, piece),
-                       "piece at " + std::to_string(position));
-        position += piece;
-      }
-      EXPECT_EQ(position, kMixedTokens);
+    for (const DType type : AndInt8({DType::kBF16})) ExpectSameBitsInPieces(shape, type);
+  }
+}
+
+void AttentionTest::ExpectSameBitsInPieces(const AttentionShape& shape, DType type) {
+  MakeHistories(1, kMixedTokens, shape, type, type == DType::kI8 ? 64 : 16);
+  const OwnedMatrix whole = Run(ops(), {}, {{0, {0, kMixedTokens, false}}});
+  for (const std::vector<int32_t>& pieces :
+       {std::vector<int32_t>{64, 128, 64, 44}, std::vector<int32_t>{1, 62, 2, 100, 7, 128}}) {
+    int64_t position = 0;
+    for (int32_t piece : pieces) {
+      const OwnedMatrix part = Run(ops(), {}, {{0, {position, piece, false}}});
+      ExpectSameBits(part.view(), whole.view().Rows(position, piece),
+                     NameOf(shape, type) + " piece at " + std::to_string(position));
+      position += piece;
     }
+    EXPECT_EQ(position, kMixedTokens);
   }
 }
 

@@ -26,9 +26,9 @@ struct AttentionHistory {
 
   OwnedMatrix q;       // [tokens, H * D]
   OwnedMatrix q_far;   // [tokens, H * D]
-  OwnedMatrix k;       // [tokens, H_kv * D] of the cache's type
-  OwnedMatrix k_near;  // likewise
-  OwnedMatrix v;       // likewise
+  OwnedMatrix k;       // [tokens, H_kv * D] of the pages' type, f32 where that is int8
+  OwnedMatrix k_near;  // [tokens, H_kv * D] of the rings' type
+  OwnedMatrix v;       // as k
 };
 
 // A sequence's part of a step: which history, and which of its rows.
@@ -77,10 +77,14 @@ class AttentionTest : public OpTest {
   // Holds only the last window - 1 positions before each entry.
   OwnedRings Rings(const std::vector<AttentionEntry>& entries, int32_t window, int32_t slots,
                    bool near_keys) const;
+  // And kI8 where the op is tested with it.
+  std::vector<DType> AndInt8(std::vector<DType> types) const;
   float scale() const;
   // ALiBi's for H heads: [1, H], m_h = 2^(-8 h / H).
   OwnedMatrix AlibiSlopes() const;
 
+  // Types of caches that the op is tested with.
+  std::vector<DType> types_ = {DType::kF32, DType::kF16, DType::kBF16};
   AttentionShape shape_;
   DType type_ = DType::kF32;
   int32_t page_tokens_ = 16;
@@ -91,6 +95,8 @@ class AttentionTest : public OpTest {
   Random random_{1};
 
  private:
+  void ExpectSameBitsAlone(const AttentionShape& shape, DType type);
+  void ExpectSameBitsInPieces(const AttentionShape& shape, DType type);
   void RoundQueries(const std::vector<AttentionEntry>& entries);
   double Tolerance(bool is_decode) const;
 };

@@ -2,8 +2,11 @@
 #include "tests/kernels/cache_fixture.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace longstream {
 namespace {
@@ -101,37 +104,80 @@ int64_t TestBatch::max_position() const {
 
 OwnedPages::OwnedPages(DType type, int64_t num_pages, int32_t page_tokens, int32_t num_kv_heads,
                        int32_t head_dim)
-    : keys_(static_cast<size_t>(num_pages) * RingBytes(type, page_tokens, num_kv_heads, head_dim)),
+    : keys_(static_cast<size_t>(num_pages * num_kv_heads *
+                                PagedHeadBytes(type, page_tokens, head_dim))),
       values_(keys_.size()),
       view_{keys_.data(), values_.data(), type, page_tokens, num_kv_heads, head_dim} {}
 
-int64_t OwnedPages::Index(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
+std::byte* OwnedPages::Head(const Buffer& store, const TestPlace& place, int64_t position,
+                            int64_t head) const {
   const int64_t page = place.pages[static_cast<size_t>(position / view_.page_tokens)];
-  const int64_t slot = position % view_.page_tokens;
-  return ((page * view_.num_kv_heads + head) * view_.page_tokens + slot) * view_.head_dim + d;
+  return store.data() + (page * view_.num_kv_heads + head) *
+                            PagedHeadBytes(view_.type, view_.page_tokens, view_.head_dim);
+}
+
+std::byte* OwnedPages::Scale(std::byte* head, int64_t slot) const {
+  return head + int64_t{view_.page_tokens} * view_.head_dim + 2 * slot;
+}
+
+void OwnedPages::WriteRow(std::byte* head, int64_t slot, const std::vector<float>& values) const {
+  const auto dim = static_cast<int64_t>(values.size());
+  if (view_.type != DType::kI8) {
+    std::byte* row = head + slot * dim * static_cast<int64_t>(SizeOf(view_.type));
+    for (const float value : values) {
+      StoreElement(view_.type, value, row);
+      row += SizeOf(view_.type);
+    }
+    return;
+  }
+  float largest = 0.0f;
+  bool finite = true;
+  for (const float value : values) {
+    largest = std::max(largest, std::fabs(value));
+    finite = finite && std::isfinite(value);
+  }
+  if (!finite) {
+    StoreElement(DType::kBF16, std::numeric_limits<float>::quiet_NaN(), Scale(head, slot));
+    std::fill_n(head + slot * dim, dim, std::byte{0});
+    return;
+  }
+  const float scale = RoundTo(DType::kBF16, largest / 127.0f);
+  StoreElement(DType::kBF16, scale, Scale(head, slot));
+  for (int64_t d = 0; d < dim; ++d) {
+    const float number = scale == 0.0f ? 0.0f : std::rint(values[static_cast<size_t>(d)] / scale);
+    const float clamped = std::min(std::max(number, -127.0f), 127.0f);
+    head[slot * dim + d] = static_cast<std::byte>(static_cast<int8_t>(clamped));
+  }
+}
+
+float OwnedPages::Read(std::byte* head, int64_t slot, int64_t d) const {
+  const int64_t index = slot * view_.head_dim + d;
+  if (view_.type != DType::kI8) {
+    return LoadElement(view_.type, head + index * static_cast<int64_t>(SizeOf(view_.type)));
+  }
+  return LoadElement(DType::kBF16, Scale(head, slot)) *
+         static_cast<float>(static_cast<int8_t>(head[index]));
 }
 
 void OwnedPages::Write(const TestPlace& place, int64_t position, const OwnedMatrix& k,
                        const OwnedMatrix& v, int64_t row) {
+  std::vector<float> values(static_cast<size_t>(view_.head_dim));
   for (int64_t h = 0; h < view_.num_kv_heads; ++h) {
-    for (int64_t d = 0; d < view_.head_dim; ++d) {
-      const size_t offset = static_cast<size_t>(Index(place, position, h, d)) * SizeOf(view_.type);
-      StoreElement(view_.type, k.at(row, h * view_.head_dim + d), keys_.data() + offset);
-      StoreElement(view_.type, v.at(row, h * view_.head_dim + d), values_.data() + offset);
+    for (const auto& [matrix, store] : {std::pair(&k, &keys_), std::pair(&v, &values_)}) {
+      for (int64_t d = 0; d < view_.head_dim; ++d) {
+        values[static_cast<size_t>(d)] = matrix->at(row, h * view_.head_dim + d);
+      }
+      WriteRow(Head(*store, place, position, h), Slot(position), values);
     }
   }
 }
 
 float OwnedPages::key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
-  return LoadElement(
-      view_.type,
-      keys_.data() + static_cast<size_t>(Index(place, position, head, d)) * SizeOf(view_.type));
+  return Read(Head(keys_, place, position, head), Slot(position), d);
 }
 
 float OwnedPages::value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
-  return LoadElement(
-      view_.type,
-      values_.data() + static_cast<size_t>(Index(place, position, head, d)) * SizeOf(view_.type));
+  return Read(Head(values_, place, position, head), Slot(position), d);
 }
 
 OwnedRings::OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads,

@@ -56,6 +56,9 @@ class TestBatch {
   BatchLayout layout_;
 };
 
+// The type of the rings beside pages of `type`.
+constexpr DType RingType(DType type) { return type == DType::kI8 ? DType::kBF16 : type; }
+
 // The pages of one layer.
 class OwnedPages {
  public:
@@ -63,6 +66,8 @@ class OwnedPages {
              int32_t head_dim);
 
   const PagedCache& view() const { return view_; }
+  // Of the keys, and of the values.
+  size_t size() const { return keys_.size(); }
   // Writes row `row` of k and v [*, num_kv_heads * head_dim] as position `position` of `place`.
   void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,
              int64_t row);
@@ -70,7 +75,13 @@ class OwnedPages {
   float value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
 
  private:
-  int64_t Index(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
+  // What a store has of a head's page, and the slot in it.
+  std::byte* Head(const Buffer& store, const TestPlace& place, int64_t position,
+                  int64_t head) const;
+  int64_t Slot(int64_t position) const { return position % view_.page_tokens; }
+  std::byte* Scale(std::byte* head, int64_t slot) const;
+  void WriteRow(std::byte* head, int64_t slot, const std::vector<float>& values) const;
+  float Read(std::byte* head, int64_t slot, int64_t d) const;
 
   Buffer keys_;
   Buffer values_;

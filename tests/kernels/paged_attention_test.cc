@@ -1,6 +1,9 @@
 // Attention over pages.
 #include "kernels/ops/paged_attention.h"
 
+#include <cmath>
+#include <limits>
+
 #include "tests/kernels/attention_fixture.h"
 
 namespace longstream {
@@ -8,6 +11,10 @@ namespace {
 
 class PagedAttentionTest : public AttentionTest {
  protected:
+  PagedAttentionTest() {
+    if (ops().int8_pages) types_.push_back(DType::kI8);
+  }
+
   OwnedMatrix Run(const OpTable& table, const Executor& executor,
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_);
@@ -38,7 +45,7 @@ TEST_P(PagedAttentionTest, MatchesTheReference) {
 }
 
 TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
-  for (DType type : {DType::kF32, DType::kBF16}) {
+  for (DType type : AndInt8({DType::kF32, DType::kBF16})) {
     MakeHistories(5, 5100, {3, 1, 24}, type);
     ExpectMatch({{0, {1023, 1, true}},
                  {1, {5000, 1, true}},
@@ -51,20 +58,25 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
 
 // Beyond 32768 splits are longer than kAttentionSplit.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
-  MakeHistories(3, 70001, {1, 1, 8}, DType::kBF16, 64);
-  ExpectMatch({{0, {32767, 1, true}}, {1, {33000, 1, true}}, {2, {70000, 1, true}}}, "long splits");
+  for (DType type : AndInt8({DType::kBF16})) {
+    MakeHistories(3, 70001, {1, 1, 8}, type, 64);
+    ExpectMatch({{0, {32767, 1, true}}, {1, {33000, 1, true}}, {2, {70000, 1, true}}},
+                "long splits");
+  }
 }
 
 // More query heads than a task takes.
 TEST_P(PagedAttentionTest, MatchesTheReferenceForManyHeadsPerKey) {
-  MakeHistories(2, 1300, {37, 1, 8}, DType::kF16);
-  ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "many heads");
+  for (DType type : AndInt8({DType::kF16})) {
+    MakeHistories(2, 1300, {37, 1, 8}, type);
+    ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "many heads");
+  }
 }
 
 // Rows and heads that are no multiple of any register, up to the widest; pages of any length.
 TEST_P(PagedAttentionTest, MatchesTheReferenceForOddWidths) {
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    int32_t page_tokens = 1;
+  for (DType type : types_) {
+    int32_t page_tokens = type == DType::kI8 ? 2 : 1;
     for (const AttentionShape& shape :
          {AttentionShape{3, 1, 5}, {2, 2, 33}, {9, 1, 72}, {2, 1, 129}, {2, 1, kMaxHeadDim}}) {
       MakeHistories(3, 150, shape, type, page_tokens);
@@ -77,8 +89,10 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceForOddWidths) {
 TEST_P(PagedAttentionTest, MatchesTheReferenceWithAlibi) {
   alibi_ = true;
   for (int i = 0; i < 3; ++i) ExpectMatchInMixedBatch("ALiBi");
-  MakeHistories(2, 5100, {3, 1, 24}, DType::kBF16);
-  ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "ALiBi, splits");
+  for (DType type : AndInt8({DType::kBF16})) {
+    MakeHistories(2, 5100, {3, 1, 24}, type);
+    ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "ALiBi, splits");
+  }
   MakeHistories(2, 300, {37, 1, 8}, DType::kF16);
   ExpectMatch({{0, {290, 1, true}}, {1, {30, 50, false}}}, "ALiBi, many heads");
 }
@@ -147,6 +161,30 @@ TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
     for (int64_t r = 0; r < out.rows(); ++r) {
       const int64_t seen = (entry.rows.first_position + r) / 2 * 2;
       for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(out.at(r, d), history.v.at(seen, d)) << r;
+    }
+  }
+}
+
+// Rows of int8 pages whose numbers are not finite, and rows of zeros, beside others.
+TEST_P(PagedAttentionTest, Int8RowsKeepWhatIsNotFinite) {
+  if (!ops().int8_pages) return;
+  for (const bool is_decode : {true, false}) {
+    for (const bool in_keys : {true, false}) {
+      for (const int32_t dim : {8, 64}) {
+        MakeHistories(1, 200, {2, 1, dim}, DType::kI8, 64);
+        AttentionHistory& history = histories_[0];
+        for (int64_t d = 0; d < dim; ++d) {
+          history.k.set(7, d, 0.0f);
+          history.v.set(8, d, 0.0f);
+        }
+        const AttentionEntry entry = {0, {199, 1, is_decode}};
+        ExpectMatch({entry}, "zeros");
+        (in_keys ? history.k : history.v).set(150, 3, std::numeric_limits<float>::infinity());
+        for (const OpTable* table : {&ops(), &reference()}) {
+          const OwnedMatrix out = Run(*table, {}, {entry});
+          for (int64_t c = 0; c < out.cols(); ++c) EXPECT_FALSE(std::isfinite(out.at(0, c))) << c;
+        }
+      }
     }
   }
 }

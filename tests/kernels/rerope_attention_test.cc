@@ -8,6 +8,10 @@ namespace {
 
 class ReropeAttentionTest : public AttentionTest {
  protected:
+  ReropeAttentionTest() {
+    if (ops().int8_pages) types_.push_back(DType::kI8);
+  }
+
   OwnedMatrix Run(const OpTable& table, const Executor& executor,
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_, row_gap_);
@@ -53,16 +57,18 @@ TEST_P(ReropeAttentionTest, MatchesTheReference) {
 TEST_P(ReropeAttentionTest, MatchesTheReferenceInLongRows) {
   for (int32_t window : {65, 1024, 1500}) {
     window_ = window;
-    MakeHistories(3, 3100, {3, 1, 24}, DType::kBF16);
-    ExpectMatch({{0, {3099, 1, true}}, {1, {2048, 1, true}}, {2, {2900, 70, false}}},
-                "splits, window " + std::to_string(window));
+    for (DType type : AndInt8({DType::kBF16})) {
+      MakeHistories(3, 3100, {3, 1, 24}, type);
+      ExpectMatch({{0, {3099, 1, true}}, {1, {2048, 1, true}}, {2, {2900, 70, false}}},
+                  "splits, window " + std::to_string(window));
+    }
   }
 }
 
 // The step's own keys begin at multiples of 16 bytes, as those of the rings do.
 TEST_P(ReropeAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType type : types_) {
     MakeHistories(3, 200, {4, 2, 24}, type);
     const OwnedMatrix rows(1, histories_[0].k.cols() + row_gap_);
     ASSERT_EQ(rows.view().stride % 8, 0);

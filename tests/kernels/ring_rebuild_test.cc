@@ -1,6 +1,9 @@
 // Rebuilt near rings on every instruction set: the bits that the forward pass wrote.
 #include "kernels/ops/ring_rebuild.h"
 
+#include <string>
+#include <vector>
+
 #include "kernels/ops/ring_write.h"
 #include "kernels/ops/rope_cache_write.h"
 #include "tests/kernels/cache_fixture.h"
@@ -18,14 +21,17 @@ class RingRebuildTest : public OpTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(RingRebuildTest);
 
 TEST_P(RingRebuildTest, GivesTheBitsOfTheForwardPass) {
-  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  std::vector<DType> types = {DType::kF32, DType::kF16, DType::kBF16};
+  if (ops().int8_pages) types.push_back(DType::kI8);
+  for (DType type : types) {
+    const DType ring_type = RingType(type);
     for (int32_t dim : {8, 24, 64, 80}) {
       constexpr int64_t kTokens = 150;
       const int32_t slots = 41;
       const std::vector<TestPlace> places = ScatteredPlaces(1, kTokens, 16, random_);
       const TestBatch batch({{0, kTokens, false}}, places);
       OwnedMatrix k(kTokens, kHeads * dim, random_), q(kTokens, kHeads * dim);
-      OwnedMatrix near(kTokens, kHeads * dim, type);
+      OwnedMatrix near(kTokens, kHeads * dim, ring_type);
       const std::vector<float> rope = random_.Normals(kTokens * dim);
       OwnedPages pages(type, NumPages(places), 16, kHeads, dim);
       RopeCacheWriteArgs write;
@@ -43,7 +49,7 @@ TEST_P(RingRebuildTest, GivesTheBitsOfTheForwardPass) {
       write.near_out = near.view();
       OwnedStream stream(0, ExecutorOf(2));
       ops().rope_cache_write(*stream, write);
-      OwnedRings written(type, NumSlots(places), slots, kHeads, dim, false);
+      OwnedRings written(ring_type, NumSlots(places), slots, kHeads, dim, false);
       ops().ring_write(*stream, {batch.layout(), near.view(), {}, written.view()});
 
       const std::string what = std::string(NameOf(type)) + " D " + std::to_string(dim);
@@ -54,13 +60,13 @@ TEST_P(RingRebuildTest, GivesTheBitsOfTheForwardPass) {
       args.begin = kTokens - slots;
       args.end = kTokens;
       args.rope = rope.data() + args.begin * dim;
-      OwnedRings rebuilt(type, NumSlots(places), slots, kHeads, dim, false);
+      OwnedRings rebuilt(ring_type, NumSlots(places), slots, kHeads, dim, false);
       args.ring = rebuilt.view();
       ops().ring_rebuild(*stream, args);
       const size_t size = static_cast<size_t>(NumSlots(places) * written.view().slot_stride);
       ExpectSameBytes(rebuilt.view().keys, written.view().keys, size, what);
 
-      OwnedRings expected(type, NumSlots(places), slots, kHeads, dim, false);
+      OwnedRings expected(ring_type, NumSlots(places), slots, kHeads, dim, false);
       args.ring = expected.view();
       reference().ring_rebuild(*stream, args);
       ExpectSameBytes(rebuilt.view().keys, expected.view().keys, size, what + ", reference");

@@ -2,6 +2,13 @@
 // rows.
 #include "kernels/ops/rope_cache_write.h"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
 #include "tests/kernels/cache_fixture.h"
 #include "tests/kernels/op_test.h"
 
@@ -87,6 +94,7 @@ class RopeCacheWriteTest : public OpTest {
     }
   };
 
+  void ExpectNearKeysOfStoredKeys(DType type);
   void Run(const OpTable& table, const RopeCacheWriteArgs& args) {
     OwnedStream stream(0, ExecutorOf(2));
     table.rope_cache_write(*stream, args);
@@ -151,7 +159,9 @@ TEST_P(RopeCacheWriteTest, NormalisesHeads) {
 }
 
 TEST_P(RopeCacheWriteTest, WritesScatteredPages) {
-  for (DType type : kTypes) {
+  std::vector<DType> types(std::begin(kTypes), std::end(kTypes));
+  if (ops().int8_pages) types.push_back(DType::kI8);
+  for (DType type : types) {
     for (int32_t page_tokens : {16, 64}) {
       const Shape shape = {6, 2, 24};
       const std::vector<TestPlace> places = ScatteredPlaces(3, 200, page_tokens, random_);
@@ -161,23 +171,85 @@ TEST_P(RopeCacheWriteTest, WritesScatteredPages) {
       in.AddRotations(args);
       OwnedPages expected(type, NumPages(places), page_tokens, 2, 24);
       OwnedPages actual(type, NumPages(places), page_tokens, 2, 24);
-      Outputs out(batch.num_rows(), shape, type);
+      Outputs out(batch.num_rows(), shape, RingType(type));
       args.q_out = out.q.view();
       args.paged = expected.view();
       Run(reference(), args);
       args.paged = actual.view();
       Run(ops(), args);
-      const size_t size = static_cast<size_t>(NumPages(places)) * static_cast<size_t>(page_tokens) *
-                          2 * 24 * SizeOf(type);
-      ExpectSameBytes(actual.view().keys, expected.view().keys, size, "keys");
-      ExpectSameBytes(actual.view().values, expected.view().values, size, "values");
+      ExpectSameBytes(actual.view().keys, expected.view().keys, actual.size(), "keys");
+      ExpectSameBytes(actual.view().values, expected.view().values, actual.size(), "values");
       // Row 1 + 39 of the batch is position 99 of the second sequence.
-      EXPECT_EQ(actual.value(places[1], 99, 1, 7), RoundTo(type, in.v.at(40, 24 + 7)));
+      OwnedPages written(type, NumPages(places), page_tokens, 2, 24);
+      written.Write(places[1], 99, in.v, in.v, 40);
+      EXPECT_EQ(actual.value(places[1], 99, 1, 7), written.value(places[1], 99, 1, 7));
+    }
+  }
+}
+
+// Numbers of every magnitude in rows of all widths: the bytes that the test's own rounding gives.
+// Values are stored as they are.
+TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
+  if (!ops().int8_pages) return;
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+  constexpr float kMax = std::numeric_limits<float>::max();
+  for (const int32_t dim : {2, 8, 24, 80, 128, 256}) {
+    constexpr int64_t kRows = 96;
+    const std::vector<TestPlace> places = ScatteredPlaces(1, kRows, 64, random_);
+    const TestBatch batch({{0, kRows, false}}, places);
+    const Inputs in(kRows, {1, 1, dim}, random_);
+    OwnedMatrix v(kRows, dim, random_);
+    for (int64_t t = 0; t < kRows; ++t) {
+      const float scale = std::ldexp(1.0f, static_cast<int>(random_.Integer(-140, 110)));
+      for (int64_t d = 0; d < dim; ++d) {
+        // Often half way between two numbers of the row.
+        v.set(t, d, scale * std::rint(254.0f * v.at(t, d)) / 254.0f);
+      }
+    }
+    for (int64_t d = 0; d < dim; ++d) v.set(0, d, 0.0f);
+    v.set(1, 1, kNaN);
+    v.set(2, 0, -kInfinity);
+    v.set(3, 1, -kNaN);
+    for (int64_t d = 0; d < dim; ++d) v.set(4, d, d % 2 == 0 ? kTiny : -3 * kTiny);
+    for (int64_t d = 0; d < dim; ++d) v.set(5, d, d % 2 == 0 ? -kMax : 1.0f);
+    for (int64_t d = 0; d < dim; ++d) v.set(6, d, static_cast<float>(127 - d) / 2);
+    RopeCacheWriteArgs args = in.Args(batch, {1, 1, dim});
+    args.v = v.view();
+    Outputs out(kRows, {1, 1, dim}, DType::kBF16);
+    args.q_out = out.q.view();
+    OwnedPages expected(DType::kI8, NumPages(places), 64, 1, dim);
+    for (int64_t t = 0; t < kRows; ++t) expected.Write(places[0], t, in.k, v, t);
+    for (const OpTable* table : {&ops(), &reference()}) {
+      OwnedPages actual(DType::kI8, NumPages(places), 64, 1, dim);
+      args.paged = actual.view();
+      Run(*table, args);
+      const std::string what = std::string(table->name) + " D " + std::to_string(dim);
+      ExpectSameBytes(actual.view().keys, expected.view().keys, actual.size(), what + " keys");
+      ExpectSameBytes(actual.view().values, expected.view().values, actual.size(), what);
+    }
+    EXPECT_TRUE(std::isnan(expected.value(places[0], 1, 0, 0)));
+    EXPECT_TRUE(std::isnan(expected.value(places[0], 2, 0, 1)));
+    // Half a step off at most; a step is at most 2^-8 more than a 127th of the largest.
+    for (int64_t t = 6; t < kRows; ++t) {
+      float largest = 0.0f;
+      for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::fabs(v.at(t, d)));
+      if (largest < 0x1p-100f) continue;
+      for (int64_t d = 0; d < dim; ++d) {
+        EXPECT_NEAR(expected.value(places[0], t, 0, d), v.at(t, d), largest / 253.0f) << t;
+      }
     }
   }
 }
 
 TEST_P(RopeCacheWriteTest, NearKeysComeFromTheStoredKeys) {
+  for (const DType type : {DType::kBF16, DType::kI8}) {
+    if (type == DType::kBF16 || ops().int8_pages) ExpectNearKeysOfStoredKeys(type);
+  }
+}
+
+void RopeCacheWriteTest::ExpectNearKeysOfStoredKeys(DType type) {
   const Shape shape = {2, 2, 24};
   const std::vector<TestPlace> places = ScatteredPlaces(1, 40, 16, random_);
   const TestBatch batch({{3, 30, false}}, places);
@@ -185,7 +257,7 @@ TEST_P(RopeCacheWriteTest, NearKeysComeFromTheStoredKeys) {
   RopeCacheWriteArgs args = in.Args(batch, shape);
   in.AddNorms(args);
   in.AddRotations(args);
-  OwnedPages pages(DType::kBF16, NumPages(places), 16, 2, 24);
+  OwnedPages pages(type, NumPages(places), 16, 2, 24);
   Outputs out(30, shape, DType::kBF16);
   args.q_out = out.q.view();
   args.near_out = out.near.view();

@@ -13,6 +13,7 @@
 #include "tests/backends/golden/golden_case.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"
+#include "tests/backends/weights/expect_error.h"
 #include "tests/simt/runtime.h"
 
 namespace longstream {
@@ -130,6 +131,15 @@ TEST_P(SimtGreedyTest, IsThatOfTheGoldenCase) {
     EXPECT_EQ(draws[i - 1].token, golden.greedy[i]) << "greedy token " << i;
   }
   EXPECT_GT(TheMachine().graph_launches, 0u);
+}
+
+TEST(SimtOpenTest, Int8CachesAreRefused) {
+  TheMachine() = {};
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  ExpectError(LS_UNIMPLEMENTED,
+              "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or bf16 "
+              "with the ops cuda",
+              [&] { OpenGoldenCase("llama", R"("cache": "int8")", CudaOps(), *device); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, SimtGreedyTest,

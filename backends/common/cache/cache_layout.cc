@@ -108,12 +108,14 @@ void Total(CacheLayout* layout) {
 
 CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
   CacheLayout layout;
-  layout.type = type;
+  layout.page_type = type;
+  layout.ring_type = type == DType::kI8 ? DType::kBF16 : type;
   layout.layers.resize(spec.layers.size());
   SlotPlanner slot;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const MixerSpec& mixer = spec.layers[i];
-    if (mixer.kind == MixerKind::kWindow) PlaceWindow(mixer, type, slot, &layout.layers[i]);
+    if (mixer.kind == MixerKind::kWindow)
+      PlaceWindow(mixer, layout.ring_type, slot, &layout.layers[i]);
     if (mixer.recurrent()) PlaceRecurrent(mixer, slot, &layout.layers[i]);
   }
   layout.checkpoint_end = slot.end();
@@ -122,9 +124,8 @@ CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
     LayerCacheLayout& layer = layout.layers[i];
     if (mixer.kind != MixerKind::kFull) continue;
     layer.paged = PagedLayout{mixer.num_kv_heads, mixer.head_dim};
-    layer.bytes_per_token =
-        2 * static_cast<uint64_t>(layer.paged->page_elements()) * SizeOf(type) / kPageTokens;
-    if (mixer.rerope()) PlaceNear(mixer, type, slot, &layer);
+    layer.bytes_per_token = 2 * static_cast<uint64_t>(layer.paged->page_bytes(type)) / kPageTokens;
+    if (mixer.rerope()) PlaceNear(mixer, layout.ring_type, slot, &layer);
   }
   layout.slot_stride = slot.end();
   Total(&layout);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/common/layers/model_spec.h"
+#include "kernels/core/batch_layout.h"
 #include "kernels/core/dtype.h"
 
 namespace longstream {
@@ -19,13 +20,15 @@ inline constexpr int32_t kPageTokens = 64;
 // multiple at which a prefill may be cut without changing a bit.
 inline constexpr int32_t kPrefillGrid = 64;
 
-// Keys and values of a full-attention layer: [page, num_kv_heads, kPageTokens, head_dim] each.
+// Keys and values of a full-attention layer, as PagedCache (kernels/core/batch_layout.h) has them.
 struct PagedLayout {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
 
-  // Elements of the keys of one page; the values have as many.
-  int64_t page_elements() const { return int64_t{num_kv_heads} * kPageTokens * head_dim; }
+  // Of the keys of one page; the values have as many.
+  int64_t page_bytes(DType type) const {
+    return num_kv_heads * PagedHeadBytes(type, kPageTokens, head_dim);
+  }
 };
 
 // A ring of keys, and values unless it is a near ring, [num_kv_heads, slots, head_dim] each.
@@ -73,7 +76,8 @@ struct LayerCacheLayout {
 // checkpoint's copy ends where they begin. Arrays begin at multiples of 64 bytes; byte counts are
 // those of the arrays, without the gaps.
 struct CacheLayout {
-  DType type = DType::kF32;  // of keys and values
+  DType page_type = DType::kF32;  // of keys and values in pages
+  DType ring_type = DType::kF32;  // of those in rings: likewise, but bf16 beside int8 pages
   std::vector<LayerCacheLayout> layers;
 
   uint64_t page_bytes = 0;        // one page in all layers
@@ -96,7 +100,7 @@ struct CacheLayout {
   int64_t min_near_slots = 0;
 };
 
-// The caches that `spec` calls for, keys and values held as `type`.
+// The caches that `spec` calls for, keys and values in pages held as `type`. REQUIRES: not kI4.
 CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type);
 
 // Pages that `tokens` tokens take.

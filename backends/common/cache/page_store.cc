@@ -19,8 +19,7 @@ PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget&
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (!layout.layers[i].paged) continue;
     LayerStore& store = layers_[i];
-    store.page_bytes =
-        static_cast<size_t>(layout.layers[i].paged->page_elements()) * SizeOf(layout.type);
+    store.page_bytes = static_cast<size_t>(layout.layers[i].paged->page_bytes(layout.page_type));
     const size_t size = store.page_bytes * (static_cast<size_t>(capacity_) + 1);
     store.keys = DeviceMemory(device, size, "pages of keys");
     store.values = DeviceMemory(device, size, "pages of values");
@@ -100,12 +99,9 @@ void PageStore::Copy(int32_t from, int32_t to) {
 
 PagedCache PageStore::layer(size_t layer) const {
   const PagedLayout& paged = *layout_.layers[layer].paged;
-  return {layers_[layer].keys.data(),
-          layers_[layer].values.data(),
-          layout_.type,
-          kPageTokens,
-          paged.num_kv_heads,
-          paged.head_dim};
+  return {layers_[layer].keys.data(), layers_[layer].values.data(),
+          layout_.page_type,          kPageTokens,
+          paged.num_kv_heads,         paged.head_dim};
 }
 
 std::byte* PageStore::keys(size_t layer, int32_t page) const {

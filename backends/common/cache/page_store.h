@@ -47,7 +47,7 @@ class PageStore {
 
   // The store of one layer as ops see it. REQUIRES: layers[layer].paged.
   PagedCache layer(size_t layer) const;
-  // Keys of one page in one layer: [num_kv_heads, kPageTokens, head_dim].
+  // Keys of one page in one layer: num_kv_heads times PagedHeadBytes.
   std::byte* keys(size_t layer, int32_t page) const;
   std::byte* values(size_t layer, int32_t page) const;
 

@@ -94,7 +94,7 @@ RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {
   return {live_.memory.data() + ring.keys,
           has_values ? live_.memory.data() + ring.values : nullptr,
           layout_.slot_stride,
-          layout_.type,
+          layout_.ring_type,
           ring.slots,
           ring.num_kv_heads,
           ring.head_dim};

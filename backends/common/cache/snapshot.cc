@@ -54,18 +54,23 @@ struct BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == 16 && std::has_unique_object_representations_v<BlockHeader>);
 
-// Calls visit(data, size) for the used runs of [page][head][token], in that order.
+// Calls visit(data, size) for the used runs of [page][head][token], in that order; of int8 pages
+// for the numbers of a head's tokens and then for their scales.
 template <typename Visit>
 void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
   const PagedLayout& paged = *store.layout.layers[layer].paged;
-  const size_t row = static_cast<size_t>(paged.head_dim) * SizeOf(store.layout.type);
+  const DType type = store.layout.page_type;
+  const size_t row = static_cast<size_t>(paged.head_dim) * SizeOf(type);
+  const auto head_bytes = static_cast<size_t>(PagedHeadBytes(type, kPageTokens, paged.head_dim));
   int64_t left = cache.position();
   for (const int32_t page : cache.page_table()) {
     std::byte* data = values ? store.pages.values(layer, page) : store.pages.keys(layer, page);
     const size_t tokens = static_cast<size_t>(std::min<int64_t>(left, kPageTokens));
     for (int32_t head = 0; head < paged.num_kv_heads; ++head) {
-      visit(data + static_cast<size_t>(head) * kPageTokens * row, tokens * row);
+      std::byte* rows = data + static_cast<size_t>(head) * head_bytes;
+      visit(rows, tokens * row);
+      if (type == DType::kI8) visit(rows + kPageTokens * row, tokens * sizeof(BF16));
     }
     left -= kPageTokens;
   }
@@ -75,7 +80,7 @@ void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& vi
 template <typename Visit>
 void RingRuns(const SequenceCache& cache, const RingLayout& ring, int64_t offset, Visit&& visit) {
   const CacheStore& store = cache.store();
-  const size_t row = static_cast<size_t>(ring.head_dim) * SizeOf(store.layout.type);
+  const size_t row = static_cast<size_t>(ring.head_dim) * SizeOf(store.layout.ring_type);
   std::byte* data = store.slots.data(cache.slot()) + offset;
   for (int32_t head = 0; head < ring.num_kv_heads; ++head) {
     int64_t token = std::max<int64_t>(cache.position() - ring.window, 0);

@@ -22,7 +22,7 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
       ops_(ops),
       executor_(executor),
       tables_(spec, max_rows, caches.device),
-      buffers_(spec, weights, caches.layout.type, max_rows, max_sequences, caches.device),
+      buffers_(spec, weights, caches.layout.ring_type, max_rows, max_sequences, caches.device),
       rebuild_arguments_(caches.device) {
   int32_t head_dim = 0;
   for (const MixerSpec& mixer : spec.layers) {

@@ -50,9 +50,9 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
 
 }  // namespace
 
-StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType cache_type,
+StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType ring_type,
                          int64_t max_rows, int64_t max_sequences, Device& device)
-    : width_(spec.width), cache_type_(cache_type), device_(device) {
+    : width_(spec.width), ring_type_(ring_type), device_(device) {
   const Widths widths = Largest(spec, weights, max_rows, max_sequences);
   struct Part {
     std::byte** begin;
@@ -65,8 +65,8 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
       {&residual_, rows_of(spec.width)},
       {&projected_, rows_of(widths.projected)},
       {&far_queries_, rows_of(widths.far_queries)},
-      {&keys_, rows_of(widths.keys_values, cache_type)},
-      {&values_, rows_of(widths.keys_values, cache_type)},
+      {&keys_, rows_of(widths.keys_values, ring_type)},
+      {&values_, rows_of(widths.keys_values, ring_type)},
       {&mixed_, rows_of(widths.mixed)},
       {&hidden_, rows_of(spec.mlp_width)},
       {&workspace_, widths.workspace},

@@ -18,8 +18,9 @@ namespace longstream {
 class StepBuffers {
  public:
   // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
-  StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType cache_type,
-              int64_t max_rows, int64_t max_sequences, Device& device);
+  // ring_type: that of near keys and of a window's keys and values.
+  StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType ring_type, int64_t max_rows,
+              int64_t max_sequences, Device& device);
 
   Matrix Residual(int64_t rows) const { return F32(residual_, rows, width_); }
   // What a mixer's input projections give.
@@ -45,11 +46,11 @@ class StepBuffers {
     return {data, DType::kF32, rows, cols, cols};
   }
   Matrix Cached(std::byte* data, int64_t rows, int64_t cols) const {
-    return {data, cache_type_, rows, cols, cols};
+    return {data, ring_type_, rows, cols, cols};
   }
 
   const int64_t width_;
-  const DType cache_type_;
+  const DType ring_type_;
   Device& device_;
   DeviceMemory memory_;
   std::byte* residual_ = nullptr;

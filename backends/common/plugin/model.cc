@@ -53,6 +53,15 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
   }
 }
 
+// Likewise of the options.
+void CheckServed(const LoadOptions& options, const OpTable& ops) {
+  if (ops.int8_pages || options.CacheType(DType::kF32) != DType::kI8) return;
+  throw BackendError(LS_UNIMPLEMENTED,
+                     "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or "
+                     "bf16 with the ops " +
+                         std::string(ops.name));
+}
+
 }  // namespace
 
 Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
@@ -279,6 +288,7 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   const Executor executor{options.host->context, options.host->num_threads,
                           options.host->parallel_run};
   const LoadOptions load_options(options.options);
+  CheckServed(load_options, ops);
   const Config config(options.directory);
   ModelSpec spec = definition.plan(config, load_options);
   CheckServed(spec, config);

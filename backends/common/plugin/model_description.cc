@@ -75,8 +75,9 @@ class Fingerprint {
 uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                        const CacheLayout& layout) {
   Fingerprint fingerprint(weights.fingerprint);
-  fingerprint.Add(layout.type, kPageTokens, kPrefillGrid, spec.norm_eps, spec.embedding_multiplier,
-                  spec.residual_multiplier, spec.logit_multiplier, spec.chunk_size);
+  fingerprint.Add(layout.page_type, kPageTokens, kPrefillGrid, spec.norm_eps,
+                  spec.embedding_multiplier, spec.residual_multiplier, spec.logit_multiplier,
+                  spec.chunk_size);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
   return fingerprint.value();
 }

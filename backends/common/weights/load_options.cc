@@ -52,8 +52,8 @@ LoadOptions::LoadOptions(const char* json) {
   weights_ =
       ReadType(options, "weights", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4},
                "auto, f32, f16, bf16, int8 or int4");
-  cache_ = ReadType(options, "cache", {DType::kF32, DType::kF16, DType::kBF16},
-                    "auto, f32, f16 or bf16");
+  cache_ = ReadType(options, "cache", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8},
+                    "auto, f32, f16, bf16 or int8");
   rerope_window_ = options.FindInteger("rerope_window", 1, kMaxWindow);
   leaky_rerope_factor_ = options.FindNumber("leaky_rerope_factor", 1.0, 1e9);
   window_ = options.FindInteger("window", 1, kMaxWindow);

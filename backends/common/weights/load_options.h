@@ -24,9 +24,9 @@ class LoadOptions {
 
   // "weights": auto, f32, f16, bf16, int8, int4. nullopt: as stored.
   std::optional<DType> weights() const { return weights_; }
-  // "cache": auto, f32, f16, bf16: the type of cached keys and values. auto: f32 beside f32
-  // weights, else bf16. `weights` is the type of the loaded projections
-  // (ModelWeights::layers[0].mixer_in.type).
+  // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values (int8: of those in
+  // pages). auto: f32 beside f32 weights, else bf16. `weights` is the type of the loaded
+  // projections (ModelWeights::layers[0].mixer_in.type).
   DType CacheType(DType weights) const {
     return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
   }

@@ -61,6 +61,24 @@ TEST(CacheLayoutTest, CountsBytesByKind) {
   EXPECT_EQ(layout.min_near_slots, 50 + kPrefillGrid);
 }
 
+TEST(CacheLayoutTest, CountsBytesOfInt8Pages) {
+  ModelSpec spec;
+  spec.layers.push_back(Mixer(MixerKind::kFull, 8, 2, 16));
+  spec.layers.push_back(Mixer(MixerKind::kWindow, 8, 2, 16));
+  spec.layers.back().window = 100;
+  spec.layers.push_back(Mixer(MixerKind::kFull, 8, 4, 24));
+  spec.layers.back().position = PositionKind::kRerope;
+  spec.layers.back().rerope_window = 50;
+  const CacheLayout layout = MakeCacheLayout(spec, DType::kI8);
+  // A byte an element and a bf16 scale a row; rings in bf16.
+  EXPECT_EQ(layout.layers[0].bytes_per_token, 2 * 2 * (16 + 2u));
+  EXPECT_EQ(layout.layers[2].bytes_per_token, 2 * 4 * (24 + 2u));
+  EXPECT_EQ(layout.page_bytes, kPageTokens * (72u + 208u));
+  EXPECT_EQ(layout.layers[1].bytes_fixed, (100 + kPrefillGrid) * 2 * 2 * 16 * 2u);
+  EXPECT_EQ(layout.layers[2].bytes_fixed, (50 + kPrefillGrid) * 4 * 24 * 2u);
+  EXPECT_EQ(layout.ring_type, DType::kBF16);
+}
+
 TEST(CacheLayoutTest, ArraysOfASlotDoNotOverlap) {
   const CacheLayout layout = LayoutOf("window+rerope+recurrent+window+recurrent+rerope");
   std::vector<std::pair<int64_t, int64_t>> arrays;  // [begin, end)

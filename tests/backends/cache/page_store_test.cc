@@ -101,8 +101,8 @@ TEST(PageStoreTest, TheLastHolderFreesAPage) {
 TEST(PageStoreTest, PagesHaveMemoryOfTheirOwnAndCopyInAllLayers) {
   CacheStore store(LayoutOf("full+window+full"), 0);
   store.pages.Promise(3);
-  const size_t bytes =
-      static_cast<size_t>(store.layout.layers[0].paged->page_elements()) * sizeof(float);
+  const auto bytes =
+      static_cast<size_t>(store.layout.layers[0].paged->page_bytes(store.layout.page_type));
   for (int32_t page = 0; page < 3; ++page) {
     ASSERT_EQ(store.pages.Take(), page);
     for (const size_t layer : {0, 2}) {
@@ -133,9 +133,8 @@ TEST(PageStoreTest, LayersSeeTheirStore) {
   EXPECT_EQ(layer.page_tokens, kPageTokens);
   EXPECT_EQ(layer.num_kv_heads, 2);
   EXPECT_EQ(layer.head_dim, 3);
-  const int64_t elements = store.layout.layers[1].paged->page_elements();
-  EXPECT_EQ(reinterpret_cast<std::byte*>(static_cast<float*>(layer.keys) + page * elements),
-            store.pages.keys(1, page));
+  const int64_t bytes = store.layout.layers[1].paged->page_bytes(store.layout.page_type);
+  EXPECT_EQ(static_cast<std::byte*>(layer.keys) + page * bytes, store.pages.keys(1, page));
 }
 
 }  // namespace

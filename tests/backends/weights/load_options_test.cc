@@ -50,6 +50,13 @@ TEST(LoadOptionsTest, QuantisedWeights) {
   EXPECT_EQ(options.CacheType(DType::kI4), DType::kBF16);
 }
 
+TEST(LoadOptionsTest, Int8CachesAreAskedFor) {
+  const LoadOptions options(R"({"cache": "int8"})");
+  EXPECT_FALSE(options.weights());
+  EXPECT_EQ(options.CacheType(DType::kF32), DType::kI8);
+  EXPECT_EQ(options.CacheType(DType::kI8), DType::kI8);
+}
+
 TEST(LoadOptionsTest, AutoIsTheDefaultSpelledOut) {
   const LoadOptions options(R"({"weights": "auto", "cache": "auto", "full_layers": []})");
   EXPECT_FALSE(options.weights());
@@ -82,10 +89,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "options: weights must be auto, f32, f16, bf16, int8 or int4, found \"f64\""},
         Refusal{R"({"weights": 16})", LS_INVALID_ARGUMENT,
                 "options: weights must be a string, found 16"},
-        Refusal{R"({"cache": "int8"})", LS_INVALID_ARGUMENT,
-                "options: cache must be auto, f32, f16 or bf16, found \"int8\""},
+        Refusal{R"({"cache": "int4"})", LS_INVALID_ARGUMENT,
+                "options: cache must be auto, f32, f16, bf16 or int8, found \"int4\""},
         Refusal{R"({"cache": "fp8"})", LS_INVALID_ARGUMENT,
-                "options: cache must be auto, f32, f16 or bf16, found \"fp8\""},
+                "options: cache must be auto, f32, f16, bf16 or int8, found \"fp8\""},
         Refusal{R"({"rerope_window": 0})", LS_INVALID_ARGUMENT,
                 "options: rerope_window must be an integer from 1 to 1073741824, found 0"},
         Refusal{R"({"leaky_rerope_factor": 0.5})", LS_INVALID_ARGUMENT,

@@ -81,9 +81,11 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
   for (size_t layer = 0; layer < store.layout.layers.size(); ++layer) {
     const auto& paged = store.layout.layers[layer].paged;
     if (!paged.has_value()) continue;
-    const int64_t elements = paged->page_elements() * PagesFor(context);
-    bench.FillRandom(store.layout.type, store.pages.keys(layer, 0), elements);
-    bench.FillRandom(store.layout.type, store.pages.values(layer, 0), elements);
+    const DType type = store.layout.page_type;
+    const int64_t elements =
+        paged->page_bytes(type) / static_cast<int64_t>(SizeOf(type)) * PagesFor(context);
+    bench.FillRandom(type, store.pages.keys(layer, 0), elements);
+    bench.FillRandom(type, store.pages.values(layer, 0), elements);
   }
   if (store.layout.slot_stride > 0) {
     // Pairs of bf16 numbers are f32 numbers of the same size, which states are.

@@ -44,15 +44,25 @@ void FillRandom(std::byte* data, size_t bytes) {
   }
 }
 
+// Numbers, and in int8 pages scales of 1/64 behind them.
+void FillPage(std::byte* page, const PagedLayout& layout, DType type) {
+  FillRandom(page, static_cast<size_t>(layout.page_bytes(type)));
+  if (type != DType::kI8) return;
+  const int64_t head_bytes = PagedHeadBytes(type, kPageTokens, layout.head_dim);
+  for (int64_t head = 1; head <= layout.num_kv_heads; ++head) {
+    auto* end = reinterpret_cast<BF16*>(page + head * head_bytes);
+    std::fill(end - kPageTokens, end, ToBF16(0x1p-6f));
+  }
+}
+
 void FillPages(SequenceCache& cache) {
   const CacheStore& store = cache.store();
   for (size_t i = 0; i < store.layout.layers.size(); ++i) {
     const LayerCacheLayout& layer = store.layout.layers[i];
     if (!layer.paged.has_value()) continue;
-    const size_t bytes = layer.bytes_per_token * kPageTokens / 2;
     for (const int32_t page : cache.page_table()) {
-      FillRandom(store.pages.keys(i, page), bytes);
-      FillRandom(store.pages.values(i, page), bytes);
+      FillPage(store.pages.keys(i, page), *layer.paged, store.layout.page_type);
+      FillPage(store.pages.values(i, page), *layer.paged, store.layout.page_type);
     }
   }
 }

@@ -88,5 +88,18 @@ TEST_P(SlicedModelTest, SlicesStartAtTheirDepth) {
 INSTANTIATE_TEST_SUITE_P(Weights, SlicedModelTest,
                          ::testing::Values(DType::kBF16, DType::kI8, DType::kI4));
 
+// A step over int8 pages reads a byte of each element and its row's scale.
+TEST(SlicedModelCacheTest, Int8PagesAreFilledAndCounted) {
+  ThreadPool pool(2);
+  SlicedModel model(
+      RandomSpec("full+full"),
+      {.weights = DType::kBF16, .cache = DType::kI8, .batch = 1, .probe_bytes = 1 << 20},
+      pool.AsExecutor());
+  const double near = model.Run({SliceKind::Op::kDecode, 100, 1}).bytes;
+  const double far = model.Run({SliceKind::Op::kDecode, 200, 1}).bytes;
+  EXPECT_EQ(far - near, 100.0 * static_cast<double>(model.model().info().kv_bytes_per_token));
+  EXPECT_EQ(model.model().info().kv_bytes_per_token, 2 * 2 * 2 * (6 + 2u));
+}
+
 }  // namespace
 }  // namespace longstream
