@@ -1,6 +1,7 @@
 // Attention of one decode row, for all query heads that share a K/V head.
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/attention_decode_blocks.h"
+#include "kernels/cpu/attention_int8_decode.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {

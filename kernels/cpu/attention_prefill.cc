@@ -1,5 +1,8 @@
 // Attention of a tile of prefill rows.
+#include <type_traits>
+
 #include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/attention_int8_prefill.h"
 #include "kernels/cpu/attention_prefill_blocks.h"
 #include "kernels/cpu/row_vectors.h"
 
@@ -12,8 +15,13 @@ LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
 
 // Row r of the tile is query head r % H of position first_ + r / H, H being the group's heads.
 // Keys of Near, far keys and values of T.
-template <typename Blocks, typename Near, typename T>
+template <typename Near, typename T>
 class PrefillTile {
+  using Blocks = typename BlocksFor<T>::Type;
+  // Those of near keys of another type than the rest.
+  using NearBlocks = typename BlocksFor<Near>::Type;
+  static constexpr bool kOneType = std::is_same_v<Blocks, NearBlocks>;
+
  public:
   PrefillTile(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
               int64_t begin, int64_t end)
@@ -30,6 +38,7 @@ class PrefillTile {
         rows_((end - begin) * group.num_heads),
         stride_((rows_ + kLanes - 1) / kLanes * kLanes),
         blocks_({dim_, rows_, stride_, attention.scale}),
+        near_blocks_({dim_, rows_, stride_, attention.scale}),
         sums_stride_(TileShape{dim_, rows_, stride_}.padded_dim()) {
     if (has_far_) far_keys_ = attention.far_keys.Head(attention.batch, sequence, group.kv_head);
   }
@@ -44,6 +53,7 @@ class PrefillTile {
       Score(begin, end);
       if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
+      blocks_.LoadScales(values_, begin, end);
       Softmax(begin, end);
       blocks_.template Weigh<T>(values_, begin, end, sums_);
     }
@@ -52,8 +62,8 @@ class PrefillTile {
 
  private:
   void Start() {
-    LoadQueries(attention_.q, &q_);
-    if (has_far_) LoadQueries(attention_.q_far, &q_far_);
+    LoadQueries(attention_.q, near(), &q_);
+    if (has_far_) LoadQueries(attention_.q_far, blocks_, &q_far_);
     for (int64_t r = 0; r < stride_; ++r) {
       max_[r] = kLowestScore;
       sum_[r] = 0.0f;
@@ -65,14 +75,23 @@ class PrefillTile {
   }
 
   // Rows beyond the last are zero.
-  void LoadQueries(const Matrix& q, typename Blocks::Queries* to) const {
+  template <typename Queries>
+  void LoadQueries(const Matrix& q, const auto& blocks, Queries* to) const {
     for (int64_t r = 0; r < stride_; ++r) {
       const float* row = nullptr;
       if (r < rows_) {
         row = q.f32_row(first_row_ + r / group_.num_heads) +
               (group_.first_head + r % group_.num_heads) * dim_;
       }
-      blocks_.LoadQuery(row, r, to);
+      blocks.LoadQuery(row, r, to);
+    }
+  }
+
+  LONGSTREAM_INLINE NearBlocks& near() {
+    if constexpr (kOneType) {
+      return blocks_;
+    } else {
+      return near_blocks_;
     }
   }
 
@@ -81,7 +100,7 @@ class PrefillTile {
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
-    blocks_.template Score<Near>(q_, keys_, near_begin, end, band);
+    near().template Score<Near>(q_, keys_, near_begin, end, band);
     if (!has_far_) return;
     const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
     blocks_.template Score<T>(q_far_, far_keys_, begin, near_begin, scores_);
@@ -183,9 +202,10 @@ class PrefillTile {
   const int64_t stride_;  // rows_, rounded up to whole vectors
 
   Blocks blocks_;
+  std::conditional_t<kOneType, TileShape, NearBlocks> near_blocks_;
   const int64_t sums_stride_;
 
-  typename Blocks::Queries q_;
+  typename NearBlocks::Queries q_;
   typename Blocks::Queries q_far_;
   alignas(64) float scores_[kKeyBlock * kTileRows];      // [keys, stride_]
   alignas(64) float far_scores_[kKeyBlock * kTileRows];  // [keys of the band, stride_]
@@ -202,9 +222,7 @@ class PrefillTile {
 void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                    int64_t begin, int64_t end) {
   ForKeysAndValues(attention, [&](auto near, auto element) {
-    using T = decltype(element);
-    PrefillTile<typename BlocksFor<T>::Type, decltype(near), T> tile(attention, sequence, group,
-                                                                     begin, end);
+    PrefillTile<decltype(near), decltype(element)> tile(attention, sequence, group, begin, end);
     tile.Run();
   });
 }

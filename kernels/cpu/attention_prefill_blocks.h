@@ -69,6 +69,10 @@ class F32Blocks {
     Multiply(product);
   }
 
+  // Of the values that the next Weights and Weigh are of.
+  LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
+                                    int64_t /*end*/) const {}
+
   // Makes weights e^(score - max) of the scores of rows r ... r + 15 and keys [begin, end), whose
   // scores are at scores[(j - begin) * stride + r]; returns their sums. What Weigh takes then.
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
@@ -186,6 +190,9 @@ class PairBlocks {
       Store(scale * Load(scores + i), scores + i);
     }
   }
+
+  LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
+                                    int64_t /*end*/) const {}
 
   LONGSTREAM_INLINE F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max) {

@@ -137,6 +137,13 @@ LONGSTREAM_INLINE F32x16 ToF32(const I32x16& a) {
   return r;
 }
 
+// REQUIRES: integers that an int32 holds.
+LONGSTREAM_INLINE I32x16 ToI32(const F32x16& a) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(a.part[p], NativeI32);
+  return r;
+}
+
 // ---------------------------------------------------------------- memory (any alignment)
 
 LONGSTREAM_INLINE F32x16 Load(const float* from) {

@@ -1,8 +1,8 @@
 // Speed of attention and linear recurrence on this processor, beside what it can do at most
 // (yardstick.cc). Decode is held against the read bandwidth, prefill against the peak of f32.
 //
-// Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16. LONGSTREAM_ISA chooses the instruction
-// set.
+// Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16, pages in int8 as well. LONGSTREAM_ISA
+// chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -41,6 +41,23 @@ Memory Cache(int64_t elements) {
   const std::vector<float> values = Numbers(4099);
   auto* to = reinterpret_cast<BF16*>(memory.get());
   for (int64_t i = 0; i < elements; ++i) to[i] = ToBF16(values[static_cast<size_t>(i % 4099)]);
+  return memory;
+}
+
+// N(0, 1) as int8, a 42nd of it a step, with the scales behind each head.
+Memory Int8Pages(int64_t heads) {
+  constexpr int64_t kNumbers = int64_t{kPageTokens} * kDim;
+  const int64_t head_bytes = PagedHeadBytes(DType::kI8, kPageTokens, kDim);
+  Memory memory = Allocate(static_cast<size_t>(heads * head_bytes));
+  const std::vector<float> values = Numbers(4099);
+  for (int64_t h = 0; h < heads; ++h) {
+    auto* numbers = reinterpret_cast<int8_t*>(memory.get() + h * head_bytes);
+    for (int64_t i = 0; i < kNumbers; ++i) {
+      const float value = 42.0f * values[static_cast<size_t>((h * kNumbers + i) % 4099)];
+      numbers[i] = static_cast<int8_t>(std::clamp(value, -127.0f, 127.0f));
+    }
+    std::fill_n(reinterpret_cast<BF16*>(numbers + kNumbers), kPageTokens, ToBF16(1 / 42.0f));
+  }
   return memory;
 }
 
@@ -88,12 +105,17 @@ void SetAttentionCounters(benchmark::State& state, double scores, int64_t bytes)
 }
 
 // Arguments: context, rows (1: decode), threads. bytes_per_second counts keys and values once.
-void Paged(benchmark::State& state) {
+void Paged(benchmark::State& state, DType type) {
   const int64_t context = state.range(0), rows = state.range(1);
   const Step step(context, rows);
-  const int64_t elements = static_cast<int64_t>(step.pages.size()) * kPageTokens * kKvHeads * kDim;
-  const int64_t layers = std::max<int64_t>(1, kCacheBytes / (elements * 4));
-  const Memory keys = Cache(layers * elements), values = Cache(layers * elements);
+  const int64_t heads = static_cast<int64_t>(step.pages.size()) * kKvHeads;
+  const int64_t layer_bytes = heads * PagedHeadBytes(type, kPageTokens, kDim);
+  const int64_t layers = std::max<int64_t>(1, kCacheBytes / (layer_bytes * 2));
+  const auto make = [&] {
+    return type == DType::kI8 ? Int8Pages(layers * heads)
+                              : Cache(layers * heads * kPageTokens * kDim);
+  };
+  const Memory keys = make(), values = make();
   std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
   BenchStream bench(state.range(2), AttentionWorkspace(1, kHeads, kDim, context));
   PagedAttentionArgs args;
@@ -105,22 +127,26 @@ void Paged(benchmark::State& state) {
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
   int64_t layer = 0;
   for (auto _ : state) {
-    args.cache = {keys.get() + layer * elements * 2,
-                  values.get() + layer * elements * 2,
-                  DType::kBF16,
+    args.cache = {keys.get() + layer * layer_bytes,
+                  values.get() + layer * layer_bytes,
+                  type,
                   kPageTokens,
                   kKvHeads,
                   kDim};
     DeviceOps().paged_attention(bench.stream, args);
     layer = (layer + 1) % layers;
   }
-  SetAttentionCounters(state, Scores(context, rows, context), context * kKvHeads * kDim * 4);
+  SetAttentionCounters(state, Scores(context, rows, context),
+                       context * kKvHeads * PagedHeadBytes(type, 1, kDim) * 2);
 }
-BENCHMARK(Paged)
-    ->ArgNames({"context", "rows", "threads"})
-    ->ArgsProduct({{4096, 16384, 65536}, {1}, {1, 2}})
-    ->ArgsProduct({{512, 4096, 16384}, {512}, {1, 2}})
-    ->UseRealTime();
+void PagedSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"context", "rows", "threads"})
+      ->ArgsProduct({{4096, 16384, 65536}, {1}, {1, 2}})
+      ->ArgsProduct({{512, 4096, 16384}, {512}, {1, 2}})
+      ->UseRealTime();
+}
+BENCHMARK_CAPTURE(Paged, bf16, DType::kBF16)->Apply(PagedSizes);
+BENCHMARK_CAPTURE(Paged, int8, DType::kI8)->Apply(PagedSizes);
 
 // Arguments: context, rows, window, threads. The window's keys are in the ring and in the step.
 void Window(benchmark::State& state) {

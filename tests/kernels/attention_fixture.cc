@@ -174,6 +174,9 @@ double AttentionTest::Tolerance(bool is_decode) const {
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
   const double exact = 2 * (e + distances) * 4;
   const LibraryTraits::Attention attention = traits().attention;
+  if (attention == LibraryTraits::Attention::kRoundsWeights && type_ == DType::kI8) {
+    return exact + Int8Rounding();
+  }
   if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
   // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. Where the
   // queries of prefill rows are rounded the reference has rounded ones; those of 17 bits move a
@@ -184,6 +187,18 @@ double AttentionTest::Tolerance(bool is_decode) const {
     return exact + queries + kRounding * 4;
   }
   return is_decode ? exact + queries + kOf17Bits * 4 : exact + kRounding * 4;
+}
+
+double AttentionTest::Int8Rounding() const {
+  // Half a step of the queries, evenly spread: 2^-16 of the largest number, which is below 5 of
+  // N(0, 1). A score is moved by the walk of D such errors times k_d / sqrt(D): 4 deviations are
+  // 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output as above.
+  const double queries = 2 * (12 * 0x1p-16) * 4;
+  // Half a step of a block's weights: 2^-17 of the largest, p s. The walk of 64 such errors times
+  // numbers up to 127: 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|, where |v| is below 5,
+  // and the p of all blocks are at most the sum of all weights.
+  const double weights = 19 * 0x1p-17 * 5;
+  return queries + weights;
 }
 
 void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {

@@ -99,6 +99,7 @@ class AttentionTest : public OpTest {
   void ExpectSameBitsInPieces(const AttentionShape& shape, DType type);
   void RoundQueries(const std::vector<AttentionEntry>& entries);
   double Tolerance(bool is_decode) const;
+  double Int8Rounding() const;
 };
 
 }  // namespace longstream

@@ -12,7 +12,8 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // What attention over bf16 keys and values multiplies them with (ops/paged_attention.h).
+  // What attention over bf16 and int8 keys and values multiplies them with (ops/paged_attention.h);
+  // kRoundsWeights: over int8 both to 16 bits.
   enum class Attention {
     kExact,
     kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits

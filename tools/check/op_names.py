@@ -23,6 +23,8 @@ NOT_OF_AN_OP = {
     "kernels/cpu/attention_core.cc": "tasks of all attention ops",
     "kernels/cpu/attention_decode.cc": "the decode row of all attention ops",
     "kernels/cpu/attention_decode_blocks.cc": "the arithmetic of a decode row over bf16",
+    "kernels/cpu/attention_int8_decode.cc": "the arithmetic of a decode row over int8 pages",
+    "kernels/cpu/attention_int8_prefill.cc": "the arithmetic of a prefill tile over int8 pages",
     "kernels/cpu/attention_prefill.cc": "the prefill tile of all attention ops",
     "kernels/cpu/block_product.cc": "products in cache, of attention and recurrence",
     "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",

@@ -1,0 +1,305 @@
+// Decode rows over int8 pages.
+#include "kernels/cpu/attention_int8_decode.h"
+
+#if defined(__AVX512VNNI__)
+
+#include <type_traits>
+
+#include "kernels/cpu/attention_int8.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Scores whose sums are added up together, by a tree of their registers.
+constexpr int kScoresAtOnce = 16;
+constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
+
+LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
+
+// Into the second-level cache: the first would be full before it is used.
+LONGSTREAM_INLINE void Prefetch(const void* from) {
+  constexpr int kSecondLevelCache = 2;
+  __builtin_prefetch(from, 0, kSecondLevelCache);
+}
+
+// Lane i is the sum of the lanes of sums[i].
+LONGSTREAM_INLINE __m512i SumsOfSixteen(__m512i (&sums)[kScoresAtOnce]) {
+  // Neighbours in one register: halves the registers, and the lanes that a sum is spread over.
+  for (int i = 0; i < 8; ++i) {
+    const __m512i a = sums[2 * i], b = sums[2 * i + 1];
+    sums[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = sums[2 * i], b = sums[2 * i + 1];
+    sums[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+  // Every 128 bits hold four sums now; four such parts of four registers are to be added.
+  const auto halves = [](const __m512i& a, const __m512i& b) LONGSTREAM_INLINE_LAMBDA {
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+  };
+  return halves(halves(sums[0], sums[1]), halves(sums[2], sums[3]));
+}
+
+// Numbers of rows + 128, unsigned as the instruction wants one factor, times those of queries, for
+// kHeads heads and kRows rows: sums[h * 16 / kHeads + i]. Asks for as many rows at `next`.
+template <int kVectors, int kHeads, int kRows, bool kAsk>
+LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
+                                    const int8_t* next, __m512i* sums) {
+  const __m512i offset = _mm512_set1_epi8(-128);
+  __m512i high[kHeads][kRows], low[kHeads][kRows];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kRows; ++i) high[h][i] = low[h][i] = _mm512_setzero_si512();
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    __m512i q_high[kHeads], q_low[kHeads];
+    for (int h = 0; h < kHeads; ++h) {
+      q_high[h] = LoadBytes(q[h].high + v * kVectorDims);
+      q_low[h] = LoadBytes(q[h].low + v * kVectorDims);
+    }
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t at = (i * kVectors + v) * kVectorDims;
+      const __m512i row = _mm512_xor_si512(LoadBytes(rows + at), offset);
+      if constexpr (kAsk) Prefetch(next + at);
+      for (int h = 0; h < kHeads; ++h) {
+        high[h][i] = _mm512_dpbusd_epi32(high[h][i], row, q_high[h]);
+        low[h][i] = _mm512_dpbusd_epi32(low[h][i], row, q_low[h]);
+      }
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kRows; ++i) {
+      sums[h * (kScoresAtOnce / kHeads) + i] =
+          _mm512_add_epi32(_mm512_slli_epi32(high[h][i], 8), low[h][i]);
+    }
+  }
+}
+
+// Scores of kHeads heads with the block's rows [first, last), both multiples of 16. scales:
+// [kKeyBlock], of the rows.
+template <int kVectors, int kHeads, bool kAsk>
+void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float* scales,
+                const int8_t* next, int64_t first, int64_t last, float* scores) {
+  constexpr int kRows = kScoresAtOnce / kHeads;
+  constexpr int kRowsAtOnce = kRows / 2;  // whose sums, of both parts, stay in registers
+  constexpr int64_t kRow = kVectors * kVectorDims;
+  // Lane h * kRows + i is of head h.
+  constexpr __mmask16 kSecondHead = kHeads == 1 ? 0 : 0xff00;
+  const Int8DecodeKeys::Query& other = q[kHeads - 1];
+  const __m512i surplus = _mm512_mask_mov_epi32(_mm512_set1_epi32(128 * q->sum), kSecondHead,
+                                                _mm512_set1_epi32(128 * other.sum));
+  const __m512 step =
+      _mm512_mask_mov_ps(_mm512_set1_ps(q->step), kSecondHead, _mm512_set1_ps(other.step));
+  for (int64_t i = first; i < last; i += kRows) {
+    __m512i sums[kScoresAtOnce];
+    for (int64_t part = 0; part < kRows; part += kRowsAtOnce) {
+      const int64_t at = (i + part) * kRow;
+      MultiplyRows<kVectors, kHeads, kRowsAtOnce, kAsk>(q, rows + at, kAsk ? next + at : nullptr,
+                                                        sums + part);
+    }
+    const __m512i total = _mm512_sub_epi32(SumsOfSixteen(sums), surplus);
+    const __m512 unscaled = _mm512_cvtepi32_ps(total) * step;
+    if constexpr (kHeads == 1) {
+      _mm512_storeu_ps(scores + i, unscaled * _mm512_loadu_ps(scales + i));
+    } else {
+      const __m512 group = unscaled * _mm512_broadcast_f32x8(_mm256_loadu_ps(scales + i));
+      _mm256_storeu_ps(scores + i, _mm512_castps512_ps256(group));
+      _mm256_storeu_ps(scores + kKeyBlock + i, _mm512_extractf32x8_ps(group, 1));
+    }
+  }
+}
+
+// One register's width of kHeads heads' sums over the first `quads` fours of a block's rows. Asks
+// for as much at `next`.
+template <int kVectors, int kHeads, bool kAsk>
+void WeighTile(const Int8DecodeValues::Weights* weights, const int8_t* rows, const int8_t* next,
+               int64_t quads, float* sums) {
+  constexpr int64_t kRow = kVectors * kVectorDims;
+  __m512i high[kHeads][4], low[kHeads][4];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int r = 0; r < 4; ++r) high[h][r] = low[h][r] = _mm512_setzero_si512();
+  }
+  for (int64_t quad = 0; quad < quads; ++quad) {
+    __m512i values[4];
+    const int8_t* four = rows + 4 * quad * kRow;
+    InterleaveFour(four, four + kRow, four + 2 * kRow, four + 3 * kRow, values);
+    if constexpr (kAsk) {
+      for (int i = 0; i < 4; ++i) Prefetch(next + (4 * quad + i) * kRow);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      const __m512i weight_high = BroadcastQuad(weights[h].high + 4 * quad);
+      const __m512i weight_low = BroadcastQuad(weights[h].low + 4 * quad);
+      for (int r = 0; r < 4; ++r) {
+        high[h][r] = _mm512_dpbusd_epi32(high[h][r], weight_high, values[r]);
+        low[h][r] = _mm512_dpbusd_epi32(low[h][r], weight_low, values[r]);
+      }
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    const __m512 step = _mm512_set1_ps(weights[h].step);
+    for (int r = 0; r < 4; ++r) {
+      float* to = sums + h * kMaxHeadDim + r * kLanes;
+      const __m512i total = _mm512_add_epi32(_mm512_slli_epi32(high[h][r], 8), low[h][r]);
+      _mm512_storeu_ps(to, _mm512_fmadd_ps(step, _mm512_cvtepi32_ps(total), _mm512_loadu_ps(to)));
+    }
+  }
+}
+
+template <int kVectors, int kHeads>
+void WeighHeads(const Int8DecodeValues::Weights* weights, const int8_t* rows, const int8_t* next,
+                int64_t quads, float* sums) {
+  for (int64_t d = 0; d < kVectors * kVectorDims; d += kVectorDims) {
+    if (next == nullptr) {
+      WeighTile<kVectors, kHeads, false>(weights, rows + d, nullptr, quads, sums + d);
+    } else {
+      WeighTile<kVectors, kHeads, true>(weights, rows + d, next + d, quads, sums + d);
+    }
+  }
+}
+
+// Calls body with the number of registers of a row as a constant.
+template <typename Body>
+LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
+  switch (num_vectors) {
+    case 1:
+      return body(std::integral_constant<int, 1>{});
+    case 2:
+      return body(std::integral_constant<int, 2>{});
+    default:
+      return body(std::integral_constant<int, 4>{});
+  }
+}
+
+int64_t NumVectors(int64_t dim) {
+  int64_t vectors = 1;
+  while (vectors * kVectorDims < dim) vectors *= 2;
+  return vectors;
+}
+
+}  // namespace
+
+Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
+    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim)) {
+  static_assert(kMaxHeadDim == 4 * kVectorDims);
+}
+
+// A block that lies in one page is read as a whole, as far as the page goes.
+Int8Rows::Block Int8Rows::InPlace(int64_t block) const {
+  if (dim_ != num_vectors_ * kVectorDims) return {};
+  const RowRun run = rows_.From(block);
+  if (run.count < kKeyBlock) return {};
+  return {reinterpret_cast<const int8_t*>(run.data), run.scales};
+}
+
+void Int8Rows::Announce(int64_t begin, int64_t end) {
+  next_ = begin < end && begin % kKeyBlock == 0 ? InPlace(begin) : Block{};
+}
+
+Int8Rows::Block Int8Rows::Of(int64_t block, int64_t begin, int64_t end) {
+  if (const Block in_place = InPlace(block); in_place.rows != nullptr) return in_place;
+  const int64_t row = num_vectors_ * kVectorDims;
+  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row));
+  ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t at = position - block + i;
+      __builtin_memcpy(gathered_ + at * row, run.data + i * run.stride, static_cast<size_t>(dim_));
+      gathered_scales_[at] = run.scales[i];
+    }
+  });
+  return {gathered_, gathered_scales_};
+}
+
+void Int8DecodeKeys::LoadQueries(const float* q) {
+  for (int64_t h = 0; h < shape_.heads; ++h) {
+    Query& query = queries_[h];
+    alignas(64) int32_t numbers[kMaxHeadDim] = {};
+    query.step = QueryNumbers(q + h * shape_.dim, shape_.dim, shape_.scale, numbers);
+    query.sum = 0;
+    for (int64_t d = 0; d < kMaxHeadDim; ++d) {
+      query.low[d] = static_cast<int8_t>(numbers[d]);
+      query.high[d] = static_cast<int8_t>((numbers[d] - query.low[d]) / 256);
+      query.sum += numbers[d];
+    }
+  }
+}
+
+void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* scores) {
+  if (begin >= end) return;
+  const Int8Rows::Block rows = rows_.Of(block, begin, end);
+  alignas(64) float scales[kKeyBlock];
+  for (int64_t i = 0; i < kKeyBlock; i += kLanes) Store(Load(rows.scales + i), scales + i);
+  // Whole groups; scores beyond the keys are put back.
+  const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
+  const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
+  alignas(64) float computed[2 * kKeyBlock];
+  for (int64_t h = 0; h < shape_.heads; h += 2) {
+    const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
+    const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
+    if (next.scales != nullptr) Prefetch(next.scales);
+    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+      constexpr int kVectors = decltype(vectors)::value;
+      const auto score = [&](auto num_heads, auto ask) LONGSTREAM_INLINE_LAMBDA {
+        ScoreHeads<kVectors, decltype(num_heads)::value, decltype(ask)::value>(
+            queries_ + h, rows.rows, scales, next.rows, first, last, computed);
+      };
+      const bool ask = next.rows != nullptr;
+      if (heads == 2) {
+        ask ? score(std::integral_constant<int, 2>{}, std::true_type{})
+            : score(std::integral_constant<int, 2>{}, std::false_type{});
+      } else {
+        ask ? score(std::integral_constant<int, 1>{}, std::true_type{})
+            : score(std::integral_constant<int, 1>{}, std::false_type{});
+      }
+    });
+    for (int64_t i = 0; i < heads; ++i) {
+      __builtin_memcpy(scores + (h + i) * kKeyBlock + (begin - block),
+                       computed + i * kKeyBlock + (begin - block),
+                       static_cast<size_t>(end - begin) * sizeof(float));
+    }
+  }
+}
+
+void Int8DecodeValues::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
+                             float* sums) {
+  const Int8Rows::Block rows = rows_.Of(block, begin, end);
+  // Of rows that are none of the block's there may be any scale, NaN too.
+  alignas(64) float scales[kKeyBlock] = {};
+  for (int64_t i = begin - block; i < end - block; ++i) {
+    scales[i] = longstream::ToF32(rows.scales[i]);
+  }
+  for (int64_t h = 0; h < shape_.heads; ++h) {
+    Weights& to = weights_[h];
+    alignas(64) float scaled[kKeyBlock];
+    for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
+      Store(Load(weights + h * kKeyBlock + i) * Load(scales + i), scaled + i);
+    }
+    const WeightSteps steps = WeightStepsOf(Broadcast(LargestMagnitude(scaled, kKeyBlock)));
+    to.step = steps.step.part[0][0];
+    for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
+      const I32x16 number = WeightNumbers(Load(scaled + i), steps.inverse);
+      StoreLowBytes(number >> 8, to.high + i);
+      StoreLowBytes(number, to.low + i);
+    }
+  }
+  const int64_t quads = (end - block + 3) / 4;
+  for (int64_t h = 0; h < shape_.heads; h += 2) {
+    const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
+    if (next.scales != nullptr) Prefetch(next.scales);
+    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+      constexpr int kVectors = decltype(vectors)::value;
+      float* to = sums + h * kMaxHeadDim;
+      if (shape_.heads - h >= 2) {
+        WeighHeads<kVectors, 2>(weights_ + h, rows.rows, next.rows, quads, to);
+      } else {
+        WeighHeads<kVectors, 1>(weights_ + h, rows.rows, next.rows, quads, to);
+      }
+    });
+  }
+}
+
+void Int8DecodeValues::InOrder(const float* sums, float* to) const {
+  for (int64_t d = 0; d < shape_.dim; ++d) to[d] = sums[InterleavedPlace(d)];
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif

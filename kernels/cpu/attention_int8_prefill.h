@@ -1,0 +1,123 @@
+// The arithmetic of a tile of prefill rows on one block of int8 pages, by the dot product of bytes,
+// where there is one (VNNI): the numbers and steps of decode rows (attention_int8_decode.h), scores
+// and weights transposed, keys down and rows across.
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_PREFILL_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_PREFILL_H_
+
+#include <cstdint>
+
+#include "kernels/cpu/attention_int8.h"
+#include "kernels/cpu/attention_prefill_blocks.h"
+
+#if defined(__AVX512VNNI__)
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+class Int8Blocks {
+ public:
+  // Numbers of queries + 32768, which are unsigned, in fours of d: both bytes [ceil(D / 4),
+  // stride].
+  struct Queries {
+    alignas(64) uint8_t high[kMaxHeadDim * kTileRows];
+    alignas(64) uint8_t low[kMaxHeadDim * kTileRows];
+    alignas(64) float step[kTileRows];
+  };
+
+  explicit Int8Blocks(const TileShape& shape) : shape_(shape), quads_((shape.dim + 3) / 4) {}
+
+  LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+    alignas(64) int32_t numbers[kMaxHeadDim] = {};
+    queries->step[r] = q == nullptr ? 0.0f : QueryNumbers(q, shape_.dim, shape_.scale, numbers);
+    for (int64_t d = 0; d < quads_ * 4; ++d) {
+      const int32_t number = numbers[d] + kOffset;
+      const int64_t at = (d / 4 * shape_.stride + r) * 4 + d % 4;
+      queries->high[at] = static_cast<uint8_t>(number >> 8);
+      queries->low[at] = static_cast<uint8_t>(number);
+    }
+  }
+
+  template <typename T>
+  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
+                               int64_t end, float* scores) {
+    ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
+      ScoreRun(queries, run, scores + (position - begin) * shape_.stride);
+    });
+  }
+
+  LONGSTREAM_INLINE void LoadScales(const HeadRows& values, int64_t begin, int64_t end) {
+    ForEachRun(values, begin, end, [&](int64_t position, const RowRun& run) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        scales_[position - begin + i] = longstream::ToF32(run.scales[i]);
+      }
+    });
+  }
+
+  LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
+                                   const F32x16& max) {
+    F32x16 sum = Zero();
+    I32x16 largest = Broadcast(0);
+    for (int64_t j = 0; j < end - begin; ++j) {
+      float* score = scores + j * shape_.stride + r;
+      const F32x16 weight = ExpOfNegative(Load(score) - max);
+      sum = sum + weight;
+      const F32x16 scaled = weight * Broadcast(scales_[j]);
+      Store(scaled, score);
+      // The order of magnitudes, NaN last: LargestMagnitude.
+      const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
+      largest = Select(largest < magnitude, magnitude, largest);
+    }
+    const WeightSteps steps = WeightStepsOf(FromBits(largest));
+    Store(steps.step, steps_ + r);
+    for (int64_t j = 0; j < end - begin; j += 4) {
+      I32x16 high = Broadcast(0), low = Broadcast(0);
+      for (int i = 0; i < 4 && j + i < end - begin; ++i) {
+        const I32x16 number =
+            WeightNumbers(Load(scores + (j + i) * shape_.stride + r), steps.inverse);
+        high = high | ((number >> 8 & Broadcast(0xff)) << (8 * i));
+        low = low | ((number & Broadcast(0xff)) << (8 * i));
+      }
+      Store(high, weights_high_ + j / 4 * shape_.stride + r);
+      Store(low, weights_low_ + j / 4 * shape_.stride + r);
+    }
+    return sum;
+  }
+
+  template <typename T>
+  LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+    Interleave(values, begin, end);
+    const int64_t quads = (end - begin + 3) / 4;
+    for (int64_t r = 0; r < shape_.rows; r += kRowsAtOnce) {
+      const int64_t rows = shape_.rows - r < kRowsAtOnce ? shape_.rows - r : kRowsAtOnce;
+      WeighRows(r, rows, quads, sums + r * shape_.padded_dim());
+    }
+  }
+
+ private:
+  static constexpr int32_t kOffset = 32768;
+  static constexpr int kRowsAtOnce = 3;  // whose sums, of both parts and 4 vectors, are registers
+
+  void ScoreRun(const Queries& queries, const RowRun& run, float* scores);
+  void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;
+  // interleaved_[i, d] = numbers d of the rows begin + 4 i ... + 3, zeros from `end` on.
+  void Interleave(const HeadRows& values, int64_t begin, int64_t end);
+
+  const TileShape shape_;
+  const int64_t quads_;  // of a head
+  alignas(64) float scales_[kKeyBlock];
+  alignas(64) float steps_[kTileRows];
+  alignas(64) int32_t weights_high_[kKeyBlock / 4 * kTileRows];  // [quads of keys, stride]
+  alignas(64) int32_t weights_low_[kKeyBlock / 4 * kTileRows];
+  alignas(64) int32_t interleaved_[kKeyBlock / 4 * kMaxHeadDim];  // [quads of keys, kMaxHeadDim]
+  alignas(64) int8_t gathered_[kKeyBlock * kMaxHeadDim];
+};
+
+template <>
+struct BlocksFor<int8_t> {
+  using Type = Int8Blocks;
+};
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif
+
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_PREFILL_H_
