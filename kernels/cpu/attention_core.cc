@@ -30,10 +30,19 @@ class Tasks {
         partials_(reinterpret_cast<float*>(stream.workspace)) {
     for (int32_t s = 0; s < attention.batch.num_sequences; ++s) {
       const SequenceRows& sequence = attention.batch.sequences[s];
-      num_units_ += NumUnits(sequence);
-      if (sequence.is_decode != 0) ++num_decode_rows_;
+      if (sequence.is_decode != 0) {
+        ++num_decode_rows_;
+        num_splits_ += NumUnits(sequence);
+      } else {
+        num_tiles_ += NumUnits(sequence);
+      }
       const int64_t last = sequence.first_position + sequence.num_rows - 1;
       if (last > last_position_) last_position_ = last;
+    }
+    // Wide tasks, but enough of them that threads end at about the same time.
+    const int64_t wide_tasks = num_splits_ * num_groups_ / kDecodeGroups;
+    if (num_groups_ % kDecodeGroups == 0 && wide_tasks >= 4 * stream.executor.num_threads) {
+      decode_groups_ = kDecodeGroups;
     }
   }
 
@@ -45,7 +54,9 @@ class Tasks {
                                                         dim_, attention_.max_position);
   }
 
-  int64_t num_tasks() const { return num_units_ * num_groups_; }
+  int64_t num_tasks() const {
+    return num_splits_ * (num_groups_ / decode_groups_) + num_tiles_ * num_groups_;
+  }
   int64_t num_merges() const {
     return max_splits_ > 1 ? num_decode_rows_ * attention_.num_heads : 0;
   }
@@ -56,12 +67,14 @@ class Tasks {
   void Run(int64_t task) const {
     int64_t decode_row = 0;
     const SequenceRows* sequence = attention_.batch.sequences;
-    for (; task >= NumUnits(*sequence) * num_groups_; ++sequence) {
-      task -= NumUnits(*sequence) * num_groups_;
+    for (; task >= NumTasks(*sequence); ++sequence) {
+      task -= NumTasks(*sequence);
       if (sequence->is_decode != 0) ++decode_row;
     }
     if (sequence->is_decode != 0) {
-      RunSplit(*sequence, Group(task % num_groups_), decode_row, task / num_groups_);
+      const int64_t tasks_per_split = num_groups_ / decode_groups_;
+      RunSplit(*sequence, task % tasks_per_split * decode_groups_, decode_row,
+               task / tasks_per_split);
       return;
     }
     // The longest rows first: what is left for the end is then short.
@@ -114,6 +127,11 @@ class Tasks {
     return last / tile_positions_ - sequence.first_position / tile_positions_ + 1;
   }
 
+  int64_t NumTasks(const SequenceRows& sequence) const {
+    const int64_t groups = sequence.is_decode != 0 ? num_groups_ / decode_groups_ : num_groups_;
+    return NumUnits(sequence) * groups;
+  }
+
   HeadGroup Group(int64_t index) const {
     HeadGroup group;
     group.kv_head = index / groups_per_kv_head_;
@@ -139,21 +157,36 @@ class Tasks {
                   tile_end < last ? tile_end : last);
   }
 
-  void RunSplit(const SequenceRows& sequence, const HeadGroup& group, int64_t decode_row,
+  // Of the groups [first_group, first_group + decode_groups_).
+  void RunSplit(const SequenceRows& sequence, int64_t first_group, int64_t decode_row,
                 int64_t split) const {
+    HeadGroup groups[kDecodeGroups];
+    for (int64_t i = 0; i < decode_groups_; ++i) groups[i] = Group(first_group + i);
+    PartialRows partials[kDecodeGroups];
     const int64_t end = sequence.first_position + 1;
     if (attention_.split && NumUnits(sequence) > 1) {
+      for (int64_t i = 0; i < decode_groups_; ++i) {
+        partials[i] = {Partial(decode_row, groups[i].first_head, split),
+                       max_splits_ * partial_size()};
+      }
       const int64_t length = AttentionSplit(sequence.first_position);
       const int64_t split_end = (split + 1) * length;
-      AttendDecode(attention_, sequence, group, split * length, split_end < end ? split_end : end,
-                   {Partial(decode_row, group.first_head, split), max_splits_ * partial_size()});
+      AttendDecode(attention_, sequence, groups, decode_groups_, split * length,
+                   split_end < end ? split_end : end, partials);
       return;
     }
     const bool has_far = attention_.q_far.data != nullptr;
     const int64_t window_begin = end - attention_.window;
-    alignas(64) float partials[kMaxGroup * (kMaxHeadDim + 2)];
-    AttendDecode(attention_, sequence, group, has_far || window_begin < 0 ? 0 : window_begin, end,
-                 {partials, partial_size()});
+    alignas(64) float data[kDecodeGroups][kMaxGroup * (kMaxHeadDim + 2)];
+    for (int64_t i = 0; i < decode_groups_; ++i) partials[i] = {data[i], partial_size()};
+    AttendDecode(attention_, sequence, groups, decode_groups_,
+                 has_far || window_begin < 0 ? 0 : window_begin, end, partials);
+    for (int64_t i = 0; i < decode_groups_; ++i) WriteWhole(sequence, groups[i], data[i]);
+  }
+
+  // The rows of a group whose sums are over all keys.
+  void WriteWhole(const SequenceRows& sequence, const HeadGroup& group,
+                  const float* partials) const {
     for (int64_t h = 0; h < group.num_heads; ++h) {
       const float* weighted = partials + h * partial_size();
       const F32x16 sum = Broadcast(weighted[dim_ + 1]);
@@ -171,8 +204,10 @@ class Tasks {
   const int64_t num_groups_;
   const int64_t tile_positions_;
   const int64_t max_splits_;
-  float* const partials_;  // [decode rows, H, max_splits_, D + 2]
-  int64_t num_units_ = 0;
+  float* const partials_;      // [decode rows, H, max_splits_, D + 2]
+  int64_t decode_groups_ = 1;  // of a task of a decode row
+  int64_t num_splits_ = 0;     // of all decode rows
+  int64_t num_tiles_ = 0;      // of all others, of each group
   int64_t num_decode_rows_ = 0;
   int64_t last_position_ = 0;
 };

@@ -1,4 +1,6 @@
 // Attention of one decode row, for all query heads that share a K/V head.
+#include <utility>
+
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/attention_decode_blocks.h"
 #include "kernels/cpu/attention_int8_decode.h"
@@ -31,21 +33,29 @@ class DecodeRow {
     if (has_far_) far_keys_.LoadQueries(attention.q_far.f32_row(sequence.first_row) + first);
   }
 
-  void Run(int64_t begin, int64_t end, const PartialRows& partials) {
+  void Start() {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       for (int64_t d = 0; d < kMaxHeadDim; d += kLanes) Store(Zero(), sums_ + h * kMaxHeadDim + d);
       max_[h] = kLowestScore;
       sum_[h] = 0.0f;
     }
-    for (int64_t block = begin / kKeyBlock * kKeyBlock; block < end; block += kKeyBlock) {
-      const int64_t first = block < begin ? begin : block;
-      const int64_t last = block + kKeyBlock < end ? block + kKeyBlock : end;
-      Announce(last, last + kKeyBlock < end ? last + kKeyBlock : end);
-      Score(block, first, last);
-      if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
-      for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
-      values_.Weigh(scores_, block, first, last, sums_);
-    }
+  }
+
+  // Weights of the keys [first, last) of the block that begins at `block`. Asks for the block
+  // behind it, [last, ahead).
+  void Score(int64_t block, int64_t first, int64_t last, int64_t ahead) {
+    Announce(last, ahead);
+    ScoreKeys(block, first, last);
+    if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
+    for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
+  }
+
+  // Adds the block's values by those weights.
+  void Weigh(int64_t block, int64_t first, int64_t last) {
+    values_.Weigh(scores_, block, first, last, sums_);
+  }
+
+  void Finish(const PartialRows& partials) const {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       float* partial = partials.data + h * partials.stride;
       values_.InOrder(sums_ + h * kMaxHeadDim, partial);
@@ -63,7 +73,7 @@ class DecodeRow {
   }
 
   // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
-  void Score(int64_t block, int64_t first, int64_t last) {
+  void ScoreKeys(int64_t block, int64_t first, int64_t last) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       float* scores = scores_ + h * kKeyBlock;
       for (int64_t j = block; j < first; ++j) scores[j - block] = kHiddenScore;
@@ -128,16 +138,41 @@ class DecodeRow {
   float sum_[kMaxGroup];
 };
 
+// Of several K/V heads, block by block: all their keys, which lie side by side in a page, then all
+// their values. Long runs are what the processor's own prefetcher needs.
+template <typename Row, size_t... kIndices>
+void AttendHeads(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
+                 int64_t begin, int64_t end, const PartialRows* partials,
+                 std::index_sequence<kIndices...>) {
+  constexpr size_t kHeads = sizeof...(kIndices);
+  Row rows[kHeads] = {Row(attention, sequence, groups[kIndices])...};
+  for (Row& row : rows) row.Start();
+  for (int64_t block = begin / kKeyBlock * kKeyBlock; block < end; block += kKeyBlock) {
+    const int64_t first = block < begin ? begin : block;
+    const int64_t last = block + kKeyBlock < end ? block + kKeyBlock : end;
+    const int64_t ahead = last + kKeyBlock < end ? last + kKeyBlock : end;
+    for (Row& row : rows) row.Score(block, first, last, ahead);
+    for (Row& row : rows) row.Weigh(block, first, last);
+  }
+  for (size_t i = 0; i < kHeads; ++i) rows[i].Finish(partials[i]);
+}
+
 }  // namespace
 
-void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
-                  int64_t begin, int64_t end, const PartialRows& partials) {
+void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
+                  int64_t num_groups, int64_t begin, int64_t end, const PartialRows* partials) {
   const auto run = [&](auto near, auto element) {
     using Near = DecodeBlocksFor<decltype(near)>;
     using Blocks = DecodeBlocksFor<decltype(element)>;
-    DecodeRow<typename Near::Keys, typename Blocks::Keys, typename Blocks::Values> row(
-        attention, sequence, group);
-    row.Run(begin, end, partials);
+    using Row = DecodeRow<typename Near::Keys, typename Blocks::Keys, typename Blocks::Values>;
+    if (num_groups == kDecodeGroups) {
+      return AttendHeads<Row>(attention, sequence, groups, begin, end, partials,
+                              std::make_index_sequence<kDecodeGroups>());
+    }
+    for (int64_t g = 0; g < num_groups; ++g) {
+      AttendHeads<Row>(attention, sequence, groups + g, begin, end, partials + g,
+                       std::make_index_sequence<1>());
+    }
   };
   ForKeysAndValues(attention, run);
 }

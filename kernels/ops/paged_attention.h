@@ -29,7 +29,7 @@
 namespace longstream {
 
 // The widest head D that attention serves, over pages, rings and both. It bounds the scratch that
-// an implementation keeps on chip: about 350 KiB of a CPU thread's stack.
+// an implementation keeps on chip: about 1 MiB of a CPU thread's stack.
 inline constexpr int32_t kMaxHeadDim = 256;
 
 // The step's own keys and values are already in the pages (RopeCacheWrite).
