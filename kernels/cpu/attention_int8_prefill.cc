@@ -65,10 +65,12 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
       }
     }
   }
+  LONGSTREAM_UNROLL
   for (int k = 0; k < kKeys; ++k) {
     const __m512i surplus =
         _mm512_set1_epi32(static_cast<int32_t>(32768u * static_cast<uint32_t>(sums[k])));
     const __m512 scale = _mm512_set1_ps(longstream::ToF32(scales[k]));
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const __m512i both = _mm512_add_epi32(_mm512_slli_epi32(high[k][v], 8), low[k][v]);
       const __m512 total = _mm512_cvtepi32_ps(_mm512_sub_epi32(both, surplus));
@@ -111,8 +113,10 @@ void WeighTile(const WeighTileArgs& args) {
       }
     }
   }
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const __m512 scale = _mm512_set1_ps(step[r]);
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       float* to = sums + r * sums_stride + v * kLanes;
       const __m512i both = _mm512_add_epi32(_mm512_slli_epi32(high[r][v], 8), low[r][v]);

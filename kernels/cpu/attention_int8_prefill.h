@@ -94,7 +94,7 @@ class Int8Blocks {
 
  private:
   static constexpr int32_t kOffset = 32768;
-  static constexpr int kRowsAtOnce = 3;  // whose sums, of both parts and 4 vectors, are registers
+  static constexpr int kRowsAtOnce = 2;  // whose sums, of both parts and 4 vectors, are registers
 
   void ScoreRun(const Queries& queries, const RowRun& run, float* scores);
   void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;

@@ -16,6 +16,14 @@
 // The same for a lambda in a header: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
 #define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
 
+// Before a loop over an array of sums that is to stay in registers: one loop over it that is not
+// unrolled keeps all of it in memory. At most 16 turns.
+#if defined(__clang__)
+#define LONGSTREAM_UNROLL _Pragma("unroll")
+#else
+#define LONGSTREAM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 #if defined(__AVX512F__)
