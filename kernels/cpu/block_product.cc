@@ -6,25 +6,29 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Tiles of sums that stay in registers, rows x vectors of 16. A few rows take wider tiles, so that
-// the sums in flight still hide the latency of the multiply-add.
+// Tiles of sums that stay in registers, rows x vectors of 16. A few rows take wider tiles, and few
+// columns taller ones of at most kMostSums, so that the sums in flight still hide the latency of
+// the multiply-add.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 4;
 constexpr int kFewRows = 2;
 constexpr int kFewRowsVectors = 8;
+constexpr int kMostSums = 24;
 constexpr int kDotRows = 4;
 #elif defined(__AVX2__)  // 16 registers, 2 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;
 constexpr int kFewRowsVectors = 4;
+constexpr int kMostSums = 6;
 constexpr int kDotRows = 1;
 #else                    // 16 registers, 4 a vector
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;
 constexpr int kFewRowsVectors = 2;
+constexpr int kMostSums = 2;
 constexpr int kDotRows = 1;
 #endif
 // Columns of a dot product tile: as many as SumsOfFour adds at a time.
@@ -141,6 +145,16 @@ void Strip(Product<T> product, const Access& access) {
   }
 }
 
+// The whole vectors of columns that are fewer than kVectors.
+template <int kVectors, typename T>
+void NarrowStrip(int64_t vectors, const Product<T>& product) {
+  if constexpr (kVectors > 1) {
+    if (vectors < kVectors) return NarrowStrip<kVectors - 1>(vectors, product);
+  }
+  constexpr int kTall = kMostSums / kVectors < 16 ? kMostSums / kVectors : 16;
+  Strip<Tiling<kTall, kVectors, false>, kVectors>(product, Whole{});
+}
+
 // All columns, `block` steps of k at a time.
 template <typename Tiling, typename T>
 void Blocks(Product<T> product, int64_t block) {
@@ -156,6 +170,11 @@ void Blocks(Product<T> product, int64_t block) {
     int64_t c = 0;
     for (; c + kWide <= product.cols; c += kWide) {
       Strip<Tiling, Tiling::kVectors>(strip_at(c), Whole{});
+    }
+    if constexpr (!Tiling::kStreams && Tiling::kVectors > 1) {
+      const int64_t vectors = (product.cols - c) / kLanes;
+      if (vectors > 0) NarrowStrip<Tiling::kVectors - 1>(vectors, strip_at(c));
+      c += vectors * kLanes;
     }
     for (; c + kLanes <= product.cols; c += kLanes) Strip<Tiling, 1>(strip_at(c), Whole{});
     if (c < product.cols) Strip<Tiling, 1>(strip_at(c), Part{product.cols - c});

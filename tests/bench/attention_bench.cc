@@ -142,7 +142,7 @@ void Paged(benchmark::State& state, DType type) {
 void PagedSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"context", "rows", "threads"})
       ->ArgsProduct({{4096, 16384, 65536}, {1}, {1, 2}})
-      ->ArgsProduct({{512, 4096, 16384}, {512}, {1, 2}})
+      ->ArgsProduct({{512, 4096, 16384}, {16, 512}, {1, 2}})
       ->UseRealTime();
 }
 BENCHMARK_CAPTURE(Paged, bf16, DType::kBF16)->Apply(PagedSizes);
