@@ -1,5 +1,6 @@
 // The op table of one instruction set.
 #include "kernels/cpu/isa_ops.h"
+#include "kernels/cpu/simd.h"
 
 #define LONGSTREAM_NAME_OF(isa) LONGSTREAM_NAME_OF_EXPANDED(isa)
 #define LONGSTREAM_NAME_OF_EXPANDED(isa) #isa
@@ -9,6 +10,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 const OpTable& Ops() {
   static constexpr OpTable kOps = {
       .name = LONGSTREAM_NAME_OF(LONGSTREAM_ISA),
+      .cut_grid = kLanes,  // a row's bits are its own; fewer rows than lanes cost as much
       .packed_bytes = PackedBytes,
       .pack = Pack,
       .embed = Embed,

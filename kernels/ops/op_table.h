@@ -5,6 +5,8 @@
 #ifndef LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 #define LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 
+#include <cstdint>
+
 #include "kernels/ops/embed.h"
 #include "kernels/ops/finite_rows.h"
 #include "kernels/ops/gated_mlp.h"
@@ -27,6 +29,9 @@ namespace longstream {
 
 struct OpTable {
   const char* name = "";  // "reference", "baseline", "avx2", "avx512", "cuda"
+  // Where attention and projections let a prefill be cut without changing a bit: at absolute
+  // multiples of so many tokens. Divides 64, the grid of linear_recurrence.
+  int32_t cut_grid = 64;
   PackedBytesFunction packed_bytes = nullptr;
   PackFunction pack = nullptr;
   EmbedFunction embed = nullptr;

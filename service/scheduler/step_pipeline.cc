@@ -14,6 +14,9 @@
 namespace longstream {
 namespace {
 
+// Tokens of a piece from which on what it took tells the cost of a token rather than of a step.
+constexpr uint64_t kTellingTokens = 64;
+
 absl::Status Failure(const absl::Status& status) {
   return absl::InternalError(absl::StrCat("the backend failed a step: ", status.message()));
 }
@@ -83,8 +86,7 @@ void StepPipeline::TakeInOldest() {
     // It has the device to itself when the step before is done.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     mixed_step_.Learn(step.decode_rows, step.prompt_tokens, time);
-    // Only larger pieces that had the step to themselves tell the cost of a token.
-    if (step.decode_rows == 0 && step.prompt_tokens >= limits_.prefill_grid) {
+    if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {
       prefill_speed_->Learn(step.prompt_tokens, time, now);
     }
   }

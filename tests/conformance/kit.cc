@@ -30,7 +30,9 @@ Kit::Kit(const ls_backend& backend, const Target& target)
   for (uint32_t i = 0; i < info.num_layers; ++i) reach = std::max(reach, info.layers[i].window);
 
   if (grid_ == 0 || vocabulary_ < 2) throw CheckFailed{"prefill_grid is 0 or vocabulary_size < 2"};
-  const uint64_t wanted = std::max<uint64_t>(3 * grid_ + grid_ / 2 + 3, reach + grid_ + 3);
+  // However fine the grid is, several pages, in whose blocks a context is read.
+  const uint64_t pages = uint64_t{3} * page_tokens_ + page_tokens_ / 2 + 3;
+  const uint64_t wanted = std::max({uint64_t{3} * grid_ + grid_ / 2 + 3, reach + grid_ + 3, pages});
   if (context_limit_ < 2 * grid_ + 8 + tail()) {
     throw CheckFailed{"context_limit " + std::to_string(context_limit_) +
                       " is too short for a grid of " + std::to_string(grid_)};

@@ -71,7 +71,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       weights_(std::move(weights)),
       limits_(limits),
       caches_(MakeCacheLayout(spec_, cache_type), limits.cache_bytes_budget, device),
-      description_(spec_, weights_, caches_.layout, ops.name),
+      description_(spec_, weights_, caches_.layout, ops),
       batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
                    static_cast<int32_t>(spec_.vocabulary), kCapabilities),
       decoder_(spec_, weights_, caches_, ops, executor, limits.max_batch_tokens,

@@ -1,6 +1,7 @@
 // The ABI's description of a model.
 #include "backends/common/plugin/model_description.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -82,10 +83,18 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
   return fingerprint.value();
 }
 
+// A recurrence sums up blocks of its grid. Without one a finer cut is as good, and lets a host read
+// a prompt in smaller pieces beside streams that wait for their next token.
+uint32_t PrefillGrid(const ModelSpec& spec, const OpTable& ops) {
+  const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
+                                     [](const MixerSpec& mixer) { return mixer.recurrent(); });
+  return static_cast<uint32_t>(recurrent ? kPrefillGrid : ops.cut_grid);
+}
+
 }  // namespace
 
 ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& weights,
-                                   const CacheLayout& layout, const char* kernels)
+                                   const CacheLayout& layout, const OpTable& ops)
     : architecture_(spec.architecture) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     layers_.push_back(Describe(spec.layers[i], layout.layers[i]));
@@ -97,14 +106,14 @@ ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& we
   info_.layers = layers_.data();
   info_.num_parameters = weights.num_parameters;
   info_.context_limit = static_cast<uint64_t>(spec.context_limit);
-  info_.prefill_grid = kPrefillGrid;
+  info_.prefill_grid = PrefillGrid(spec, ops);
   info_.page_tokens = layout.has_pages() ? kPageTokens : 0;
   info_.kv_bytes_per_token = layout.bytes_per_token;
   info_.window_bytes_per_sequence = layout.ring_bytes;
   info_.state_bytes_per_sequence = layout.state_bytes;
   info_.checkpoint_bytes_per_sequence = layout.checkpoint_bytes;
   info_.fingerprint = FingerprintOf(spec, weights, layout);
-  info_.kernels = kernels;
+  info_.kernels = ops.name;
 }
 
 }  // namespace longstream

@@ -9,15 +9,16 @@
 #include "backends/common/cache/cache_layout.h"
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/layers/model_weights.h"
+#include "kernels/ops/op_table.h"
 
 namespace longstream {
 
-// Owns what info() points to, but for `kernels`, a name that lives as long as the plugin.
+// Owns what info() points to, but for the ops' name, which lives as long as the plugin.
 // Immutable.
 class ModelDescription {
  public:
   ModelDescription(const ModelSpec& spec, const ModelWeights& weights, const CacheLayout& layout,
-                   const char* kernels);
+                   const OpTable& ops);
 
   ModelDescription(const ModelDescription&) = delete;
   ModelDescription& operator=(const ModelDescription&) = delete;

@@ -173,12 +173,22 @@ TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
 TEST_P(InvarianceTest, CutsAtGridLines) {
   const auto whole = CreateReserved(*model_, kPrompt);
   const std::vector<float> expected = Prefill(*model_, *whole, prompt());
+  const size_t grid = model_->info().prefill_grid;
   for (const std::vector<size_t>& lengths :
-       {std::vector<size_t>{64}, std::vector<size_t>{128, 73}, std::vector<size_t>{64, 137}}) {
+       {std::vector<size_t>{grid}, std::vector<size_t>{128, 73}, std::vector<size_t>{64, 137},
+        std::vector<size_t>{3 * grid, grid}}) {
     const auto sequence = CreateReserved(*model_, kPrompt);
     EXPECT_TRUE(Feed(*model_, *sequence, prompt(), lengths) == expected) << lengths[0];
     EXPECT_TRUE(ExportBytes(*model_, *sequence) == ExportBytes(*model_, *whole)) << lengths[0];
   }
+}
+
+// Layers of attention alone let a host cut finer than a recurrence does.
+TEST_P(InvarianceTest, OnlyARecurrenceNeedsItsGrid) {
+  const ModelSpec spec = Spec();
+  const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
+                                     [](const MixerSpec& mixer) { return mixer.recurrent(); });
+  EXPECT_EQ(model_->info().prefill_grid, recurrent ? 64u : 16u);
 }
 
 TEST_P(InvarianceTest, Fork) {
