@@ -4,8 +4,10 @@ import contextlib
 import http.server
 import io
 import json
+import os
 import pathlib
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -180,6 +182,23 @@ class HttpLoadTest(unittest.TestCase):
                              ("/", [{"error": {"message": "no slot"}}]), ("/", ["babble"])):
             with self.assertRaises(http_load.LoadError):
                 self.load(path, *events)
+
+
+class ServerTest(unittest.TestCase):
+    def test_a_server_whose_client_fails_is_ended(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = pathlib.Path(scratch)
+            (root / "bin").mkdir()
+            programs = {"longstream-server": f"""echo $$ > {root}/pid
+                            echo '{{"event": "listening", "port": "1"}}' >&2; exec sleep 60""",
+                        "longstream": "echo no such model >&2; exit 1"}
+            for name, script in programs.items():
+                (root / "bin" / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+                (root / "bin" / name).chmod(0o755)
+            with self.assertRaisesRegex(service.ProgramError, "no such model"):
+                service.Server(root, root, "bf16", 2, root / "log")
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int((root / "pid").read_text(encoding="utf-8")), 0)
 
 
 class CommandLineTest(unittest.TestCase):

@@ -102,8 +102,12 @@ class Server:
                 [str(build / "bin/longstream-server"), "--model", f"{MODEL}={directory},{options}",
                  "--listen", "127.0.0.1:0", "--metrics-listen", "", "--threads", str(threads)],
                 stderr=file)
-        self._client += ["--server", f"127.0.0.1:{self._port()}", "--wait", "300", "--json"]
-        self.bench(1, 8, 2)  # waits until the model is loaded
+        try:
+            self._client += ["--server", f"127.0.0.1:{self._port()}", "--wait", "300", "--json"]
+            self.bench(1, 8, 2)  # waits until the model is loaded
+        except BaseException:
+            self.close()
+            raise
 
     def _events(self):
         return [json.loads(line) for line in self._log.read_text(encoding="utf-8").splitlines()]
