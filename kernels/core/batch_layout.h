@@ -58,7 +58,7 @@ constexpr int64_t PagedHeadBytes(DType type, int64_t page_tokens, int64_t head_d
 
 // The last keys (and values) of one layer, per sequence: position j lies at ring slot j % slots.
 // Per sequence: [H_kv, slots, D], row-major, at base + slot * slot_stride bytes. A ring of a window
-// layer has window + prefill_grid slots, so that the tokens a short rollback needs are still there.
+// layer has slots beyond its window, so that the tokens a short rollback needs are still there.
 struct RingCache {
   std::byte* keys = nullptr;    // of slot 0
   std::byte* values = nullptr;  // of slot 0; nullptr where the ring holds keys only (ReRoPE)

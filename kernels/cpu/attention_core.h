@@ -68,10 +68,14 @@ LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& 
   ForType(attention.values.type, [&](auto element) { body(element, element); });
 }
 
-// Near keys beside int8 pages are bf16, else all keys and values are of one type.
+// Rings are never int8, and near keys beside int8 pages are bf16; else all keys and values are of
+// one type.
 LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
-  if (attention.keys.type == attention.values.type) return true;
-  return attention.values.type == DType::kI8 && attention.keys.type == DType::kBF16;
+  const DType type = attention.values.type;
+  if (type == DType::kI8 && !attention.values.paged) return false;
+  if (attention.q_far.data != nullptr && attention.far_keys.type != type) return false;
+  if (attention.keys.type == type) return type != DType::kI8 || attention.keys.paged;
+  return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
 // Query heads that share a K/V head, or kMaxGroup of them: what one task computes together.

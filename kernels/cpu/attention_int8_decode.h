@@ -50,7 +50,7 @@ class Int8Rows {
   const int64_t num_vectors_;
   Block next_;
   alignas(64) int8_t gathered_[kKeyBlock * kMaxHeadDim];
-  alignas(64) BF16 gathered_scales_[kKeyBlock];
+  alignas(64) BF16 gathered_scales_[kKeyBlock] = {};
 };
 
 class Int8DecodeKeys {

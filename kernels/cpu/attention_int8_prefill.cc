@@ -22,8 +22,7 @@ LONGSTREAM_INLINE int32_t SumOf(const int8_t* numbers, int64_t n) {
   return _mm512_reduce_add_epi32(sums);
 }
 
-// Calls body(0), body(step) ... for `count` of something in pieces of up to kMost, whose size it
-// gets as a constant.
+// Calls body with min(size, kMost) as a constant.
 template <int kMost, typename Body>
 LONGSTREAM_INLINE void ForSize(int64_t size, const Body& body) {
   if constexpr (kMost > 1) {

@@ -10,7 +10,6 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 const OpTable& Ops() {
   static constexpr OpTable kOps = {
       .name = LONGSTREAM_NAME_OF(LONGSTREAM_ISA),
-      .cut_grid = kLanes,  // a row's bits are its own; fewer rows than lanes cost as much
       .packed_bytes = PackedBytes,
       .pack = Pack,
       .embed = Embed,
@@ -29,6 +28,7 @@ const OpTable& Ops() {
       .sample = Sample,
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,
+      .cut_grid = kLanes,  // a row's bits are its own; fewer rows than lanes cost as much
       .int8_pages = true,
   };
   return kOps;

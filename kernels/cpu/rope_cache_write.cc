@@ -46,7 +46,7 @@ T* RowOf(const Matrix& matrix, int64_t t) {
   return static_cast<T*>(matrix.data) + t * matrix.stride;
 }
 
-// What of row t's page all heads have in common: the page's bytes in each store, and the slot.
+// What of row t's page all heads have in common: the page's index in each store, and the slot.
 struct PageSlot {
   int64_t page;
   int64_t slot;

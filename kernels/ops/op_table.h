@@ -29,9 +29,6 @@ namespace longstream {
 
 struct OpTable {
   const char* name = "";  // "reference", "baseline", "avx2", "avx512", "cuda"
-  // Where attention and projections let a prefill be cut without changing a bit: at absolute
-  // multiples of so many tokens. Divides 64, the grid of linear_recurrence.
-  int32_t cut_grid = 64;
   PackedBytesFunction packed_bytes = nullptr;
   PackFunction pack = nullptr;
   EmbedFunction embed = nullptr;
@@ -50,6 +47,9 @@ struct OpTable {
   SampleFunction sample = nullptr;
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
+  // Where attention and projections let a prefill be cut without changing a bit: at absolute
+  // multiples of so many tokens. Divides 64, the grid of linear_recurrence.
+  int32_t cut_grid = 64;
   // Whether the ops that read and write pages serve those of int8.
   bool int8_pages = false;
 };

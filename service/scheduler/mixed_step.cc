@@ -23,7 +23,7 @@ void MixedStep::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Durati
     return;
   }
   if (decode_rows > 0) ++age_;
-  // A piece below the grid says more about the step than about its tokens.
+  // The end of a prompt, shorter than any other piece, says more about the step than about tokens.
   if (prompt_tokens < grid_) return;
   const double of_prompts = decode_rows == 0 ? seconds : seconds - decode_seconds_;
   // An average of decode rows may be above what they took this time.

@@ -14,7 +14,8 @@
 namespace longstream {
 namespace {
 
-// Tokens of a piece from which on what it took tells the cost of a token rather than of a step.
+// Tokens of a piece from which on what it took tells the cost of a token rather than of a step, if
+// the piece had the step to itself.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {

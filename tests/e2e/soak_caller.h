@@ -31,7 +31,7 @@ class SoakCaller {
   grpc::Status Generate(const v1::GenerateRequest& request, Behaviour behaviour,
                         std::mt19937& random, std::vector<int32_t>* tokens);
 
-  // `session` is the fork's id, drawn by the server.
+  // `session` is the fork's id, drawn by the server. REQUIRES: behaviour is kPlain or kDeadline
   grpc::Status Fork(const std::string& parent, Behaviour behaviour, std::mt19937& random,
                     std::string* session);
 

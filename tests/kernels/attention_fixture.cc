@@ -206,9 +206,11 @@ void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
   constexpr AttentionShape kShapes[] = {{1, 1, 8},   {6, 2, 24}, {5, 1, 64}, {4, 4, 80},
                                         {4, 1, 128}, {8, 8, 40}, {16, 8, 32}};
   for (const AttentionShape& shape : kShapes) {
-    // One type per shape and call: the pairs change from call to call.
-    const DType type = types_[next_type_++ % types_.size()];
-    const int32_t page_tokens = next_type_ % 2 == 0 ? 16 : 64;
+    // One type and page per shape and call; the number of shapes has no factor in common with that
+    // of those pairs, which therefore change from call to call.
+    const DType type = types_[next_pair_ % types_.size()];
+    const int32_t page_tokens = next_pair_ / types_.size() % 2 == 0 ? 16 : 64;
+    ++next_pair_;
     MakeHistories(kMixedHistories, kMixedTokens, shape, type, page_tokens);
     ExpectMatch(MixedBatch(), what);
   }

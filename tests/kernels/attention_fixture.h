@@ -91,7 +91,7 @@ class AttentionTest : public OpTest {
   std::vector<AttentionHistory> histories_;
   std::vector<TestPlace> places_;
   bool alibi_ = false;  // the op is run with AlibiSlopes
-  size_t next_type_ = 0;
+  size_t next_pair_ = 0;
   Random random_{1};
 
  private:

@@ -29,13 +29,15 @@ TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
   }
   for (const OpTable* table : tables) {
     // Before what it says about them the table is nothing but pointers: its name and its functions.
-    void* pointers[offsetof(OpTable, int8_pages) / sizeof(void*)];
+    void* pointers[offsetof(OpTable, cut_grid) / sizeof(void*)];
     static_assert(sizeof(pointers) + sizeof(void*) == sizeof(OpTable));
     std::memcpy(pointers, table, sizeof(pointers));
     for (size_t i = 0; i < std::size(pointers); ++i) {
       EXPECT_NE(pointers[i], nullptr) << table->name << ", entry " << i;
     }
     EXPECT_TRUE(table->int8_pages) << table->name;
+    ASSERT_GT(table->cut_grid, 0) << table->name;
+    EXPECT_EQ(64 % table->cut_grid, 0) << table->name;
   }
 }
 

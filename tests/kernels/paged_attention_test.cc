@@ -56,6 +56,27 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
   }
 }
 
+// Several K/V heads at once in several parts; and groups of heads of different size among them.
+TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
+  for (const AttentionShape& shape : {AttentionShape{8, 8, 24}, AttentionShape{80, 4, 8}}) {
+    for (DType type : AndInt8({DType::kBF16})) {
+      MakeHistories(2, 3100, shape, type, 64);
+      ExpectMatch({{0, {3000, 1, true}}, {1, {2047, 1, true}}}, "splits, many key heads");
+    }
+  }
+}
+
+// Rows that fill their registers and blocks that fill their pages lie without gaps.
+TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 1, 64}, {4, 1, 128}, {3, 1, 128}, {2, 1, kMaxHeadDim}}) {
+    for (DType type : AndInt8({DType::kBF16})) {
+      MakeHistories(3, 300, shape, type, 64);
+      ExpectMatch({{0, {299, 1, true}}, {1, {200, 70, false}}, {2, {191, 1, true}}}, "no gaps");
+    }
+  }
+}
+
 // Beyond 32768 splits are longer than kAttentionSplit.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   for (DType type : AndInt8({DType::kBF16})) {

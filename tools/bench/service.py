@@ -110,7 +110,8 @@ class Server:
             raise
 
     def _events(self):
-        return [json.loads(line) for line in self._log.read_text(encoding="utf-8").splitlines()]
+        lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]  # the last is underway
 
     def _port(self):
         while self._process.poll() is None:

@@ -16,8 +16,9 @@ namespace longstream {
 // width 64 are 8 KiB of bf16: long runs for the prefetcher, yet little waste in a last page.
 inline constexpr int32_t kPageTokens = 64;
 
-// Tokens between grid lines: block of the chunk-parallel recurrence, slack of the rings, and the
-// multiple at which a prefill may be cut without changing a bit.
+// Tokens between grid lines: block of the chunk-parallel recurrence, slack of the rings. Models
+// with recurrences are cut at its multiples alone, others where their ops allow
+// (OpTable::cut_grid).
 inline constexpr int32_t kPrefillGrid = 64;
 
 // Keys and values of a full-attention layer, as PagedCache (kernels/core/batch_layout.h) has them.
