@@ -97,6 +97,14 @@ struct Operands {
   bool resume;  // continue the sums that are there
 };
 
+// Asks for the same weights of the next block of k, into the second-level cache. While several rows
+// use a block's weights, reading them does not keep memory busy: it brings the next ones meanwhile.
+LONGSTREAM_INLINE void PrefetchNextBlock(const void* weights) {
+  constexpr int kSecondLevelCache = 2;
+  __builtin_prefetch(static_cast<const char*>(weights) + kBlockBytes * kPanelOutputs, 0,
+                     kSecondLevelCache);
+}
+
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
 void Tile(const Operands<W>& operands) {
@@ -112,8 +120,10 @@ void Tile(const Operands<W>& operands) {
   for (int64_t i = 0; i < k; i += F::kInputs) {
     typename F::Weights weights[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      weights[v] = F::Read(w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
-                           v % kPanelVectors * kLanes * F::kInputs);
+      const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
+                      v % kPanelVectors * kLanes * F::kInputs;
+      if constexpr (kRows > 1) PrefetchNextBlock(from);
+      weights[v] = F::Read(from);
     }
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
