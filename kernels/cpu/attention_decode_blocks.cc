@@ -21,12 +21,6 @@ LONGSTREAM_INLINE __m512bh BroadcastPair(const BF16* from) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
 }
 
-// Into the second-level cache: the first would be full before it is used.
-LONGSTREAM_INLINE void Prefetch(const BF16* from) {
-  constexpr int kSecondLevelCache = 2;
-  __builtin_prefetch(from, 0, kSecondLevelCache);
-}
-
 // 16 numbers as the sums of two of bf16.
 LONGSTREAM_INLINE void SplitVector(const F32x16& value, BF16* high, BF16* low) {
   const F32x16 rounded = RoundToBF16(value);
@@ -71,7 +65,7 @@ LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* r
     }
     for (int i = 0; i < kRows; ++i) {
       const __m512bh row = LoadPairs(rows + (i * kVectors + v) * kVectorDims);
-      if constexpr (kAsk) Prefetch(next + (v * kRows + i) * kVectorDims);
+      if constexpr (kAsk) PrefetchL2(next + (v * kRows + i) * kVectorDims);
       for (int h = 0; h < kHeads; ++h) {
         sums[h * kRows + i] = _mm512_dpbf16_ps(sums[h * kRows + i], high[h], row);
       }
@@ -135,8 +129,8 @@ void WeighTile(const WeighedRows& args, float* sums) {
       const __m512i a = _mm512_loadu_si512(even + c * kVectorDims);
       const __m512i b = _mm512_loadu_si512(even + kRow + c * kVectorDims);
       if constexpr (kAsk) {
-        Prefetch(next + (2 * pair * kVectors + 2 * c) * kVectorDims);
-        Prefetch(next + (2 * pair * kVectors + 2 * c + 1) * kVectorDims);
+        PrefetchL2(next + (2 * pair * kVectors + 2 * c) * kVectorDims);
+        PrefetchL2(next + (2 * pair * kVectors + 2 * c + 1) * kVectorDims);
       }
       const auto first = reinterpret_cast<__m512bh>(_mm512_unpacklo_epi16(a, b));
       const auto second = reinterpret_cast<__m512bh>(_mm512_unpackhi_epi16(a, b));

@@ -16,12 +16,6 @@ constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
 
 LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
 
-// Into the second-level cache: the first would be full before it is used.
-LONGSTREAM_INLINE void Prefetch(const void* from) {
-  constexpr int kSecondLevelCache = 2;
-  __builtin_prefetch(from, 0, kSecondLevelCache);
-}
-
 // Lane i is the sum of the lanes of sums[i].
 LONGSTREAM_INLINE __m512i SumsOfSixteen(__m512i (&sums)[kScoresAtOnce]) {
   // Neighbours in one register: halves the registers, and the lanes that a sum is spread over.
@@ -59,7 +53,7 @@ LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t
     for (int i = 0; i < kRows; ++i) {
       const int64_t at = (i * kVectors + v) * kVectorDims;
       const __m512i row = _mm512_xor_si512(LoadBytes(rows + at), offset);
-      if constexpr (kAsk) Prefetch(next + at);
+      if constexpr (kAsk) PrefetchL2(next + at);
       for (int h = 0; h < kHeads; ++h) {
         high[h][i] = _mm512_dpbusd_epi32(high[h][i], row, q_high[h]);
         low[h][i] = _mm512_dpbusd_epi32(low[h][i], row, q_low[h]);
@@ -123,7 +117,7 @@ void WeighTile(const Int8DecodeValues::Weights* weights, const int8_t* rows, con
     const int8_t* four = rows + 4 * quad * kRow;
     InterleaveFour(four, four + kRow, four + 2 * kRow, four + 3 * kRow, values);
     if constexpr (kAsk) {
-      for (int i = 0; i < 4; ++i) Prefetch(next + (4 * quad + i) * kRow);
+      for (int i = 0; i < 4; ++i) PrefetchL2(next + (4 * quad + i) * kRow);
     }
     for (int h = 0; h < kHeads; ++h) {
       const __m512i weight_high = BroadcastQuad(weights[h].high + 4 * quad);
@@ -234,7 +228,7 @@ void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
     const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
-    if (next.scales != nullptr) Prefetch(next.scales);
+    if (next.scales != nullptr) PrefetchL2(next.scales);
     ForVectors(rows_.num_vectors(), [&](auto vectors) {
       constexpr int kVectors = decltype(vectors)::value;
       const auto score = [&](auto num_heads, auto ask) LONGSTREAM_INLINE_LAMBDA {
@@ -283,7 +277,7 @@ void Int8DecodeValues::Weigh(const float* weights, int64_t block, int64_t begin,
   const int64_t quads = (end - block + 3) / 4;
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
-    if (next.scales != nullptr) Prefetch(next.scales);
+    if (next.scales != nullptr) PrefetchL2(next.scales);
     ForVectors(rows_.num_vectors(), [&](auto vectors) {
       constexpr int kVectors = decltype(vectors)::value;
       float* to = sums + h * kMaxHeadDim;

@@ -100,9 +100,7 @@ struct Operands {
 // Asks for the same weights of the next block of k, into the second-level cache. While several rows
 // use a block's weights, reading them does not keep memory busy: it brings the next ones meanwhile.
 LONGSTREAM_INLINE void PrefetchNextBlock(const void* weights) {
-  constexpr int kSecondLevelCache = 2;
-  __builtin_prefetch(static_cast<const char*>(weights) + kBlockBytes * kPanelOutputs, 0,
-                     kSecondLevelCache);
+  PrefetchL2(static_cast<const char*>(weights) + kBlockBytes * kPanelOutputs);
 }
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.

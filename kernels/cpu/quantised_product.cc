@@ -42,7 +42,8 @@ struct Operands {
   bool resume;  // continue the sums that are there
 };
 
-// dots[r][v] += the products of one group, whose bytes begin at w.
+// dots[r][v] += the products of one group, whose bytes begin at w. Several rows ask for the same
+// group of the next block: while they use a block, memory would rest.
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
                                 int64_t panel_stride, Dots<kType> (&dots)[kRows][kVectors]) {
@@ -53,6 +54,9 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
     I32x16 bytes[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
+      if constexpr (kRows > 1) {
+        PrefetchL2(panel + v % kPanelVectors * kLanes * 4 + kBlockGroups * GroupBytes(kType));
+      }
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
     for (int half = 0; half < kHalves; ++half) {

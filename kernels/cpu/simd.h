@@ -357,6 +357,13 @@ LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
   return one / (one + Exp(Zero() - x));
 }
 
+// Asks for the line at `from`, which need not exist, into the second-level cache: the first would
+// be full before it is used.
+LONGSTREAM_INLINE void PrefetchL2(const void* from) {
+  constexpr int kSecondLevelCache = 2;
+  __builtin_prefetch(from, 0, kSecondLevelCache);
+}
+
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
 #endif  // LONGSTREAM_KERNELS_CPU_SIMD_H_
