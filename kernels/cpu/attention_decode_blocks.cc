@@ -164,31 +164,10 @@ void WeighHeads(WeighedRows args, float* sums) {
   }
 }
 
-// Calls body with the number of registers of a row as a constant.
-template <typename Body>
-LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
-  switch (num_vectors) {
-    case 1:
-      return body(std::integral_constant<int, 1>{});
-    case 2:
-      return body(std::integral_constant<int, 2>{});
-    case 4:
-      return body(std::integral_constant<int, 4>{});
-    default:
-      return body(std::integral_constant<int, 8>{});
-  }
-}
-
-int64_t NumVectors(int64_t dim) {
-  int64_t vectors = 1;
-  while (vectors * kVectorDims < dim) vectors *= 2;
-  return vectors;
-}
-
 }  // namespace
 
 PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
-    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim)) {
+    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim, kVectorDims)) {
   static_assert(kMaxHeadDim == 8 * kVectorDims);
 }
 
@@ -241,7 +220,7 @@ void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
     const BF16* next = h == 0 ? rows_.next() : nullptr;
-    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+    ForVectors<8>(rows_.num_vectors(), [&](auto vectors) {
       const Split* q = queries_ + h;
       if (heads == 2) {
         ScoreHeads<decltype(vectors)::value, 2>(q, rows, next, first, last, computed);
@@ -266,7 +245,7 @@ void PairDecodeValues::Weigh(const float* weights, int64_t block, int64_t begin,
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const WeighedRows args = {weights_ + h * kKeyBlock, rows, h == 0 ? rows_.next() : nullptr,
                               (begin - block) / 2, (end - block + 1) / 2};
-    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+    ForVectors<8>(rows_.num_vectors(), [&](auto vectors) {
       if (shape_.heads - h >= 2) {
         WeighHeads<decltype(vectors)::value, 2>(args, sums + h * kMaxHeadDim);
       } else {

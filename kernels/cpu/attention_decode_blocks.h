@@ -27,6 +27,22 @@ struct DecodeShape {
   float scale = 1.0f;
 };
 
+// Registers of `register_dims` numbers that a row of D = `dim` takes, as a power of two.
+LONGSTREAM_INLINE int64_t NumVectors(int64_t dim, int64_t register_dims) {
+  int64_t vectors = 1;
+  while (vectors * register_dims < dim) vectors *= 2;
+  return vectors;
+}
+
+// Calls body with NumVectors, at most kMost, as a constant.
+template <int kMost, typename Body>
+LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
+  if constexpr (kMost > 1) {
+    if (num_vectors < kMost) return ForVectors<kMost / 2>(num_vectors, body);
+  }
+  body(std::integral_constant<int, kMost>{});
+}
+
 // Rows of T as a product takes them: where they lie, or those of int8 as f32.
 template <typename T>
 class ProductRows {

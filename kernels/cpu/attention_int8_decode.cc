@@ -150,29 +150,10 @@ void WeighHeads(const Int8DecodeValues::Weights* weights, const int8_t* rows, co
   }
 }
 
-// Calls body with the number of registers of a row as a constant.
-template <typename Body>
-LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
-  switch (num_vectors) {
-    case 1:
-      return body(std::integral_constant<int, 1>{});
-    case 2:
-      return body(std::integral_constant<int, 2>{});
-    default:
-      return body(std::integral_constant<int, 4>{});
-  }
-}
-
-int64_t NumVectors(int64_t dim) {
-  int64_t vectors = 1;
-  while (vectors * kVectorDims < dim) vectors *= 2;
-  return vectors;
-}
-
 }  // namespace
 
 Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
-    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim)) {
+    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim, kVectorDims)) {
   static_assert(kMaxHeadDim == 4 * kVectorDims);
 }
 
@@ -229,7 +210,7 @@ void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
     const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
     if (next.scales != nullptr) PrefetchL2(next.scales);
-    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+    ForVectors<4>(rows_.num_vectors(), [&](auto vectors) {
       constexpr int kVectors = decltype(vectors)::value;
       const auto score = [&](auto num_heads, auto ask) LONGSTREAM_INLINE_LAMBDA {
         ScoreHeads<kVectors, decltype(num_heads)::value, decltype(ask)::value>(
@@ -278,7 +259,7 @@ void Int8DecodeValues::Weigh(const float* weights, int64_t block, int64_t begin,
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const Int8Rows::Block next = h == 0 ? rows_.next() : Int8Rows::Block{};
     if (next.scales != nullptr) PrefetchL2(next.scales);
-    ForVectors(rows_.num_vectors(), [&](auto vectors) {
+    ForVectors<4>(rows_.num_vectors(), [&](auto vectors) {
       constexpr int kVectors = decltype(vectors)::value;
       float* to = sums + h * kMaxHeadDim;
       if (shape_.heads - h >= 2) {
