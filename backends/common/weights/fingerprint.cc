@@ -8,9 +8,6 @@
 namespace longstream {
 namespace {
 
-// Pieces of this size are hashed on their own, so that threads share a tensor.
-constexpr size_t kPieceBytes = size_t{1} << 20;
-
 // Odd constants with mixed bits: digits of pi.
 constexpr uint64_t kPi[5] = {0x243f6a8885a308d3u, 0x13198a2e03707345u, 0xa4093822299f31d1u,
                              0x082efa98ec4e6c89u, 0x452821e638d01377u};
@@ -58,14 +55,18 @@ uint64_t HashAppend(uint64_t hash, std::string_view text) {
 }
 
 uint64_t HashBytes(std::span<const std::byte> bytes, const Executor& executor) {
-  std::vector<uint64_t> pieces((bytes.size() + kPieceBytes - 1) / kPieceBytes);
+  RunningHash hash(bytes.size());
+  hash.Add(bytes, executor);
+  return hash.value();
+}
+
+void RunningHash::Add(std::span<const std::byte> run, const Executor& executor) {
+  std::vector<uint64_t> pieces((run.size() + kPieceBytes - 1) / kPieceBytes);
   ParallelFor(executor, static_cast<uint32_t>(pieces.size()), [&](uint32_t i) {
     const size_t begin = i * kPieceBytes;
-    pieces[i] = HashPiece(bytes.subspan(begin, std::min(kPieceBytes, bytes.size() - begin)));
+    pieces[i] = HashPiece(run.subspan(begin, std::min(kPieceBytes, run.size() - begin)));
   });
-  uint64_t hash = bytes.size();
-  for (const uint64_t piece : pieces) hash = HashAppend(hash, piece);
-  return hash;
+  for (const uint64_t piece : pieces) hash_ = HashAppend(hash_, piece);
 }
 
 }  // namespace longstream

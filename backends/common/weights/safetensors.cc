@@ -71,10 +71,10 @@ void SafetensorsFile::Unmap() {
 }
 
 void SafetensorsFile::Release(std::span<const std::byte> bytes) const {
-  // Whole pages, neighbours' bytes included: what is needed again is read again.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = static_cast<size_t>(bytes.data() - map_.data()) / page * page;
-  const auto end = static_cast<size_t>(bytes.data() - map_.data()) + bytes.size();
+  const auto first = static_cast<size_t>(bytes.data() - map_.data());
+  const size_t begin = (first + page - 1) / page * page;
+  const size_t end = (first + bytes.size()) / page * page;
   if (begin < end) {
     madvise(const_cast<std::byte*>(map_.data()) + begin, end - begin, MADV_DONTNEED);
   }
@@ -178,6 +178,8 @@ const std::string& Checkpoint::FileOf(const StoredTensor& tensor) const {
   return Holder(tensor).path();
 }
 
-void Checkpoint::Release(const StoredTensor& tensor) const { Holder(tensor).Release(tensor.data); }
+void Checkpoint::Release(const StoredTensor& tensor, size_t bytes) const {
+  Holder(tensor).Release(tensor.data.first(bytes));
+}
 
 }  // namespace longstream

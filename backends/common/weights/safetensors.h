@@ -52,8 +52,9 @@ class SafetensorsFile {
   // In the order of their data.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
-  // Tells the kernel that these bytes of the file are not needed soon: their pages leave this
-  // process's memory and are read again if touched.
+  // Tells the kernel that these bytes of the file are not needed any more: the pages that hold
+  // nothing else leave this process's memory. They stay in the system's cache of the file, which
+  // gives them up where memory is short; if touched again they are read again.
   void Release(std::span<const std::byte> bytes) const;
 
  private:
@@ -88,8 +89,8 @@ class Checkpoint {
   const StoredTensor& Get(std::string_view name, std::span<const int64_t> shape) const;
   // The path of the file that holds a tensor.
   const std::string& FileOf(const StoredTensor& tensor) const;
-  // As SafetensorsFile::Release, for one tensor.
-  void Release(const StoredTensor& tensor) const;
+  // As SafetensorsFile::Release, for the first `bytes` of a tensor.
+  void Release(const StoredTensor& tensor, size_t bytes) const;
 
  private:
   // REQUIRES: a tensor of this checkpoint.

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;                     // what packed weights ask for
 constexpr size_t kHugePage = size_t{2} << 20;         // x86-64
+constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, resident at a time
 constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
 constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
 
@@ -91,9 +92,27 @@ DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) cons
   return same ? first : DType::kF32;
 }
 
-void WeightReader::Account(const StoredTensor& tensor, DType type) {
-  num_parameters_ += static_cast<uint64_t>(Elements(tensor));
-  uint64_t hash = HashBytes(tensor.data, executor_);
+template <typename Read>
+void WeightReader::ReadTensor(const StoredTensor& tensor, int64_t row, DType type,
+                              const Read& read) {
+  const int64_t elements = Elements(tensor);
+  const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
+  const int64_t window = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1) * row;
+  RunningHash bytes_hash(tensor.data.size());
+  size_t hashed = 0;
+  for (int64_t first = 0; first < elements; first += window) {
+    const int64_t count = std::min(window, elements - first);
+    read(first, count);
+    const auto end = static_cast<size_t>((first + count) * element_bytes);
+    const size_t ready =
+        first + count == elements ? end : end / RunningHash::kPieceBytes * RunningHash::kPieceBytes;
+    bytes_hash.Add(tensor.data.subspan(hashed, ready - hashed), executor_);
+    hashed = ready;
+    // From the beginning again, for the page that the window before ended in.
+    checkpoint_.Release(tensor, hashed);
+  }
+  num_parameters_ += static_cast<uint64_t>(elements);
+  uint64_t hash = bytes_hash.value();
   for (const int64_t extent : tensor.shape) hash = HashAppend(hash, static_cast<uint64_t>(extent));
   hash = HashAppend(hash, NameOf(*tensor.type));
   hashes_[tensor.name] = HashAppend(hash, NameOf(type));
@@ -127,26 +146,26 @@ void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, in
   });
 }
 
-void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
-                        void* destination) {
+void WeightReader::Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
+                        const PackedWeight& weight, void* destination) {
   PackArgs args;
   args.destination = destination;
   args.type = weight.type;
   args.n = weight.n;
   args.k = weight.k;
   const DType stored = *tensor.type;
-  const int64_t rows = Elements(tensor) / weight.k;
+  const auto stored_size = static_cast<int64_t>(SizeOf(stored));
+  const int64_t begin = first * weight.k;
   if (IsQuantised(weight.type)) {
-    const auto stored_size = static_cast<int64_t>(SizeOf(stored));
-    ScanElements(tensor, 0, Elements(tensor), weight.type, [&](int64_t first, int64_t count) {
-      return FirstBeyond(tensor.data.data() + first * stored_size, stored, count,
+    ScanElements(tensor, begin, rows * weight.k, weight.type, [&](int64_t from, int64_t count) {
+      return FirstBeyond(tensor.data.data() + from * stored_size, stored, count,
                          LargestWeight(weight.type));
     });
   }
   if (IsAligned(tensor) &&
       (stored == weight.type || weight.type == DType::kF32 || IsQuantised(weight.type) ||
        (stored == DType::kF32 && weight.type == DType::kBF16))) {
-    args.source = tensor.data.data();
+    args.source = tensor.data.data() + begin * stored_size;
     args.source_type = stored;
     args.num_rows = rows;
     args.first_row = first_row;
@@ -161,7 +180,7 @@ void WeightReader::Pack(const StoredTensor& tensor, int64_t first_row, const Pac
     args.num_rows = std::min(rows_at_once, rows - row);
     args.first_row = first_row + row;
     args.source = stage.data();
-    ConvertElements(tensor, row * weight.k, args.num_rows * weight.k, args.source_type,
+    ConvertElements(tensor, begin + row * weight.k, args.num_rows * weight.k, args.source_type,
                     reinterpret_cast<std::byte*>(stage.data()));
     ops_.pack(executor_, args);
   }
@@ -192,9 +211,10 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
   HostBlock block = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));
   int64_t row = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    Account(*tensors[i], weight.type);
-    Pack(*tensors[i], row, weight, block.data());
-    checkpoint_.Release(*tensors[i]);
+    const StoredTensor& tensor = *tensors[i];
+    ReadTensor(tensor, k, weight.type, [&](int64_t first, int64_t count) {
+      Pack(tensor, first / k, count / k, row + first / k, weight, block.data());
+    });
     row += parts[i].rows;
   }
   weight.data = Keep(std::move(block));
@@ -216,8 +236,10 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
   for (const WeightPart& part : parts) {
     if (!part.name.empty()) {
       const StoredTensor& tensor = *checkpoint_.Find(part.name);
-      Account(tensor, DType::kF32);
-      ConvertElements(tensor, 0, part.rows, DType::kF32, to);
+      ReadTensor(tensor, 1, DType::kF32, [&](int64_t first, int64_t count) {
+        ConvertElements(tensor, first, count, DType::kF32,
+                        to + first * static_cast<int64_t>(sizeof(float)));
+      });
     }
     to += part.rows * static_cast<int64_t>(sizeof(float));
   }
@@ -231,9 +253,10 @@ Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
   if (mode_ == Mode::kCheck) return table;
 
   HostBlock block = Allocate(static_cast<size_t>(rows * cols) * sizeof(float));
-  Account(tensor, DType::kF32);
-  ConvertElements(tensor, 0, rows * cols, DType::kF32, block.data());
-  checkpoint_.Release(tensor);
+  ReadTensor(tensor, cols, DType::kF32, [&](int64_t first, int64_t count) {
+    ConvertElements(tensor, first, count, DType::kF32,
+                    block.data() + first * static_cast<int64_t>(sizeof(float)));
+  });
   table.data = Keep(std::move(block));
   return table;
 }
@@ -251,10 +274,13 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   read_.emplace(name);
   if (mode_ == Mode::kCheck) return;
   const StoredTensor& first = *checkpoint_.Find(original);
-  const bool same = copy->type_name == first.type_name && copy->shape == first.shape &&
-                    std::equal(copy->data.begin(), copy->data.end(), first.data.begin());
-  checkpoint_.Release(*copy);
-  checkpoint_.Release(first);
+  bool same = copy->type_name == first.type_name && copy->shape == first.shape;
+  for (size_t begin = 0; same && begin < first.data.size(); begin += kWindowBytes) {
+    const size_t count = std::min<size_t>(kWindowBytes, first.data.size() - begin);
+    same = std::memcmp(copy->data.data() + begin, first.data.data() + begin, count) == 0;
+    checkpoint_.Release(*copy, begin + count);
+    checkpoint_.Release(first, begin + count);
+  }
   if (!same) {
     throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(*copy) + ": tensor " + Quoted(name) +
                                                 " must equal " + Quoted(original) +

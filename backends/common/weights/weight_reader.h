@@ -28,9 +28,10 @@ struct WeightPart {
   int64_t rows = 0;
 };
 
-// Owns what it makes until Finish hands it over. Each tensor is hashed, converted, and its pages
-// are given back. With kCheck it only checks names, shapes and types, and returns empty weights: a
-// wrong checkpoint is refused before gigabytes are read.
+// Owns what it makes until Finish hands it over. Each tensor is read once, window by window of some
+// MiB, each of which is converted, hashed, and its pages given back. With kCheck it only checks
+// names, shapes and types, and returns empty weights: a wrong checkpoint is refused before
+// gigabytes are read.
 //
 // Throws BackendError as LoadWeights does. Used by one thread.
 class WeightReader {
@@ -84,10 +85,13 @@ class WeightReader {
   // The type that parts [rows, k] are packed in.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
-  // Notes that a tensor goes into the model as `type`.
-  void Account(const StoredTensor& tensor, DType type);
-  void Pack(const StoredTensor& tensor, int64_t first_row, const PackedWeight& weight,
-            void* destination);
+  // Reads a tensor that goes into the model as `type`: calls read(first, count) for its windows of
+  // elements, rows of `row` elements each, in order, and hashes and releases what has been read.
+  template <typename Read>
+  void ReadTensor(const StoredTensor& tensor, int64_t row, DType type, const Read& read);
+  // Rows [first, first + rows) of a tensor, to `first_row` of the weight and the rows behind it.
+  void Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
+            const PackedWeight& weight, void* destination);
   // Calls scan(first, count) for pieces of elements [begin, begin + count) of a tensor on all
   // threads. It returns which of its elements `type` cannot hold (LS_INVALID_ARGUMENT), or -1.
   template <typename Scan>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/backends/weights/resident_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -264,10 +266,39 @@ TEST(SafetensorsFileTest, MapsAFile) {
   float value = 0.0f;
   std::memcpy(&value, file.tensors()[1].data.data(), 4);
   EXPECT_EQ(value, 10.0f);
-  // Released pages come back with the same bytes.
+}
+
+// Neighbours may not have been read yet.
+TEST(SafetensorsFileTest, ReleasesThePagesThatHoldNothingElse) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto numbers = static_cast<int64_t>(page / sizeof(float));
+  TemporaryDirectory directory;
+  const std::string path = directory.Write(
+      "m.safetensors",
+      SafetensorsBytes({CountingTensor("a", {2 * numbers}), CountingTensor("b", {3 * numbers}),
+                        CountingTensor("c", {2 * numbers})}));
+  const SafetensorsFile file(path);
+  const auto touch = [&file] {
+    float sum = 0.0f;
+    for (const StoredTensor& tensor : file.tensors()) {
+      for (size_t i = 0; i < tensor.data.size(); i += sizeof(float)) {
+        float value;
+        std::memcpy(&value, tensor.data.data() + i, sizeof(value));
+        sum += value;
+      }
+    }
+    return sum;
+  };
+  const float sum = touch();
+  const uint64_t all = ResidentBytesOf(path);
+  ASSERT_EQ(all, 8 * page);  // with the header
   file.Release(file.tensors()[1].data);
-  std::memcpy(&value, file.tensors()[1].data.data() + 4, 4);
-  EXPECT_EQ(value, 11.0f);
+  EXPECT_EQ(ResidentBytesOf(path), all - 2 * page);  // it begins and ends inside a page
+  file.Release(file.tensors()[1].data.first(page / 2));
+  EXPECT_EQ(ResidentBytesOf(path), all - 2 * page);
+  // They come back with the same bytes.
+  EXPECT_EQ(touch(), sum);
+  EXPECT_EQ(ResidentBytesOf(path), all);
 }
 
 TEST(SafetensorsFileTest, DamagedFilesNameTheirPath) {

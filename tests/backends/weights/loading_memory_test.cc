@@ -1,0 +1,112 @@
+// What of a checkpoint is resident while it is loaded: a window of the file beside the weights, not
+// the file.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "backends/common/weights/load_weights.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/weights/resident_bytes.h"
+#include "tests/bench/plans/random_checkpoint.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kLeastFileBytes = 110 * kMiB;
+
+// The most of the file that was resident whenever a run of rows had been packed.
+std::string watched_file;
+uint64_t most_resident = 0;
+
+void PackAndLook(const Executor& executor, const PackArgs& args) {
+  reference::Pack(executor, args);
+  most_resident = std::max(most_resident, ResidentBytesOf(watched_file));
+}
+
+// A checkpoint in bf16: embedding and head of 32 MiB each, MLP matrices of 16.
+class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() {
+    directory_.emplace();
+    WriteRandomCheckpoint(Spec(), "{}", directory_->string());
+    watched_file = directory_->string() + "/model.safetensors";
+  }
+  static void TearDownTestSuite() { directory_.reset(); }
+
+  static ModelSpec Spec() {
+    ModelSpec spec;
+    spec.vocabulary = 32768;
+    spec.width = 512;
+    spec.mlp_width = 16384;
+    spec.tied_head = false;
+    MixerSpec mixer;
+    mixer.num_heads = 8;
+    mixer.num_kv_heads = 4;
+    mixer.head_dim = 64;
+    mixer.value_dim = 64;
+    spec.layers = {mixer};
+    return spec;
+  }
+
+  static ModelWeights Load(const Checkpoint& checkpoint, PackFunction pack) {
+    OpTable ops;
+    ops.packed_bytes = reference::PackedBytes;
+    ops.pack = pack;
+    const std::string options = std::string(R"({"weights": ")") + GetParam() + R"("})";
+    return LoadWeights(Spec(), checkpoint, LoadOptions(options.c_str()), ops, Executor());
+  }
+
+  static std::optional<TemporaryDirectory> directory_;
+};
+
+std::optional<TemporaryDirectory> LoadingMemoryTest::directory_;
+
+TEST_P(LoadingMemoryTest, AWindowOfTheFileIsResident) {
+  const uint64_t file_bytes = std::filesystem::file_size(watched_file);
+  ASSERT_GE(file_bytes, kLeastFileBytes);
+  most_resident = 0;
+  const Checkpoint checkpoint(directory_->string());
+  const ModelWeights weights = Load(checkpoint, PackAndLook);
+  EXPECT_EQ(weights.layers.size(), 1u);
+
+  // A window, what of it waits to be hashed, and what the kernel maps around the pages asked for.
+  EXPECT_GT(most_resident, 8 * kMiB);  // it is the file that was watched
+  EXPECT_LE(most_resident, 20 * kMiB) << "of a file of " << file_bytes;
+  EXPECT_LE(ResidentBytesOf(watched_file), 4 * kMiB);
+}
+
+// In a process of its own, which begins with this one's memory.
+TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    malloc_trim(0);  // what is free would be used again, and not seen
+    const uint64_t before = StatusBytes("VmRSS");
+    const Checkpoint checkpoint(directory_->string());
+    const ModelWeights weights = Load(checkpoint, reference::Pack);
+    const uint64_t peak = StatusBytes("VmHWM") - before;
+    // An eighth for what AddressSanitizer notes about memory.
+    if (peak >= weights.bytes && peak <= weights.bytes * 9 / 8 + 32 * kMiB) _exit(0);
+    fprintf(stderr, "peak %lu beside weights of %lu\n", peak, weights.bytes);
+    _exit(1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, LoadingMemoryTest, ::testing::Values("auto", "f16", "int8"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace longstream
