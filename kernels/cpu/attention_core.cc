@@ -40,10 +40,14 @@ class Tasks {
       if (last > last_position_) last_position_ = last;
     }
     // Wide tasks, but enough of them that threads end at about the same time.
-    const int64_t wide_tasks = num_splits_ * num_groups_ / kDecodeGroups;
-    if (num_groups_ % kDecodeGroups == 0 && wide_tasks >= 4 * stream.executor.num_threads) {
-      decode_groups_ = kDecodeGroups;
+    const int64_t enough = int64_t{4} * stream.executor.num_threads;
+    const bool in_fours = num_groups_ % kDecodeGroups == 0;
+    if (num_splits_ >= enough) {
+      task_groups_ = num_groups_;
+    } else if (in_fours && num_splits_ * num_groups_ / kDecodeGroups >= enough) {
+      task_groups_ = kDecodeGroups;
     }
+    if (in_fours && task_groups_ > 1) decode_groups_ = kDecodeGroups;
   }
 
   bool Served(const Stream& stream) const {
@@ -55,7 +59,7 @@ class Tasks {
   }
 
   int64_t num_tasks() const {
-    return num_splits_ * (num_groups_ / decode_groups_) + num_tiles_ * num_groups_;
+    return num_splits_ * (num_groups_ / task_groups_) + num_tiles_ * num_groups_;
   }
   int64_t num_merges() const {
     return max_splits_ > 1 ? num_decode_rows_ * attention_.num_heads : 0;
@@ -72,9 +76,12 @@ class Tasks {
       if (sequence->is_decode != 0) ++decode_row;
     }
     if (sequence->is_decode != 0) {
-      const int64_t tasks_per_split = num_groups_ / decode_groups_;
-      RunSplit(*sequence, task % tasks_per_split * decode_groups_, decode_row,
-               task / tasks_per_split);
+      const int64_t tasks_per_split = num_groups_ / task_groups_;
+      const int64_t first_group = task % tasks_per_split * task_groups_;
+      for (int64_t g = 0; g < task_groups_; g += decode_groups_) {
+        RunSplit(*sequence, first_group + g, g + decode_groups_ < task_groups_, decode_row,
+                 task / tasks_per_split);
+      }
       return;
     }
     // The longest rows first: what is left for the end is then short.
@@ -128,7 +135,7 @@ class Tasks {
   }
 
   int64_t NumTasks(const SequenceRows& sequence) const {
-    const int64_t groups = sequence.is_decode != 0 ? num_groups_ / decode_groups_ : num_groups_;
+    const int64_t groups = sequence.is_decode != 0 ? num_groups_ / task_groups_ : num_groups_;
     return NumUnits(sequence) * groups;
   }
 
@@ -157,11 +164,15 @@ class Tasks {
                   tile_end < last ? tile_end : last);
   }
 
-  // Of the groups [first_group, first_group + decode_groups_).
-  void RunSplit(const SequenceRows& sequence, int64_t first_group, int64_t decode_row,
-                int64_t split) const {
-    HeadGroup groups[kDecodeGroups];
-    for (int64_t i = 0; i < decode_groups_; ++i) groups[i] = Group(first_group + i);
+  // Of the groups [first_group, first_group + decode_groups_), followed by as many of the same
+  // split or not.
+  void RunSplit(const SequenceRows& sequence, int64_t first_group, bool followed,
+                int64_t decode_row, int64_t split) const {
+    HeadGroup groups[2 * kDecodeGroups];
+    for (int64_t i = 0; i < (followed ? 2 : 1) * decode_groups_; ++i) {
+      groups[i] = Group(first_group + i);
+    }
+    const HeadGroup* following = followed ? groups + decode_groups_ : nullptr;
     PartialRows partials[kDecodeGroups];
     const int64_t end = sequence.first_position + 1;
     if (attention_.split && NumUnits(sequence) > 1) {
@@ -171,7 +182,7 @@ class Tasks {
       }
       const int64_t length = AttentionSplit(sequence.first_position);
       const int64_t split_end = (split + 1) * length;
-      AttendDecode(attention_, sequence, groups, decode_groups_, split * length,
+      AttendDecode(attention_, sequence, groups, decode_groups_, following, split * length,
                    split_end < end ? split_end : end, partials);
       return;
     }
@@ -179,7 +190,7 @@ class Tasks {
     const int64_t window_begin = end - attention_.window;
     alignas(64) float data[kDecodeGroups][kMaxGroup * (kMaxHeadDim + 2)];
     for (int64_t i = 0; i < decode_groups_; ++i) partials[i] = {data[i], partial_size()};
-    AttendDecode(attention_, sequence, groups, decode_groups_,
+    AttendDecode(attention_, sequence, groups, decode_groups_, following,
                  has_far || window_begin < 0 ? 0 : window_begin, end, partials);
     for (int64_t i = 0; i < decode_groups_; ++i) WriteWhole(sequence, groups[i], data[i]);
   }
@@ -205,7 +216,8 @@ class Tasks {
   const int64_t tile_positions_;
   const int64_t max_splits_;
   float* const partials_;      // [decode rows, H, max_splits_, D + 2]
-  int64_t decode_groups_ = 1;  // of a task of a decode row
+  int64_t task_groups_ = 1;    // of a task of a decode row
+  int64_t decode_groups_ = 1;  // of those, computed together
   int64_t num_splits_ = 0;     // of all decode rows
   int64_t num_tiles_ = 0;      // of all others, of each group
   int64_t num_decode_rows_ = 0;

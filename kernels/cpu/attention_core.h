@@ -4,9 +4,9 @@
 // positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
 // therefore depend on its own position and keys alone, not on the rows it is computed with.
 //
-//   decode   one task per split of the context and K/V head, or kDecodeGroups of those where there
-//            are tasks enough; keys and values are read in place, once for all query heads that
-//            share them; splits are merged in order
+//   decode   one task per split of the context and K/V head, or kDecodeGroups of those or all where
+//            there are tasks enough; keys and values are read in place, once for all query heads
+//            that share them; splits are merged in order
 //   prefill  one task per K/V head and tile of up to kTileRows (position, query head) pairs; scores
 //            are computed transposed, keys down and rows across, so that the softmax of 16 rows is
 //            plain vector arithmetic and no key is ever transposed
@@ -92,13 +92,15 @@ struct PartialRows {
   int64_t stride = 0;
 };
 
-// K/V heads that one task of a decode row computes together, where there are enough tasks.
+// K/V heads of a decode row that are computed together, where there are enough tasks.
 inline constexpr int64_t kDecodeGroups = 4;
 
 // Attention of one decode row over its keys [begin, end), for num_groups <= kDecodeGroups groups.
-// The sums of groups[i] go to partials[i].
+// The sums of groups[i] go to partials[i]. As many groups that the caller computes next over the
+// same positions are at `following`; nullptr: none.
 void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
-                  int64_t num_groups, int64_t begin, int64_t end, const PartialRows* partials);
+                  int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
+                  const PartialRows* partials);
 
 // Attention of the rows of one sequence at the positions [begin, end), to `out`.
 // REQUIRES: (end - begin) * group.num_heads <= kTileRows, and both ends in one block of keys.

@@ -1,4 +1,5 @@
 // Attention of one decode row, for all query heads that share a K/V head.
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cpu/attention_core.h"
@@ -17,6 +18,7 @@ class DecodeRow {
  public:
   DecodeRow(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group)
       : attention_(attention),
+        sequence_(sequence),
         group_(group),
         has_far_(attention.q_far.data != nullptr),
         position_(sequence.first_position),
@@ -41,10 +43,23 @@ class DecodeRow {
     }
   }
 
-  // Weights of the keys [first, last) of the block that begins at `block`. Asks for the block
-  // behind it, [last, ahead).
-  void Score(int64_t block, int64_t first, int64_t last, int64_t ahead) {
-    Announce(last, ahead);
+  // What is computed after the next Score and Weigh: the keys and values [begin, end) of a block,
+  // of this group or of another one. They ask for it.
+  void Announce(const HeadGroup& group, int64_t begin, int64_t end) {
+    const auto head = [&](const RowStore& rows) {
+      return rows.Head(attention_.batch, sequence_, group.kv_head);
+    };
+    int64_t border = begin;
+    if (has_far_) {
+      border = std::clamp(near_begin_, begin, end);
+      far_keys_.Announce(head(attention_.far_keys), begin, border);
+    }
+    keys_.Announce(head(attention_.keys), border, end);
+    values_.Announce(head(attention_.values), begin, end);
+  }
+
+  // Weights of the keys [first, last) of the block that begins at `block`.
+  void Score(int64_t block, int64_t first, int64_t last) {
     ScoreKeys(block, first, last);
     if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
     for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
@@ -65,13 +80,6 @@ class DecodeRow {
   }
 
  private:
-  // What comes after a block: [begin, end).
-  void Announce(int64_t begin, int64_t end) {
-    if (has_far_) far_keys_.Announce(begin, near_begin_ < end ? near_begin_ : end);
-    keys_.Announce(has_far_ && begin < near_begin_ ? near_begin_ : begin, end);
-    values_.Announce(begin, end);
-  }
-
   // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
   void ScoreKeys(int64_t block, int64_t first, int64_t last) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
@@ -79,8 +87,7 @@ class DecodeRow {
       for (int64_t j = block; j < first; ++j) scores[j - block] = kHiddenScore;
       for (int64_t j = last; j < block + kKeyBlock; ++j) scores[j - block] = kHiddenScore;
     }
-    int64_t border = near_begin_ < first ? first : near_begin_;
-    if (border > last) border = last;
+    const int64_t border = std::clamp(near_begin_, first, last);
     if (has_far_) far_keys_.Score(block, first, border, scores_);
     keys_.Score(block, border, last, scores_);
   }
@@ -122,6 +129,7 @@ class DecodeRow {
   }
 
   const Attention& attention_;
+  const SequenceRows& sequence_;
   const HeadGroup& group_;
   const bool has_far_;
   const int64_t position_;
@@ -139,19 +147,27 @@ class DecodeRow {
 };
 
 // Of several K/V heads, block by block: all their keys, which lie side by side in a page, then all
-// their values. Long runs are what the processor's own prefetcher needs.
+// their values. Long runs are what the processor's own prefetcher needs. The last block is followed
+// by the first one of as many other heads; nullptr: by nothing.
 template <typename Row, size_t... kIndices>
 void AttendHeads(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
-                 int64_t begin, int64_t end, const PartialRows* partials,
-                 std::index_sequence<kIndices...>) {
+                 const HeadGroup* following, int64_t begin, int64_t end,
+                 const PartialRows* partials, std::index_sequence<kIndices...>) {
   constexpr size_t kHeads = sizeof...(kIndices);
   Row rows[kHeads] = {Row(attention, sequence, groups[kIndices])...};
   for (Row& row : rows) row.Start();
-  for (int64_t block = begin / kKeyBlock * kKeyBlock; block < end; block += kKeyBlock) {
-    const int64_t first = block < begin ? begin : block;
-    const int64_t last = block + kKeyBlock < end ? block + kKeyBlock : end;
-    const int64_t ahead = last + kKeyBlock < end ? last + kKeyBlock : end;
-    for (Row& row : rows) row.Score(block, first, last, ahead);
+  const int64_t first_block = begin / kKeyBlock * kKeyBlock;
+  for (int64_t block = first_block; block < end; block += kKeyBlock) {
+    const int64_t first = std::max(block, begin);
+    const int64_t last = std::min(block + kKeyBlock, end);
+    for (size_t i = 0; i < kHeads; ++i) {
+      if (last < end || following == nullptr) {
+        rows[i].Announce(groups[i], last, std::min(last + kKeyBlock, end));
+      } else {
+        rows[i].Announce(following[i], begin, std::min(first_block + kKeyBlock, end));
+      }
+    }
+    for (Row& row : rows) row.Score(block, first, last);
     for (Row& row : rows) row.Weigh(block, first, last);
   }
   for (size_t i = 0; i < kHeads; ++i) rows[i].Finish(partials[i]);
@@ -160,17 +176,19 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
 }  // namespace
 
 void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
-                  int64_t num_groups, int64_t begin, int64_t end, const PartialRows* partials) {
+                  int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
+                  const PartialRows* partials) {
   const auto run = [&](auto near, auto element) {
     using Near = DecodeBlocksFor<decltype(near)>;
     using Blocks = DecodeBlocksFor<decltype(element)>;
     using Row = DecodeRow<typename Near::Keys, typename Blocks::Keys, typename Blocks::Values>;
     if (num_groups == kDecodeGroups) {
-      return AttendHeads<Row>(attention, sequence, groups, begin, end, partials,
+      return AttendHeads<Row>(attention, sequence, groups, following, begin, end, partials,
                               std::make_index_sequence<kDecodeGroups>());
     }
     for (int64_t g = 0; g < num_groups; ++g) {
-      AttendHeads<Row>(attention, sequence, groups + g, begin, end, partials + g,
+      const HeadGroup* next = g + 1 < num_groups ? groups + g + 1 : following;
+      AttendHeads<Row>(attention, sequence, groups + g, next, begin, end, partials + g,
                        std::make_index_sequence<1>());
     }
   };

@@ -96,20 +96,11 @@ void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* ne
   }
 }
 
-// What a tile of weighted values reads: the block's rows, and for each head its weights.
-struct WeighedRows {
-  const BF16* weights;  // [heads, kKeyBlock]
-  const BF16* rows;
-  const BF16* next;  // asked for; nullptr: nothing is
-  int64_t first_pair;
-  int64_t last_pair;
-};
-
 // kHeads heads, kChunks registers of a row; sums: rows of kMaxHeadDim.
 template <int kVectors, int kHeads, int kChunks, bool kAsk>
-void WeighTile(const WeighedRows& args, float* sums) {
+void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [weights, rows, next, first_pair, last_pair] = args;
+  const auto [weights, rows, next, first_pair, last_pair] = pairs;
   constexpr int64_t kRow = kVectors * kVectorDims;
   // A register of values gives two of pairs, and so of sums: see InOrder.
   __m512 sum[kHeads][kChunks][2];
@@ -150,16 +141,16 @@ void WeighTile(const WeighedRows& args, float* sums) {
 
 // Whole rows, in tiles whose sums stay in 16 registers.
 template <int kVectors, int kHeads>
-void WeighHeads(WeighedRows args, float* sums) {
+void WeighHeads(PairDecodeValues::Pairs pairs, float* sums) {
   constexpr int kChunks = std::min(kVectors, 4);
   for (int c = 0; c < kVectors; c += kChunks) {
-    if (args.next == nullptr) {
-      WeighTile<kVectors, kHeads, kChunks, false>(args, sums);
+    if (pairs.next == nullptr) {
+      WeighTile<kVectors, kHeads, kChunks, false>(pairs, sums);
     } else {
-      WeighTile<kVectors, kHeads, kChunks, true>(args, sums);
-      args.next += 2 * kChunks * kVectorDims;
+      WeighTile<kVectors, kHeads, kChunks, true>(pairs, sums);
+      pairs.next += 2 * kChunks * kVectorDims;
     }
-    args.rows += kChunks * kVectorDims;
+    pairs.rows += kChunks * kVectorDims;
     sums += kChunks * kVectorDims;
   }
 }
@@ -171,20 +162,23 @@ PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
   static_assert(kMaxHeadDim == 8 * kVectorDims);
 }
 
-const BF16* PairRows::InPlace(int64_t block, int64_t begin, int64_t end) const {
-  if (begin != block || end != block + kKeyBlock) return nullptr;
+const BF16* PairRows::InPlace(const HeadRows& rows, int64_t block, int64_t begin,
+                              int64_t end) const {
+  // A page is there as a whole; a ring's blocks end anywhere.
+  const bool whole = begin == block && end == block + kKeyBlock;
+  if (!whole && rows.pages == nullptr) return nullptr;
   const int64_t row = num_vectors_ * kVectorDims;
-  const RowRun run = rows_.From(begin);
+  const RowRun run = rows.From(block);
   const bool without_gaps = dim_ == row && run.count >= kKeyBlock &&
                             run.stride == row * static_cast<int64_t>(sizeof(BF16));
   return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
 }
 
 const BF16* PairRows::Block(int64_t block, int64_t begin, int64_t end) {
-  if (const BF16* in_place = InPlace(block, begin, end)) return in_place;
+  if (const BF16* in_place = InPlace(rows_, block, begin, end)) return in_place;
   const int64_t row = num_vectors_ * kVectorDims;
-  const auto row_bytes = static_cast<size_t>(row) * sizeof(BF16);
-  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock) * row_bytes);
+  if (dim_ != row)
+    __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row) * sizeof(BF16));
   ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
     BF16* to = gathered_ + (position - block) * row;
     for (int64_t i = 0; i < run.count; ++i) {
@@ -219,7 +213,7 @@ void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
   alignas(64) float computed[2 * kKeyBlock];
   for (int64_t h = 0; h < shape_.heads; h += 2) {
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
-    const BF16* next = h == 0 ? rows_.next() : nullptr;
+    const BF16* next = h == 0 ? rows_.AskBut(last) : nullptr;
     ForVectors<8>(rows_.num_vectors(), [&](auto vectors) {
       const Split* q = queries_ + h;
       if (heads == 2) {
@@ -242,16 +236,31 @@ void PairDecodeValues::Weigh(const float* weights, int64_t block, int64_t begin,
     Store(Load(weights + i), weights_ + i);
   }
   const BF16* rows = rows_.Block(block, begin, end);
+  const int64_t first = begin - block, last = end - block;
+  const BF16* next = rows_.AskBut(last / 2 * 2);
+  if (first % 2 != 0) WeighOne(rows, first, sums);
+  WeighPairs({weights_, rows, next, (first + 1) / 2, last / 2}, sums);
+  if (last % 2 != 0) WeighOne(rows, last - 1, sums);
+}
+
+void PairDecodeValues::WeighOne(const BF16* rows, int64_t i, float* sums) const {
+  const int64_t row = rows_.num_vectors() * kVectorDims;
+  alignas(64) BF16 pair[2 * kMaxHeadDim] = {};
+  __builtin_memcpy(pair + i % 2 * row, rows + i * row, static_cast<size_t>(row) * sizeof(BF16));
+  WeighPairs({weights_ + i / 2 * 2, pair, nullptr, 0, 1}, sums);
+}
+
+void PairDecodeValues::WeighPairs(Pairs pairs, float* sums) const {
   for (int64_t h = 0; h < shape_.heads; h += 2) {
-    const WeighedRows args = {weights_ + h * kKeyBlock, rows, h == 0 ? rows_.next() : nullptr,
-                              (begin - block) / 2, (end - block + 1) / 2};
     ForVectors<8>(rows_.num_vectors(), [&](auto vectors) {
       if (shape_.heads - h >= 2) {
-        WeighHeads<decltype(vectors)::value, 2>(args, sums + h * kMaxHeadDim);
+        WeighHeads<decltype(vectors)::value, 2>(pairs, sums + h * kMaxHeadDim);
       } else {
-        WeighHeads<decltype(vectors)::value, 1>(args, sums + h * kMaxHeadDim);
+        WeighHeads<decltype(vectors)::value, 1>(pairs, sums + h * kMaxHeadDim);
       }
     });
+    pairs.weights += 2 * kKeyBlock;
+    pairs.next = nullptr;
   }
 }
 

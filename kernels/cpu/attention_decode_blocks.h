@@ -89,8 +89,9 @@ class F32DecodeKeys {
     for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) queries_[i] = shape_.scale * q[i];
   }
 
-  // The keys [begin, end), of one block, are what comes next.
-  LONGSTREAM_INLINE void Announce(int64_t /*begin*/, int64_t /*end*/) const {}
+  // The keys [begin, end), of one block of `keys`, are what comes next.
+  LONGSTREAM_INLINE void Announce(const HeadRows& /*keys*/, int64_t /*begin*/,
+                                  int64_t /*end*/) const {}
 
   // Scores of the keys [begin, end) of the block that begins at `block`.
   LONGSTREAM_INLINE void Score(int64_t block, int64_t begin, int64_t end, float* scores) {
@@ -124,7 +125,8 @@ class F32DecodeValues {
   F32DecodeValues(const DecodeShape& shape, const HeadRows& values)
       : shape_(shape), values_(values) {}
 
-  LONGSTREAM_INLINE void Announce(int64_t /*begin*/, int64_t /*end*/) const {}
+  LONGSTREAM_INLINE void Announce(const HeadRows& /*values*/, int64_t /*begin*/,
+                                  int64_t /*end*/) const {}
 
   // sums[h, ...] += sum_j weights[h, j] value_j over [begin, end); rows of kMaxHeadDim.
   LONGSTREAM_INLINE void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
@@ -168,26 +170,36 @@ class PairRows {
 
   LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2, 4 or 8
 
-  // Rows [begin, end) of one block come next: their place is `next`, if it is known.
-  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) {
-    next_ = InPlace(begin, begin, end);
+  // Rows [begin, end) of one block of `rows` come next. They are asked for while another block is
+  // computed: by the time they are computed themselves, they have come.
+  LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
+    next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
+    num_next_ = next_ == nullptr ? 0 : end - begin;
   }
-  // Of the block announced, asked for while another is computed: by the time it is computed itself,
-  // it has come. nullptr: not known.
-  LONGSTREAM_INLINE const BF16* next() const { return next_; }
+  // Asks for what was announced but for the first `beside` rows, which the caller asks for where
+  // they are returned; nullptr: it asks for nothing.
+  LONGSTREAM_INLINE const BF16* AskBut(int64_t beside) const {
+    const bool enough = num_next_ >= beside;
+    const int64_t row = num_vectors_ * kVectorDims;
+    for (int64_t i = enough ? beside * row : 0; i < num_next_ * row; i += kVectorDims) {
+      PrefetchL2(next_ + i);
+    }
+    return enough ? next_ : nullptr;
+  }
 
-  // The block without gaps, rows before `begin` and from `end` on zeros: where they lie, or
-  // gathered.
+  // The block without gaps, where its rows lie or gathered. What is before `begin` or from `end` on
+  // is of no meaning.
   const BF16* Block(int64_t block, int64_t begin, int64_t end);
 
  private:
-  // Where they lie if that is without gaps, else nullptr.
-  const BF16* InPlace(int64_t block, int64_t begin, int64_t end) const;
+  // Where a block lies if that is without gaps and may be read as a whole, else nullptr.
+  const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
 
   const int64_t dim_;
   const HeadRows rows_;
   const int64_t num_vectors_;
   const BF16* next_ = nullptr;
+  int64_t num_next_ = 0;
   alignas(64) BF16 gathered_[kKeyBlock * kMaxHeadDim];
 };
 
@@ -203,7 +215,9 @@ class PairDecodeKeys {
       : shape_(shape), rows_(shape, keys) {}
 
   void LoadQueries(const float* q);
-  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
+  LONGSTREAM_INLINE void Announce(const HeadRows& keys, int64_t begin, int64_t end) {
+    rows_.Announce(keys, begin, end);
+  }
   void Score(int64_t block, int64_t begin, int64_t end, float* scores);
 
  private:
@@ -217,11 +231,26 @@ class PairDecodeValues {
   PairDecodeValues(const DecodeShape& shape, const HeadRows& values)
       : shape_(shape), rows_(shape, values) {}
 
-  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
+  LONGSTREAM_INLINE void Announce(const HeadRows& values, int64_t begin, int64_t end) {
+    rows_.Announce(values, begin, end);
+  }
   void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
   void InOrder(const float* sums, float* to) const;
 
+  // Pairs of rows, and for each head its weights.
+  struct Pairs {
+    const BF16* weights;  // [heads, kKeyBlock]
+    const BF16* rows;
+    const BF16* next;  // asked for; nullptr: nothing is
+    int64_t first;
+    int64_t last;
+  };
+
  private:
+  void WeighPairs(Pairs pairs, float* sums) const;
+  // Row i of a block alone: its neighbour in a pair is of no meaning, and may be NaN.
+  void WeighOne(const BF16* rows, int64_t i, float* sums) const;
+
   const DecodeShape shape_;
   PairRows rows_;
   alignas(64) BF16 weights_[kMaxGroup * kKeyBlock];  // [heads, keys]

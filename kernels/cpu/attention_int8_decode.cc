@@ -158,19 +158,19 @@ Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
 }
 
 // A block that lies in one page is read as a whole, as far as the page goes.
-Int8Rows::Block Int8Rows::InPlace(int64_t block) const {
+Int8Rows::Block Int8Rows::InPlace(const HeadRows& rows, int64_t block) const {
   if (dim_ != num_vectors_ * kVectorDims) return {};
-  const RowRun run = rows_.From(block);
+  const RowRun run = rows.From(block);
   if (run.count < kKeyBlock) return {};
   return {reinterpret_cast<const int8_t*>(run.data), run.scales};
 }
 
-void Int8Rows::Announce(int64_t begin, int64_t end) {
-  next_ = begin < end && begin % kKeyBlock == 0 ? InPlace(begin) : Block{};
+void Int8Rows::Announce(const HeadRows& rows, int64_t begin, int64_t end) {
+  next_ = begin < end && begin % kKeyBlock == 0 ? InPlace(rows, begin) : Block{};
 }
 
 Int8Rows::Block Int8Rows::Of(int64_t block, int64_t begin, int64_t end) {
-  if (const Block in_place = InPlace(block); in_place.rows != nullptr) return in_place;
+  if (const Block in_place = InPlace(rows_, block); in_place.rows != nullptr) return in_place;
   const int64_t row = num_vectors_ * kVectorDims;
   __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row));
   ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {

@@ -34,8 +34,8 @@ class Int8Rows {
 
   LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2 or 4
 
-  // Rows [begin, end) of one block come next.
-  void Announce(int64_t begin, int64_t end);
+  // Rows [begin, end) of one block of `rows` come next.
+  void Announce(const HeadRows& rows, int64_t begin, int64_t end);
   // Of the block announced, if it lies without gaps: asked for while another is computed.
   LONGSTREAM_INLINE const Block& next() const { return next_; }
 
@@ -43,7 +43,7 @@ class Int8Rows {
   Block Of(int64_t block, int64_t begin, int64_t end);
 
  private:
-  Block InPlace(int64_t block) const;
+  Block InPlace(const HeadRows& rows, int64_t block) const;
 
   const int64_t dim_;
   const HeadRows rows_;
@@ -67,7 +67,9 @@ class Int8DecodeKeys {
       : shape_(shape), rows_(shape, keys) {}
 
   void LoadQueries(const float* q);
-  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
+  LONGSTREAM_INLINE void Announce(const HeadRows& keys, int64_t begin, int64_t end) {
+    rows_.Announce(keys, begin, end);
+  }
   void Score(int64_t block, int64_t begin, int64_t end, float* scores);
 
  private:
@@ -88,7 +90,9 @@ class Int8DecodeValues {
   Int8DecodeValues(const DecodeShape& shape, const HeadRows& values)
       : shape_(shape), rows_(shape, values) {}
 
-  LONGSTREAM_INLINE void Announce(int64_t begin, int64_t end) { rows_.Announce(begin, end); }
+  LONGSTREAM_INLINE void Announce(const HeadRows& values, int64_t begin, int64_t end) {
+    rows_.Announce(values, begin, end);
+  }
   void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
   void InOrder(const float* sums, float* to) const;
 

@@ -3,6 +3,7 @@
 #define LONGSTREAM_KERNELS_CPU_INT8_ROWS_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/cpu/row_vectors.h"
 
@@ -16,6 +17,7 @@ LONGSTREAM_INLINE float LargestMagnitude(const float* x, int64_t n) {
     const I32x16 magnitude = ToBits(access.Read(x + i)) & Broadcast(0x7fffffff);
     largest = Select(largest < magnitude, magnitude, largest);
   });
+  if (Bits(Broadcast(0x7f7fffff) < largest) == 0) return MaxLane(FromBits(largest));
   int32_t lanes[kLanes];
   Store(largest, lanes);
   int32_t most = 0;

@@ -94,21 +94,16 @@ struct Operands {
   int64_t k;
   float* sums;
   int64_t sums_stride;
-  bool resume;  // continue the sums that are there
+  bool resume;    // continue the sums that are there
+  int64_t ahead;  // elements from weights to those that are needed next
 };
-
-// Asks for the same weights of the next block of k, into the second-level cache. While several rows
-// use a block's weights, reading them does not keep memory busy: it brings the next ones meanwhile.
-LONGSTREAM_INLINE void PrefetchNextBlock(const void* weights) {
-  PrefetchL2(static_cast<const char*>(weights) + kBlockBytes * kPanelOutputs);
-}
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
 void Tile(const Operands<W>& operands) {
   using F = Format<W>;
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [a, a_stride, w, panel_stride, k, sums, sums_stride, resume] = operands;
+  const auto [a, a_stride, w, panel_stride, k, sums, sums_stride, resume, ahead] = operands;
   F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -120,7 +115,9 @@ void Tile(const Operands<W>& operands) {
     for (int v = 0; v < kVectors; ++v) {
       const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
                       v % kPanelVectors * kLanes * F::kInputs;
-      if constexpr (kRows > 1) PrefetchNextBlock(from);
+      // While several rows use weights, reading them does not keep memory busy: it brings the next
+      // ones meanwhile, into the second-level cache.
+      if constexpr (kRows > 1) PrefetchL2(from + ahead);
       weights[v] = F::Read(from);
     }
     for (int r = 0; r < kRows; ++r) {
@@ -205,8 +202,12 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t k = (weight.k + kInputs - 1) / kInputs * kInputs;
   for (int64_t first = 0; first < k; first += kBlockInputs) {
     const int64_t left = k - first;
-    Vectors<W>(block, {a + first, h.stride, w + first * kPanelOutputs, panel_stride,
-                       left < kBlockInputs ? left : kBlockInputs, sums, block.stride(), first > 0});
+    const int64_t ahead = left > kBlockInputs
+                              ? kBlockInputs * kPanelOutputs
+                              : block.panels_to_next * panel_stride - first * kPanelOutputs;
+    Vectors<W>(block,
+               {a + first, h.stride, w + first * kPanelOutputs, panel_stride,
+                left < kBlockInputs ? left : kBlockInputs, sums, block.stride(), first > 0, ahead});
   }
 }
 

@@ -23,6 +23,8 @@ struct OutputBlock {
   int64_t num_rows = 0;  // <= kBlockRows
   int64_t first_panel = 0;
   int64_t num_panels = 0;
+  // To the first panel of the block that the same thread is likely to take next.
+  int64_t panels_to_next = 0;
 
   int64_t stride() const { return num_panels * kPanelOutputs; }  // of its sums
 };
@@ -48,14 +50,18 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   const int64_t panels = NumPanels(n);
   const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : kBlockPanels;
   const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
-  ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
+  const int64_t num_tasks = row_blocks * panel_blocks;
+  ParallelFor(executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
     const int64_t b = task % row_blocks;
     const int64_t first_row = num_rows * b / row_blocks;
     const int64_t last_row = num_rows * (b + 1) / row_blocks;
     const int64_t first_panel = task / row_blocks * panels_per_block;
     const int64_t left = panels - first_panel;
+    const int64_t next_task = int64_t{task} + executor.num_threads;
+    const int64_t next_panel =
+        next_task < num_tasks ? next_task / row_blocks * panels_per_block : first_panel;
     body(OutputBlock{first_row, last_row - first_row, first_panel,
-                     left < panels_per_block ? left : panels_per_block});
+                     left < panels_per_block ? left : panels_per_block, next_panel - first_panel});
   });
 }
 

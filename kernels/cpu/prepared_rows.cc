@@ -1,6 +1,9 @@
 // Normalising, adding, gating and rounding of rows before a projection.
 #include "kernels/cpu/prepared_rows.h"
 
+#include <limits>
+
+#include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/row_vectors.h"
 #include "kernels/ops/norm_project.h"
 
@@ -54,29 +57,19 @@ void PrepareRow(const RowInputs& in, DType weight_type, int64_t k, T* h) {
 
 // values, 32 of them, as int8: see core/matrix.h.
 void Quantise(const float* values, RowGroup* group) {
-  const F32x16 low = Load(values), high = Load(values + kLanes);
-  // Bit patterns order magnitudes, with infinity and then NaN above all numbers.
-  const I32x16 magnitude = Broadcast(0x7fffffff);
-  const I32x16 a = ToBits(low) & magnitude, b = ToBits(high) & magnitude;
-  int32_t lanes[kLanes];
-  Store(Select(a < b, b, a), lanes);
-  int32_t bits = 0;
-  for (int i = 0; i < kLanes; ++i) bits = lanes[i] > bits ? lanes[i] : bits;
-  const float max = __builtin_bit_cast(float, bits);
+  const float max = LargestMagnitude(values, kGroupInputs);
+  const bool finite = max < std::numeric_limits<float>::infinity();
   *group = {};
-  if (bits >= 0x7f800000) group->scale = __builtin_nanf("");
-  if (max < 0x1p-100f || bits >= 0x7f800000) return;
+  if (!finite) group->scale = std::numeric_limits<float>::quiet_NaN();
+  if (!finite || max < 0x1p-100f) return;
 
   group->scale = max / 127.0f;
   const F32x16 inverse = Broadcast(127.0f / max);
-  const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
-  int32_t integers[kGroupInputs];
-  Store(ToBits(low * inverse + magic) - ToBits(magic), integers);
-  Store(ToBits(high * inverse + magic) - ToBits(magic), integers + kLanes);
-  for (int64_t i = 0; i < kGroupInputs; ++i) {
-    group->values[i] = static_cast<int8_t>(integers[i]);
-    group->sum += integers[i];
-  }
+  const F32x16 low = RoundToInteger(Load(values) * inverse);
+  const F32x16 high = RoundToInteger(Load(values + kLanes) * inverse);
+  Store(low, group->values);
+  Store(high, group->values + kLanes);
+  group->sum = static_cast<int32_t>(Sum(low + high));
 }
 
 void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {

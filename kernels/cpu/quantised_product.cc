@@ -39,14 +39,16 @@ struct Operands {
   int64_t groups;
   float* sums;
   int64_t sums_stride;
-  bool resume;  // continue the sums that are there
+  bool resume;    // continue the sums that are there
+  int64_t ahead;  // bytes from weights to those that are needed next
 };
 
-// dots[r][v] += the products of one group, whose bytes begin at w. Several rows ask for the same
-// group of the next block: while they use a block, memory would rest.
+// dots[r][v] += the products of one group, whose bytes begin at w. Several rows ask for what is
+// `ahead` of it: while they use weights, memory would rest.
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
-                                int64_t panel_stride, Dots<kType> (&dots)[kRows][kVectors]) {
+                                int64_t panel_stride, int64_t ahead,
+                                Dots<kType> (&dots)[kRows][kVectors]) {
   // A byte holds one input (int8) or two, which are 16 apart.
   constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
   constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves;
@@ -55,7 +57,7 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
       if constexpr (kRows > 1) {
-        PrefetchL2(panel + v % kPanelVectors * kLanes * 4 + kBlockGroups * GroupBytes(kType));
+        PrefetchL2(panel + v % kPanelVectors * kLanes * 4 + ahead);
       }
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
@@ -76,8 +78,8 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 template <DType kType, int kRows, int kVectors>
 void Tile(const Operands& operands) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume] =
-      operands;
+  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume,
+              ahead] = operands;
   F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -92,7 +94,8 @@ void Tile(const Operands& operands) {
       const int32_t first = -OffsetOf(kType) * x[r * x_stride + g].sum;
       for (int v = 0; v < kVectors; ++v) dots[r][v].Start(first);
     }
-    AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, dots);
+    AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, ahead,
+             dots);
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* scales = group + v / kPanelVectors * panel_stride;
       const F32x16 scale =
@@ -149,7 +152,9 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           left < groups_at_once ? left : groups_at_once,
           sums + v * kLanes,
           block.stride(),
-          first > 0};
+          first > 0,
+          left > groups_at_once ? groups_at_once * GroupBytes(kType)
+                                : block.panels_to_next * panel_bytes - first * GroupBytes(kType)};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
         Tile<kType, 1, kSingleRowVectors>(operands);
         v += kSingleRowVectors;

@@ -77,6 +77,20 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
   }
 }
 
+// So many short rows that a task has all K/V heads of one, with blocks that end anywhere.
+TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
+  for (const AttentionShape& shape : {AttentionShape{8, 8, 64}, {6, 3, 128}, {16, 8, 40}}) {
+    for (DType type : AndInt8({DType::kBF16})) {
+      MakeHistories(9, 200, shape, type, 64);
+      std::vector<AttentionEntry> entries;
+      for (const int64_t position : {0, 1, 62, 63, 64, 65, 143, 191, 199}) {
+        entries.push_back({static_cast<int>(entries.size()), {position, 1, true}});
+      }
+      ExpectMatch(entries, "short rows");
+    }
+  }
+}
+
 // Beyond 32768 splits are longer than kAttentionSplit.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   for (DType type : AndInt8({DType::kBF16})) {
