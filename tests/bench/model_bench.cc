@@ -12,6 +12,7 @@
 #include "backends/common/weights/load_options.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/ops/op_table.h"
+#include "tests/bench/model/load_times.h"
 #include "tests/bench/model/options.h"
 #include "tests/bench/model/slice.h"
 #include "tests/bench/model/sliced_model.h"
@@ -110,9 +111,21 @@ int WriteCheckpoint(const BenchOptions& options) {
   return 0;
 }
 
+int Load(const BenchOptions& options, ThreadPool& pool) {
+  const ModelSpec spec = BenchSpec(options.shape, options.plans.front());
+  std::printf("%s\n", LoadHeader().c_str());
+  for (const DType weights : options.weights) {
+    const LoadTimes times =
+        MeasureLoading(spec, options.load, weights, options.rounds, pool.AsExecutor());
+    std::printf("%s\n", LoadLine(weights, times).c_str());
+  }
+  return 0;
+}
+
 int Run(const BenchOptions& options) {
   if (!options.checkpoint.empty()) return WriteCheckpoint(options);
   ThreadPool pool(options.threads);
+  if (!options.load.empty()) return Load(options, pool);
   return options.serve ? Serve(options, pool) : Tables(options, pool);
 }
 

@@ -292,8 +292,11 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   const Config config(options.directory);
   ModelSpec spec = definition.plan(config, load_options);
   CheckServed(spec, config);
+  const auto log = [host = options.host](const std::string& sentence) {
+    if (host->log != nullptr) host->log(host->context, /*severity=*/1, sentence.c_str());
+  };
   ModelWeights weights =
-      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device);
+      LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, log);
   const DType cache_type = load_options.CacheType(weights.layers[0].mixer_in.type);
   return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
                                  ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,

@@ -17,8 +17,8 @@ constexpr int64_t kMaxLayers = 1 << 16;
 constexpr int64_t kMaxPositions = int64_t{1} << 40;
 
 constexpr std::string_view kKnown[] = {
-    "weights",     "cache", "rerope_window", "leaky_rerope_factor", "window",
-    "full_layers", "logn",  "context_limit", "training_length",
+    "weights", "cache",       "packed_cache", "rerope_window", "leaky_rerope_factor",
+    "window",  "full_layers", "logn",         "context_limit", "training_length",
 };
 
 std::string KnownOptions() {
@@ -54,6 +54,11 @@ LoadOptions::LoadOptions(const char* json) {
                "auto, f32, f16, bf16, int8 or int4");
   cache_ = ReadType(options, "cache", {DType::kF32, DType::kF16, DType::kBF16, DType::kI8},
                     "auto, f32, f16, bf16 or int8");
+  packed_cache_ = options.FindString("packed_cache").value_or(packed_cache_);
+  if (packed_cache_.empty()) {
+    options.Invalid("packed_cache",
+                    "must be auto, off or a directory, found " + options.Found("packed_cache"));
+  }
   rerope_window_ = options.FindInteger("rerope_window", 1, kMaxWindow);
   leaky_rerope_factor_ = options.FindNumber("leaky_rerope_factor", 1.0, 1e9);
   window_ = options.FindInteger("window", 1, kMaxWindow);

@@ -31,6 +31,9 @@ class LoadOptions {
     return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
   }
 
+  // "packed_cache": auto, off or a directory, where packed weights are kept (packed_cache.h).
+  const std::string& packed_cache() const { return packed_cache_; }
+
   // Overrides of the config; nullopt: not given.
   std::optional<int64_t> rerope_window() const { return rerope_window_; }
   std::optional<double> leaky_rerope_factor() const { return leaky_rerope_factor_; }
@@ -50,6 +53,7 @@ class LoadOptions {
  private:
   std::optional<DType> weights_;
   std::optional<DType> cache_;
+  std::string packed_cache_ = "auto";
   std::optional<int64_t> rerope_window_;
   std::optional<double> leaky_rerope_factor_;
   std::optional<int64_t> window_;

@@ -1,12 +1,18 @@
 // From a checkpoint's tensors to the packed weights that a decoder reads: which tensor goes where.
 #include "backends/common/weights/load_weights.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/common/weights/alibi_slopes.h"
+#include "backends/common/weights/packed_cache.h"
+#include "backends/common/weights/weight_memory.h"
 #include "backends/common/weights/weight_reader.h"
 
 namespace longstream {
@@ -122,7 +128,6 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
   }
   weights.final_norm = reader->Vector({{"model.norm.weight", spec.width}});
   reader->RefuseUnread();
-  reader->Finish(&weights);
   return weights;
 }
 
@@ -130,11 +135,37 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
 
 ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
                          const LoadOptions& options, const OpTable& ops, const Executor& executor,
-                         Device& device) {
-  WeightReader check(WeightReader::Mode::kCheck, checkpoint, options, ops, executor, device);
+                         Device& device, const LoadLog& log) {
+  using Mode = WeightReader::Mode;
+  WeightReader check(Mode::kCheck, checkpoint, options, ops, executor, device);
   ReadModel(spec, &check);
-  WeightReader reader(WeightReader::Mode::kRead, checkpoint, options, ops, executor, device);
-  return ReadModel(spec, &reader);
+  const PackedWeightsPlan& plan = check.plan();
+
+  OwnedMemory memory;
+  std::optional<WeightTotals> totals;
+  std::optional<PackedCache> cache;
+  const auto bytes = [&] { return std::span(static_cast<std::byte*>(memory.get()), plan.bytes); };
+  if (device.host_memory()) {
+    cache.emplace(options, checkpoint, ops, plan, log);
+    memory = AllocateWeights(device, plan.bytes);
+    totals = cache->Read(bytes(), executor);
+  }
+  const Mode mode = totals ? Mode::kPlace : Mode::kPack;
+  if (!totals) {
+    memory.reset();  // before there are two
+    memory = AllocateWeights(device, plan.bytes);
+  }
+  WeightReader reader(mode, checkpoint, options, ops, executor, device, bytes().data());
+  ModelWeights weights = ReadModel(spec, &reader);
+  if (!totals) {
+    totals = reader.totals();
+    if (cache) cache->Write(bytes(), *totals, executor);
+  }
+  weights.num_parameters = totals->num_parameters;
+  weights.fingerprint = totals->fingerprint;
+  weights.bytes = plan.bytes;
+  weights.storage.push_back(std::move(memory));
+  return weights;
 }
 
 }  // namespace longstream

@@ -5,6 +5,7 @@
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/layers/model_weights.h"
 #include "backends/common/weights/load_options.h"
+#include "backends/common/weights/packed_cache.h"
 #include "backends/common/weights/safetensors.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"
@@ -20,6 +21,9 @@ namespace longstream {
 // own, brought there one by one. The result owns its memory, which is the device's; `checkpoint`
 // may be destroyed, `device` must outlive it.
 //
+// Where packed weights are kept (packed_cache.h; in the host's memory only) and those of an earlier
+// start fit, they are read in place of all that. `log` is told.
+//
 // BackendError: LS_INVALID_ARGUMENT for a tensor that is missing, of another shape or of a type
 // that holds no weights; LS_UNIMPLEMENTED for one that the spec does not read and that is not known
 // to be harmless, for it would change the mathematics; LS_RESOURCE_EXHAUSTED where the device has
@@ -29,7 +33,7 @@ namespace longstream {
 // they were packed in; not on the file layout (shards), the kernel library or the thread count.
 ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
                          const LoadOptions& options, const OpTable& ops, const Executor& executor,
-                         Device& device = HostMemory());
+                         Device& device = HostMemory(), const LoadLog& log = nullptr);
 
 }  // namespace longstream
 

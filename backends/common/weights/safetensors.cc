@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -25,14 +26,23 @@ constexpr const char* kIndexFile = "/model.safetensors.index.json";
 
 std::string SystemError(int code) { return std::generic_category().message(code); }
 
+FileStamp StampOf(const struct stat& status) {
+  const auto nanoseconds = [](const timespec& time) {
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {static_cast<uint64_t>(status.st_size), nanoseconds(status.st_mtim),
+          nanoseconds(status.st_ctim)};
+}
+
 // A file's pages, read-only; unmapped by the caller.
-std::span<const std::byte> MapFile(const std::string& path) {
+std::span<const std::byte> MapFile(const std::string& path, FileStamp* stamp) {
   // Without waiting: a FIFO would keep open from ever getting to the check below.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + SystemError(errno));
   struct stat status = {};
   const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = static_cast<size_t>(status.st_size);
+  *stamp = StampOf(status);
   void* map = nullptr;
   int problem = 0;
   if (regular && size > 0) {
@@ -54,9 +64,13 @@ bool Exists(const std::string& path) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), map_(MapFile(path)) {
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), map_(MapFile(path, &stamp_)) {
   try {
     tensors_ = ParseSafetensors(map_, path_);
+    uint64_t length = 0;  // checked; little-endian, as every machine served
+    std::memcpy(&length, map_.data(), sizeof(length));
+    header_bytes_ = sizeof(length) + length;
   } catch (...) {
     Unmap();
     throw;
@@ -139,6 +153,13 @@ void Checkpoint::ReadIndex(const std::string& path) {
                          FileOf(*stored) + ": tensor " + Quoted(tensor) + " is not in " + path);
     }
   }
+}
+
+bool Checkpoint::IsUnchanged() const {
+  return std::all_of(files_.begin(), files_.end(), [](const auto& file) {
+    struct stat status = {};
+    return stat(file->path().c_str(), &status) == 0 && StampOf(status) == file->stamp();
+  });
 }
 
 const StoredTensor* Checkpoint::Find(std::string_view name) const {

@@ -28,6 +28,15 @@ struct StoredTensor {
 // "[4096, 1024]"
 std::string ShapeText(std::span<const int64_t> shape);
 
+// When and how large a file is: another stamp, another content.
+struct FileStamp {
+  uint64_t bytes = 0;
+  int64_t written_ns = 0;  // since 1970
+  int64_t changed_ns = 0;  // its bytes or its state (st_ctim)
+
+  bool operator==(const FileStamp&) const = default;
+};
+
 // A safetensors file:  u64 length of the header, little-endian | header, JSON | data.
 // The header maps tensor names to {dtype, shape, data_offsets: [begin, end) in the data}.
 //
@@ -49,8 +58,13 @@ class SafetensorsFile {
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::string& path() const { return path_; }
+  // Of the file when it was opened.
+  const FileStamp& stamp() const { return stamp_; }
   // In the order of their data.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  // The length and the header; what is behind them.
+  std::span<const std::byte> header() const { return map_.first(header_bytes_); }
+  std::span<const std::byte> data() const { return map_.subspan(header_bytes_); }
 
   // Tells the kernel that these bytes of the file are not needed any more: the pages that hold
   // nothing else leave this process's memory. They stay in the system's cache of the file, which
@@ -61,7 +75,9 @@ class SafetensorsFile {
   void Unmap();
 
   std::string path_;
+  FileStamp stamp_;
   std::span<const std::byte> map_;  // the whole file
+  size_t header_bytes_ = 0;
   std::vector<StoredTensor> tensors_;
 };
 
@@ -79,6 +95,9 @@ class Checkpoint {
   explicit Checkpoint(const std::string& directory);
 
   const std::string& directory() const { return directory_; }
+  const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
+  // Whether every file's path still leads to what was opened.
+  bool IsUnchanged() const;
   // By name, in byte order.
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const {
     return tensors_;

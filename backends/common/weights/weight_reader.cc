@@ -1,25 +1,20 @@
 // Tensors of a checkpoint, one by one, into packed weights and f32 vectors.
 #include "backends/common/weights/weight_reader.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "backends/common/error.h"
 #include "backends/common/weights/convert.h"
 #include "backends/common/weights/fingerprint.h"
 #include "backends/common/weights/quote.h"
+#include "backends/common/weights/weight_memory.h"
 #include "kernels/core/quantise.h"
 
 namespace longstream {
 namespace {
 
-constexpr size_t kAlignment = 64;                     // what packed weights ask for
-constexpr size_t kHugePage = size_t{2} << 20;         // x86-64
 constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, resident at a time
 constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
 constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
@@ -32,53 +27,51 @@ bool IsAligned(const StoredTensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % SizeOf(*tensor.type) == 0;
 }
 
+// " | name rows | name rows" for a recipe; zeros have no name.
+std::string Names(const std::vector<WeightPart>& parts) {
+  std::string text;
+  for (const WeightPart& part : parts) text += " | " + part.name + " " + std::to_string(part.rows);
+  return text;
+}
+
 // Buffers of rotary embeddings, which old checkpoints carry and every reader computes.
 bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
 
 }  // namespace
 
 WeightReader::WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
-                           const OpTable& ops, const Executor& executor, Device& device)
+                           const OpTable& ops, const Executor& executor, Device& device,
+                           std::byte* memory)
     : mode_(mode),
       checkpoint_(checkpoint),
       options_(options),
       ops_(ops),
       executor_(executor),
-      device_(device) {}
+      device_(device),
+      memory_(memory) {}
 
-WeightReader::HostBlock WeightReader::Allocate(size_t bytes) const {
-  // Projections read their weights once per token: huge pages save the walks of page tables.
-  const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : kAlignment;
-  const size_t size = std::max(bytes + alignment - 1, alignment) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, size);
-  if (memory == nullptr) throw std::bad_alloc();
-  HostBlock block{OwnedMemory(memory, std::free), size};
-  if (alignment == kHugePage) madvise(memory, size, MADV_HUGEPAGE);
-  std::memset(memory, 0, size);
-  return block;
-}
-
-std::byte* WeightReader::Keep(HostBlock block) {
-  const size_t size = block.size;
-  if (!device_.host_memory()) {
-    void* memory = device_.Allocate(size);
-    if (memory == nullptr) {
-      throw BackendError(LS_RESOURCE_EXHAUSTED,
-                         "weights: the device has no " + std::to_string(size) + " bytes beside " +
-                             std::to_string(bytes_) + ", " + std::to_string(device_.free_bytes()) +
-                             " are free");
-    }
-    OwnedMemory owned(memory,
-                      [&device = device_, size](void* data) { device.Release(data, size); });
-    device_.Upload(memory, block.data(), size);
-    if (device_.Synchronize() != OpStatus::kOk) {
-      throw BackendError(LS_INTERNAL, "weights: the device reported a failure");
-    }
-    block.memory = std::move(owned);
+template <typename Fill>
+std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fill& fill) {
+  const uint64_t offset = plan_.bytes;
+  plan_.bytes += (bytes + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
+  if (mode_ == Mode::kCheck) {
+    plan_.recipes +=
+        "at " + std::to_string(offset) + ", " + std::to_string(bytes) + " bytes: " + recipe + "\n";
+    return nullptr;
   }
-  bytes_ += size;
-  storage_.push_back(std::move(block.memory));
-  return static_cast<std::byte*>(storage_.back().get());
+  std::byte* place = memory_ + offset;
+  if (mode_ == Mode::kPlace) return place;
+  if (device_.host_memory()) {
+    fill(place);
+    return place;
+  }
+  const OwnedMemory stage = AllocateHostWeights(bytes);
+  fill(static_cast<std::byte*>(stage.get()));
+  device_.Upload(place, stage.get(), bytes);
+  if (device_.Synchronize() != OpStatus::kOk) {
+    throw BackendError(LS_INTERNAL, "weights: the device reported a failure");
+  }
+  return place;
 }
 
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
@@ -146,6 +139,13 @@ void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, in
   });
 }
 
+void WeightReader::ReadNumbers(const StoredTensor& tensor, int64_t row, std::byte* destination) {
+  ReadTensor(tensor, row, DType::kF32, [&](int64_t first, int64_t count) {
+    ConvertElements(tensor, first, count, DType::kF32,
+                    destination + first * static_cast<int64_t>(sizeof(float)));
+  });
+}
+
 void WeightReader::Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
                         const PackedWeight& weight, void* destination) {
   PackArgs args;
@@ -206,18 +206,17 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
     tensors.push_back(&checkpoint_.Get(part.name, std::array{part.rows, k}));
     weight.n += part.rows;
   }
-  if (mode_ == Mode::kCheck) return weight;
-
-  HostBlock block = Allocate(ops_.packed_bytes(weight.type, weight.n, weight.k));
-  int64_t row = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const StoredTensor& tensor = *tensors[i];
-    ReadTensor(tensor, k, weight.type, [&](int64_t first, int64_t count) {
-      Pack(tensor, first / k, count / k, row + first / k, weight, block.data());
-    });
-    row += parts[i].rows;
-  }
-  weight.data = Keep(std::move(block));
+  const std::string recipe =
+      "weight " + std::string(NameOf(type)) + " of " + std::to_string(k) + " inputs" + Names(parts);
+  weight.data = Block(recipe, ops_.packed_bytes(type, weight.n, k), [&](std::byte* to) {
+    int64_t row = 0;
+    for (const StoredTensor* tensor : tensors) {
+      ReadTensor(*tensor, k, type, [&](int64_t first, int64_t count) {
+        Pack(*tensor, first / k, count / k, row + first / k, weight, to);
+      });
+      row += Elements(*tensor) / k;
+    }
+  });
   return weight;
 }
 
@@ -229,50 +228,39 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
     read_.insert(part.name);
     checkpoint_.Get(part.name, std::array{part.rows});
   }
-  if (mode_ == Mode::kCheck) return nullptr;
-
-  HostBlock block = Allocate(static_cast<size_t>(size) * sizeof(float));
-  std::byte* to = block.data();
-  for (const WeightPart& part : parts) {
-    if (!part.name.empty()) {
-      const StoredTensor& tensor = *checkpoint_.Find(part.name);
-      ReadTensor(tensor, 1, DType::kF32, [&](int64_t first, int64_t count) {
-        ConvertElements(tensor, first, count, DType::kF32,
-                        to + first * static_cast<int64_t>(sizeof(float)));
-      });
+  const size_t bytes = static_cast<size_t>(size) * sizeof(float);
+  return reinterpret_cast<const float*>(Block("vector" + Names(parts), bytes, [&](std::byte* to) {
+    for (const WeightPart& part : parts) {
+      if (!part.name.empty()) ReadNumbers(*checkpoint_.Find(part.name), 1, to);
+      to += part.rows * static_cast<int64_t>(sizeof(float));
     }
-    to += part.rows * static_cast<int64_t>(sizeof(float));
-  }
-  return reinterpret_cast<const float*>(Keep(std::move(block)));
+  }));
 }
 
 Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
   read_.emplace(name);
   const StoredTensor& tensor = checkpoint_.Get(name, std::array{rows, cols});
-  Matrix table{nullptr, DType::kF32, rows, cols, cols};
-  if (mode_ == Mode::kCheck) return table;
-
-  HostBlock block = Allocate(static_cast<size_t>(rows * cols) * sizeof(float));
-  ReadTensor(tensor, cols, DType::kF32, [&](int64_t first, int64_t count) {
-    ConvertElements(tensor, first, count, DType::kF32,
-                    block.data() + first * static_cast<int64_t>(sizeof(float)));
-  });
-  table.data = Keep(std::move(block));
-  return table;
+  const size_t bytes = static_cast<size_t>(rows * cols) * sizeof(float);
+  std::byte* data = Block("table" + Names({{std::string(name), rows}}), bytes,
+                          [&](std::byte* to) { ReadNumbers(tensor, cols, to); });
+  return {data, DType::kF32, rows, cols, cols};
 }
 
 const float* WeightReader::Constants(std::span<const float> values) {
-  if (mode_ == Mode::kCheck) return nullptr;
-  HostBlock block = Allocate(values.size_bytes());
-  std::memcpy(block.data(), values.data(), values.size_bytes());
-  return reinterpret_cast<const float*>(Keep(std::move(block)));
+  const uint64_t hash = HashBytes(std::as_bytes(values), Executor());
+  return reinterpret_cast<const float*>(
+      Block("constants of hash " + std::to_string(hash), values.size_bytes(),
+            [&](std::byte* to) { std::memcpy(to, values.data(), values.size_bytes()); }));
 }
 
 void WeightReader::RequireCopy(std::string_view name, std::string_view original) {
   const StoredTensor* copy = checkpoint_.Find(name);
   if (copy == nullptr) return;
   read_.emplace(name);
-  if (mode_ == Mode::kCheck) return;
+  if (mode_ == Mode::kCheck) {
+    plan_.recipes.append(name).append(" equals ").append(original).append("\n");
+  }
+  if (mode_ != Mode::kPack) return;
   const StoredTensor& first = *checkpoint_.Find(original);
   bool same = copy->type_name == first.type_name && copy->shape == first.shape;
   for (size_t begin = 0; same && begin < first.data.size(); begin += kWindowBytes) {
@@ -298,15 +286,12 @@ void WeightReader::RefuseUnread() const {
   }
 }
 
-void WeightReader::Finish(ModelWeights* weights) {
+WeightTotals WeightReader::totals() const {
   uint64_t fingerprint = hashes_.size();
   for (const auto& [name, hash] : hashes_) {
     fingerprint = HashAppend(HashAppend(fingerprint, name), hash);
   }
-  weights->num_parameters = num_parameters_;
-  weights->bytes = bytes_;
-  weights->fingerprint = fingerprint;
-  weights->storage = std::move(storage_);
+  return {num_parameters_, fingerprint};
 }
 
 }  // namespace longstream

@@ -14,6 +14,7 @@
 
 #include "backends/common/layers/model_weights.h"
 #include "backends/common/weights/load_options.h"
+#include "backends/common/weights/packed_cache.h"
 #include "backends/common/weights/safetensors.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"
@@ -28,19 +29,25 @@ struct WeightPart {
   int64_t rows = 0;
 };
 
-// Owns what it makes until Finish hands it over. Each tensor is read once, window by window of some
-// MiB, each of which is converted, hashed, and its pages given back. With kCheck it only checks
-// names, shapes and types, and returns empty weights: a wrong checkpoint is refused before
-// gigabytes are read.
+// Goes through a checkpoint's tensors in the order in which a model names them, and gives each the
+// next block of the model's memory: so every pass over the same model has the same blocks.
+//
+//   kCheck  checks names, shapes and types, and returns empty weights: a wrong checkpoint is
+//   refused
+//           before gigabytes are read. Afterwards plan() tells how much memory there must be.
+//   kPack   reads each tensor once, window by window of some MiB, each of which is packed or
+//           converted, hashed, and its pages given back.
+//   kPlace  reads nothing: the memory has been filled from a file of packed weights.
 //
 // Throws BackendError as LoadWeights does. Used by one thread.
 class WeightReader {
  public:
-  enum class Mode { kCheck, kRead };
+  enum class Mode { kCheck, kPack, kPlace };
 
-  // Borrows everything until it is destroyed.
+  // Borrows everything until it is destroyed. `memory` is zeroed (kPack) and the device's.
   WeightReader(Mode mode, const Checkpoint& checkpoint, const LoadOptions& options,
-               const OpTable& ops, const Executor& executor, Device& device);
+               const OpTable& ops, const Executor& executor, Device& device,
+               std::byte* memory = nullptr);
 
   // The parts, each [rows, k] in the file, packed as one weight [sum of rows, k]. Its type is the
   // one that the options ask for; else the parts' own, or f32 where they differ.
@@ -67,21 +74,16 @@ class WeightReader {
   // Refuses the first tensor that no call named and that is not known to be harmless.
   void RefuseUnread() const;
 
-  // Moves storage into `weights` and fills in num_parameters, bytes and fingerprint.
-  void Finish(ModelWeights* weights);
+  // Of kCheck: all blocks.
+  const PackedWeightsPlan& plan() const { return plan_; }
+  // Of kPack: all tensors.
+  WeightTotals totals() const;
 
  private:
-  struct HostBlock {
-    OwnedMemory memory;
-    size_t size = 0;
-    std::byte* data() const { return static_cast<std::byte*>(memory.get()); }
-  };
-
-  // Zeroed, 64-byte aligned memory of the host.
-  HostBlock Allocate(size_t bytes) const;
-  // Adds a filled block to storage_, as memory of the device: where that is the host's, the block
-  // itself.
-  std::byte* Keep(HostBlock block);
+  // The next block, of `bytes` bytes, made of what `recipe` says; its address. fill(destination)
+  // is called with zeroed memory of the host where it is to be filled.
+  template <typename Fill>
+  std::byte* Block(const std::string& recipe, size_t bytes, const Fill& fill);
   // The type that parts [rows, k] are packed in.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
@@ -89,6 +91,8 @@ class WeightReader {
   // elements, rows of `row` elements each, in order, and hashes and releases what has been read.
   template <typename Read>
   void ReadTensor(const StoredTensor& tensor, int64_t row, DType type, const Read& read);
+  // All of a tensor in f32.
+  void ReadNumbers(const StoredTensor& tensor, int64_t row, std::byte* destination);
   // Rows [first, first + rows) of a tensor, to `first_row` of the weight and the rows behind it.
   void Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
             const PackedWeight& weight, void* destination);
@@ -108,12 +112,12 @@ class WeightReader {
   const OpTable& ops_;
   const Executor& executor_;
   Device& device_;
+  std::byte* const memory_;
 
+  PackedWeightsPlan plan_;
   std::set<std::string, std::less<>> read_;
   std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter
   uint64_t num_parameters_ = 0;
-  uint64_t bytes_ = 0;
-  std::vector<OwnedMemory> storage_;
 };
 
 }  // namespace longstream

@@ -249,7 +249,8 @@ TEST(DevicePoolsTest, OneSlotEvenWhereItIsMoreThanHalf) {
   EXPECT_EQ(sizes.page_bytes, layout.page_bytes);
 }
 
-// A demo checkpoint from its files: weights go to the device one by one.
+// A demo checkpoint from its files: weights go to the device one by one, into one piece of its
+// memory.
 TEST(OpenOnDeviceTest, WeightsLieInTheMemoryOfTheDevice) {
   const BackendDefinition definition = {"hypenet", "1", HypenetFit, HypenetPlan};
   ls_host host{};
@@ -269,8 +270,7 @@ TEST(OpenOnDeviceTest, WeightsLieInTheMemoryOfTheDevice) {
 
   GuardedDevice small(on_host->weights().bytes / 2);
   ExpectError(LS_RESOURCE_EXHAUSTED,
-              testing::MatchesRegex("weights: the device has no [0-9]+ bytes beside [0-9]+, "
-                                    "[0-9]+ are free"),
+              testing::MatchesRegex("weights: the device has no [0-9]+ bytes, [0-9]+ are free"),
               [&] { OpenModel(definition, options, GuardedOps(), small); });
 }
 

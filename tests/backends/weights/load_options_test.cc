@@ -22,6 +22,7 @@ TEST(LoadOptionsTest, NothingGivenMeansAsStored) {
     EXPECT_FALSE(options.logn());
     EXPECT_FALSE(options.context_limit());
     EXPECT_FALSE(options.training_length());
+    EXPECT_EQ(options.packed_cache(), "auto");
     EXPECT_EQ(options.CacheType(DType::kF32), DType::kF32);
     EXPECT_EQ(options.CacheType(DType::kF16), DType::kBF16);
     EXPECT_EQ(options.CacheType(DType::kBF16), DType::kBF16);
@@ -31,7 +32,7 @@ TEST(LoadOptionsTest, NothingGivenMeansAsStored) {
 TEST(LoadOptionsTest, ReadsEveryOption) {
   const LoadOptions options(R"({"weights": "f16", "cache": "f32", "rerope_window": 256,
       "leaky_rerope_factor": 16, "window": 64, "full_layers": [2, 5], "logn": "extrapolate",
-      "context_limit": 65536, "training_length": 512})");
+      "context_limit": 65536, "training_length": 512, "packed_cache": "/var/cache/packed"})");
   EXPECT_EQ(options.weights(), DType::kF16);
   EXPECT_EQ(options.CacheType(DType::kF16), DType::kF32);
   EXPECT_EQ(options.rerope_window(), 256);
@@ -41,6 +42,7 @@ TEST(LoadOptionsTest, ReadsEveryOption) {
   EXPECT_EQ(options.logn(), "extrapolate");
   EXPECT_EQ(options.context_limit(), 65536);
   EXPECT_EQ(options.training_length(), 512);
+  EXPECT_EQ(options.packed_cache(), "/var/cache/packed");
 }
 
 TEST(LoadOptionsTest, QuantisedWeights) {
@@ -83,8 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"[]", LS_INVALID_ARGUMENT, "options: expected a JSON object, found array"},
         Refusal{"", LS_INVALID_ARGUMENT, "options: no valid JSON: "},
         Refusal{R"({"wieghts": "f32"})", LS_INVALID_ARGUMENT,
-                "options: wieghts is no option, expected one of weights, cache, rerope_window, "
-                "leaky_rerope_factor, window, full_layers, logn, context_limit, training_length"},
+                "options: wieghts is no option, expected one of weights, cache, packed_cache, "
+                "rerope_window, leaky_rerope_factor, window, full_layers, logn, context_limit, "
+                "training_length"},
         Refusal{R"({"weights": "f64"})", LS_INVALID_ARGUMENT,
                 "options: weights must be auto, f32, f16, bf16, int8 or int4, found \"f64\""},
         Refusal{R"({"weights": 16})", LS_INVALID_ARGUMENT,
@@ -93,6 +96,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "options: cache must be auto, f32, f16, bf16 or int8, found \"int4\""},
         Refusal{R"({"cache": "fp8"})", LS_INVALID_ARGUMENT,
                 "options: cache must be auto, f32, f16, bf16 or int8, found \"fp8\""},
+        Refusal{R"({"packed_cache": ""})", LS_INVALID_ARGUMENT,
+                "options: packed_cache must be auto, off or a directory, found \"\""},
+        Refusal{R"({"packed_cache": false})", LS_INVALID_ARGUMENT,
+                "options: packed_cache must be a string, found false"},
         Refusal{R"({"rerope_window": 0})", LS_INVALID_ARGUMENT,
                 "options: rerope_window must be an integer from 1 to 1073741824, found 0"},
         Refusal{R"({"leaky_rerope_factor": 0.5})", LS_INVALID_ARGUMENT,

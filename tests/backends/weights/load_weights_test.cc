@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/common/weights/convert.h"
+#include "backends/common/weights/weight_memory.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/weights/checkpoint_files.h"
@@ -173,7 +174,7 @@ TEST_F(LoadWeightsTest, CountsParametersAndBytes) {
   for (const auto& [name, tensor] : tensors_) elements += tensor.bytes.size() / sizeof(float);
   EXPECT_EQ(weights.num_parameters, elements);
   EXPECT_GE(weights.bytes, elements * sizeof(float));
-  EXPECT_LE(weights.bytes, elements * sizeof(float) + 64 * tensors_.size());
+  EXPECT_LE(weights.bytes, elements * sizeof(float) + kWeightAlignment * tensors_.size());
 }
 
 TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {

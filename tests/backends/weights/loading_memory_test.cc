@@ -1,5 +1,6 @@
 // What of a checkpoint is resident while it is loaded: a window of the file beside the weights, not
 // the file.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/wait.h>
@@ -8,9 +9,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/common/weights/load_weights.h"
 #include "kernels/reference/reference_ops.h"
@@ -20,6 +23,13 @@
 
 namespace longstream {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLeastFileBytes = 110 * kMiB;
@@ -58,12 +68,15 @@ class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
     return spec;
   }
 
-  static ModelWeights Load(const Checkpoint& checkpoint, PackFunction pack) {
+  static ModelWeights Load(const Checkpoint& checkpoint, PackFunction pack,
+                           const std::string& packed_cache = "off", const LoadLog& log = nullptr) {
     OpTable ops;
     ops.packed_bytes = reference::PackedBytes;
     ops.pack = pack;
-    const std::string options = std::string(R"({"weights": ")") + GetParam() + R"("})";
-    return LoadWeights(Spec(), checkpoint, LoadOptions(options.c_str()), ops, Executor());
+    const std::string options =
+        R"({"packed_cache": ")" + packed_cache + R"(", "weights": ")" + GetParam() + R"("})";
+    return LoadWeights(Spec(), checkpoint, LoadOptions(options.c_str()), ops, Executor(),
+                       HostMemory(), log);
   }
 
   static std::optional<TemporaryDirectory> directory_;
@@ -103,6 +116,28 @@ TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// The second time they are read, and the checkpoint is not.
+TEST_P(LoadingMemoryTest, LargeWeightsAreKeptBesideTheCheckpoint) {
+  std::vector<std::string> log;
+  const auto note = [&](const std::string& sentence) { log.push_back(sentence); };
+  const Checkpoint checkpoint(directory_->string());
+  const ModelWeights first = Load(checkpoint, reference::Pack, "auto", note);
+  const std::string prefix =
+      "packed weights " + directory_->string() + "/weights-" + GetParam() + "-";
+  if (first.bytes < PackedCache::kLeastBytes) {
+    EXPECT_THAT(log, IsEmpty());
+    return;
+  }
+  EXPECT_THAT(log, ElementsAre(AllOf(StartsWith(prefix), HasSubstr(".packed are written"))));
+  log.clear();
+  most_resident = 0;
+  const ModelWeights second = Load(checkpoint, PackAndLook, "auto", note);
+  EXPECT_THAT(log, ElementsAre(AllOf(StartsWith(prefix), EndsWith(".packed are used"))));
+  EXPECT_EQ(second.bytes, first.bytes);
+  EXPECT_EQ(std::memcmp(second.storage[0].get(), first.storage[0].get(), first.bytes), 0);
+  EXPECT_LE(most_resident, 8 * kMiB);  // the header and samples, and what lies around them
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, LoadingMemoryTest, ::testing::Values("auto", "f16", "int8"),

@@ -95,6 +95,7 @@ const std::map<std::string, Setter>& Setters() {
                       BenchOptions& o) { o.rounds = static_cast<int>(Number(v, 1, 1000)); }},
       {"--json", [](const std::string& v, BenchOptions& o) { o.json = v; }},
       {"--checkpoint", [](const std::string& v, BenchOptions& o) { o.checkpoint = v; }},
+      {"--load", [](const std::string& v, BenchOptions& o) { o.load = v; }},
   };
   return setters;
 }
@@ -105,7 +106,7 @@ const char kBenchUsage[] =
     R"(usage: model_bench [--shape 0.6b|200m|14b] [--plan dense,hwfa2,hypenet,chunked]
                    [--weights bf16,int8,int4] [--cache auto] [--threads N] [--batch N]
                    [--depths 0,4096] [--prefill 512] [--tokens 32] [--rounds 3] [--json FILE]
-                   [--op-times] [--serve] [--checkpoint DIRECTORY]
+                   [--op-times] [--serve] [--checkpoint DIRECTORY] [--load DIRECTORY]
 Whole steps of models with random weights: tokens/s of decode and prefill behind contexts of some
 depths, each slice of work under a second between two reads of memory ("probes").
 --op-times adds the part of the time that each op takes, to each row.
@@ -113,6 +114,8 @@ depths, each slice of work under a second between two reads of memory ("probes")
 with a line of JSON; see docs/performance.md.
 --checkpoint measures nothing: it writes a model of the shape and plan, its random weights in bf16,
 as a checkpoint that a server loads.
+--load measures how long one that --checkpoint has written takes to load: packed anew, packed and
+kept, and read as packed before.
 )";
 
 std::vector<SliceKind> BenchOptions::slices() const {
@@ -150,6 +153,9 @@ BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments) {
   }
   if (!options.checkpoint.empty() && options.plans.size() != 1) {
     throw std::invalid_argument("--checkpoint: needs one --plan");
+  }
+  if (!options.load.empty() && options.plans.size() != 1) {
+    throw std::invalid_argument("--load: needs one --plan");
   }
   if (options.slices().empty()) {
     throw std::invalid_argument("--tokens, --prefill: nothing to measure, both are 0");

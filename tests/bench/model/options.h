@@ -26,6 +26,7 @@ struct BenchOptions {
   bool op_times = false;  // a line of each row says where the time went
   bool serve = false;
   std::string checkpoint;  // directory to write the model to instead of measuring; "" for none
+  std::string load;        // directory of such a model, whose loading is measured; "" for none
 
   // A decode and a prefill of each depth.
   std::vector<SliceKind> slices() const;

@@ -41,6 +41,8 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
                          "--json",    "out.json"});
   EXPECT_EQ(options.checkpoint, "");
   EXPECT_EQ(ParseBenchOptions({"--plan", "dense", "--checkpoint", "made"}).checkpoint, "made");
+  EXPECT_EQ(options.load, "");
+  EXPECT_EQ(ParseBenchOptions({"--plan", "dense", "--load", "made"}).load, "made");
   EXPECT_EQ(options.shape, "0.6b");
   EXPECT_THAT(options.plans, ElementsAre("dense", "chunked"));
   EXPECT_THAT(options.weights, ElementsAre(DType::kI8, DType::kI4));
@@ -57,6 +59,7 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
 
 TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
   EXPECT_EQ(Error({"--checkpoint", "made"}), "--checkpoint: needs one --plan");
+  EXPECT_EQ(Error({"--load", "made"}), "--load: needs one --plan");
   EXPECT_EQ(Error({"--depth", "0"}), "--depth: there is no such option");
   EXPECT_EQ(Error({"--rounds"}), "--rounds: a value is missing");
   EXPECT_EQ(Error({"--batch", "0"}), "--batch: expected a number from 1 to 256, found 0");

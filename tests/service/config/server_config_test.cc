@@ -61,7 +61,8 @@ models:
     device: cuda:1
     version: v2
     cache_bytes: 2GiB
-    options: {weights: int8, context_limit: 4096, fast: true, scale: 0.5, list: [1, x], none: null}
+    options: {weights: int8, context_limit: 4096, fast: true, scale: 0.5, list: [1, x], none: null,
+              packed_cache: off}
   - {name: b, directory: /b}
 )",
                                              "server.yaml", &config);
@@ -92,8 +93,8 @@ models:
   EXPECT_EQ(config.models[0].version, "v2");
   EXPECT_EQ(config.models[0].cache_bytes, uint64_t{2} << 30);
   EXPECT_EQ(config.models[0].options_json,
-            R"({"context_limit":4096,"fast":true,"list":[1,"x"],"none":null,"scale":0.5,)"
-            R"("weights":"int8"})");
+            R"({"context_limit":4096,"fast":true,"list":[1,"x"],"none":null,)"
+            R"("packed_cache":"off","scale":0.5,"weights":"int8"})");
   EXPECT_EQ(config.models[1].name, "b");
   EXPECT_EQ(config.models[1].directory, "/b");
   EXPECT_EQ(config.models[1].backend, "");

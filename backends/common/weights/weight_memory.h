@@ -1,0 +1,25 @@
+// Memory for all the weights of a model, in one piece.
+#ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_MEMORY_H_
+#define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_MEMORY_H_
+
+#include <cstddef>
+
+#include "backends/common/layers/model_weights.h"
+#include "kernels/core/device.h"
+
+namespace longstream {
+
+// Zeroed, aligned to kWeightAlignment. Blocks in it begin at multiples of that.
+inline constexpr size_t kWeightAlignment = 256;
+
+// Of the host: anonymous, in huge pages where there are any and `bytes` is some of them, there when
+// it is first written. Throws std::bad_alloc.
+OwnedMemory AllocateHostWeights(size_t bytes);
+
+// Of a device, which must outlive it; where that is the host's, the same. Throws
+// BackendError(LS_RESOURCE_EXHAUSTED) too.
+OwnedMemory AllocateWeights(Device& device, size_t bytes);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_WEIGHTS_WEIGHT_MEMORY_H_
