@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Makes the Python environment of models/ (default: build/venv) and prints its interpreter's path.
-# Quick when the environment is there and requirements.txt has not changed since.
+# Makes a Python environment of models/ and prints its interpreter's path:
+#   setup_venv.sh [DIR [REQUIREMENTS]]    default: build/venv, requirements.txt
+# Quick when the environment is there and the requirements have not changed since.
 set -euo pipefail
 
 models=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 venv=${1:-$models/../build/venv}
+requirements=${2:-requirements.txt}
 stamp=$venv/requirements.installed
 
-if ! cmp -s "$models/requirements.txt" "$stamp"; then
+# One file may include the other.
+wanted=$(echo "$requirements" && cat "$models"/requirements*.txt)
+if [[ ! -f $stamp || $wanted != "$(<"$stamp")" ]]; then
   python3 -m venv "$venv" >&2
-  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$models/requirements.txt" >&2
-  cp "$models/requirements.txt" "$stamp"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$models/$requirements" >&2
+  echo "$wanted" >"$stamp"
 fi
 echo "$venv/bin/python"

@@ -183,7 +183,9 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     longest = std::max<uint64_t>(longest, tokenizer.TokenBytes(id).size());
   }
-  // NFC makes of three bytes one at the most: a Hangul syllable from its three letters.
+  // Normalizers make of three bytes one, not more: a Hangul syllable of its three letters, an ASCII
+  // letter of a full-width one. Only texts of little but spaces that one drops may be refused
+  // early.
   constexpr uint64_t kNormalised = 3;
   const uint64_t per_token = longest * (tokenizer.kind() == "byte" ? 1 : kNormalised);
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();

@@ -62,6 +62,14 @@ std::span<const int32_t> ActiveTurn::PrefixOf(bool is_text) const {
   return model_->tokenizer().sequence_prefix();
 }
 
+std::span<const int32_t> ActiveTurn::Following(
+    const std::vector<int32_t>& history, const std::vector<int32_t>& tokens,
+    const std::optional<std::vector<int32_t>>& continued) const {
+  const bool continues = continued.has_value() && !history.empty() &&
+                         model_->tokenizer().ContinuesAfter(history.back());
+  return continues ? *continued : tokens;
+}
+
 absl::Status ActiveTurn::CheckRoom(uint64_t added) const {
   const uint64_t position = session_->tokens.size();
   if (position + added <= session_->context_limit()) return absl::OkStatus();
@@ -73,17 +81,18 @@ absl::Status ActiveTurn::CheckRoom(uint64_t added) const {
 absl::Status ActiveTurn::Prepare() {
   const TurnRequest& request = turn_->request;
   if (session_->closed()) return absl::CancelledError("the session was closed");
-  if (!request.prompt.empty()) prefix_ = PrefixOf(request.prompt_is_text);
-  if (request.kind == TurnKind::kGenerate && session_->tokens.empty() && request.prompt.empty()) {
+  prompt_ = Following(session_->tokens, request.prompt, request.continued_prompt);
+  if (!prompt_.empty()) prefix_ = PrefixOf(request.prompt_is_text);
+  if (request.kind == TurnKind::kGenerate && session_->tokens.empty() && prompt_.empty()) {
     return absl::InvalidArgumentError(
         "input: the session is empty, so the turn needs a text or token ids");
   }
-  return CheckRoom(prefix_.size() + request.prompt.size());
+  return CheckRoom(prefix_.size() + prompt_.size());
 }
 
 absl::Status ActiveTurn::ReserveForRequest() {
   const TurnRequest& request = turn_->request;
-  const uint64_t given = session_->tokens.size() + prefix_.size() + request.prompt.size();
+  const uint64_t given = session_->tokens.size() + prefix_.size() + prompt_.size();
   uint64_t wanted = given;
   if (request.kind == TurnKind::kGenerate) {
     const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
@@ -115,7 +124,7 @@ absl::Status ActiveTurn::TakeMemory() {
 absl::Status ActiveTurn::Admit(absl::Time now) {
   const TurnRequest& request = turn_->request;
   if (request.kind == TurnKind::kGenerate &&
-      start_tokens_ + prefix_.size() + request.prompt.size() >= session_->context_limit()) {
+      start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit()) {
     AddPromptToHistory();
     EndAtContext();
     return absl::OkStatus();
@@ -157,7 +166,7 @@ void ActiveTurn::EndAtContext() {
 
 void ActiveTurn::AddPromptToHistory() {
   AddToHistory(prefix_);
-  AddToHistory(turn_->request.prompt);
+  AddToHistory(prompt_);
 }
 
 void ActiveTurn::AddToHistory(std::span<const int32_t> tokens) {
@@ -170,12 +179,18 @@ void ActiveTurn::AddToHistory(std::span<const int32_t> tokens) {
 void ActiveTurn::TakeInput() {
   if (!input_open_ || ending() || in_flight()) return;
   const Turn::Input input = turn_->TakeInput();
-  if (!input.tokens.empty()) {
-    const std::span<const int32_t> prefix = PrefixOf(input.is_text);
-    const uint64_t added = prefix.size() + input.tokens.size();
+  if (!input.pieces.empty()) {
+    const std::span<const int32_t> prefix = PrefixOf(input.pieces.front().is_text);
+    std::vector<int32_t> tokens;
+    for (const Turn::InputPiece& piece : input.pieces) {
+      const std::vector<int32_t>& history = tokens.empty() ? session_->tokens : tokens;
+      const std::span<const int32_t> more = Following(history, piece.tokens, piece.continued);
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    }
+    const uint64_t added = prefix.size() + tokens.size();
     if (absl::Status status = CheckRoom(added); !status.ok()) return Abort(status);
     AddToHistory(prefix);
-    AddToHistory(input.tokens);
+    AddToHistory(tokens);
     prefill_total_ += added;
     absl::Status status = session_->sequence.Reserve(unread());
     if (!status.ok()) return Abort(status);

@@ -107,6 +107,10 @@ class ActiveTurn {
   bool CallerAborted(const absl::Status& status) const;
   // What the tokenizer puts before the first text of a session; nothing anywhere else.
   std::span<const int32_t> PrefixOf(bool is_text) const;
+  // The one of the two that follows the history (TurnRequest::continued_prompt).
+  std::span<const int32_t> Following(const std::vector<int32_t>& history,
+                                     const std::vector<int32_t>& tokens,
+                                     const std::optional<std::vector<int32_t>>& continued) const;
   absl::Status CheckRoom(uint64_t added) const;
   absl::Status TakeMemory();
   absl::Status ReserveForRequest();
@@ -146,6 +150,7 @@ class ActiveTurn {
   uint32_t times_overtaken_ = 0;
   uint64_t start_tokens_ = 0;        // of the history before the turn
   std::span<const int32_t> prefix_;  // of the prompt; owned by the tokenizer
+  std::span<const int32_t> prompt_;  // as it follows the session's history; owned by the request
   uint64_t prefill_total_ = 0;       // tokens to read before the first draw
   uint64_t scored_ = 0;              // kScore: tokens reported
   // What changes when the client does something, and since when it has not.

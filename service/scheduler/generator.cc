@@ -18,10 +18,13 @@ StopMatcher Stops(const TurnRequest& request) {
   return stops.ok() ? *std::move(stops) : StopMatcher();
 }
 
-StreamDecoderOptions DecoderOptions(const TurnRequest& request, uint64_t position) {
+StreamDecoderOptions DecoderOptions(const TurnRequest& request, const Tokenizer& tokenizer,
+                                    const std::vector<int32_t>& history) {
   StreamDecoderOptions options;
   options.decode.skip_special = true;
-  options.start_position = position;
+  options.decode.continues = std::any_of(
+      history.begin(), history.end(), [&](int32_t token) { return !tokenizer.IsSpecial(token); });
+  options.start_position = history.size();
   options.min_tokens = request.stop.min_tokens;
   return options;
 }
@@ -32,7 +35,8 @@ Generator::Generator(const ServedModel& model, const TurnRequest& request,
                      const std::vector<int32_t>& history, const std::vector<bool>& generated)
     : request_(request),
       context_limit_(model.backend().info().context_limit),
-      decoder_(model.tokenizer(), Stops(request), DecoderOptions(request, history.size())) {
+      decoder_(model.tokenizer(), Stops(request),
+               DecoderOptions(request, model.tokenizer(), history)) {
   const SamplingParams& params = request.sampling;
   sampling_.struct_size = sizeof(sampling_);
   sampling_.seed = params.seed;

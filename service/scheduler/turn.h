@@ -58,6 +58,9 @@ struct TurnRequest {
   TurnKind kind = TurnKind::kGenerate;
   std::shared_ptr<Session> session;  // kScore: none, the engine makes one for the turn
   std::vector<int32_t> prompt;
+  // What takes the place of `prompt` where its text goes on after other text, as
+  // Tokenizer::ContinuesAfter says of the session's last token; none: nothing does.
+  std::optional<std::vector<int32_t>> continued_prompt;
   // The prompt is an encoded text: at the start of a session the engine puts what the tokenizer
   // begins a text with (BOS) before it.
   bool prompt_is_text = false;
@@ -95,11 +98,14 @@ class Turn {
     return cancel_reason_;
   }
 
-  // kAppend: more tokens have arrived (`is_text`: as TurnRequest::prompt_is_text); no more will.
-  void AddInput(const std::vector<int32_t>& tokens, bool is_text) ABSL_LOCKS_EXCLUDED(mutex_) {
+  // kAppend: more tokens have arrived (`continued` and `is_text`: as TurnRequest's
+  // continued_prompt and prompt_is_text); no more will.
+  void AddInput(std::vector<int32_t> tokens, bool is_text,
+                std::optional<std::vector<int32_t>> continued = std::nullopt)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (tokens.empty()) return;
     absl::MutexLock lock(&mutex_);
-    if (input_.tokens.empty()) input_.is_text = is_text;
-    input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
+    input_.pieces.push_back({std::move(tokens), std::move(continued), is_text});
   }
   void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -107,9 +113,13 @@ class Turn {
   }
 
   // The engine's side of it: what arrived since, and whether that was all.
-  struct Input {
+  struct InputPiece {
     std::vector<int32_t> tokens;
-    bool is_text = false;  // of the first token
+    std::optional<std::vector<int32_t>> continued;
+    bool is_text = false;
+  };
+  struct Input {
+    std::vector<InputPiece> pieces;
     bool closed = false;
   };
   Input TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {

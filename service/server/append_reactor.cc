@@ -125,7 +125,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
       return absl::InvalidArgumentError(absl::StrCat(
           "input: ", num_tokens_, " tokens exceed the model's context of ", context_limit));
     }
-    begun.turn->AddInput(input->tokens, input->is_text);
+    begun.turn->AddInput(std::move(input->tokens), input->is_text, std::move(input->continued));
     begun.engine->Wake();
     return absl::OkStatus();
   }

@@ -199,11 +199,18 @@ absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedMode
       return Invalid("input.text: ", input.text().size(), " bytes exceed the model's context of ",
                      context_limit, " tokens, which hold at most ", model.max_text_bytes());
     }
-    absl::StatusOr<std::vector<int32_t>> encoded =
-        model.tokenizer().Encode(input.text(), EncodeOptions{parse_special});
+    const auto encode = [&](bool continues) {
+      return model.tokenizer().Encode(input.text(), EncodeOptions{parse_special, continues});
+    };
+    absl::StatusOr<std::vector<int32_t>> encoded = encode(false);
     if (!encoded.ok()) return Invalid("input.text: ", encoded.status().message());
     tokens = *std::move(encoded);
     checked.is_text = true;
+    if (model.tokenizer().puts_space_first()) {
+      absl::StatusOr<std::vector<int32_t>> continued = encode(true);
+      if (!continued.ok()) return Invalid("input.text: ", continued.status().message());
+      checked.continued = *std::move(continued);
+    }
   } else if (input.has_tokens()) {
     tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -227,6 +234,7 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
   absl::StatusOr<CheckedInput> input = CheckInput(request.input(), model, request.parse_special());
   if (!input.ok()) return input.status();
   turn.prompt = std::move(input->tokens);
+  turn.continued_prompt = std::move(input->continued);
   turn.prompt_is_text = input->is_text;
   if (request.has_expected_position()) turn.expected_position = request.expected_position();
   absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());

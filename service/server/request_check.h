@@ -33,6 +33,7 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
 // looked at by the engine: whether there is room, and what the tokenizer puts before a first text.
 struct CheckedInput {
   std::vector<int32_t> tokens;
+  std::optional<std::vector<int32_t>> continued;  // TurnRequest::continued_prompt
   bool is_text = false;
 };
 absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedModel& model,

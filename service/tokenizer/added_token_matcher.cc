@@ -1,21 +1,17 @@
-// Added tokens are looked up by narrowing a range of the sorted contents byte by byte.
+// Added tokens from the left, and the white space they take along.
 #include "service/tokenizer/added_token_matcher.h"
 
 #include <unicode/uchar.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "service/tokenizer/utf8.h"
+#include "service/tokenizer/white_space.h"
 
 namespace longstream {
 namespace {
-
-unsigned char ByteAt(std::string_view text, size_t i) {
-  return static_cast<unsigned char>(text[i]);
-}
-
-bool IsSpace(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 
 // \w of Unicode's regular expressions (UTS 18, annex C).
 bool IsWord(char32_t code_point) {
@@ -31,50 +27,15 @@ bool StandsAlone(std::string_view text, size_t begin, size_t end) {
   return end == text.size() || !IsWord(NextCodePoint(text, &end));
 }
 
-// Where the white space that ends at `end` begins, but not before `limit`.
-size_t SpaceBegin(std::string_view text, size_t limit, size_t end) {
-  while (end > limit) {
-    size_t before = end;
-    if (!IsSpace(PreviousCodePoint(text, &before))) break;
-    end = before;
-  }
-  return end;
-}
-
-// Where the white space that begins at `begin` ends.
-size_t SpaceEnd(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    size_t after = begin;
-    if (!IsSpace(NextCodePoint(text, &after))) break;
-    begin = after;
-  }
-  return begin;
-}
-
 }  // namespace
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::sort(tokens_.begin(), tokens_.end(),
             [](const AddedToken& a, const AddedToken& b) { return a.content < b.content; });
-  for (const AddedToken& token : tokens_) begins_token_[ByteAt(token.content, 0)] = true;
-}
-
-// The longest token that the text begins with, or nullptr.
-const AddedToken* AddedTokenMatcher::LongestAt(std::string_view text) const {
-  const AddedToken* longest = nullptr;
-  auto first = tokens_.begin();
-  auto last = tokens_.end();  // [first, last) agree with the text in its first `length` bytes
-  for (size_t length = 0; length < text.size(); ++length) {
-    const auto byte_there = [length](const AddedToken& token) {
-      return length < token.content.size() ? int{ByteAt(token.content, length)} : -1;
-    };
-    const int byte = ByteAt(text, length);
-    first = std::ranges::lower_bound(first, last, byte, {}, byte_there);
-    last = std::ranges::upper_bound(first, last, byte, {}, byte_there);
-    if (first == last) break;
-    if (first->content.size() == length + 1) longest = &*first;
-  }
-  return longest;
+  std::vector<std::string> contents;
+  contents.reserve(tokens_.size());
+  for (const AddedToken& token : tokens_) contents.push_back(token.content);
+  contents_ = PrefixSet(std::move(contents));
 }
 
 std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(std::string_view text,
@@ -84,12 +45,12 @@ std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(std::string_vie
   size_t space_end = 0;  // end of the white space that a token took last
   size_t at = 0;
   while (at < text.size()) {
-    const AddedToken* token =
-        begins_token_[ByteAt(text, at)] ? LongestAt(text.substr(at)) : nullptr;
-    if (token == nullptr) {
+    const std::optional<size_t> index = contents_.LongestAt(text.substr(at));
+    if (!index) {
       ++at;
       continue;
     }
+    const AddedToken* token = &tokens_[*index];
     size_t begin = at;
     size_t end = at + token->content.size();
     at = end;  // the search goes on behind the token itself, whether it counts or not

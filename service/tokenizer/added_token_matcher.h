@@ -2,13 +2,13 @@
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_ADDED_TOKEN_MATCHER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_ADDED_TOKEN_MATCHER_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "service/tokenizer/tokenizer_json.h"
+#include "service/tokenizer/prefix_set.h"
+#include "service/tokenizer/tokenizer_spec.h"
 
 namespace longstream {
 
@@ -31,10 +31,8 @@ class AddedTokenMatcher {
   std::vector<Segment> Split(std::string_view text, bool parse_special) const;
 
  private:
-  const AddedToken* LongestAt(std::string_view text) const;
-
-  std::vector<AddedToken> tokens_;        // by ascending content
-  std::array<bool, 256> begins_token_{};  // by the first byte
+  std::vector<AddedToken> tokens_;  // by ascending content
+  PrefixSet contents_;              // of tokens_, at the same places
 };
 
 }  // namespace longstream

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "service/tokenizer/byte_alphabet.h"
+#include "service/tokenizer/byte_tokens.h"
+#include "service/tokenizer/utf8.h"
 
 namespace longstream {
 namespace {
@@ -24,21 +26,28 @@ uint64_t PairKey(int32_t left, int32_t right) {
 }  // namespace
 
 absl::StatusOr<BpeModel> BpeModel::Create(const TokenizerSpec& spec) {
-  const absl::flat_hash_map<std::string, int32_t> vocabulary(spec.vocabulary.begin(),
-                                                             spec.vocabulary.end());
+  const Vocabulary vocabulary(spec.vocabulary.begin(), spec.vocabulary.end());
   BpeModel model;
-  if (absl::Status status = model.AddBytes(vocabulary); !status.ok()) return status;
+  model.byte_level_ = spec.byte_level;
+  model.fuse_unk_ = spec.fuse_unk;
+  model.unk_id_ = spec.unk_id;
+  if (spec.byte_level) {
+    if (absl::Status status = model.AddBytes(vocabulary); !status.ok()) return status;
+  } else {
+    model.AddCharacters(spec, vocabulary);
+  }
   if (absl::Status status = model.AddMerges(spec, vocabulary); !status.ok()) return status;
   if (spec.ignore_merges) {
     for (const auto& [text, id] : spec.vocabulary) {
       // What is not written in the alphabet is no word.
-      if (auto bytes = AlphabetToBytes(text)) model.words_.emplace(*std::move(bytes), id);
+      auto bytes = spec.byte_level ? AlphabetToBytes(text) : text;
+      if (bytes) model.words_.emplace(*std::move(bytes), id);
     }
   }
   return model;
 }
 
-absl::Status BpeModel::AddBytes(const absl::flat_hash_map<std::string, int32_t>& vocabulary) {
+absl::Status BpeModel::AddBytes(const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     if (!OccursInUtf8(byte)) continue;
     const std::string text = ByteToAlphabet(static_cast<unsigned char>(byte));
@@ -53,8 +62,22 @@ absl::Status BpeModel::AddBytes(const absl::flat_hash_map<std::string, int32_t>&
   return absl::OkStatus();
 }
 
-absl::Status BpeModel::AddMerges(const TokenizerSpec& spec,
-                                 const absl::flat_hash_map<std::string, int32_t>& vocabulary) {
+void BpeModel::AddCharacters(const TokenizerSpec& spec, const Vocabulary& vocabulary) {
+  for (const auto& [text, id] : spec.vocabulary) {
+    size_t length = 0;
+    if (text.empty()) continue;
+    const char32_t character = NextCodePoint(text, &length);
+    if (length == text.size()) characters_.emplace(character, id);
+  }
+  if (spec.byte_fallback) {
+    byte_fallback_ = true;
+    byte_ids_ = ByteTokens(spec);
+  }
+  for (const std::string& symbol : spec.symbols) symbol_ids_.push_back(vocabulary.at(symbol));
+  symbols_ = PrefixSet(spec.symbols);
+}
+
+absl::Status BpeModel::AddMerges(const TokenizerSpec& spec, const Vocabulary& vocabulary) {
   merges_.reserve(spec.merges.size());
   for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
     const auto& [left, right] = spec.merges[rank];
@@ -70,7 +93,9 @@ absl::Status BpeModel::AddMerges(const TokenizerSpec& spec,
       ids[i] = token->second;
     }
     // Of merges of the same pair the last one counts, as in the reference implementation.
-    merges_[PairKey(ids[0], ids[1])] = {static_cast<uint32_t>(rank), ids[2]};
+    const auto place = static_cast<uint32_t>(rank);
+    merges_[PairKey(ids[0], ids[1])] = {spec.merge_ranks.empty() ? place : spec.merge_ranks[rank],
+                                        ids[2]};
   }
   return absl::OkStatus();
 }
@@ -90,14 +115,64 @@ void BpeModel::Encode(std::string_view word, Workspace* workspace,
     }
   }
   std::vector<Workspace::Symbol>& symbols = workspace->symbols_;
-  symbols.resize(word.size());
+  symbols.clear();
+  if (byte_level_) {
+    SplitIntoBytes(word, &symbols);
+  } else {
+    SplitIntoCharacters(word, &symbols);
+  }
+  if (symbols.empty()) return;
   for (uint32_t i = 0; i < symbols.size(); ++i) {
-    symbols[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i - 1, i + 1};
+    symbols[i].previous = i - 1;
+    symbols[i].next = i + 1;
   }
   symbols.front().previous = kNone;
   symbols.back().next = kNone;
   MergeAll(workspace);
   for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids->push_back(symbols[i].id);
+}
+
+void BpeModel::SplitIntoBytes(std::string_view word,
+                              std::vector<Workspace::Symbol>* symbols) const {
+  for (const char c : word) symbols->push_back({byte_ids_[static_cast<unsigned char>(c)], 0, 0});
+}
+
+void BpeModel::SplitIntoCharacters(std::string_view word,
+                                   std::vector<Workspace::Symbol>* symbols) const {
+  const auto add = [symbols](int32_t id) { symbols->push_back({id, 0, 0}); };
+  bool unk_waits = false;  // one that later ones may be fused with; it goes before the next token
+  const auto add_unk = [&] {
+    if (unk_waits) add(*unk_id_);
+    unk_waits = false;
+  };
+  for (size_t at = 0; at < word.size();) {
+    if (const auto symbol = symbols_.LongestAt(word.substr(at))) {
+      add_unk();
+      add(symbol_ids_[*symbol]);
+      at += symbols_[*symbol].size();
+      continue;
+    }
+    const size_t begin = at;
+    const auto known = characters_.find(NextCodePoint(word, &at));
+    if (known != characters_.end()) {
+      add_unk();
+      add(known->second);
+      continue;
+    }
+    if (byte_fallback_) {
+      const std::string_view bytes = word.substr(begin, at - begin);
+      const auto id_of = [this](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
+      // As in the reference implementation, these do not end a run of unknown characters.
+      if (std::all_of(bytes.begin(), bytes.end(), [&](char c) { return id_of(c) != kNoId; })) {
+        for (const char c : bytes) add(id_of(c));
+        continue;
+      }
+    }
+    if (!unk_id_) continue;
+    if (!fuse_unk_) add_unk();
+    unk_waits = true;
+  }
+  add_unk();
 }
 
 // Adds the merge of two neighbours to the queue, if there is one.
@@ -125,7 +200,7 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
     if (left.next == kMerged || left.next == kNone) continue;
-    // The pair may have become another one since; a rank belongs to one pair only.
+    // The pair may have become another one since; what has the same rank is as good.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
     if (merge == nullptr || merge->rank != candidate.rank) continue;
 

@@ -75,6 +75,18 @@ int32_t JsonView::Id(int vocab_size) const {
   return 0;
 }
 
+double JsonView::Number() const {
+  if (present() && value_->is_number()) return value_->get<double>();
+  FailExpected("a number");
+  return 0;
+}
+
+size_t JsonView::Size() const {
+  if (present() && value_->is_number_unsigned()) return value_->get<size_t>();
+  FailExpected("an integer that is not negative");
+  return 0;
+}
+
 std::vector<JsonView> JsonView::Elements() const {
   std::vector<JsonView> elements;
   if (!present()) return elements;

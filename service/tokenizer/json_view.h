@@ -4,6 +4,7 @@
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_JSON_VIEW_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_JSON_VIEW_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -55,6 +56,8 @@ class JsonView {
   // The values where they must be present.
   std::string String() const;
   int32_t Id(int vocab_size) const;  // an integer in [0, vocab_size)
+  double Number() const;
+  size_t Size() const;  // an integer, not negative
 
   // Elements of an array, members of an object in the order of their keys; none if not present.
   std::vector<JsonView> Elements() const;

@@ -1,7 +1,6 @@
 // Splits a text by one pattern after another.
 #include "service/tokenizer/pre_tokenizer.h"
 
-#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -9,7 +8,7 @@ namespace longstream {
 namespace {
 
 // The pattern of ByteLevel with use_regex, as in GPT-2's encoder.py.
-constexpr std::string_view kGpt2Pattern =
+constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 struct Piece {
@@ -51,56 +50,116 @@ bool Joins(SplitBehavior behavior, const Piece& before, const Piece& piece) {
   return false;
 }
 
+// Whether the step puts its prefix before a piece, unless the piece has it already.
+bool GivesPrefix(const PreTokenizerStep& step, TextPlace place) {
+  if (step.kind == PreTokenizerStep::Kind::kPrefixSpace) return place != TextPlace::kContinues;
+  switch (step.scheme) {
+    case PrependScheme::kFirst:
+      return place == TextPlace::kSequenceBegin;
+    case PrependScheme::kAlways:
+      return place != TextPlace::kContinues;
+    case PrependScheme::kNever:
+      return false;
+  }
+  return false;
+}
+
+// The piece as the step leaves it before it cuts: the piece itself, or *buffer.
+std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::string_view piece,
+                           std::string* buffer) {
+  using Kind = PreTokenizerStep::Kind;
+  if (step.kind == Kind::kSplit || step.kind == Kind::kGpt2Split) return piece;
+  const bool is_space = step.kind == Kind::kPrefixSpace;
+  std::string_view prefix = " ";
+  if (!is_space) prefix = step.mark;
+  // A space becomes the mark, so it is as good as one.
+  const bool has_prefix = piece.starts_with(prefix) || piece.starts_with(' ');
+  const bool gives_prefix = GivesPrefix(step, place) && !has_prefix;
+  if (is_space && !gives_prefix) return piece;
+  buffer->reserve(piece.size() + prefix.size());
+  if (gives_prefix) *buffer += prefix;
+  if (is_space) {
+    *buffer += piece;
+    return *buffer;
+  }
+  for (const char c : piece) {
+    if (c == ' ') {
+      *buffer += step.mark;
+    } else {
+      *buffer += c;
+    }
+  }
+  return *buffer;
+}
+
+// What the step cuts by, if it does; sets how the matches are treated where the kind says so.
+std::optional<PatternSpec> CutPattern(PreTokenizerStep* step) {
+  switch (step->kind) {
+    case PreTokenizerStep::Kind::kSplit:
+      return step->pattern;
+    case PreTokenizerStep::Kind::kGpt2Split:
+      return PatternSpec{kGpt2Pattern, false};
+    case PreTokenizerStep::Kind::kMetaspace:
+      if (!step->split) return std::nullopt;
+      step->behavior = SplitBehavior::kMergedWithNext;
+      return PatternSpec{step->mark, true};
+    case PreTokenizerStep::Kind::kPrefixSpace:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-absl::StatusOr<PreTokenizer> PreTokenizer::Create(const TokenizerSpec& spec) {
+absl::StatusOr<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizerStep>& steps) {
   PreTokenizer pre_tokenizer;
-  std::vector<SplitRule> rules = spec.splits;
-  pre_tokenizer.prefix_space_at_ = spec.add_prefix_space ? rules.size() : SIZE_MAX;
-  if (spec.gpt2_split) rules.push_back({std::string(kGpt2Pattern)});
-  for (const SplitRule& rule : rules) {
-    if (absl::Status status = pre_tokenizer.AddStep(rule); !status.ok()) return status;
+  for (const PreTokenizerStep& spec : steps) {
+    Step step{spec, std::nullopt};
+    if (const std::optional<PatternSpec> pattern = CutPattern(&step.spec)) {
+      absl::StatusOr<Regex> regex =
+          pattern->literal ? Regex::CompileLiteral(pattern->text) : Regex::Compile(pattern->text);
+      if (!regex.ok()) return regex.status();
+      step.regex = *std::move(regex);
+    }
+    pre_tokenizer.steps_.push_back(std::move(step));
   }
   return pre_tokenizer;
 }
 
-absl::Status PreTokenizer::AddStep(const SplitRule& rule) {
-  absl::StatusOr<Regex> regex =
-      rule.literal ? Regex::CompileLiteral(rule.pattern) : Regex::Compile(rule.pattern);
-  if (!regex.ok()) return regex.status();
-  steps_.push_back({*std::move(regex), rule.behavior, rule.invert});
-  return absl::OkStatus();
+absl::Status PreTokenizer::Split(std::string_view text, TextPlace place, WordSink sink) const {
+  return RunSteps(text, place, 0, sink);
 }
 
-absl::Status PreTokenizer::Split(std::string_view text, WordSink sink) const {
-  return RunSteps(text, 0, sink);
-}
-
-absl::Status PreTokenizer::RunSteps(std::string_view text, size_t step, WordSink sink) const {
+absl::Status PreTokenizer::RunSteps(std::string_view text, TextPlace place, size_t step,
+                                    WordSink sink) const {
   if (text.empty()) return absl::OkStatus();
-  std::string prefixed;
-  if (step == prefix_space_at_ && !text.starts_with(' ')) {
-    prefixed.reserve(text.size() + 1);
-    prefixed += ' ';
-    prefixed += text;
-    text = prefixed;
-  }
   if (step == steps_.size()) {
     sink(text);
     return absl::OkStatus();
   }
-  const auto& [regex, behavior, invert] = steps_[step];
-  absl::StatusOr<std::vector<Piece>> pieces = FindPieces(regex, text);
+  std::string buffer;
+  text = Rewritten(steps_[step].spec, place, text, &buffer);
+  if (steps_[step].regex) return Cut(text, place, step, sink);
+  return RunSteps(text, place, step + 1, sink);
+}
+
+// Cuts a piece by the step's pattern, and runs the steps behind it on each part.
+absl::Status PreTokenizer::Cut(std::string_view text, TextPlace place, size_t step,
+                               WordSink sink) const {
+  absl::StatusOr<std::vector<Piece>> pieces = FindPieces(*steps_[step].regex, text);
   if (!pieces.ok()) return pieces.status();
-  for (Piece& piece : *pieces) piece.is_match = piece.is_match != invert;
+  const PreTokenizerStep& spec = steps_[step].spec;
+  for (Piece& piece : *pieces) piece.is_match = piece.is_match != spec.invert;
 
   for (size_t i = 0; i < pieces->size();) {
     const size_t first = i++;
-    while (i < pieces->size() && Joins(behavior, (*pieces)[i - 1], (*pieces)[i])) ++i;
-    if (behavior == SplitBehavior::kRemoved && (*pieces)[first].is_match) continue;
+    while (i < pieces->size() && Joins(spec.behavior, (*pieces)[i - 1], (*pieces)[i])) ++i;
+    if (spec.behavior == SplitBehavior::kRemoved && (*pieces)[first].is_match) continue;
     const size_t begin = (*pieces)[first].begin;
     const std::string_view word = text.substr(begin, (*pieces)[i - 1].end - begin);
-    if (absl::Status status = RunSteps(word, step + 1, sink); !status.ok()) return status;
+    const TextPlace word_place = begin == 0 ? place : TextPlace::kNewPiece;
+    absl::Status status = RunSteps(word, word_place, step + 1, sink);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,9 @@
-// Cuts a text into the words that byte pairs are merged in; no token spans two words.
+// Cuts a text into the words that the model works on; no token spans two words.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_PRE_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_PRE_TOKENIZER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,34 +11,39 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/tokenizer/regex.h"
-#include "service/tokenizer/tokenizer_json.h"
+#include "service/tokenizer/tokenizer_spec.h"
 
 namespace longstream {
+
+// Where a text stands.
+enum class TextPlace {
+  kSequenceBegin,  // nothing is before it
+  kNewPiece,       // an added token is, or the piece that a cut ended
+  kContinues,      // it goes on after other text
+};
 
 // Immutable after Create: may be used by any number of threads.
 class PreTokenizer {
  public:
   // UNIMPLEMENTED: a pattern is not supported, with the pattern and what it uses.
-  static absl::StatusOr<PreTokenizer> Create(const TokenizerSpec& spec);
+  static absl::StatusOr<PreTokenizer> Create(const std::vector<PreTokenizerStep>& steps);
 
   using WordSink = absl::FunctionRef<void(std::string_view word)>;
 
   // Hands the words of a text over in order; none is empty, and each is valid during its call only.
   // Errors as Regex::Find. REQUIRES: text is UTF-8.
-  absl::Status Split(std::string_view text, WordSink sink) const;
+  absl::Status Split(std::string_view text, TextPlace place, WordSink sink) const;
 
  private:
   struct Step {
-    Regex regex;
-    SplitBehavior behavior;
-    bool invert;
+    PreTokenizerStep spec;
+    std::optional<Regex> regex;  // of what cuts
   };
 
-  absl::Status AddStep(const SplitRule& rule);
-  absl::Status RunSteps(std::string_view text, size_t step, WordSink sink) const;
+  absl::Status RunSteps(std::string_view text, TextPlace place, size_t step, WordSink sink) const;
+  absl::Status Cut(std::string_view text, TextPlace place, size_t step, WordSink sink) const;
 
   std::vector<Step> steps_;
-  size_t prefix_space_at_;  // before this step each piece gets a leading space; SIZE_MAX: never
 };
 
 }  // namespace longstream

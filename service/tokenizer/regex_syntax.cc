@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -45,21 +46,30 @@ class Translator {
   void Refuse(std::string construct) { error_ = std::move(construct); }
 
   void TranslateOutside() {
-    switch (Rest().front()) {
+    const char c = Rest().front();
+    if (c == '{') return TranslateRepeat();
+    if (c == '(') return TranslateGroup();
+    if (c == ')') return CloseGroup();
+    if (c == '?' || c == '*' || c == '+') return Copy(1);
+    constexpr int kTop = 0xC0;
+    if ((c & kTop) != 0x80) item_ = out_.size();  // not within a character of several bytes
+    switch (c) {
       case '\\':
-        return TranslateEscape();
+        return IsAnchor() ? Copy(2) : TranslateEscape();
       case '[':
         return TranslateClass();
-      case '(':
-        return TranslateGroup();
-      case '{':
-        return TranslateRepeat();
       case '^':
-      case '$':
-        return Refuse("the anchor ^ or $");
+        return Refuse("the anchor ^");
+      case '$':  // the end of a line, as everywhere in Oniguruma
+        return Replace(1, "(?m:$)");
       default:
         return Copy(1);
     }
+  }
+
+  // \A, \z and \G: the beginning and the end of the text, and where the search began.
+  bool IsAnchor() const {
+    return Rest().starts_with("\\A") || Rest().starts_with("\\z") || Rest().starts_with("\\G");
   }
 
   // Escapes that are the same inside and outside of a class.
@@ -133,13 +143,17 @@ class Translator {
     Copy(1);
     if (Rest().starts_with('^')) Copy(1);
     if (Rest().starts_with(']')) return Refuse("] as the first member of a class");
-    while (error_.empty()) {
+    for (int depth = 1; depth > 0 && error_.empty();) {
       if (AtEnd()) return Refuse("a class without ]");
       const char c = Rest().front();
-      if (c == ']') return Copy(1);
-      if (c == '[') return Refuse("a class within a class");
       if (Rest().starts_with("&&")) return Refuse("an intersection of classes");
-      if (c == '\\') {
+      if (c == ']') {
+        if (--depth == 0) return Copy(1);
+        CloseInnerClass();
+      } else if (c == '[') {
+        ++depth;
+        OpenInnerClass();
+      } else if (c == '\\') {
         TranslateEscape();
       } else {
         Copy(1);
@@ -147,9 +161,26 @@ class Translator {
     }
   }
 
+  // A class within a class adds its members to the outer one; PCRE2 would read its [ as a member.
+  void OpenInnerClass() {
+    for (const char* refused : {"[^", "[]", "[:", "[-"}) {
+      if (Rest().starts_with(refused)) return Refuse(absl::StrCat(refused, " within a class"));
+    }
+    if (out_.ends_with('-')) return Refuse("- before a class within a class");
+    Replace(1, "");
+  }
+
+  void CloseInnerClass() {
+    if (out_.ends_with('-') || Rest().starts_with("]-")) {
+      return Refuse("- at the end of a class within a class");
+    }
+    Replace(1, "");
+  }
+
   void TranslateGroup() {
     static constexpr std::array<std::string_view, 7> kGroups = {"(?:",  "(?i:", "(?=", "(?!",
                                                                 "(?<=", "(?<!", "(?>"};
+    open_groups_.push_back(out_.size());
     for (const std::string_view group : kGroups) {
       if (Rest().starts_with(group)) return Copy(group.size());
     }
@@ -159,7 +190,15 @@ class Translator {
     Copy(1);
   }
 
-  // {n}, {n,} and {n,m}. Oniguruma reads {,m} and a ? or + behind the braces in its own way.
+  void CloseGroup() {
+    if (open_groups_.empty()) return Refuse("a ) without (");
+    item_ = open_groups_.back();
+    open_groups_.pop_back();
+    Copy(1);
+  }
+
+  // {n}, {n,} and {n,m}. Oniguruma reads {,m} in its own way, and a ? or + behind the braces as a
+  // repetition of the repetition.
   void TranslateRepeat() {
     size_t length = 1;
     const auto skip_digits = [&] {
@@ -175,16 +214,20 @@ class Translator {
     valid = valid && length < Rest().size() && Rest()[length] == '}';
     if (!valid) return Refuse("{ that is not {n}, {n,} or {n,m}");
     ++length;
-    if (length < Rest().size() && (Rest()[length] == '?' || Rest()[length] == '+')) {
-      return Refuse("? or + after {n}");
-    }
     Copy(length);
+    if (Rest().starts_with('?')) return Refuse("? after {n}");
+    if (Rest().starts_with('+')) {
+      out_.insert(item_, "(?:");
+      Replace(1, ")+");
+    }
   }
 
   const std::string& pattern_;
   size_t at_ = 0;
   std::string out_;
-  std::string error_;  // the construct that is refused
+  size_t item_ = 0;                  // where in out_ begins what a repetition repeats
+  std::vector<size_t> open_groups_;  // where in out_ each group begins that is open
+  std::string error_;                // the construct that is refused
 };
 
 }  // namespace

@@ -1,15 +1,23 @@
-// Tokens to bytes, bytes to characters, characters past the stop strings; and which tokens that is.
+// Tokens to text, text past the stop strings; and which tokens that is.
 #include "service/tokenizer/stream_decoder.h"
 
 #include <utility>
 
+#include "service/tokenizer/utf8.h"
+
 namespace longstream {
 namespace {
 
-// Length of the first character of UTF-8 text.
-size_t FirstCharacter(std::string_view text) {
+// Length of what stands at the beginning of `text` for `held` bytes that were held back: their
+// character, or what replaces them.
+size_t HeldLength(std::string_view text, size_t held, InvalidUtf8 invalid) {
   size_t length = 0;
   NextCodePoint(text, &length);
+  if (invalid == InvalidUtf8::kOneReplacement) return length;
+  const std::string_view replacement = kReplacementCharacter;
+  for (size_t i = 1; i < held && text.substr(length).starts_with(replacement); ++i) {
+    length += replacement.size();
+  }
   return length;
 }
 
@@ -17,25 +25,29 @@ size_t FirstCharacter(std::string_view text) {
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, StopMatcher stop_strings,
                              StreamDecoderOptions options)
-    : tokenizer_(tokenizer), stop_strings_(std::move(stop_strings)), options_(options) {}
+    : stop_strings_(std::move(stop_strings)),
+      options_(options),
+      invalid_(tokenizer.decode_rules().invalid),
+      decoder_(tokenizer, options.decode) {}
 
 TextDelta StreamDecoder::Push(int32_t token) {
-  const bool silent = options_.decode.skip_special && tokenizer_.IsSpecial(token);
-  const bool was_pending = utf8_.pending() > 0;
+  const size_t held = decoder_.pending();
   std::string text;
-  utf8_.Push(silent ? std::string_view() : tokenizer_.TokenBytes(token), &text);
+  decoder_.Push(token, &text);
   ++pushed_;
 
   // All tokens that end within the character held back so far end with it: they get its end.
-  if (was_pending && !text.empty()) AddTokenEnd(pushed_ - 1, decoded_ + FirstCharacter(text));
+  if (held > 0 && !text.empty()) {
+    AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
+  }
   decoded_ += text.size();
-  if (utf8_.pending() == 0) AddTokenEnd(pushed_, decoded_);
+  if (decoder_.pending() == 0) AddTokenEnd(pushed_, decoded_);
   return Deliver(text, pushed_ > options_.min_tokens);
 }
 
 TextDelta StreamDecoder::Finish() {
   std::string text;
-  utf8_.Finish(&text);
+  decoder_.Finish(&text);
   decoded_ += text.size();
   AddTokenEnd(pushed_, decoded_);
   TextDelta delta = Deliver(text, pushed_ > options_.min_tokens);

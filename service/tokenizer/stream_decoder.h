@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "service/tokenizer/stop_matcher.h"
+#include "service/tokenizer/text_decoder.h"
 #include "service/tokenizer/tokenizer.h"
 #include "service/tokenizer/utf8.h"
 
@@ -62,13 +63,13 @@ class StreamDecoder {
   void AddTokenEnd(uint64_t tokens, uint64_t text_end);
   TextDelta Deliver(std::string_view text, bool searched);
 
-  const Tokenizer& tokenizer_;
   StopMatcher stop_strings_;
   const StreamDecoderOptions options_;
-  Utf8Stream utf8_;
+  const InvalidUtf8 invalid_;
+  TextDecoder decoder_;
 
   uint64_t pushed_ = 0;            // tokens
-  uint64_t decoded_ = 0;           // bytes of text that utf8_ gave
+  uint64_t decoded_ = 0;           // bytes of text that decoder_ gave
   uint64_t delivered_bytes_ = 0;   // bytes of text in the deltas
   uint64_t delivered_tokens_ = 0;  // tokens whose text lies wholly in them
   std::deque<TokenEnd> ends_;      // of the other tokens; text_end ascends strictly

@@ -6,11 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/tokenizer/bpe_tokenizer.h"
 #include "service/tokenizer/byte_tokenizer.h"
-#include "service/tokenizer/json_view.h"
+#include "service/tokenizer/pipeline_tokenizer.h"
+#include "service/tokenizer/text_decoder.h"
+#include "service/tokenizer/tokenizer_config.h"
 #include "service/tokenizer/tokenizer_json.h"
-#include "service/tokenizer/utf8.h"
 
 namespace longstream {
 namespace {
@@ -18,24 +18,6 @@ namespace {
 bool Exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
-}
-
-// A token's name stands there as a string, or as an object with its content.
-std::optional<std::string> ReadTokenName(const JsonView& token) {
-  if (!token.present()) return std::nullopt;
-  return token.is_object() ? token["content"].String() : token.String();
-}
-
-absl::StatusOr<SpecialTokenNames> ReadTokenizerConfig(const std::filesystem::path& path) {
-  SpecialTokenNames names;
-  if (!Exists(path)) return names;
-  absl::StatusOr<JsonFile> file = JsonFile::Read(path);
-  if (!file.ok()) return file.status();
-  const JsonView root(*file);
-  names.bos = ReadTokenName(root["bos_token"]);
-  names.eos = ReadTokenName(root["eos_token"]);
-  if (!file->status().ok()) return file->status();
-  return names;
 }
 
 // Files of tokenizers that we do not read: with one of them but no tokenizer.json, plain bytes
@@ -60,11 +42,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
   if (Exists(path)) {
     const absl::StatusOr<TokenizerSpec> spec = ReadTokenizerJson(path, vocab_size);
     if (!spec.ok()) return spec.status();
-    const absl::StatusOr<SpecialTokenNames> names =
+    const absl::StatusOr<TokenizerConfig> config =
         ReadTokenizerConfig(model_dir / "tokenizer_config.json");
-    if (!names.ok()) return names.status();
+    if (!config.ok()) return config.status();
     absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
-        BpeTokenizer::Create(*spec, *names, vocab_size);
+        PipelineTokenizer::Create(*spec, config->names, vocab_size);
     if (tokenizer.ok()) return tokenizer;
     return absl::Status(tokenizer.status().code(),
                         absl::StrCat(path.string(), ": ", tokenizer.status().message()));
@@ -79,13 +61,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, DecodeOptions options) const {
-  Utf8Stream utf8;
+  TextDecoder decoder(*this, options);
   std::string text;
-  for (const int32_t id : ids) {
-    if (options.skip_special && IsSpecial(id)) continue;
-    utf8.Push(TokenBytes(id), &text);
-  }
-  utf8.Finish(&text);
+  for (const int32_t id : ids) decoder.Push(id, &text);
+  decoder.Finish(&text);
   return text;
 }
 

@@ -1,14 +1,17 @@
 // Text to token ids and back.
 //
-// Two kinds: byte-level BPE from a Hugging Face tokenizer.json (the GPT-2, Llama 3 and Qwen2/3
-// families), with the ids that the `tokenizers` library gives; and plain bytes, ids 0 to 255, for
-// a model directory without tokenizer files. What is a letter or a digit comes from the Unicode
-// tables of PCRE2 (10.42: Unicode 14): around characters younger than that, ids may differ.
+// From a Hugging Face tokenizer.json: BPE over bytes or characters and unigram models, with the ids
+// that the `tokenizers` library gives. From a SentencePiece tokenizer.model, where there is no
+// tokenizer.json: the same models, with the ids of the `sentencepiece` library. Without tokenizer
+// files: plain bytes, ids 0 to 255. docs/tokenizers.md says what is read and what is refused.
+// What is a letter or a digit comes from the Unicode tables of PCRE2 (10.42: Unicode 14): around
+// characters younger than that, ids may differ.
 //
 // A tokenizer does not change after Load: every method may be called from any number of threads.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "service/tokenizer/utf8.h"
 
 namespace longstream {
 
@@ -28,10 +32,20 @@ struct EncodeOptions {
   // are text like any other, as befits text from somebody who must not steer the model. Added
   // tokens that are not special are recognised either way.
   bool parse_special = false;
+  // The text goes on after other text, so nothing is put before it where the beginning of a
+  // sequence, or of a text after an added token, would be given a space.
+  bool continues = false;
 };
 
 struct DecodeOptions {
   bool skip_special = false;  // special tokens give no text
+  bool continues = false;     // the ids go on after others that give text
+};
+
+// How the text of a sequence comes from the bytes of its tokens.
+struct DecodeRules {
+  size_t strip_spaces = 0;  // so many spaces are left out at its beginning
+  InvalidUtf8 invalid = InvalidUtf8::kOneReplacement;
 };
 
 // What a tokenizer knows beside its vocabulary.
@@ -54,16 +68,16 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Reads tokenizer.json, and tokenizer_config.json where there is one, from model_dir; without
-  // tokenizer.json the tokenizer of plain bytes, which needs vocab_size >= 256. vocab_size is the
-  // model's.
+  // Reads tokenizer.json, or without it tokenizer.model, from model_dir, and tokenizer_config.json
+  // where there is one; without either the tokenizer of plain bytes, which needs vocab_size >= 256.
+  // vocab_size is the model's.
   //
   // INVALID_ARGUMENT: a file is damaged, or an id is not below vocab_size. UNIMPLEMENTED: a model
   // type, normalizer, pre-tokenizer, pattern or file format that is not supported, by its name.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir,
                                                          int vocab_size);
 
-  // "bpe" or "byte".
+  // "bpe", "unigram" or "byte".
   virtual std::string_view kind() const = 0;
 
   // The ids of a text, in O(n log n) of its length for the patterns of the families above. Never
@@ -80,10 +94,23 @@ class Tokenizer {
   // token and for one outside the vocabulary. Valid as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
+  // The same for the first token of a sequence that gives text; some tokenizers write the space
+  // that they put there into it.
+  virtual std::string_view FirstTokenBytes(int32_t id) const { return TokenBytes(id); }
+
   // Whether the id is a special token, one that carries structure rather than text.
   virtual bool IsSpecial(int32_t id) const = 0;
 
-  // The text of the ids: their bytes, each maximal invalid part replaced by U+FFFD. Always UTF-8.
+  // Whether the ids of a text depend on EncodeOptions::continues.
+  virtual bool puts_space_first() const { return false; }
+
+  // Whether a text behind this token goes on after other text (EncodeOptions::continues). One with
+  // no token before it never does.
+  virtual bool ContinuesAfter(int32_t) const { return false; }
+
+  virtual DecodeRules decode_rules() const { return {}; }
+
+  // The text of the ids: their bytes by the decode rules. Always UTF-8.
   std::string Decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
 
   int vocab_size() const { return info_.vocab_size; }

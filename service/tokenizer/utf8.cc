@@ -114,14 +114,20 @@ void Utf8Stream::Push(std::string_view bytes, std::string* text) {
       pending_ = bytes;
       return;
     }
-    text->append(kReplacementCharacter);
+    Replace(unit.length, text);
     bytes.remove_prefix(unit.length);
   }
 }
 
 void Utf8Stream::Finish(std::string* text) {
-  if (!pending_.empty()) text->append(kReplacementCharacter);
+  if (!pending_.empty()) Replace(pending_.size(), text);
   pending_.clear();
+}
+
+// Appends what stands for so many invalid bytes.
+void Utf8Stream::Replace(size_t length, std::string* text) const {
+  const size_t count = invalid_ == InvalidUtf8::kReplacementPerByte ? length : 1;
+  for (size_t i = 0; i < count; ++i) text->append(kReplacementCharacter);
 }
 
 }  // namespace longstream

@@ -21,11 +21,18 @@ char32_t NextCodePoint(std::string_view text, size_t* offset);
 // The code point that ends at `text[*offset - 1]`; moves *offset before it. REQUIRES: *offset > 0.
 char32_t PreviousCodePoint(std::string_view text, size_t* offset);
 
-// Turns a stream of bytes, cut anywhere, into UTF-8. Every maximal subpart of an invalid sequence
-// becomes one U+FFFD (Unicode, section 3.9), so that the text does not depend on the cuts.
+// What stands for a maximal subpart of an invalid sequence (Unicode, section 3.9).
+enum class InvalidUtf8 {
+  kOneReplacement,      // one U+FFFD
+  kReplacementPerByte,  // one U+FFFD for each of its bytes
+};
+
+// Turns a stream of bytes, cut anywhere, into UTF-8, so that the text does not depend on the cuts.
 // Not thread-safe.
 class Utf8Stream {
  public:
+  explicit Utf8Stream(InvalidUtf8 invalid = InvalidUtf8::kOneReplacement) : invalid_(invalid) {}
+
   // Appends to *text what the bytes decide; an incomplete character at their end is held back.
   void Push(std::string_view bytes, std::string* text);
 
@@ -36,6 +43,9 @@ class Utf8Stream {
   size_t pending() const { return pending_.size(); }
 
  private:
+  void Replace(size_t length, std::string* text) const;
+
+  InvalidUtf8 invalid_;
   std::string pending_;
 };
 

@@ -27,6 +27,7 @@ TokenizerSpec SpecOf(const std::vector<std::pair<std::string, std::string>>& mer
     vocabulary.emplace(left + right, static_cast<int32_t>(vocabulary.size()));
   }
   TokenizerSpec spec;
+  spec.byte_level = true;
   spec.vocabulary.assign(vocabulary.begin(), vocabulary.end());
   spec.merges = merges;
   return spec;
@@ -81,6 +82,54 @@ TEST(BpeModel, NeedsTheTokensOfItsMerges) {
   EXPECT_THAT(BpeModel::Create(spec).status().message(), HasSubstr("\"abc\""));
   spec.merges.back() = {"xyz", "a"};
   EXPECT_THAT(BpeModel::Create(spec).status().message(), HasSubstr("\"xyz\""));
+}
+
+// Characters as tokens from 300 on, a byte token for each byte of "€" (E2 82 AC), "<unk>".
+TokenizerSpec CharacterSpec() {
+  TokenizerSpec spec;
+  spec.vocabulary = {{"<0x82>", 1}, {"<0xAC>", 2}, {"<0xE2>", 3}, {"<unk>", 0},
+                     {"a", 300},    {"ab", 302},   {"b", 301},    {"é", 303}};
+  spec.merges = {{"a", "b"}};
+  return spec;
+}
+
+TEST(BpeModel, WorksOnCharacters) {
+  TokenizerSpec spec = CharacterSpec();
+  EXPECT_EQ(Encode(spec, "éaba"), (std::vector<int32_t>{303, 302, 300}));
+  EXPECT_EQ(Encode(spec, "a€b"), (std::vector<int32_t>{302})) << "what has no token is left out";
+  EXPECT_EQ(Encode(spec, "€"), std::vector<int32_t>());
+}
+
+TEST(BpeModel, FallsBackToBytes) {
+  TokenizerSpec spec = CharacterSpec();
+  spec.byte_fallback = true;
+  spec.unk_id = 0;
+  EXPECT_EQ(Encode(spec, "a€b"), (std::vector<int32_t>{300, 3, 1, 2, 301}));
+  EXPECT_EQ(Encode(spec, "aèb"), (std::vector<int32_t>{300, 0, 301})) << "not all of its bytes";
+}
+
+TEST(BpeModel, FusesUnknownCharacters) {
+  TokenizerSpec spec = CharacterSpec();
+  spec.unk_id = 0;
+  EXPECT_EQ(Encode(spec, "xyaz"), (std::vector<int32_t>{0, 0, 300, 0}));
+  spec.fuse_unk = true;
+  EXPECT_EQ(Encode(spec, "xyaz"), (std::vector<int32_t>{0, 300, 0}));
+}
+
+TEST(BpeModel, TakesSymbolsWhole) {
+  TokenizerSpec spec = CharacterSpec();
+  spec.vocabulary.emplace_back("aba", 304);
+  spec.symbols = {"aba"};
+  EXPECT_EQ(Encode(spec, "ababab"), (std::vector<int32_t>{304, 301, 302}));
+}
+
+TEST(BpeModel, MergesPairsOfOneRankFromTheLeft) {
+  TokenizerSpec spec;
+  spec.vocabulary = {{"a", 1}, {"ab", 4}, {"b", 2}, {"bc", 5}, {"c", 3}};
+  spec.merges = {{"b", "c"}, {"a", "b"}};
+  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{1, 5})) << "by their places in the list";
+  spec.merge_ranks = {7, 7};
+  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{4, 3}));
 }
 
 // Again and again the pair of the lowest rank, the leftmost of several, until none is left.

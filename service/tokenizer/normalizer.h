@@ -1,0 +1,49 @@
+// What is done to a text before it is cut into words: the steps of TokenizerSpec::normalizer.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_NORMALIZER_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_NORMALIZER_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/charsmap.h"
+#include "service/tokenizer/prefix_set.h"
+#include "service/tokenizer/regex.h"
+#include "service/tokenizer/tokenizer_spec.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class Normalizer {
+ public:
+  // Takes normalizer and symbols of the spec. UNIMPLEMENTED: a pattern is not supported.
+  // INVALID_ARGUMENT: a characters map is damaged.
+  static absl::StatusOr<Normalizer> Create(const TokenizerSpec& spec);
+
+  // The normalized text: a part of `text` where nothing else is to do, else *buffer. O(n log n).
+  // A text that goes on after other text (`continues`) is given no prefix.
+  // Errors as NormalizeNfc and Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
+  absl::StatusOr<std::string_view> Run(std::string_view text, bool continues,
+                                       std::string* buffer) const;
+
+ private:
+  struct Step {
+    NormalizerStep spec;
+    std::optional<Regex> regex;  // kReplace with a regular expression
+    Charsmap charsmap;           // kCharsmap, kSentencePiece
+  };
+
+  // What becomes of the text: a part of it, or *out, which is empty before.
+  absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text,
+                                           std::string* out) const;
+
+  std::vector<Step> steps_;
+  PrefixSet symbols_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_NORMALIZER_H_

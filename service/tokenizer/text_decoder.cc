@@ -1,0 +1,43 @@
+// Tokens to bytes, bytes to characters, and the spaces at the beginning that do not count.
+#include "service/tokenizer/text_decoder.h"
+
+#include <string_view>
+
+namespace longstream {
+
+TextDecoder::TextDecoder(const Tokenizer& tokenizer, DecodeOptions options)
+    : tokenizer_(tokenizer),
+      skip_special_(options.skip_special),
+      at_first_token_(!options.continues),
+      strip_spaces_(options.continues ? 0 : tokenizer.decode_rules().strip_spaces),
+      utf8_(tokenizer.decode_rules().invalid) {}
+
+void TextDecoder::Push(int32_t token, std::string* text) {
+  if (skip_special_ && tokenizer_.IsSpecial(token)) return;
+  const std::string_view bytes =
+      at_first_token_ ? tokenizer_.FirstTokenBytes(token) : tokenizer_.TokenBytes(token);
+  at_first_token_ = false;
+  const size_t begin = text->size();
+  utf8_.Push(bytes, text);
+  Strip(begin, text);
+}
+
+void TextDecoder::Finish(std::string* text) {
+  const size_t begin = text->size();
+  utf8_.Finish(text);
+  Strip(begin, text);
+}
+
+// Takes away spaces of the text from `begin` on, as long as nothing else has come.
+void TextDecoder::Strip(size_t begin, std::string* text) {
+  if (strip_spaces_ == 0 || begin == text->size()) return;
+  size_t end = begin;
+  while (strip_spaces_ > 0 && end < text->size() && (*text)[end] == ' ') {
+    --strip_spaces_;
+    ++end;
+  }
+  if (end < text->size()) strip_spaces_ = 0;
+  text->erase(begin, end - begin);
+}
+
+}  // namespace longstream
