@@ -31,8 +31,12 @@ void* HostDevice::Allocate(size_t size) {
 
 void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 
-// Where the kernel has none, small pages do.
-void HostDevice::PreferHugePages(void* data, size_t size) { madvise(data, size, MADV_HUGEPAGE); }
+// Where the kernel has no huge pages, small ones do; where it refuses to spread them, so do those
+// of the node that touches them first.
+void HostDevice::PreferBandwidth(void* data, size_t size) {
+  madvise(data, size, MADV_HUGEPAGE);
+  Interleave(data, size, nodes_);
+}
 
 void HostDevice::Copy(void* to, const void* from, size_t size) { std::memcpy(to, from, size); }
 

@@ -9,8 +9,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/executor.h"
+#include "kernels/core/memory_nodes.h"
 #include "kernels/core/stream.h"
 
 namespace longstream {
@@ -52,9 +54,10 @@ class Device {
   // `size` as it was allocated. Waits for the queue likewise.
   virtual void Release(void* data, size_t size) = 0;
 
-  // All of [data, data + size), as it was allocated, will be used in pieces of many KiB: a host may
-  // give it memory in huge pages, which are there as a whole when any of it is written.
-  virtual void PreferHugePages(void* /*data*/, size_t /*size*/) {}
+  // All of [data, data + size), which is not written yet, will be used in pieces of many KiB: a
+  // host may give it memory in huge pages, which are there as a whole when any of it is written,
+  // and from all of its nodes in turn. data at the beginning of a page.
+  virtual void PreferBandwidth(void* /*data*/, size_t /*size*/) {}
 
   // Host memory that copies to and from the device are fastest with; nullptr where there is none.
   virtual void* AllocateStaging(size_t size);
@@ -102,17 +105,20 @@ class Device {
   Warning warn_;
 };
 
-// The host's own memory, for the reference and the CPU ops. Has no state, so that one serves all
-// threads.
+// The host's own memory, for the reference and the CPU ops. Has no state that changes, so that one
+// serves all threads.
 class HostDevice final : public Device {
  public:
+  // What PreferBandwidth is called for is spread over these nodes.
+  explicit HostDevice(std::vector<int> nodes = NodesToSpreadOver()) : nodes_(std::move(nodes)) {}
+
   bool host_memory() const override { return true; }
   uint64_t free_bytes() override { return UINT64_MAX; }
   // Address space now, memory page by page when it is first written: a store is therefore as large
   // as it could ever become.
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
-  void PreferHugePages(void* data, size_t size) override;
+  void PreferBandwidth(void* data, size_t size) override;
   void Upload(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Download(void* to, const void* from, size_t size) override { Copy(to, from, size); }
   void Copy(void* to, const void* from, size_t size) override;
@@ -123,6 +129,9 @@ class HostDevice final : public Device {
   }
   std::unique_ptr<DeviceEvent> MakeEvent() override;
   OpStatus Synchronize() override { return OpStatus::kOk; }
+
+ private:
+  const std::vector<int> nodes_;
 };
 
 // Lives as long as the program.

@@ -40,7 +40,7 @@ DeviceMemory::~DeviceMemory() {
 
 void DeviceMemory::SetPieceBytes(size_t bytes) {
   constexpr size_t kLeastForHugePages = size_t{64} << 10;
-  if (size_ > 0 && bytes >= kLeastForHugePages) device_->PreferHugePages(data_, size_);
+  if (size_ > 0 && bytes >= kLeastForHugePages) device_->PreferBandwidth(data_, size_);
 }
 
 #ifdef LONGSTREAM_ADDRESS_SANITIZER

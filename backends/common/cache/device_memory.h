@@ -27,7 +27,7 @@ class DeviceMemory {
 
   // It is used in pieces of so many bytes. Of large ones an address lookup that fails costs as much
   // as reading some cache lines, of small ones huge pages would be mostly empty: Device's
-  // PreferHugePages from 64 KiB on.
+  // PreferBandwidth from 64 KiB on.
   void SetPieceBytes(size_t bytes);
 
   // Aligned to 256 bytes at least; nullptr where size is 0.

@@ -13,11 +13,11 @@ namespace longstream {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;  // x86-64
-constexpr size_t kLeastForHugePages = 4 * kHugePage;
+constexpr size_t kLeastForBandwidth = 4 * kHugePage;
 
 }  // namespace
 
-OwnedMemory AllocateHostWeights(size_t bytes) {
+OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
   // With room to begin at a huge page; what is never touched costs nothing. Not HostDevice's
   // Allocate, which takes more than there is: here all of it will be written.
   const size_t mapped = bytes + kHugePage;
@@ -27,12 +27,12 @@ OwnedMemory AllocateHostWeights(size_t bytes) {
   const auto begin = (reinterpret_cast<uintptr_t>(map) + kHugePage - 1) / kHugePage * kHugePage;
   OwnedMemory memory(reinterpret_cast<void*>(begin), [map, mapped](void*) { munmap(map, mapped); });
   // Projections read their weights once per token: huge pages save the walks of page tables.
-  if (bytes >= kLeastForHugePages) HostMemory().PreferHugePages(memory.get(), bytes);
+  if (bytes >= kLeastForBandwidth) host.PreferBandwidth(memory.get(), bytes);
   return memory;
 }
 
 OwnedMemory AllocateWeights(Device& device, size_t bytes) {
-  if (device.host_memory()) return AllocateHostWeights(bytes);
+  if (device.host_memory()) return AllocateHostWeights(bytes, device);
   void* data = device.Allocate(bytes);
   if (data == nullptr) {
     throw BackendError(LS_RESOURCE_EXHAUSTED,

@@ -12,9 +12,9 @@ namespace longstream {
 // Zeroed, aligned to kWeightAlignment. Blocks in it begin at multiples of that.
 inline constexpr size_t kWeightAlignment = 256;
 
-// Of the host: anonymous, in huge pages where there are any and `bytes` is some of them, there when
-// it is first written. Throws std::bad_alloc.
-OwnedMemory AllocateHostWeights(size_t bytes);
+// Of the host: anonymous, there when it is first written; from 8 MiB on as `host`, whose memory is
+// the host's, prefers it for bandwidth. Throws std::bad_alloc.
+OwnedMemory AllocateHostWeights(size_t bytes, Device& host = HostMemory());
 
 // Of a device, which must outlive it; where that is the host's, the same. Throws
 // BackendError(LS_RESOURCE_EXHAUSTED) too.
