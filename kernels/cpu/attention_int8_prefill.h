@@ -38,7 +38,7 @@ class Int8Blocks {
 
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
-                               int64_t end, float* scores) {
+                               int64_t end, const Ahead& /*next*/, float* scores) {
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
       ScoreRun(queries, run, scores + (position - begin) * shape_.stride);
     });
@@ -53,7 +53,7 @@ class Int8Blocks {
   }
 
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
-                                   const F32x16& max) {
+                                   const F32x16& max, const Ahead& /*next*/) {
     F32x16 sum = Zero();
     I32x16 largest = Broadcast(0);
     for (int64_t j = 0; j < end - begin; ++j) {

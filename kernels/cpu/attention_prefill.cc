@@ -87,6 +87,11 @@ class PrefillTile {
     }
   }
 
+  // The end of the block of keys that follows the one that ends at `end`.
+  int64_t NextEnd(int64_t end) const {
+    return end + kKeyBlock <= last_ ? end + kKeyBlock : last_ + 1;
+  }
+
   LONGSTREAM_INLINE NearBlocks& near() {
     if constexpr (kOneType) {
       return blocks_;
@@ -100,11 +105,13 @@ class PrefillTile {
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
-    near().template Score<Near>(q_, keys_, near_begin, end, band);
+    const int64_t next = NextEnd(end);
+    near().template Score<Near>(q_, keys_, near_begin, end, Ahead::Rows(keys_, end, next), band);
     if (!has_far_) return;
     const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
-    blocks_.template Score<T>(q_far_, far_keys_, begin, near_begin, scores_);
-    blocks_.template Score<T>(q_far_, far_keys_, near_begin, far_end, far_scores_);
+    const Ahead next_far = Ahead::Rows(far_keys_, end, next);
+    blocks_.template Score<T>(q_far_, far_keys_, begin, near_begin, next_far, scores_);
+    blocks_.template Score<T>(q_far_, far_keys_, near_begin, far_end, {}, far_scores_);
     for (int64_t j = near_begin; j < far_end; ++j) {
       float* near_scores = band + (j - near_begin) * stride_;
       const float* far_scores = far_scores_ + (j - near_begin) * stride_;
@@ -153,13 +160,11 @@ class PrefillTile {
 
   // Scores become weights e^(score - max); sums so far are brought to the new maximum.
   void Softmax(int64_t begin, int64_t end) {
+    const Ahead next = Ahead::Rows(values_, end, NextEnd(end));
     for (int64_t r = 0; r < stride_; r += kLanes) {
       const F32x16 old_max = Load(max_ + r);
-      F32x16 new_max = old_max;
-      for (int64_t j = 0; j < end - begin; ++j) {
-        new_max = Max(Load(scores_ + j * stride_ + r), new_max);
-      }
-      const F32x16 sum = blocks_.Weights(scores_, begin, end, r, new_max);
+      const F32x16 new_max = Max(Largest(scores_ + r, end - begin), old_max);
+      const F32x16 sum = blocks_.Weights(scores_, begin, end, r, new_max, next);
       const F32x16 correction = Exp(old_max - new_max);
       Store(Fma(Load(sum_ + r), correction, sum), sum_ + r);
       Store(new_max, max_ + r);
@@ -173,6 +178,20 @@ class PrefillTile {
         Store(Load(sums + d) * correction, sums + d);
       }
     }
+  }
+
+  // Of each of 16 rows, over `count` keys. Four at a time, as one comparison waits for the other.
+  F32x16 Largest(const float* scores, int64_t count) const {
+    F32x16 largest[4];
+    for (F32x16& part : largest) part = Load(scores);
+    int64_t j = 0;
+    for (; j + 4 <= count; j += 4) {
+      for (int i = 0; i < 4; ++i) {
+        largest[i] = Max(Load(scores + (j + i) * stride_), largest[i]);
+      }
+    }
+    for (; j < count; ++j) largest[0] = Max(Load(scores + j * stride_), largest[0]);
+    return Max(Max(largest[0], largest[1]), Max(largest[2], largest[3]));
   }
 
   void Finish() const {

@@ -48,10 +48,11 @@ class F32Blocks {
     }
   }
 
-  // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end).
+  // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end). `next` are the keys after
+  // those.
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
-                               int64_t end, float* scores) {
+                               int64_t end, const Ahead& /*next*/, float* scores) {
     if (begin >= end) return;
     Gather<T>(keys, begin, end);
     Product<float> product;
@@ -75,8 +76,9 @@ class F32Blocks {
 
   // Makes weights e^(score - max) of the scores of rows r ... r + 15 and keys [begin, end), whose
   // scores are at scores[(j - begin) * stride + r]; returns their sums. What Weigh takes then.
+  // `next` are the values of the keys after those.
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
-                                   const F32x16& max) {
+                                   const F32x16& max, const Ahead& /*next*/) {
     scores_ = scores;
     F32x16 sum = Zero();
     for (int64_t j = 0; j < end - begin; ++j) {
@@ -134,7 +136,7 @@ class F32Blocks {
 
 class PairBlocks {
  public:
-  struct Queries {                                           // the sums of both
+  struct Queries {                                           // times scale, as the sums of both
     alignas(64) BF16Pair high[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
     alignas(64) BF16Pair low[kMaxHeadDim / 2 * kTileRows];
   };
@@ -146,7 +148,7 @@ class PairBlocks {
     alignas(64) BF16Pair low[kMaxHeadDim / 2 + kLanes] = {};
     if (q != nullptr) {
       ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
-        const F32x16 value = access.Read(q + d);
+        const F32x16 value = Broadcast(shape_.scale) * access.Read(q + d);
         const F32x16 rounded = RoundToBF16(value);
         access.Write(rounded, &high[0].even + d);
         access.Write(value - rounded, &low[0].even + d);
@@ -160,9 +162,14 @@ class PairBlocks {
 
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
-                               int64_t end, float* scores) {
+                               int64_t end, const Ahead& next, float* scores) {
+    // Where a run is a whole block, so that its rows ask for as many.
+    const bool ask = next.bytes == (end - begin) * keys.row_bytes;
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
-      Product<BF16Pair> product;
+      SplitProduct product;
+      if (ask && run.count == end - begin) {
+        product.next = reinterpret_cast<const BF16Pair*>(next.data);
+      }
       constexpr int64_t kPairBytes = sizeof(BF16Pair);
       if (shape_.dim % 2 == 0 && run.stride % kPairBytes == 0) {
         product.a = reinterpret_cast<const BF16Pair*>(run.data);
@@ -171,31 +178,23 @@ class PairBlocks {
         product.a = GatherRows(run);
         product.a_row = pairs_;
       }
-      product.a_k = 1;
-      product.b = queries.high;
+      product.high = queries.high;
+      product.low = queries.low;
       product.b_stride = shape_.stride;
       product.c = scores + (position - begin) * shape_.stride;
       product.c_stride = shape_.stride;
       product.rows = run.count;
       product.cols = shape_.stride;
       product.depth = pairs_;
-      product.add = false;
-      Multiply(product);
-      product.b = queries.low;
-      product.add = true;
       Multiply(product);
     });
-    const F32x16 scale = Broadcast(shape_.scale);
-    for (int64_t i = 0; i < (end - begin) * shape_.stride; i += kLanes) {
-      Store(scale * Load(scores + i), scores + i);
-    }
   }
 
   LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
                                     int64_t /*end*/) const {}
 
   LONGSTREAM_INLINE F32x16 Weights(const float* scores, int64_t begin, int64_t end, int64_t r,
-                                   const F32x16& max) {
+                                   const F32x16& max, const Ahead& next) {
     F32x16 sum = Zero();
     const auto weight = [&](int64_t j) {
       if (j < begin || j >= end) return Zero();
@@ -205,12 +204,10 @@ class PairBlocks {
     };
     BF16Pair* to = weights_ + r;
     for (int64_t j = begin / 2 * 2; j < end; j += 2, to += shape_.stride) {
+      next.Ask(r / kLanes * kMaxPairs + j / 2 % kMaxPairs, shape_.stride / kLanes * kMaxPairs);
       const F32x16 even = weight(j), odd = weight(j + 1);
-      const __m512i high =
-          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd.part[0])));
-      const __m512i low =
-          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even.part[0])));
-      _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.part[0], even.part[0]));
+      _mm512_storeu_si512(to, _mm512_permutexvar_epi16(Indices(kPairsOfHalves), both));
     }
     return sum;
   }
@@ -260,16 +257,33 @@ class PairBlocks {
         rows[position - base + i] = reinterpret_cast<const BF16*>(run.data + i * run.stride);
       }
     });
+    const __m512i first = Indices(kPairsOfTwo[0]), second = Indices(kPairsOfTwo[1]);
     BF16Pair* to = interleaved_;
     for (int64_t i = 0; i < end - base; i += 2, to += shape_.padded_dim()) {
-      ForEachRowVector(shape_.dim, [&](int64_t d, const auto& access) {
-        // As f32 a bf16 has its bits in the high half.
-        const I32x16 even = ToBits(access.Read(rows[i] + d));
-        const I32x16 odd = ToBits(access.Read(rows[i + 1] + d));
-        const I32x16 low = (even >> 16) & Broadcast(0xffff);
-        _mm512_storeu_si512(to + d, reinterpret_cast<__m512i>((odd | low).part[0]));
-      });
+      for (int64_t d = 0; d < shape_.dim; d += 2 * kLanes) {
+        const int64_t left = shape_.dim - d;
+        const __mmask32 there = left >= 2 * kLanes ? ~__mmask32{} : (__mmask32{1} << left) - 1;
+        const __m512i even = _mm512_maskz_loadu_epi16(there, rows[i] + d);
+        const __m512i odd = _mm512_maskz_loadu_epi16(there, rows[i + 1] + d);
+        _mm512_storeu_si512(to + d, _mm512_permutex2var_epi16(even, first, odd));
+        if (left <= kLanes) continue;
+        _mm512_storeu_si512(to + d + kLanes, _mm512_permutex2var_epi16(even, second, odd));
+      }
     }
+  }
+
+  // Where the 32 numbers of 16 pairs come from: in a register that has the 16 first ones of the
+  // pairs and then the others, or in two that have 32 first ones and 32 others.
+  static constexpr uint16_t kPairsOfHalves[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                  21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                  11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  static constexpr uint16_t kPairsOfTwo[2][32] = {
+      {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+       8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+      {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+       24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+  LONGSTREAM_INLINE static __m512i Indices(const uint16_t* from) {
+    return _mm512_loadu_si512(from);
   }
 
   const TileShape shape_;

@@ -1,6 +1,8 @@
 // Register-blocked products of small blocks.
 #include "kernels/cpu/block_product.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -195,6 +197,82 @@ void MultiplyBlocks(const Product<T>& product) {
   }
 }
 
+#if defined(__AVX512BF16__)
+
+// Vectors of a tile of a split product: with more of them 24 sums would leave no registers.
+constexpr int kSplitVectors = 2;
+
+// kRows rows times kVectors vectors, the sums with both parts in registers.
+template <int kRows, int kVectors, bool kAsk>
+void SplitTile(const SplitProduct& product, bool add) {
+  using F = Format<BF16Pair>;
+  // Copies, so that the compiler knows that stores leave them alone.
+  const auto [a, a_row, high, low, b_stride, c, c_stride, rows, cols, depth, next] = product;
+  F32x16 high_sum[kRows][kVectors], low_sum[kRows][kVectors];
+  LONGSTREAM_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) high_sum[r][v] = low_sum[r][v] = Zero();
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    // At most a line a step: kRows are at most 12.
+    if constexpr (kAsk) PrefetchL2(next + k * kRows);
+    I32x16 high_vectors[kVectors], low_vectors[kVectors];
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      high_vectors[v] = F::Read(high + k * b_stride + v * kLanes, Whole{});
+      low_vectors[v] = F::Read(low + k * b_stride + v * kLanes, Whole{});
+    }
+    LONGSTREAM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const BF16Pair* factor = a + r * a_row + k;
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        high_sum[r][v] = F::MultiplyAdd(factor, high_vectors[v], high_sum[r][v]);
+        low_sum[r][v] = F::MultiplyAdd(factor, low_vectors[v], low_sum[r][v]);
+      }
+    }
+  }
+  LONGSTREAM_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + r * c_stride + v * kLanes;
+      const F32x16 sum = high_sum[r][v] + low_sum[r][v];
+      Store(add ? Load(to) + sum : sum, to);
+    }
+  }
+}
+
+template <int kRows, int kVectors>
+void SplitTileOf(int64_t rows, const SplitProduct& product, bool add) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return SplitTileOf<kRows - 1, kVectors>(rows, product, add);
+  }
+  if (product.next == nullptr) return SplitTile<kRows, kVectors, false>(product, add);
+  SplitTile<kRows, kVectors, true>(product, add);
+}
+
+// All rows of at most kVectors vectors of columns, in tiles of nearly equal height.
+template <int kVectors>
+void SplitStrip(SplitProduct product, bool add) {
+  if constexpr (kVectors > 1) {
+    if (product.cols < kVectors * kLanes) return SplitStrip<kVectors - 1>(product, add);
+  }
+  constexpr int kTall = kMostSums / 2 / kVectors;
+  int64_t left = product.rows;
+  for (int64_t tiles = (left + kTall - 1) / kTall; tiles > 0; --tiles) {
+    const int64_t rows = (left + tiles - 1) / tiles;
+    SplitTileOf<kTall, kVectors>(rows, product, add);
+    product.a += rows * product.a_row;
+    product.c += rows * product.c_stride;
+    if (product.next != nullptr) product.next += rows * product.depth;
+    left -= rows;
+  }
+}
+
+#endif
+
 // The lanes of each of four vectors added in the order of Sum.
 LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x16& c,
                                     const F32x16& d) {
@@ -275,6 +353,23 @@ void Multiply(const Product<F16>& product) { MultiplyBlocks(product); }
 void Multiply(const Product<BF16>& product) { MultiplyBlocks(product); }
 #if defined(__AVX512BF16__)
 void Multiply(const Product<BF16Pair>& product) { MultiplyBlocks(product); }
+
+void Multiply(const SplitProduct& product) {
+  SplitProduct part = product;
+  for (int64_t k = 0; k < product.depth; k += part.depth) {
+    part.depth = std::min(product.depth - k, kDepthOfManyRows);
+    part.a = product.a + k;
+    for (int64_t c = 0; c < product.cols; c += part.cols) {
+      part.cols = std::min<int64_t>(product.cols - c, kSplitVectors * kLanes);
+      part.high = product.high + k * product.b_stride + c;
+      part.low = product.low + k * product.b_stride + c;
+      part.c = product.c + c;
+      // Once, and each part of k a part of it.
+      part.next = c == 0 && product.next != nullptr ? product.next + k * product.rows : nullptr;
+      SplitStrip<kSplitVectors>(part, k > 0);
+    }
+  }
+}
 #endif
 
 void MultiplyTransposed(const DotProduct<float>& product) { MultiplyTransposedBlocks(product); }

@@ -46,6 +46,25 @@ void Multiply(const Product<F16>& product);
 void Multiply(const Product<BF16>& product);
 #if defined(__AVX512BF16__)
 void Multiply(const Product<BF16Pair>& product);
+
+// C[r, c] = sum_k A[r, k] High[k, c] + sum_k A[r, k] Low[k, c]
+//
+// Each sum runs by itself, 64 steps of k at a time, of which the results are added up in C.
+struct SplitProduct {
+  const BF16Pair* a = nullptr;  // A[r, k] at a[r * a_row + k]
+  int64_t a_row = 0;
+  const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c], and so Low
+  const BF16Pair* low = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;  // a multiple of 16
+  int64_t depth = 0;
+  // As many rows as A has, one behind the other: asked for meanwhile, unless it is nullptr.
+  const BF16Pair* next = nullptr;
+};
+void Multiply(const SplitProduct& product);
 #endif
 
 // C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.

@@ -7,7 +7,7 @@
 
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/matrix.h"
-#include "kernels/cpu/simd_native.h"
+#include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
@@ -48,6 +48,30 @@ struct HeadRows {
     const int64_t slot = position % slots;
     const int64_t in_ring = first_position - position;
     return {store + slot * row_bytes, row_bytes, in_ring < slots - slot ? in_ring : slots - slot};
+  }
+};
+
+// Bytes that are needed soon, asked for part by part while something else is computed: all at once
+// they would keep that from reading.
+struct Ahead {
+  const std::byte* data = nullptr;
+  int64_t bytes = 0;
+
+  // The rows [begin, end) if they follow each other, else nothing.
+  LONGSTREAM_INLINE static Ahead Rows(const HeadRows& rows, int64_t begin, int64_t end) {
+    if (begin >= end) return {};
+    const RowRun run = rows.From(begin);
+    if (run.count < end - begin || run.stride != rows.row_bytes) return {};
+    return {run.data, (end - begin) * rows.row_bytes};
+  }
+
+  // Asks for the lines that begin in part `part` of `parts`.
+  LONGSTREAM_INLINE void Ask(int64_t part, int64_t parts) const {
+    constexpr int64_t kLine = 64;
+    const int64_t lines = bytes / kLine;
+    for (int64_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
+      PrefetchL2(data + i * kLine);
+    }
   }
 };
 
