@@ -1,67 +1,22 @@
 """The cases under tests/golden: one configuration each, small and odd-sized on purpose."""
 
-_BASE = {
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "max_position_embeddings": 1024,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": True,
-    "bos_token_id": 0,
-    "eos_token_id": 0,
-}
+from golden_families import FAMILY_CASES, FULL, LOCAL, llama, phi3, qwen3, shape
 
 
-def _shape(vocab, d, ff, layers, heads, kv_heads, head_dim):
-    return _BASE | {
-        "vocab_size": vocab,
-        "hidden_size": d,
-        "intermediate_size": ff,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "head_dim": head_dim,
-    }
+def _hwfa2(*sizes, **extra):
+    return shape(*sizes) | {"architectures": ["Hwfa2ForCausalLM"], "model_type": "hwfa2"} | extra
 
 
-def _llama(*shape, **extra):
-    return _shape(*shape) | {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "mlp_bias": False,
-    } | extra
-
-
-def _qwen3(*shape, **extra):
-    return _shape(*shape) | {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-    } | extra
-
-
-def _qwen2(*shape, **extra):
-    config = _shape(*shape) | {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
-    } | extra
-    del config["attention_bias"]  # Not a key of this family: q, k and v always have one.
-    return config
-
-
-def _hwfa2(*shape, **extra):
-    return _shape(*shape) | {"architectures": ["Hwfa2ForCausalLM"], "model_type": "hwfa2"} | extra
-
-
-def _hypenet(*shape, **extra):
-    return _shape(*shape) | {
+def _hypenet(*sizes, **extra):
+    return shape(*sizes) | {
         "architectures": ["HypeNetForCausalLM"],
         "model_type": "hypenet",
     } | extra
 
 
-def _published(*shape, **extra):
+def _published(*sizes, **extra):
     """With every key that the published configurations carry."""
-    return _hypenet(*shape) | {
+    return _hypenet(*sizes) | {
         "attention_dropout": 0.0,
         "attn_use_rope": False,
         "attn_use_output_gate": True,
@@ -78,50 +33,20 @@ def _published(*shape, **extra):
     } | extra
 
 
-FULL, LOCAL = "full_attention", "sliding_attention"
 ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
 
 # source: which program computes the logits. dtype: how the weights are stored. edges: positions
 # around which every row is kept. note: the line of tests/golden/README.md.
-CASES = {
-    "llama": {
-        "source": "transformers",
-        "dtype": "float32",
-        "config": _llama(
-            41, 20, 24, 2, 4, 2, 8,
-            attention_bias=True, tie_word_embeddings=False, rms_norm_eps=1e-5,
-        ),
-        "note": "`attention_bias` (q, k, v and o), untied head, grouped heads, H·D ≠ d",
-    },
-    "llama_sharded": {
-        "source": "transformers",
-        "dtype": "bfloat16",
-        "shards": True,
-        "config": _llama(83, 35, 44, 3, 5, 1, 8, rope_theta=500000.0, rms_norm_eps=1e-5),
-        "note": "directory as transformers 5 writes it: three shards and an index, "
-        "`rope_parameters` (θ = 500000) and `dtype` in config.json; one KV head, tied head",
-    },
-    "qwen2": {
-        "source": "transformers",
-        "dtype": "bfloat16",
-        "config": _qwen2(43, 18, 22, 2, 3, 1, 6),
-        "note": "biases on q, k and v, three query heads on one KV head",
-    },
-    "qwen3": {
-        "source": "transformers",
-        "dtype": "float16",
-        "config": _qwen3(97, 36, 50, 2, 3, 1, 16, rope_theta=1000000.0),
-        "note": "QK-norm, three query heads on one KV head, tied head, θ = 1e6",
-    },
+CASES = FAMILY_CASES | {
     "dense_logn_always": {
         "dtype": "bfloat16",
-        "config": _llama(67, 34, 46, 2, 4, 2, 8, training_length=64, logn_scaling="always"),
+        "config": llama(67, 34, 46, 2, 4, 2, 8, training_length=64, logn_scaling="always"),
         "edges": [16, 64],
         "note": "`logn_scaling: always`, N = 64",
     },
     "dense_logn_extrapolate": {
         "dtype": "float16",
-        "config": _llama(
+        "config": llama(
             71, 32, 48, 2, 2, 1, 14,
             training_length=80, logn_scaling="extrapolate", tie_word_embeddings=False,
         ),
@@ -130,7 +55,7 @@ CASES = {
     },
     "dense_alibi": {
         "dtype": "bfloat16",
-        "config": _llama(
+        "config": llama(
             59, 30, 38, 3, 6, 2, 6,
             training_length=96, full_position="alibi", logn_scaling="extrapolate",
             tie_word_embeddings=False,
@@ -141,7 +66,7 @@ CASES = {
     },
     "dense_nope": {
         "dtype": "float16",
-        "config": _qwen3(
+        "config": qwen3(
             57, 28, 36, 2, 4, 1, 10, full_position="nope",
         ),
         "note": "`full_position: nope`, QK-norm",
@@ -211,7 +136,7 @@ CASES = {
     },
     "qwen3_overrides": {
         "dtype": "bfloat16",
-        "config": _qwen3(75, 24, 28, 4, 4, 2, 6, max_position_embeddings=96),
+        "config": qwen3(75, 24, 28, 4, 4, 2, 6, max_position_embeddings=96),
         "overrides": {
             "rerope_window": 28, "window": 18, "full_layers": [1, 3], "logn": "extrapolate",
         },
@@ -220,7 +145,7 @@ CASES = {
     },
     "llama_override_leaky": {
         "dtype": "bfloat16",
-        "config": _llama(53, 24, 30, 2, 4, 4, 6, training_length=96),
+        "config": llama(53, 24, 30, 2, 4, 4, 6, training_length=96),
         "overrides": {
             "rerope_window": 31, "leaky_rerope_factor": 3, "logn": "always", "training_length": 64,
         },

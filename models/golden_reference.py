@@ -8,32 +8,97 @@ q · R_{-distance} k for one key at a time of that list. Slow and plain on purpo
 """
 
 import math
+import typing
 
 import torch
 
 DEFAULT_HYPE_BASE = 362.0
+DEFAULT_THETA = 10000.0
 
 
 def rms_norm(x, weight, eps):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
 
 
-def rotation(positions, width, theta):
-    """cos and sin of p·θ^(-2i/D) for each position: [n, D/2] each."""
-    pair = torch.arange(width // 2, dtype=torch.float64)
-    angle = torch.as_tensor(positions, dtype=torch.float64).reshape(-1, 1) * theta ** (
-        -2.0 * pair / width
+class Rope(typing.NamedTuple):
+    """What turns of a head: pairs of its first elements, and by how much per position."""
+
+    frequencies: torch.Tensor  # [R/2]
+    magnitude: float = 1.0  # On what turns, of queries and of keys.
+
+    def rotate(self, x, positions):
+        """R_p x for x [n, H, D] and one position per row, half-split pairs (i, i + R/2)."""
+        half = len(self.frequencies)
+        angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
+        cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]
+        first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+        return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
+
+    def magnify(self, x):
+        """The magnitude on the elements that turn."""
+        turning = 2 * len(self.frequencies)
+        return torch.cat((self.magnitude * x[..., :turning], x[..., turning:]), dim=-1)
+
+
+def rope_of(config, width, context, scaling=None):
+    """The Rope of heads of this width for sessions of up to `context` tokens."""
+    stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    theta = stated.get("rope_theta", config.get("rope_theta", DEFAULT_THETA))
+    partial = stated.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
+    rope = stated if scaling is None else scaling
+    longest = config["max_position_embeddings"]
+    original = config.get("original_max_position_embeddings")
+    original = original or rope.get("original_max_position_embeddings", longest)
+    turning = int(width * partial)
+    pair = torch.arange(turning // 2, dtype=torch.float64)
+    plain = theta ** (-2.0 * pair / turning)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    factor = rope.get("factor")
+    if kind == "default":
+        return Rope(plain)
+    if kind == "linear":
+        return Rope(plain / factor)
+    if kind in ("ntk", "dynamic"):
+        growth = factor
+        if kind == "dynamic":
+            growth = factor * max(context, longest) / longest - (factor - 1)
+        return Rope((theta * growth ** (turning / (turning - 2))) ** (-2.0 * pair / turning))
+    turns = original * plain / (2 * math.pi)  # Of each pair within the original length.
+    if kind == "llama3":
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        return Rope(plain * (kept + (1 - kept) / factor))
+    if kind == "yarn":
+        return yarn(rope, plain, theta, turning, original, factor or longest / original)
+    if kind == "longrope":
+        factors = rope["long_factor" if context > original else "short_factor"]
+        factor = factor or longest / original
+        grown = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+        factors = torch.tensor(factors, dtype=torch.float64)
+        return Rope(plain / factors, rope.get("attention_factor", grown))
+    raise ValueError(f"rope_type {kind!r}")
+
+
+def yarn(rope, plain, theta, turning, original, factor):
+    def pair_with(rotations):
+        return turning * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = pair_with(rope.get("beta_fast", 32)), pair_with(rope.get("beta_slow", 1))
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, turning - 1)
+    pair = torch.arange(turning // 2, dtype=torch.float64)
+    slowed = ((pair - low) / (high - low)).clamp(0, 1)
+
+    def growth(scale):
+        return 0.1 * scale * math.log(factor) + 1
+
+    magnitude = growth(1)
+    if rope.get("mscale") and rope.get("mscale_all_dim"):
+        magnitude = growth(rope["mscale"]) / growth(rope["mscale_all_dim"])
+    return Rope(
+        plain * (slowed / factor + 1 - slowed), rope.get("attention_factor", magnitude)
     )
-    return torch.cos(angle), torch.sin(angle)
-
-
-def rotate(x, positions, theta):
-    """R_p x for x [n, H, D] and one position per row, half-split pairs (i, i + D/2)."""
-    half = x.shape[-1] // 2
-    cos, sin = rotation(positions, x.shape[-1], theta)
-    cos, sin = cos[:, None, :], sin[:, None, :]
-    first, second = x[..., :half], x[..., half:]
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
 def alibi_slopes(heads):
@@ -69,42 +134,77 @@ def hype_scale(setting, position):
     return math.log(position + a) / math.log(a)
 
 
+def family_windows(config):
+    """Of a config of a public family: the window of each layer, None where it sees all."""
+    layers, width = config["num_hidden_layers"], config.get("sliding_window")
+    kind = config["model_type"]
+    if kind in ("mistral", "phi3"):
+        return [width] * layers
+    if not config.get("use_sliding_window") or width is None:
+        return [None] * layers
+    if "layer_types" in config:
+        chosen = [name == "sliding_attention" for name in config["layer_types"]]
+    elif kind == "smollm3":
+        chosen = [not rope for rope in layers_with_rope(config)]
+    else:
+        chosen = [i >= config["max_window_layers"] for i in range(layers)]
+    return [width if sliding else None for sliding in chosen]
+
+
+def layers_with_rope(config):
+    layers = config["num_hidden_layers"]
+    if config["model_type"] != "smollm3":
+        return [True] * layers
+    if "no_rope_layers" in config:
+        return [bool(one) for one in config["no_rope_layers"]]
+    return [(i + 1) % config["no_rope_layer_interval"] != 0 for i in range(layers)]
+
+
+def family_plan(config, overrides):
+    """The layers of a public family, with the options that change them."""
+    length = config.get("training_length", config["max_position_embeddings"])
+    plan = []
+    windows, ropes = family_windows(config), layers_with_rope(config)
+    for i, (window, rope) in enumerate(zip(windows, ropes, strict=True)):
+        if "full_layers" in overrides:
+            window = None if i in overrides["full_layers"] else overrides.get("window", window)
+        layer = {"kind": "attention", "window": window, "position": "rope" if rope else "nope"}
+        layer["logn"] = None
+        if window is None:
+            layer["position"] = config.get("full_position", layer["position"])
+            layer["logn"] = overrides.get("logn", config.get("logn_scaling"))
+            layer["N"] = overrides.get("training_length", length)
+            if layer["position"] == "rope" and "rerope_window" in overrides:
+                layer |= {"position": "rerope", "w": overrides["rerope_window"]}
+            if layer["position"] == "rerope" and "leaky_rerope_factor" in overrides:
+                layer |= {"position": "leaky_rerope", "leak": overrides["leaky_rerope_factor"]}
+        plan.append(layer)
+    return plan
+
+
 def layer_plan(config, overrides):
     """One dictionary per layer: kind (attention, lightning, gated-rnn), window, position, …"""
-    layers = config["num_hidden_layers"]
-    length = config.get("training_length", config.get("max_position_embeddings"))
-    logn = config.get("logn_scaling")
     if config["model_type"] == "hypenet":
         return [hypenet_layer(config, mixer) for mixer in hypenet_mixers(config)]
+    if config["model_type"] != "hwfa2":
+        return family_plan(config, overrides)
 
-    default = "rerope" if config["model_type"] == "hwfa2" else "rope"
-    position = config.get("full_position", default)
-    full = {"kind": "attention", "window": None, "position": position, "logn": logn}
-    if config["model_type"] == "hwfa2":
-        if full["position"] in ("rerope", "leaky_rerope"):
-            full["w"] = config.get("rerope_window", (length or 0) // 2)
-            full["leak"] = config.get("leaky_rerope_factor")
-        types = config.get("layer_types")
-        if types is None:
-            count = config["num_full_layers"]
-            chosen = {k * layers // (count + 1) for k in range(1, count + 1)}
-        else:
-            chosen = {i for i, name in enumerate(types) if name == "full_attention"}
-        width = config.get("sliding_window")
+    layers = config["num_hidden_layers"]
+    length = config.get("training_length", config.get("max_position_embeddings"))
+    position = config.get("full_position", "rerope")
+    full = {"kind": "attention", "window": None, "position": position, "N": length}
+    full["logn"] = config.get("logn_scaling")
+    if full["position"] in ("rerope", "leaky_rerope"):
+        full["w"] = config.get("rerope_window", (length or 0) // 2)
+        full["leak"] = config.get("leaky_rerope_factor")
+    types = config.get("layer_types")
+    if types is None:
+        count = config["num_full_layers"]
+        chosen = {k * layers // (count + 1) for k in range(1, count + 1)}
     else:
-        chosen = set(range(layers))
-        width = None
-
-    full["N"] = overrides.get("training_length", length)
-    if "rerope_window" in overrides:
-        full["position"], full["w"] = "rerope", overrides["rerope_window"]
-    if "leaky_rerope_factor" in overrides:
-        full["position"], full["leak"] = "leaky_rerope", overrides["leaky_rerope_factor"]
-    if "window" in overrides:
-        width, chosen = overrides["window"], set(overrides["full_layers"])
-    if "logn" in overrides:
-        full["logn"] = overrides["logn"]
-    local = {"kind": "attention", "window": width, "position": "rope", "logn": None}
+        chosen = {i for i, name in enumerate(types) if name == "full_attention"}
+    local = {"kind": "attention", "window": config.get("sliding_window"), "position": "rope"}
+    local["logn"] = None
     return [full if i in chosen else local for i in range(layers)]
 
 
@@ -138,18 +238,38 @@ def hypenet_layer(config, mixer):
 class Reference:
     """A model and one growing sequence. tensors: checkpoint names to tensors of any dtype."""
 
-    def __init__(self, config, tensors, overrides=None):
+    def __init__(self, config, tensors, overrides=None, context=None):
+        overrides = overrides or {}
         self.config = config
         self.tensors = {name: value.double() for name, value in tensors.items()}
-        self.plan = layer_plan(config, overrides or {})
+        self.split_fused()
+        self.plan = layer_plan(config, overrides)
         self.eps = config.get("rms_norm_eps", 1e-6)
-        rope = config.get("rope_parameters", config)
-        self.theta = rope["rope_theta"]
+        width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        context = context or config["max_position_embeddings"]
+        self.rope = rope_of(config, width, context, overrides.get("rope_scaling"))
+        self.score_scale = config.get("attention_multiplier", width**-0.5)
+        self.branch_scale = config.get("residual_multiplier", 1.0)
         self.qk_norm = config["model_type"] == "qwen3" or (
             config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True)
         )
         self.position = 0
         self.past = [{"keys": [], "values": [], "state": 0.0} for _ in self.plan]
+
+    def split_fused(self):
+        """Phi-3 stores q, k and v as one tensor, and gate and up as another."""
+        config = self.config
+        for layer in range(config["num_hidden_layers"] if config["model_type"] == "phi3" else 0):
+            prefix = f"model.layers.{layer}."
+            heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+            width = config["hidden_size"] // heads
+            q, k, v = self.tensors[prefix + "self_attn.qkv_proj.weight"].split(
+                [heads * width, kv_heads * width, kv_heads * width]
+            )
+            gate, up = self.tensors[prefix + "mlp.gate_up_proj.weight"].chunk(2)
+            parts = {"self_attn.q": q, "self_attn.k": k, "self_attn.v": v}
+            for name, part in (parts | {"mlp.gate": gate, "mlp.up": up}).items():
+                self.tensors[f"{prefix}{name}_proj.weight"] = part
 
     def tensor(self, layer, name):
         return self.tensors[f"model.layers.{layer}.{name}"]
@@ -157,6 +277,7 @@ class Reference:
     def step(self, token):
         """Appends one token and returns the logits of the next one: float64 [V]."""
         x = self.tensors["model.embed_tokens.weight"][token]
+        x = x * self.config.get("embedding_multiplier", 1.0)
         for index, layer in enumerate(self.plan):
             h = rms_norm(x, self.tensor(index, "input_layernorm.weight"), self.eps)
             mixer = {
@@ -164,23 +285,24 @@ class Reference:
                 "lightning": self.lightning,
                 "gated-rnn": self.gated_rnn,
             }[layer["kind"]]
-            x = x + mixer(index, layer, h)
+            x = x + self.branch_scale * mixer(index, layer, h)
             h = rms_norm(x, self.tensor(index, "post_attention_layernorm.weight"), self.eps)
-            gate = self.tensor(index, "mlp.gate_proj.weight") @ h
-            up = self.tensor(index, "mlp.up_proj.weight") @ h
-            x = x + self.tensor(index, "mlp.down_proj.weight") @ (gate * torch.sigmoid(gate) * up)
+            gate = self.linear(index, "mlp.gate_proj", h)
+            up = self.linear(index, "mlp.up_proj", h)
+            hidden = gate * torch.sigmoid(gate) * up
+            x = x + self.branch_scale * self.linear(index, "mlp.down_proj", hidden)
         self.position += 1
         h = rms_norm(x, self.tensors["model.norm.weight"], self.eps)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
-        return self.tensors[head + ".weight"] @ h
+        return self.tensors[head + ".weight"] @ h / self.config.get("logits_scaling", 1.0)
 
     def project(self, index, name, h, heads):
         """W h + b as heads: [1, H, D]."""
-        return self.linear(index, f"{name}_proj", h).reshape(1, heads, -1)
+        return self.linear(index, f"self_attn.{name}_proj", h).reshape(1, heads, -1)
 
     def linear(self, index, name, h):
         """W h + b, b where the checkpoint has one."""
-        name = f"model.layers.{index}.self_attn.{name}"
+        name = f"model.layers.{index}.{name}"
         return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
     def normed(self, index, name, x):
@@ -206,8 +328,10 @@ class Reference:
         first = 0 if layer["window"] is None else max(0, position - layer["window"] + 1)
         keys = torch.cat(past["keys"][first:]).repeat_interleave(heads // kv_heads, dim=1)
         values = torch.cat(past["values"][first:]).repeat_interleave(heads // kv_heads, dim=1)
-        keys = rotate(keys, self.key_turns(layer, first), self.theta)
-        scores = (q * keys).sum(-1) / math.sqrt(q.shape[-1])  # [keys, H]
+        if layer["position"] not in ("nope", "alibi"):
+            keys = self.rope.magnify(self.rope.rotate(keys, self.key_turns(layer, first)))
+            q = self.rope.magnify(q)
+        scores = (q * keys).sum(-1) * self.score_scale  # [keys, H]
         if layer["position"] == "alibi":
             distance = torch.arange(len(keys) - 1, -1, -1, dtype=torch.float64)
             slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64)
@@ -215,16 +339,14 @@ class Reference:
         weights = torch.softmax(scores, dim=0)
         out = (weights[:, :, None] * values).sum(0).flatten()
         if layer.get("gate"):
-            out = out * torch.sigmoid(self.linear(index, "o_gate", h))
-        return self.linear(index, "o_proj", out)
+            out = out * torch.sigmoid(self.linear(index, "self_attn.o_gate", h))
+        return self.linear(index, "self_attn.o_proj", out)
 
     def key_turns(self, layer, first):
         """How far each key from `first` on is turned relative to an unturned query."""
         position = self.position
         distance = [float(position - j) for j in range(first, position + 1)]
         kind = layer["position"]
-        if kind in ("nope", "alibi"):
-            return [0.0 for _ in distance]
         if kind == "rope":
             return [-d for d in distance]
         if kind == "rerope":
@@ -247,8 +369,8 @@ class Reference:
         if config.get("lightning_use_qk_norm", False):
             q, k = self.normed(index, "q", q), self.normed(index, "k", k)
         if config.get("lightning_use_rope", True):
-            q = rotate(q, [self.position], self.theta)
-            k = rotate(k, [self.position], self.theta)
+            rope = rope_of(config, width, None)
+            q, k = rope.rotate(q, [self.position]), rope.rotate(k, [self.position])
         q, k = q[0], k[0].repeat_interleave(heads // kv_heads, dim=0)
         scale = {"1/sqrt(d)": width**-0.5, "1/d": 1.0 / width, 1: 1.0}[
             config.get("lightning_scale", "1/sqrt(d)")
@@ -260,8 +382,8 @@ class Reference:
         if config.get("lightning_use_output_norm", False):
             out = rms_norm(out, self.tensor(index, "self_attn.o_norm.weight"), self.eps)
         if config.get("lightning_use_output_gate", False):
-            out = out * torch.sigmoid(self.linear(index, "z_proj", h))
-        return self.linear(index, "o_proj", out)
+            out = out * torch.sigmoid(self.linear(index, "self_attn.z_proj", h))
+        return self.linear(index, "self_attn.o_proj", out)
 
     def gated_rnn(self, index, layer, h):
         heads = self.config.get("rnn_heads", 1)
@@ -272,4 +394,4 @@ class Reference:
         past = self.past[index]
         past["state"] = f[:, :, None] * past["state"] + k[:, :, None] * v[:, None, :]
         out = torch.einsum("hk,hkv->hv", q, past["state"]).flatten()
-        return self.linear(index, "o_proj", out)
+        return self.linear(index, "self_attn.o_proj", out)

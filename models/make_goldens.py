@@ -41,15 +41,20 @@ def attention_shapes(heads, kv_heads, width, input_width):
 
 def mixer_shapes(config, layer):
     """Names and shapes of one layer's self_attn tensors."""
-    d, width = config["hidden_size"], config["head_dim"]
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    d, heads, kv_heads = (
+        config[key] for key in ("hidden_size", "num_attention_heads", "num_key_value_heads")
+    )
+    width = config.get("head_dim", d // heads)
     norms = {"q_norm.weight": (width,), "k_norm.weight": (width,)}
     attention = attention_shapes(heads, kv_heads, width, d)
     kind = config["model_type"]
+    if kind == "phi3":
+        fused = (heads + 2 * kv_heads) * width
+        return {"qkv_proj.weight": (fused, d), "o_proj.weight": attention["o_proj.weight"]}
     if kind == "qwen2" or config.get("attention_bias"):
         biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
-    if kind in ("llama", "qwen2"):
+    if kind in ("granite", "llama", "mistral", "qwen2", "smollm3"):
         return attention
     if kind == "qwen3":
         return attention | norms
@@ -94,10 +99,15 @@ def tensor_shapes(config):
         block = {f"self_attn.{name}": shape for name, shape in mixer.items()} | {
             "input_layernorm.weight": (d,),
             "post_attention_layernorm.weight": (d,),
-            "mlp.gate_proj.weight": (ff, d),
-            "mlp.up_proj.weight": (ff, d),
             "mlp.down_proj.weight": (d, ff),
         }
+        if config["model_type"] == "phi3":
+            block["mlp.gate_up_proj.weight"] = (2 * ff, d)
+        else:
+            block |= {"mlp.gate_proj.weight": (ff, d), "mlp.up_proj.weight": (ff, d)}
+        if config.get("mlp_bias"):
+            biased = [name for name in block if name.startswith("mlp.")]
+            block |= {name.replace("weight", "bias"): block[name][:1] for name in biased}
         shapes |= {f"model.layers.{layer}.{name}": shape for name, shape in block.items()}
     return shapes
 
@@ -122,6 +132,10 @@ def random_tensors(config, dtype, random):
                 value *= 0.3  # A sum over the past, unlike softmax: keep it from drowning the rest.
             elif matrix == "q_proj.weight" and f"{mixer}self_attn.q_norm.weight" not in shapes:
                 value *= 1.5
+            elif matrix == "qkv_proj.weight":
+                value[: config["hidden_size"]] *= 1.5  # The rows of q.
+            if name == "lm_head.weight":
+                value *= config.get("logits_scaling", 1.0)
         tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))
     return tensors
 
@@ -181,7 +195,7 @@ def load_directory(directory):
 def reference_run(directory, overrides, prompt):
     """Logits of prompt + greedy continuation [T + n, V], the continuation, its least margin."""
     config, tensors = load_directory(directory)
-    model = Reference(config, tensors, overrides)
+    model = Reference(config, tensors, overrides, context=LENGTH + GREEDY)
     rows = [model.step(int(token)) for token in prompt]
     greedy, margin = [], float("inf")
     for _ in range(GREEDY):
@@ -251,8 +265,12 @@ def write_readme(out):
         "`overrides.json`, where there is one, holds the options to give at load: `rerope_window`",
         "(full layers use ReRoPE of this width), `leaky_rerope_factor` (Leaky ReRoPE instead),",
         "`window` with `full_layers` (every other layer becomes window attention with RoPE), `logn`",
-        "(log n scaling of the full layers) and `training_length` (its N; else the config's, else",
-        "`max_position_embeddings`).",
+        "(log n scaling of the full layers), `training_length` (its N; else the config's, else",
+        "`max_position_embeddings`) and `rope_scaling` (in place of the config's).",
+        "",
+        f"Frequencies that depend on a length are those of {LENGTH + GREEDY} tokens, prompt and",
+        "continuation: transformers computes them in one pass, and a server for a context of that",
+        "length has the same from the first token on.",
         "",
         "The logits follow from the stored (rounded) weights without any further rounding:",
         "float32 by transformers' classes, float64 by models/golden_reference.py otherwise.",

@@ -1,12 +1,21 @@
 // The layer plan of a dense Transformer.
 #include "backends/dense/dense_plan.h"
 
-#include "backends/common/plan/transformer_plan.h"
+#include "backends/common/error.h"
+#include "backends/common/families/family.h"
 
 namespace longstream {
+namespace {
+
+constexpr int kFitFull = 100;
+constexpr int kFitWindows = 10;  // to say, when it opens, who serves it
+
+}  // namespace
 
 int DenseFit(const Config& config, std::string* why) {
-  if (FindFamily(config) != nullptr) return 100;
+  if (const Family* family = FindFamily(config)) {
+    return HasWindows(config, *family) ? kFitWindows : kFitFull;
+  }
   *why = config.file() + ": model_type must be one of " + FamilyNames() +
          " for the backend dense, found " + config.Found("model_type");
   return 0;
@@ -19,13 +28,19 @@ ModelSpec DensePlan(const Config& config, const LoadOptions& options) {
                                          " for the backend dense, found " +
                                          config.Found("model_type"));
   }
-  options.RefuseOverridesBut({"logn", "training_length"}, "dense",
+  options.RefuseOverridesBut({"logn", "training_length", "rope_scaling"}, "dense",
                              "name the backend hwfa2 to load this checkpoint with it");
-  ModelSpec spec = TransformerSpec(config, options, *family);
-  const PositionKind position = ReadDensePosition(config);
-  for (MixerSpec& mixer : spec.layers) mixer.position = position;
+  ModelSpec spec = ReadFamily(config, options, *family).spec;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (spec.layers[i].kind == MixerKind::kFull) continue;
+    throw BackendError(LS_UNIMPLEMENTED,
+                       config.file() + ": layer " + std::to_string(i) + " has a window of " +
+                           std::to_string(spec.layers[i].window) +
+                           ", which the backend hwfa2 serves, expected full attention in every "
+                           "layer");
+  }
   ApplyLogN(config, options, &spec);
-  RefuseIdleTrainingLength(options, spec, /*is_read=*/false);
+  RefuseIdleOptions(options, spec, /*training_length_is_read=*/false);
   config.RefuseUnknown("the backend dense");
   return spec;
 }

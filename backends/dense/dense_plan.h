@@ -10,10 +10,12 @@
 
 namespace longstream {
 
-// 100 for llama, mistral, qwen2 and qwen3, else 0 with the reason in *why.
+// 100 for a family (common/families) with full attention in every layer, 10 for one with windows;
+// else 0 with the reason in *why.
 int DenseFit(const Config& config, std::string* why);
 
-// Of the overrides it serves logn and training_length; the others make it a model of hwfa2.
+// Of the overrides it serves logn, training_length and rope_scaling; the others make it a model of
+// hwfa2.
 // Throws BackendError.
 ModelSpec DensePlan(const Config& config, const LoadOptions& options);
 

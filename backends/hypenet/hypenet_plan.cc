@@ -39,13 +39,20 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
                        "must be published or chunked, found " + config.Found("hypenet_profile"));
   }
   // The authors' config class takes a head for 128 wide where the config is silent.
-  const Family family = {.model_type = "hypenet",
-                         .qk_norm = true,
-                         .window = WindowRule::kUseSlidingWindow,
-                         .default_head_dim = profile == "published" ? 128 : 0};
-  ModelSpec spec = TransformerSpec(config, options, family);
-  if (spec.layers.front().qkv_bias) {
-    config.Unsupported("attention_bias", "must be false, found true");
+  ModelSpec spec =
+      ReadTransformer(config, options, "hypenet", {.head_dim = profile == "published" ? 128 : 0})
+          .spec;
+  SetQkNorm(&spec);
+  for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
+    RequireFalse(config, key);
+  }
+  // Without use_sliding_window these say nothing.
+  config.FindInteger("sliding_window", 0, kMaxPositions);
+  config.FindInteger("max_window_layers", 0, kMaxLayers);
+  if (spec.layers.front().rope != RopeSpec{.theta = spec.layers.front().rope.theta}) {
+    const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+    config.Unsupported(
+        key, "must be of the kind default for the backend hypenet, found " + config.Found(key));
   }
   if (profile == "published") {
     PublishedLayers(config, &spec);

@@ -26,8 +26,16 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
     PanelProduct(h, args.gate, block, gate);
     PanelProduct(h, args.up, block, up);
     ForEachVector(block, args.gate.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
-      const F32x16 logit = Load(gate + i);
-      const F32x16 value = logit * Sigmoid(logit) * Load(up + i);  // Activation::kSilu
+      F32x16 logit = Load(gate + i);
+      F32x16 factor = Load(up + i);
+      if (args.gate_bias != nullptr) {
+        const bool whole = count == kLanes;
+        const float* gate_bias = args.gate_bias + c;
+        const float* up_bias = args.up_bias + c;
+        logit = logit + (whole ? Load(gate_bias) : LoadPartial(gate_bias, count));
+        factor = factor + (whole ? Load(up_bias) : LoadPartial(up_bias, count));
+      }
+      const F32x16 value = logit * Sigmoid(logit) * factor;  // Activation::kSilu
       float* out = args.out.f32_row(row) + c;
       if (count == kLanes) {
         Store(value, out);

@@ -16,8 +16,9 @@ void RopeTable(Stream& stream, const RopeTableArgs& args) {
     float* row = args.table + int64_t{t} * args.head_dim;
     for (int64_t i = 0; i < half; ++i) {
       const double a = angle * args.inv_freq[i];
-      row[i] = static_cast<float>(args.magnitude * std::cos(a));
-      row[half + i] = static_cast<float>(args.magnitude * std::sin(a));
+      const float magnitude = args.inv_freq[i] == 0.0 ? 1.0f : args.magnitude;
+      row[i] = static_cast<float>(magnitude * std::cos(a));
+      row[half + i] = static_cast<float>(magnitude * std::sin(a));
     }
   });
 }

@@ -19,9 +19,10 @@ __global__ void __launch_bounds__(kThreads) RopeTableKernel(RopeTableArgs args) 
   const int64_t p = args.modulo > 0 ? args.positions[t] % args.modulo : args.positions[t];
   const double angle =
       (args.position_scale * static_cast<double>(p) + args.position_offset) * args.inv_freq[i];
+  const float magnitude = args.inv_freq[i] == 0.0 ? 1.0f : args.magnitude;
   float* row = args.table + t * args.head_dim;
-  row[i] = static_cast<float>(args.magnitude * cos(angle));
-  row[half + i] = static_cast<float>(args.magnitude * sin(angle));
+  row[i] = static_cast<float>(magnitude * cos(angle));
+  row[half + i] = static_cast<float>(magnitude * sin(angle));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The gated half of an MLP: out = act(h W_gate^T) * (h W_up^T), h = Norm(x). (Shazeer 2020,
-// SwiGLU.)
+// The gated half of an MLP: out = act(h W_gate^T + b_gate) * (h W_up^T + b_up), h = Norm(x).
+// (Shazeer 2020, SwiGLU.)
 #ifndef LONGSTREAM_KERNELS_OPS_GATED_MLP_H_
 #define LONGSTREAM_KERNELS_OPS_GATED_MLP_H_
 
@@ -17,10 +17,12 @@ enum class Activation { kSilu };
 
 // Workspace: GatedMlpWorkspace(T, k, ff).
 struct GatedMlpArgs {
-  Matrix x;           // [T, k]; not modified
-  Norm norm;          // size k
-  PackedWeight gate;  // [ff, k]
-  PackedWeight up;    // [ff, k] of the same type
+  Matrix x;                          // [T, k]; not modified
+  Norm norm;                         // size k
+  PackedWeight gate;                 // [ff, k]
+  PackedWeight up;                   // [ff, k] of the same type
+  const float* gate_bias = nullptr;  // [ff] f32, both or neither
+  const float* up_bias = nullptr;    // [ff]
   Activation activation = Activation::kSilu;
   int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows (norm_project.h)
   Matrix out;                   // [T, ff]

@@ -4,6 +4,9 @@
 //   table[t, i]           = magnitude * cos(a(t) * inv_freq[i])
 //   table[t, D / 2 + i]   = magnitude * sin(a(t) * inv_freq[i])        i = 0 ... D / 2 - 1
 //
+// A pair whose inv_freq is 0 does not turn, and the magnitude is not for it: its entries are 1 and
+// 0 (partial rotary embedding).
+//
 // Computed once per step and shared by all layers of one kind. One formula covers them:
 //   plain RoPE             scale 1,         offset 0
 //   ReRoPE far query       scale 0,         offset w
@@ -28,7 +31,7 @@ struct RopeTableArgs {
   double position_scale = 1.0;
   double position_offset = 0.0;
   int64_t modulo = 0;      // 0: none
-  float magnitude = 1.0f;  // YaRN's attention factor
+  float magnitude = 1.0f;  // the attention factor of YaRN and LongRoPE
   float* table = nullptr;  // [T, D] f32 out
 };
 using RopeTableFunction = void (*)(Stream& stream, const RopeTableArgs& args);

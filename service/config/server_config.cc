@@ -192,13 +192,15 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   });
 }
 
-// The parts of --model, cut at commas but for those within brackets: a list is one value.
+// The parts of --model, cut at commas but for those within brackets: a list or a map is one
+// value.
 std::vector<std::string> PartsOf(std::string_view flag) {
   std::vector<std::string> parts(1);
-  bool in_list = false;
+  int depth = 0;
   for (const char c : flag) {
-    if (c == '[' || c == ']') in_list = c == '[';
-    if (c == ',' && !in_list) {
+    if (c == '[' || c == '{') ++depth;
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+    if (c == ',' && depth == 0) {
       parts.emplace_back();
     } else {
       parts.back() += c;

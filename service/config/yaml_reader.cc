@@ -209,6 +209,14 @@ std::string JsonMember(std::string_view key, std::string_view value) {
           ScalarToJson(std::string(absl::StripAsciiWhitespace(element)), /*quoted=*/false));
     }
   }
+  if (value.size() >= 2 && value.front() == '{' && value.back() == '}') {
+    try {
+      int values_left = kMaxJsonValues;
+      json = ToJson(YAML::Load(std::string(value)), &values_left);
+    } catch (const YAML::Exception&) {
+      // A string after all, which the backend refuses by name.
+    }
+  }
   return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());
 }
 

@@ -61,7 +61,7 @@ class YamlNode {
 };
 
 // `"key":value` of a JSON object: numbers, true, false and null as such, [A,B,...] as a list of
-// such, anything else a string.
+// such, {key: A, ...} as YAML reads it an object, anything else a string.
 std::string JsonMember(std::string_view key, std::string_view value);
 
 }  // namespace longstream

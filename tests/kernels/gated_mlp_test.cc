@@ -9,13 +9,20 @@ namespace {
 
 class GatedMlpTest : public OpTest {
  protected:
-  void Compare(int64_t rows, int64_t ff, int64_t k, DType type, bool norm, Random& random) {
+  void Compare(int64_t rows, int64_t ff, int64_t k, DType type, bool norm, Random& random,
+               bool biased = false) {
     OwnedMatrix x(rows, k, random), expected(rows, ff);
     OwnedWeight gate(ff, k, type, random), up(ff, k, type, random);
     const std::vector<float> norm_weight = random.Normals(k);
     GatedMlpArgs args;
     args.x = x.view();
     if (norm) args.norm = {norm_weight.data(), k, 1e-5f};
+    const std::vector<float> gate_bias = random.Normals(ff);
+    const std::vector<float> up_bias = random.Normals(ff);
+    if (biased) {
+      args.gate_bias = gate_bias.data();
+      args.up_bias = up_bias.data();
+    }
     OwnedStream reference_stream(0), stream(GatedMlpWorkspace(rows, k, ff), ExecutorOf(2));
     args.gate = gate.Pack(reference());
     args.up = up.Pack(reference());
@@ -61,6 +68,15 @@ TEST_P(GatedMlpTest, MatchesTheReferenceAtMoreRows) {
   Random random(5);
   for (DType type : kWeightTypes) {
     for (int64_t rows : {8, 9, 16, 17, 33, 65}) Compare(rows, 35, 129, type, true, random);
+  }
+}
+
+TEST_P(GatedMlpTest, AddsBiases) {
+  Random random(6);
+  for (DType type : kWeightTypes) {
+    for (int64_t ff : {1, 35, 97}) {
+      for (int64_t rows : {1, 7, 33}) Compare(rows, ff, 129, type, true, random, /*biased=*/true);
+    }
   }
 }
 

@@ -55,6 +55,41 @@ TEST_P(RopeTableTest, MatchesTheReference) {
   }
 }
 
+// Partial rotary embedding: the magnitude is for what turns.
+TEST_P(RopeTableTest, APairWithoutAFrequencyStaysAsItIs) {
+  constexpr int64_t kDim = 20;
+  std::vector<double> inv_freq = InverseFrequencies(kDim, 1e4);
+  for (size_t i : {1, 7, 8, 9}) inv_freq[i] = 0.0;
+  const std::vector<int64_t> positions = {0, 5, 123456};
+  RopeTableArgs args;
+  args.positions = positions.data();
+  args.num_rows = 3;
+  args.inv_freq = inv_freq.data();
+  args.head_dim = kDim;
+  args.magnitude = 1.25f;
+  std::vector<float> out(3 * kDim);
+  args.table = out.data();
+  OwnedStream stream(0);
+  ops().rope_table(*stream, args);
+  std::vector<float> expected(3 * kDim);
+  args.table = expected.data();
+  OwnedStream reference_stream(0);
+  reference().rope_table(*reference_stream, args);
+  EXPECT_EQ(out, expected);
+  for (size_t t = 0; t < 3; ++t) {
+    for (size_t i = 0; i < kDim / 2; ++i) {
+      if (inv_freq[i] == 0.0) {
+        EXPECT_EQ(out[t * kDim + i], 1.0f);
+        EXPECT_EQ(out[t * kDim + kDim / 2 + i], 0.0f);
+      } else {
+        const double angle = static_cast<double>(positions[t]) * inv_freq[i];
+        EXPECT_NEAR(out[t * kDim + i], 1.25 * std::cos(angle), 2e-7);
+        EXPECT_NEAR(out[t * kDim + kDim / 2 + i], 1.25 * std::sin(angle), 2e-7);
+      }
+    }
+  }
+}
+
 TEST_P(RopeTableTest, AnglesOfLongPositionsAreExact) {
   constexpr int64_t kDim = 16;
   const std::vector<double> inv_freq = InverseFrequencies(kDim, 1e6);

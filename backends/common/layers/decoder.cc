@@ -58,6 +58,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
 }
 
 //   x = x + residual_multiplier * W_down(silu(W_gate h) * (W_up h)),  h = Norm(x)
+// with a bias on each product where the model has them.
 void Decoder::Mlp(Stream& stream, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
   const Matrix x = buffers_.Residual(num_rows_);
@@ -66,10 +67,13 @@ void Decoder::Mlp(Stream& stream, size_t layer) {
                           .norm = NormOf(weights.mlp_norm, spec_.width),
                           .gate = weights.mlp_gate,
                           .up = weights.mlp_up,
+                          .gate_bias = weights.mlp_gate_bias,
+                          .up_bias = weights.mlp_up_bias,
                           .num_decode_rows = num_decode_rows_,
                           .out = hidden});
   ops_.project_residual(stream, {.in = hidden,
                                  .weight = weights.mlp_down,
+                                 .bias = weights.mlp_down_bias,
                                  .scale = spec_.residual_multiplier,
                                  .num_decode_rows = num_decode_rows_,
                                  .x = x});

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/layers/tensor_names.h"
+
 namespace longstream {
 
 enum class MixerKind {
@@ -37,6 +39,22 @@ enum class LogitScaleKind {
   kHype,             // ln(p + a) / ln(a), a = logit_scale_base
 };
 
+// Rotary position embedding of a layer: pair i of a head turns by p * inv_freq[i]. What a config's
+// scaling does to RoPE is worked out when the model loads, so that a layer knows numbers only.
+struct RopeSpec {
+  double theta = 10000.0;
+  // Elements of a head that turn, its first ones; 0: all of them.
+  int32_t rotated = 0;
+  // Pairs are neighbours 2 i and 2 i + 1 in the checkpoint, not halves i and i + rotated / 2.
+  bool neighbours = false;
+  // [rotated / 2]; empty: theta^(-2 i / rotated).
+  std::vector<double> inv_freq{};
+  // The attention factor, on what turns of queries and of keys.
+  float magnitude = 1.0f;
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
 // The mixer of one layer.
 struct MixerSpec {
   MixerKind kind = MixerKind::kFull;
@@ -48,7 +66,7 @@ struct MixerSpec {
   bool qk_norm = false;      // RMSNorm per head on q and k before the rotation
   bool qkv_bias = false;
   bool output_bias = false;
-  double rope_theta = 10000.0;
+  RopeSpec rope;
   int32_t window = 0;         // kWindow: keys visible, the current one included
   int32_t rerope_window = 0;  // w of ReRoPE and Leaky ReRoPE
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
@@ -62,6 +80,8 @@ struct MixerSpec {
   bool rerope() const {
     return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
   }
+  // Whether queries and keys turn at all.
+  bool turns() const { return position != PositionKind::kNone && position != PositionKind::kAlibi; }
 };
 
 struct ModelSpec {
@@ -71,6 +91,7 @@ struct ModelSpec {
   int64_t mlp_width = 0;  // ff
   float norm_eps = 1e-6f;
   bool tied_head = false;
+  bool mlp_bias = false;  // on gate, up and down
   float embedding_multiplier = 1.0f;
   float residual_multiplier = 1.0f;  // on each branch
   float logit_multiplier = 1.0f;     // on the head's output
@@ -78,6 +99,7 @@ struct ModelSpec {
   int64_t training_length = 0;       // N; 0: not stated
   int64_t chunk_size = 0;            // C of kChunkedRope
   int64_t num_chunks = 0;            // rows of model.chunk_embed.weight
+  TensorNames names;                 // in the checkpoint
   std::vector<MixerSpec> layers;     // [L]
 
   bool chunked() const { return chunk_size > 0; }

@@ -35,9 +35,12 @@ struct LayerWeights {
   PackedWeight mixer_out;  // o_proj [d, H*Dv]
   const float* mixer_out_bias = nullptr;
 
-  PackedWeight mlp_gate;  // [ff, d]
-  PackedWeight mlp_up;    // [ff, d]
-  PackedWeight mlp_down;  // [d, ff]
+  PackedWeight mlp_gate;                 // [ff, d]
+  PackedWeight mlp_up;                   // [ff, d]
+  PackedWeight mlp_down;                 // [d, ff]
+  const float* mlp_gate_bias = nullptr;  // [ff]; all three or none
+  const float* mlp_up_bias = nullptr;    // [ff]
+  const float* mlp_down_bias = nullptr;  // [d]
 };
 
 // Memory, of a host or a device, with what frees it.

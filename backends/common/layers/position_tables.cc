@@ -48,9 +48,17 @@ void PositionTables::UploadFrequencies(Device& device) {
   std::vector<double> frequencies;
   for (RotationTable& table : rotations_) {
     table.inv_freq = frequencies.size();
-    const Rotation& rotation = table.rotation;
-    for (int32_t i = 0; i < rotation.head_dim / 2; ++i) {
-      frequencies.push_back(std::pow(rotation.theta, -2.0 * i / rotation.head_dim));
+    const RopeSpec& rope = table.rotation.rope;
+    const int32_t head_dim = table.rotation.head_dim;
+    const int32_t rotated = rope.rotated == 0 ? head_dim : rope.rotated;
+    for (int32_t i = 0; i < head_dim / 2; ++i) {
+      if (i >= rotated / 2) {
+        frequencies.push_back(0.0);  // does not turn
+      } else if (rope.inv_freq.empty()) {
+        frequencies.push_back(std::pow(rope.theta, -2.0 * i / rotated));
+      } else {
+        frequencies.push_back(rope.inv_freq[static_cast<size_t>(i)]);
+      }
     }
   }
   if (frequencies.empty()) return;
@@ -64,9 +72,11 @@ void PositionTables::UploadFrequencies(Device& device) {
 
 PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerSpec& mixer) {
   Indices indices;
-  const auto rotation = [&](double scale, double offset, int64_t modulo = 0) {
-    return IndexOf(Rotation{mixer.rope_theta, mixer.head_dim, scale, offset, modulo});
+  const float m = mixer.rope.magnitude;
+  const auto rotation = [&](double scale, double offset, float magnitude, int64_t modulo = 0) {
+    return IndexOf(Rotation{mixer.rope, mixer.head_dim, scale, offset, modulo, magnitude});
   };
+  // A score takes the magnitude twice: what the query lacks is on the key or the other way about.
   const double w = mixer.rerope_window;
   const double k = mixer.leaky_factor;
   switch (mixer.position) {
@@ -74,22 +84,22 @@ PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerS
     case PositionKind::kAlibi:
       break;
     case PositionKind::kRope:
-      indices.q = indices.k = rotation(1, 0);
+      indices.q = indices.k = rotation(1, 0, m);
       break;
     case PositionKind::kChunkedRope:
-      indices.q = indices.k = rotation(1, 0, spec.chunk_size);
+      indices.q = indices.k = rotation(1, 0, m, spec.chunk_size);
       break;
     case PositionKind::kRerope:
       // Far: distance w whatever the positions, so the pages hold keys without rotation.
-      indices.q = indices.near = rotation(1, 0);
-      indices.q_far = rotation(0, w);
+      indices.q = indices.near = rotation(1, 0, m);
+      indices.q_far = rotation(0, w, m * m);
       break;
     case PositionKind::kLeakyRerope:
       // Far: distance (p - j) / k + w - w / k, near: p - j.
-      indices.q = rotation(1, 0);
-      indices.q_far = rotation(1 / k, w - w / k);
-      indices.k = rotation(1 / k, 0);
-      indices.near = rotation(1 - 1 / k, 0);
+      indices.q = rotation(1, 0, m);
+      indices.q_far = rotation(1 / k, w - w / k, m);
+      indices.k = rotation(1 / k, 0, m);
+      indices.near = rotation(1 - 1 / k, 0, 1);
       break;
   }
   if (mixer.logit_scale != LogitScaleKind::kNone) {
@@ -145,6 +155,7 @@ void PositionTables::ComputeRotation(const OpTable& ops, Stream& stream, const R
                   .position_scale = rotation.scale,
                   .position_offset = rotation.offset,
                   .modulo = rotation.modulo,
+                  .magnitude = rotation.magnitude,
                   .table = out});
 }
 

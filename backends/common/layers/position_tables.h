@@ -42,11 +42,12 @@ class PositionTables {
  private:
   // A rotation as a function of the position (kernels/ops/rope_table.h).
   struct Rotation {
-    double theta = 0.0;
+    RopeSpec rope;
     int32_t head_dim = 0;
     double scale = 1.0;
     double offset = 0.0;
     int64_t modulo = 0;
+    float magnitude = 1.0f;
     bool operator==(const Rotation&) const = default;
   };
   struct Scale {

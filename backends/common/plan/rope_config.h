@@ -1,15 +1,38 @@
-// Rotary position embedding in a config: where its base stands and which kinds are served.
+// Rotary position embedding in a config: its base, how much of a head turns, and its scaling.
 #ifndef LONGSTREAM_BACKENDS_COMMON_PLAN_ROPE_CONFIG_H_
 #define LONGSTREAM_BACKENDS_COMMON_PLAN_ROPE_CONFIG_H_
 
+#include <cstdint>
+
+#include "backends/common/layers/model_spec.h"
 #include "backends/common/weights/config.h"
+#include "backends/common/weights/load_options.h"
 
 namespace longstream {
 
-// The base theta: rope_theta, or rope_parameters.rope_theta as transformers 5 writes it; 10000
-// where neither is there. rope_scaling and rope_parameters of a kind other than "default" are
-// refused by name, and so are two bases that disagree.
-double ReadRopeTheta(const Config& config);
+// What RoPE needs to know of the rest of the config.
+struct RopeShape {
+  int32_t head_dim = 0;
+  double default_theta = 10000.0;
+  int64_t max_position_embeddings = 0;
+  // Positions that a session may have, unless YaRN states more. The kinds that transformers makes
+  // depend on the current length (dynamic, longrope) depend on this number instead: a cached key is
+  // not turned again.
+  int64_t context_limit = 0;
+};
+
+struct RopeOfLayers {
+  RopeSpec full;    // of full attention
+  RopeSpec window;  // of window attention; the same unless the config has one for each layer type
+  // What YaRN extends original_max_position_embeddings to where the config states both; else 0.
+  int64_t extended_length = 0;
+};
+
+// rope_theta, partial_rotary_factor, original_max_position_embeddings, and the dictionary
+// rope_parameters, which was once called rope_scaling: one for all layers, or one for each type of
+// layer. The option rope_scaling stands in place of the dictionary of full attention, and of that
+// of window attention where they are one. Throws BackendError.
+RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const RopeShape& shape);
 
 }  // namespace longstream
 

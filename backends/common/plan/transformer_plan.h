@@ -3,8 +3,10 @@
 #define LONGSTREAM_BACKENDS_COMMON_PLAN_TRANSFORMER_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/common/layers/model_spec.h"
 #include "backends/common/weights/config.h"
@@ -12,38 +14,31 @@
 
 namespace longstream {
 
-// Which projections of attention have a bias.
-enum class BiasRule {
-  kKey,  // q, k, v and o where attention_bias is true
-  kQkv,  // q, k and v, always
-};
-
-// How a dense family says that its attention is windowed.
-enum class WindowRule {
-  kNone,
-  kUseSlidingWindow,  // use_sliding_window, off by default (Qwen)
-  kSlidingWindow,     // sliding_window, on unless it is null (Mistral)
-};
-
-// What sets a family apart. A new family of this shape is a new row in transformer_plan.cc.
-struct Family {
-  std::string_view model_type;
-  bool qk_norm = false;
-  BiasRule bias = BiasRule::kKey;
-  WindowRule window = WindowRule::kNone;
-  int64_t default_head_dim = 0;  // where the config has none; 0: hidden_size / num_attention_heads
+// What a config means where it is silent.
+struct TransformerDefaults {
+  int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  double rope_theta = 10000.0;
+  double norm_eps = 1e-6;
+  bool tied_head = false;
   // Configs that never state training_length: it is then max_position_embeddings.
   bool trained_to_limit = false;
 };
 
-// The dense family that a config's model_type names; nullptr for any other.
-const Family* FindFamily(const Config& config);
-// "llama, mistral, ..."
-std::string FamilyNames();
+// A plan on its way: the base, to which a backend or family adds what it reads.
+struct TransformerPlan {
+  ModelSpec spec;        // every layer full attention with RoPE, no biases, no QK-norm
+  RopeSpec full_rope;    // of full attention
+  RopeSpec window_rope;  // of window attention
 
-// The config as a dense Transformer: every layer full attention with RoPE. Keys that ask for a form
-// of the block that is not served are refused by name. Throws BackendError.
-ModelSpec TransformerSpec(const Config& config, const LoadOptions& options, const Family& family);
+  // Make a layer attention over the last `window` tokens, or over all.
+  void SetWindow(size_t layer, int64_t window);
+  void SetFull(size_t layer);
+};
+
+// The base that a config states. Keys that ask for a form of the block that is not served are
+// refused by name. Throws BackendError.
+TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options,
+                                std::string_view architecture, const TransformerDefaults& defaults);
 
 // How many layers, heads and so on a config may ask for; larger numbers are mistakes.
 inline constexpr int64_t kMaxLayers = 1 << 16;
@@ -51,13 +46,27 @@ inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
 inline constexpr int64_t kMaxWindow = int64_t{1} << 30;
 inline constexpr int64_t kMaxPositions = int64_t{1} << 40;
 
+// attention_bias: biases on q, k, v and o of every layer.
+void ReadAttentionBias(const Config& config, ModelSpec* spec);
+
+// mlp_bias: biases on the three products of the MLP.
+void ReadMlpBias(const Config& config, ModelSpec* spec);
+
+// RMSNorm per head on q and k of every layer.
+void SetQkNorm(ModelSpec* spec);
+
+// Refuse a key that asks for what the block does not compute, unless it has its usual value.
+void RequireString(const Config& config, std::string_view key, std::string_view usual);
+void RequireFalse(const Config& config, std::string_view key);
+
+// layer_types: whether each layer is sliding_attention; nullopt where it is absent. Another type is
+// refused, and so is another number than num_layers.
+std::optional<std::vector<bool>> FindWindowLayers(const Config& config, size_t num_layers);
+
 // logn_scaling, or the option `logn` in its place, on every full-attention layer of `spec`. Needs
 // spec->training_length. The option is refused where no layer is full attention; the key then says
 // nothing.
 void ApplyLogN(const Config& config, const LoadOptions& options, ModelSpec* spec);
-
-// full_position of a config of a dense family, for every layer: rope where it is absent.
-PositionKind ReadDensePosition(const Config& config);
 
 // The training length, at least 2; LS_INVALID_ARGUMENT naming what needs it where neither config
 // nor options state one.
@@ -68,8 +77,9 @@ int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
 [[noreturn]] void RefuseIdleOption(std::string_view name, std::string_view why);
 
 // Refuses the option training_length unless log n scaling or something else reads it, as `is_read`
-// says. Called when the layers are complete.
-void RefuseIdleTrainingLength(const LoadOptions& options, const ModelSpec& spec, bool is_read);
+// says, and rope_scaling where no layer turns. Called when the layers are complete.
+void RefuseIdleOptions(const LoadOptions& options, const ModelSpec& spec,
+                       bool training_length_is_read);
 
 }  // namespace longstream
 

@@ -54,8 +54,11 @@ class Fingerprint {
 
   void AddMixer(const MixerSpec& m) {
     Add(m.kind, m.position, m.num_heads, m.num_kv_heads, m.head_dim, m.value_dim, m.qk_norm,
-        m.rope_theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
+        m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
+    if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
+    Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);
+    for (const double frequency : m.rope.inv_freq) Add(frequency);
   }
 
   uint64_t value() const { return hash_; }

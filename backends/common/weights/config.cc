@@ -173,6 +173,25 @@ std::optional<std::vector<int64_t>> Config::FindIntegers(std::string_view key, i
   return integers;
 }
 
+std::optional<std::vector<double>> Config::FindNumbers(std::string_view key, double min,
+                                                       double max) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  std::vector<double> numbers;
+  if (value->is_array()) {
+    for (const Json& item : *value) {
+      const double number = item.is_number() ? item.get<double>() : NAN;
+      if (!(number >= min && number <= max)) break;
+      numbers.push_back(number);
+    }
+  }
+  if (!value->is_array() || numbers.size() != value->size()) {
+    Invalid(key, "must be a list, each item a number from " + Text(min) + " to " + Text(max) +
+                     ", found " + Text(*value));
+  }
+  return numbers;
+}
+
 std::optional<Config> Config::FindObject(std::string_view key) const {
   const Json* value = node_->Ask(key);
   if (value == nullptr) return std::nullopt;
@@ -206,6 +225,10 @@ std::vector<std::string> Config::Strings(std::string_view key) const {
 
 std::vector<int64_t> Config::Integers(std::string_view key, int64_t min, int64_t max) const {
   return Required(*this, key, "a list of integers", FindIntegers(key, min, max));
+}
+
+std::vector<double> Config::Numbers(std::string_view key, double min, double max) const {
+  return Required(*this, key, "a list of numbers", FindNumbers(key, min, max));
 }
 
 Config Config::Object(std::string_view key) const {

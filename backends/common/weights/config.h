@@ -40,6 +40,7 @@ class Config {
   std::string String(std::string_view key) const;
   std::vector<std::string> Strings(std::string_view key) const;
   std::vector<int64_t> Integers(std::string_view key, int64_t min, int64_t max) const;
+  std::vector<double> Numbers(std::string_view key, double min, double max) const;
   // A nested object, with a record of its own.
   Config Object(std::string_view key) const;
 
@@ -51,6 +52,8 @@ class Config {
   std::optional<std::vector<std::string>> FindStrings(std::string_view key) const;
   std::optional<std::vector<int64_t>> FindIntegers(std::string_view key, int64_t min,
                                                    int64_t max) const;
+  std::optional<std::vector<double>> FindNumbers(std::string_view key, double min,
+                                                 double max) const;
   std::optional<Config> FindObject(std::string_view key) const;
 
   // Whether the value is a JSON string, for a key that may be a string or a number.

@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "backends/common/error.h"
-#include "backends/common/weights/config.h"
 #include "backends/common/weights/quote.h"
 
 namespace longstream {
@@ -17,8 +16,8 @@ constexpr int64_t kMaxLayers = 1 << 16;
 constexpr int64_t kMaxPositions = int64_t{1} << 40;
 
 constexpr std::string_view kKnown[] = {
-    "weights", "cache",       "packed_cache", "rerope_window", "leaky_rerope_factor",
-    "window",  "full_layers", "logn",         "context_limit", "training_length",
+    "weights",     "cache", "packed_cache",  "rerope_window",   "leaky_rerope_factor", "window",
+    "full_layers", "logn",  "context_limit", "training_length", "rope_scaling",
 };
 
 std::string KnownOptions() {
@@ -73,6 +72,7 @@ LoadOptions::LoadOptions(const char* json) {
   }
   context_limit_ = options.FindInteger("context_limit", 1, kMaxPositions);
   training_length_ = options.FindInteger("training_length", 2, kMaxPositions);
+  rope_scaling_ = options.FindObject("rope_scaling");
 }
 
 void LoadOptions::RefuseOverridesBut(std::initializer_list<std::string_view> served,
@@ -87,6 +87,7 @@ void LoadOptions::RefuseOverridesBut(std::initializer_list<std::string_view> ser
       {"full_layers", full_layers_.has_value()},
       {"logn", logn_.has_value()},
       {"training_length", training_length_.has_value()},
+      {"rope_scaling", rope_scaling_.has_value()},
   };
   for (const auto& override : overrides) {
     if (!override.given || std::find(served.begin(), served.end(), override.name) != served.end()) {

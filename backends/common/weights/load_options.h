@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/common/weights/config.h"
 #include "kernels/core/dtype.h"
 
 namespace longstream {
 
-// Parsed once, then read-only and safe to share.
+// Parsed once, then read-only; one thread reads rope_scaling, which notes what was asked for.
 class LoadOptions {
  public:
   // No options: everything as the config and the checkpoint say.
@@ -43,6 +44,8 @@ class LoadOptions {
   const std::optional<std::string>& logn() const { return logn_; }  // "always", "extrapolate"
   std::optional<int64_t> context_limit() const { return context_limit_; }
   std::optional<int64_t> training_length() const { return training_length_; }
+  // In place of the config's rope_scaling (common/plan/rope_config.h).
+  const std::optional<Config>& rope_scaling() const { return rope_scaling_; }
 
   // Refuses, with LS_UNIMPLEMENTED, an override that was given and is not in `served`:
   // context_limit is served by every backend. `backend` and `hint` (what to do instead) go into the
@@ -61,6 +64,7 @@ class LoadOptions {
   std::optional<std::string> logn_;
   std::optional<int64_t> context_limit_;
   std::optional<int64_t> training_length_;
+  std::optional<Config> rope_scaling_;
 };
 
 }  // namespace longstream

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -49,22 +50,67 @@ std::string GateName(const MixerSpec& mixer) {
   return "";
 }
 
-void ReadMixer(const MixerSpec& mixer, int64_t width, const std::string& prefix,
+// Where kernels want element i of a stored head: they turn halves i and i + D / 2, and pairs that
+// do not turn come last. Empty where heads are stored so.
+std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
+  const int32_t half = mixer.head_dim / 2;
+  const int32_t turning = mixer.rope.rotated == 0 ? half : mixer.rope.rotated / 2;  // pairs
+  if (!mixer.turns() || (turning == half && !mixer.rope.neighbours)) return {};
+  std::vector<int32_t> order;
+  for (int32_t i = 0; i < mixer.head_dim; ++i) {
+    if (i >= 2 * turning) {
+      const int32_t pair = i - turning;  // of the first half, then of the second
+      order.push_back(pair < half ? pair : i);
+    } else if (mixer.rope.neighbours) {
+      order.push_back(i / 2 + (i % 2 == 0 ? 0 : half));
+    } else {
+      order.push_back(i < turning ? i : i - turning + half);
+    }
+  }
+  return order;
+}
+
+// Parts that are all or some rows of the tensors <prefix><name><suffix>: those of one name are one
+// tensor, one below the other.
+struct NamedRows {
+  std::string_view name;
+  int64_t rows;
+  std::vector<int32_t> order{};
+};
+std::vector<WeightPart> Parts(const std::string& prefix, const std::vector<NamedRows>& named,
+                              const char* suffix) {
+  std::vector<WeightPart> parts;
+  for (const NamedRows& rows : named) {
+    WeightPart part = {prefix + std::string(rows.name) + suffix, rows.rows};
+    part.order = rows.order;
+    for (const NamedRows& other : named) {
+      if (other.name != rows.name) continue;
+      if (&other < &rows) part.first_row += other.rows;
+      part.stored_rows += other.rows;
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string& prefix,
                WeightReader* reader, LayerWeights* layer) {
+  const TensorNames& names = spec.names;
   const MixerRows rows(mixer);
-  const std::string gate = prefix + GateName(mixer);
+  const std::string gate = prefix + "self_attn." + GateName(mixer);
   const bool gated_rnn = mixer.kind == MixerKind::kGatedRnn;
   const bool value_apart = mixer.position == PositionKind::kChunkedRope;
+  const std::vector<int32_t> order = HeadOrder(mixer);
 
-  std::vector<WeightPart> in = {{prefix + "q_proj.weight", rows.q},
-                                {prefix + "k_proj.weight", rows.k}};
-  std::vector<WeightPart> in_bias = {{prefix + "q_proj.bias", rows.q},
-                                     {prefix + "k_proj.bias", rows.k}};
-  const WeightPart value = {prefix + "v_proj.weight", rows.v};
-  const WeightPart value_bias = {prefix + "v_proj.bias", rows.v};
-  if (!value_apart) {
-    in.push_back(value);
-    in_bias.push_back(value_bias);
+  const std::vector<NamedRows> qkv = {
+      {names.q, rows.q, order}, {names.k, rows.k, order}, {names.v, rows.v}};
+  std::vector<WeightPart> in = Parts(prefix, qkv, ".weight");
+  std::vector<WeightPart> in_bias = Parts(prefix, qkv, ".bias");
+  const WeightPart value = in.back();
+  const WeightPart value_bias = in_bias.back();
+  if (value_apart) {
+    in.pop_back();
+    in_bias.pop_back();
   }
   if (!mixer.qkv_bias) {
     for (WeightPart& part : in_bias) part.name.clear();
@@ -73,51 +119,65 @@ void ReadMixer(const MixerSpec& mixer, int64_t width, const std::string& prefix,
     in.push_back({gate + ".weight", rows.gate});
     in_bias.push_back({gated_rnn ? gate + ".bias" : "", rows.gate});
   }
-  layer->mixer_in = reader->Projection(in, width);
+  layer->mixer_in = reader->Projection(in, spec.width);
   if (mixer.qkv_bias || gated_rnn) layer->mixer_in_bias = reader->Vector(in_bias);
   if (value_apart) {
-    layer->value = reader->Projection({value}, width);
+    layer->value = reader->Projection({value}, spec.width);
     if (mixer.qkv_bias) layer->value_bias = reader->Vector({value_bias});
   }
   if (mixer.qk_norm) {
-    layer->q_norm = reader->Vector({{prefix + "q_norm.weight", mixer.head_dim}});
-    layer->k_norm = reader->Vector({{prefix + "k_norm.weight", mixer.head_dim}});
+    layer->q_norm =
+        reader->Vector(Parts(prefix, {{names.q_norm, mixer.head_dim, order}}, ".weight"));
+    layer->k_norm =
+        reader->Vector(Parts(prefix, {{names.k_norm, mixer.head_dim, order}}, ".weight"));
   }
   if (mixer.output_norm)
-    layer->output_norm = reader->Vector({{prefix + "o_norm.weight", rows.out}});
+    layer->output_norm = reader->Vector({{prefix + "self_attn.o_norm.weight", rows.out}});
   if (mixer.kind == MixerKind::kLightning) {
     layer->log_decay = reader->Constants(LightningLogDecay(mixer.num_heads));
   }
   if (mixer.position == PositionKind::kAlibi) {
     layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads));
   }
-  layer->mixer_out = reader->Projection({{prefix + "o_proj.weight", width}}, rows.out);
-  if (mixer.output_bias) layer->mixer_out_bias = reader->Vector({{prefix + "o_proj.bias", width}});
+  const std::vector<NamedRows> out = {{names.out, spec.width}};
+  layer->mixer_out = reader->Projection(Parts(prefix, out, ".weight"), rows.out);
+  if (mixer.output_bias) layer->mixer_out_bias = reader->Vector(Parts(prefix, out, ".bias"));
 }
 
 LayerWeights ReadLayer(const ModelSpec& spec, size_t index, WeightReader* reader) {
-  const std::string prefix = "model.layers." + std::to_string(index) + ".";
+  const TensorNames& names = spec.names;
+  const std::string prefix = std::string(names.layers) + "." + std::to_string(index) + ".";
+  const auto vector = [&](std::string_view name) {
+    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"));
+  };
   LayerWeights layer;
-  layer.mixer_norm = reader->Vector({{prefix + "input_layernorm.weight", spec.width}});
-  ReadMixer(spec.layers[index], spec.width, prefix + "self_attn.", reader, &layer);
-  layer.mlp_norm = reader->Vector({{prefix + "post_attention_layernorm.weight", spec.width}});
-  std::tie(layer.mlp_gate, layer.mlp_up) =
-      reader->Pair({prefix + "mlp.gate_proj.weight", spec.mlp_width},
-                   {prefix + "mlp.up_proj.weight", spec.mlp_width}, spec.width);
-  layer.mlp_down =
-      reader->Projection({{prefix + "mlp.down_proj.weight", spec.width}}, spec.mlp_width);
+  layer.mixer_norm = vector(names.mixer_norm);
+  ReadMixer(spec, spec.layers[index], prefix, reader, &layer);
+  layer.mlp_norm = vector(names.mlp_norm);
+  const std::vector<NamedRows> gate_up = {{names.gate, spec.mlp_width}, {names.up, spec.mlp_width}};
+  const std::vector<NamedRows> down = {{names.down, spec.width}};
+  const std::vector<WeightPart> pair = Parts(prefix, gate_up, ".weight");
+  std::tie(layer.mlp_gate, layer.mlp_up) = reader->Pair(pair[0], pair[1], spec.width);
+  layer.mlp_down = reader->Projection(Parts(prefix, down, ".weight"), spec.mlp_width);
+  if (spec.mlp_bias) {
+    const std::vector<WeightPart> biases = Parts(prefix, gate_up, ".bias");
+    layer.mlp_gate_bias = reader->Vector({biases[0]});
+    layer.mlp_up_bias = reader->Vector({biases[1]});
+    layer.mlp_down_bias = reader->Vector(Parts(prefix, down, ".bias"));
+  }
   return layer;
 }
 
 ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
   ModelWeights weights;
-  weights.embedding =
-      reader->Projection({{"model.embed_tokens.weight", spec.vocabulary}}, spec.width);
+  const std::string embedding = std::string(spec.names.embedding) + ".weight";
+  const std::string head = std::string(spec.names.head) + ".weight";
+  weights.embedding = reader->Projection({{embedding, spec.vocabulary}}, spec.width);
   if (spec.tied_head) {
     weights.head = weights.embedding;
-    reader->RequireCopy("lm_head.weight", "model.embed_tokens.weight");
+    reader->RequireCopy(head, embedding);
   } else {
-    weights.head = reader->Projection({{"lm_head.weight", spec.vocabulary}}, spec.width);
+    weights.head = reader->Projection({{head, spec.vocabulary}}, spec.width);
   }
   if (spec.chunked()) {
     weights.chunk_embedding =
@@ -126,7 +186,8 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     weights.layers.push_back(ReadLayer(spec, i, reader));
   }
-  weights.final_norm = reader->Vector({{"model.norm.weight", spec.width}});
+  weights.final_norm =
+      reader->Vector({{std::string(spec.names.final_norm) + ".weight", spec.width}});
   reader->RefuseUnread();
   return weights;
 }

@@ -19,19 +19,51 @@ constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, resident at 
 constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
 constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
 
-int64_t Elements(const StoredTensor& tensor) {
-  return static_cast<int64_t>(tensor.data.size() / SizeOf(*tensor.type));
-}
-
 bool IsAligned(const StoredTensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % SizeOf(*tensor.type) == 0;
 }
 
-// " | name rows | name rows" for a recipe; zeros have no name.
+// " | name rows | name rows" for a recipe, with what sets a part apart from its tensor; zeros have
+// no name.
 std::string Names(const std::vector<WeightPart>& parts) {
   std::string text;
-  for (const WeightPart& part : parts) text += " | " + part.name + " " + std::to_string(part.rows);
+  for (const WeightPart& part : parts) {
+    text += " | " + part.name + " " + std::to_string(part.rows);
+    if (part.all_rows() != part.rows) {
+      text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
+    }
+    for (const int32_t row : part.order) text += " " + std::to_string(row);
+  }
   return text;
+}
+
+// Calls run(from, count, to) for runs of a part's stored rows [first, first + rows) that stay
+// together in its order.
+template <typename Run>
+void ForEachRun(const WeightPart& part, int64_t first, int64_t rows, const Run& run) {
+  if (part.order.empty()) return run(first, rows, first);
+  const auto block = static_cast<int64_t>(part.order.size());
+  const auto place = [&](int64_t row) {
+    return row / block * block + part.order[static_cast<size_t>(row % block)];
+  };
+  const int64_t last = first + rows;
+  for (int64_t begin = first; begin < last;) {
+    int64_t end = begin + 1;
+    while (end < last && place(end) == place(begin) + end - begin) ++end;
+    run(begin, end - begin, place(begin));
+    begin = end;
+  }
+}
+
+// The order of a part, on its numbers.
+void Reorder(const WeightPart& part, float* numbers) {
+  const size_t block = part.order.size();
+  if (block == 0) return;
+  std::vector<float> stored(block);
+  for (float* begin = numbers; begin < numbers + part.rows; begin += block) {
+    std::copy_n(begin, block, stored.begin());
+    for (size_t i = 0; i < block; ++i) begin[part.order[i]] = stored[i];
+  }
 }
 
 // Buffers of rotary embeddings, which old checkpoints carry and every reader computes.
@@ -76,7 +108,7 @@ std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fi
 
 DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) const {
   const auto stored = [&](const WeightPart& part) {
-    return *checkpoint_.Get(part.name, std::array{part.rows, k}).type;
+    return *checkpoint_.Get(part.name, std::array{part.all_rows(), k}).type;
   };
   if (options_.weights()) return *options_.weights();
   const DType first = stored(parts.front());
@@ -86,29 +118,35 @@ DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) cons
 }
 
 template <typename Read>
-void WeightReader::ReadTensor(const StoredTensor& tensor, int64_t row, DType type,
-                              const Read& read) {
-  const int64_t elements = Elements(tensor);
+void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Read& read) {
+  const StoredTensor& tensor = *checkpoint_.Find(part.name);
   const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
   const int64_t window = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1) * row;
-  RunningHash bytes_hash(tensor.data.size());
+  const int64_t begin = part.first_row * row;
+  const int64_t end = begin + part.rows * row;
+  const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
+  const std::span<const std::byte> bytes =
+      tensor.data.subspan(byte(begin), byte(end) - byte(begin));
+  RunningHash bytes_hash(bytes.size());
   size_t hashed = 0;
-  for (int64_t first = 0; first < elements; first += window) {
-    const int64_t count = std::min(window, elements - first);
-    read(first, count);
-    const auto end = static_cast<size_t>((first + count) * element_bytes);
+  for (int64_t first = begin; first < end; first += window) {
+    const int64_t count = std::min(window, end - first);
+    read(tensor, first, count);
+    const size_t done = byte(first + count) - byte(begin);
     const size_t ready =
-        first + count == elements ? end : end / RunningHash::kPieceBytes * RunningHash::kPieceBytes;
-    bytes_hash.Add(tensor.data.subspan(hashed, ready - hashed), executor_);
+        first + count == end ? done : done / RunningHash::kPieceBytes * RunningHash::kPieceBytes;
+    bytes_hash.Add(bytes.subspan(hashed, ready - hashed), executor_);
     hashed = ready;
     // From the beginning again, for the page that the window before ended in.
-    checkpoint_.Release(tensor, hashed);
+    checkpoint_.Release(tensor, byte(begin) + hashed);
   }
-  num_parameters_ += static_cast<uint64_t>(elements);
+  num_parameters_ += static_cast<uint64_t>(end - begin);
   uint64_t hash = bytes_hash.value();
   for (const int64_t extent : tensor.shape) hash = HashAppend(hash, static_cast<uint64_t>(extent));
   hash = HashAppend(hash, NameOf(*tensor.type));
-  hashes_[tensor.name] = HashAppend(hash, NameOf(type));
+  const bool whole = part.rows == part.all_rows();
+  const std::string from = whole ? "" : " from " + std::to_string(part.first_row);
+  hashes_[tensor.name + from] = HashAppend(hash, NameOf(type));
 }
 
 template <typename Scan>
@@ -139,10 +177,11 @@ void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, in
   });
 }
 
-void WeightReader::ReadNumbers(const StoredTensor& tensor, int64_t row, std::byte* destination) {
-  ReadTensor(tensor, row, DType::kF32, [&](int64_t first, int64_t count) {
-    ConvertElements(tensor, first, count, DType::kF32,
-                    destination + first * static_cast<int64_t>(sizeof(float)));
+void WeightReader::ReadNumbers(const WeightPart& part, int64_t row, std::byte* destination) {
+  ReadPart(part, row, DType::kF32, [&](const StoredTensor& tensor, int64_t first, int64_t count) {
+    ConvertElements(
+        tensor, first, count, DType::kF32,
+        destination + (first - part.first_row * row) * static_cast<int64_t>(sizeof(float)));
   });
 }
 
@@ -197,24 +236,26 @@ std::pair<PackedWeight, PackedWeight> WeightReader::Pair(const WeightPart& first
 }
 
 PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t k, DType type) {
-  std::vector<const StoredTensor*> tensors;
   PackedWeight weight;
   weight.type = type;
   weight.k = k;
   for (const WeightPart& part : parts) {
     read_.insert(part.name);
-    tensors.push_back(&checkpoint_.Get(part.name, std::array{part.rows, k}));
+    checkpoint_.Get(part.name, std::array{part.all_rows(), k});
     weight.n += part.rows;
   }
   const std::string recipe =
       "weight " + std::string(NameOf(type)) + " of " + std::to_string(k) + " inputs" + Names(parts);
-  weight.data = Block(recipe, ops_.packed_bytes(type, weight.n, k), [&](std::byte* to) {
+  weight.data = Block(recipe, ops_.packed_bytes(type, weight.n, k), [&](std::byte* block) {
     int64_t row = 0;
-    for (const StoredTensor* tensor : tensors) {
-      ReadTensor(*tensor, k, type, [&](int64_t first, int64_t count) {
-        Pack(*tensor, first / k, count / k, row + first / k, weight, to);
+    for (const WeightPart& part : parts) {
+      ReadPart(part, k, type, [&](const StoredTensor& tensor, int64_t first, int64_t count) {
+        ForEachRun(part, first / k - part.first_row, count / k,
+                   [&](int64_t from, int64_t rows, int64_t to) {
+                     Pack(tensor, part.first_row + from, rows, row + to, weight, block);
+                   });
       });
-      row += Elements(*tensor) / k;
+      row += part.rows;
     }
   });
   return weight;
@@ -226,12 +267,15 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
     size += part.rows;
     if (part.name.empty()) continue;
     read_.insert(part.name);
-    checkpoint_.Get(part.name, std::array{part.rows});
+    checkpoint_.Get(part.name, std::array{part.all_rows()});
   }
   const size_t bytes = static_cast<size_t>(size) * sizeof(float);
   return reinterpret_cast<const float*>(Block("vector" + Names(parts), bytes, [&](std::byte* to) {
     for (const WeightPart& part : parts) {
-      if (!part.name.empty()) ReadNumbers(*checkpoint_.Find(part.name), 1, to);
+      if (!part.name.empty()) {
+        ReadNumbers(part, 1, to);
+        Reorder(part, reinterpret_cast<float*>(to));
+      }
       to += part.rows * static_cast<int64_t>(sizeof(float));
     }
   }));
@@ -239,10 +283,11 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
 
 Matrix WeightReader::Table(std::string_view name, int64_t rows, int64_t cols) {
   read_.emplace(name);
-  const StoredTensor& tensor = checkpoint_.Get(name, std::array{rows, cols});
+  checkpoint_.Get(name, std::array{rows, cols});
+  const WeightPart part = {std::string(name), rows};
   const size_t bytes = static_cast<size_t>(rows * cols) * sizeof(float);
-  std::byte* data = Block("table" + Names({{std::string(name), rows}}), bytes,
-                          [&](std::byte* to) { ReadNumbers(tensor, cols, to); });
+  std::byte* data =
+      Block("table" + Names({part}), bytes, [&](std::byte* to) { ReadNumbers(part, cols, to); });
   return {data, DType::kF32, rows, cols, cols};
 }
 

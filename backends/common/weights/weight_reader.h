@@ -23,10 +23,18 @@
 
 namespace longstream {
 
-// One tensor of several that lie one below the other in a weight.
+// One tensor, or some rows of one, of several that lie one below the other in a weight.
 struct WeightPart {
   std::string name;  // empty: no tensor, rows of zeros (vectors only)
   int64_t rows = 0;
+  // The rows are [first_row, first_row + rows) of stored_rows; 0: the tensor has these rows alone.
+  int64_t stored_rows = 0;
+  int64_t first_row = 0;
+  // Not empty: another order within each block of as many rows: stored row i of a block becomes its
+  // row order[i]. Its size divides rows.
+  std::vector<int32_t> order{};
+
+  int64_t all_rows() const { return stored_rows == 0 ? rows : stored_rows; }
 };
 
 // Goes through a checkpoint's tensors in the order in which a model names them, and gives each the
@@ -49,8 +57,8 @@ class WeightReader {
                const OpTable& ops, const Executor& executor, Device& device,
                std::byte* memory = nullptr);
 
-  // The parts, each [rows, k] in the file, packed as one weight [sum of rows, k]. Its type is the
-  // one that the options ask for; else the parts' own, or f32 where they differ.
+  // The parts, rows of k numbers each, packed as one weight [sum of rows, k]. Its type is the one
+  // that the options ask for; else the parts' own, or f32 where they differ.
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k);
 
   // Two weights of one tensor each, in the type that they would have as parts of one: an op reads
@@ -58,7 +66,7 @@ class WeightReader {
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k);
 
-  // The parts, each [rows] in the file, one after the other in f32.
+  // The parts, rows of one number each ([rows] in the file), one after the other in f32.
   const float* Vector(const std::vector<WeightPart>& parts);
 
   // The tensor, [rows, cols] in the file, in f32.
@@ -87,12 +95,13 @@ class WeightReader {
   // The type that parts [rows, k] are packed in.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
-  // Reads a tensor that goes into the model as `type`: calls read(first, count) for its windows of
-  // elements, rows of `row` elements each, in order, and hashes and releases what has been read.
+  // Reads a part, rows of `row` elements each, that goes into the model as `type`: calls
+  // read(tensor, first, count) for windows of the tensor's elements, whole rows in order, and
+  // hashes and releases what has been read.
   template <typename Read>
-  void ReadTensor(const StoredTensor& tensor, int64_t row, DType type, const Read& read);
-  // All of a tensor in f32.
-  void ReadNumbers(const StoredTensor& tensor, int64_t row, std::byte* destination);
+  void ReadPart(const WeightPart& part, int64_t row, DType type, const Read& read);
+  // All of a part in f32, as it is stored.
+  void ReadNumbers(const WeightPart& part, int64_t row, std::byte* destination);
   // Rows [first, first + rows) of a tensor, to `first_row` of the weight and the rows behind it.
   void Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
             const PackedWeight& weight, void* destination);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,37 @@ TEST_F(PositionTablesTest, ChunkedRopeIsLocal) {
   ExpectDistance(
       tables.q, tables.k, nullptr, positions_,
       [](int64_t i, int64_t j) { return static_cast<double>(i % 32 - j % 32); }, "chunked");
+}
+
+// A score takes the magnitude of query and key whichever form it takes, on the pairs that turn.
+TEST_F(PositionTablesTest, MagnitudeAndPartOfAHead) {
+  const std::vector<int64_t> positions = {70};
+  for (const std::string plan : {"full", "rerope", "leaky"}) {
+    SCOPED_TRACE(plan);
+    RandomShape shape;
+    shape.head_dim = kDim;
+    ModelSpec spec = RandomSpec(plan, shape);
+    spec.layers[0].rope.rotated = 6;
+    spec.layers[0].rope.inv_freq = {0.5, 0.25, 0.125};
+    spec.layers[0].rope.magnitude = 1.5f;
+    PositionTables tables(spec, 64);
+    Stream stream;
+    tables.Compute(ReferenceOps(), stream, positions.data(), 1);
+    const LayerTables layer = tables.layer(0);
+    const auto length = [](const float* row, size_t i) {
+      return row == nullptr ? 1.0 : std::hypot(row[i], row[kDim / 2 + i]);
+    };
+    for (size_t i = 0; i < kDim / 2; ++i) {
+      const double expected = i < 3 ? 2.25 : 1.0;
+      EXPECT_NEAR(length(layer.q, i) * length(layer.k, i) * length(layer.near, i), expected, 1e-6);
+      if (layer.q_far == nullptr) continue;
+      EXPECT_NEAR(length(layer.q_far, i) * length(layer.k, i), expected, 1e-6);
+    }
+    EXPECT_NEAR(std::atan2(layer.q[kDim / 2 + 1], layer.q[1]),
+                std::remainder(70 * 0.25, 2 * std::numbers::pi), 1e-6);
+    EXPECT_EQ(layer.q[3], 1.0f);
+    EXPECT_EQ(layer.q[kDim / 2 + 3], 0.0f);
+  }
 }
 
 TEST_F(PositionTablesTest, LogitScales) {

@@ -41,7 +41,7 @@ TEST(DensePlanTest, ReadsEveryKey) {
     EXPECT_FALSE(mixer.qk_norm);
     EXPECT_FALSE(mixer.qkv_bias);
     EXPECT_FALSE(mixer.output_bias);
-    EXPECT_EQ(mixer.rope_theta, 500000.0);
+    EXPECT_EQ(mixer.rope.theta, 500000.0);
     EXPECT_EQ(mixer.logit_scale, LogitScaleKind::kNone);
     EXPECT_DOUBLE_EQ(mixer.score_scale, 1.0 / std::sqrt(8.0));
     EXPECT_FALSE(mixer.output_gate);
@@ -55,7 +55,7 @@ TEST(DensePlanTest, DefaultsOfLlama) {
   EXPECT_EQ(spec.layers[0].num_kv_heads, 6);
   EXPECT_EQ(spec.layers[0].head_dim, 4);
   EXPECT_FLOAT_EQ(spec.norm_eps, 1e-6f);
-  EXPECT_EQ(spec.layers[0].rope_theta, 10000.0);
+  EXPECT_EQ(spec.layers[0].rope.theta, 10000.0);
   EXPECT_FALSE(spec.tied_head);
 }
 
@@ -73,6 +73,8 @@ TEST(DensePlanTest, BiasesByFamily) {
   const MixerSpec with_key = Plan(R"({"attention_bias": true})").layers[0];
   EXPECT_TRUE(with_key.qkv_bias);
   EXPECT_TRUE(with_key.output_bias);
+  EXPECT_TRUE(Plan(R"({"mlp_bias": true})").mlp_bias);
+  EXPECT_FALSE(Plan("{}").mlp_bias);
   const MixerSpec qwen2 = Plan(R"({"model_type": "qwen2"})").layers[0];
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.output_bias);
@@ -95,11 +97,11 @@ TEST(DensePlanTest, RopeThetaInItsPlaces) {
         R"({"rope_theta": 7e5, "rope_parameters": {"rope_type": "default", "rope_theta": 7e5}})",
         R"({"rope_theta": "<absent>", "rope_scaling": {"rope_theta": 7e5}})"}) {
     SCOPED_TRACE(changes);
-    EXPECT_EQ(Plan(changes).layers[0].rope_theta, 7e5);
+    EXPECT_EQ(Plan(changes).layers[0].rope.theta, 7e5);
   }
   const ModelSpec unstated =
       Plan(R"({"rope_theta": "<absent>", "rope_parameters": {"rope_type": "default"}})");
-  EXPECT_EQ(unstated.layers[0].rope_theta, 10000.0);
+  EXPECT_EQ(unstated.layers[0].rope.theta, 10000.0);
 }
 
 TEST(DensePlanTest, FullPositions) {
@@ -217,35 +219,17 @@ INSTANTIATE_TEST_SUITE_P(
     OtherMathematics, DensePlanErrorTest,
     ::testing::Values(
         Refusal{R"({"model_type": "gpt2"})", LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be one of llama, mistral, qwen2, qwen3 for the "
-                "backend dense, found \"gpt2\""},
+                "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, "
+                "qwen3, smollm3 for the backend dense, found \"gpt2\""},
         Refusal{R"({"model_type": "<absent>"})", LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be one of llama, mistral, qwen2, qwen3 for the "
-                "backend dense, found nothing"},
+                "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, "
+                "qwen3, smollm3 for the backend dense, found nothing"},
         Refusal{R"({"hidden_act": "gelu"})", LS_UNIMPLEMENTED,
                 "m/config.json: hidden_act must be \"silu\", found \"gelu\""},
         Refusal{R"({"block_type": "gau"})", LS_UNIMPLEMENTED,
                 "m/config.json: block_type must be \"transformer\", found \"gau\""},
-        Refusal{R"({"mlp_bias": true})", LS_UNIMPLEMENTED,
+        Refusal{R"({"model_type": "qwen3", "mlp_bias": true})", LS_UNIMPLEMENTED,
                 "m/config.json: mlp_bias must be false, found true"},
-        Refusal{R"({"rope_scaling": {"type": "linear", "factor": 2.0}})", LS_UNIMPLEMENTED,
-                "m/config.json: rope_scaling.type must be \"default\", found \"linear\""},
-        Refusal{R"({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}})", LS_UNIMPLEMENTED,
-                "m/config.json: rope_scaling.rope_type must be \"default\", found \"dynamic\""},
-        Refusal{R"({"rope_scaling": {"rope_type": "llama3"}})", LS_UNIMPLEMENTED,
-                "m/config.json: rope_scaling.rope_type must be \"default\", found \"llama3\""},
-        Refusal{R"({"rope_parameters": {"rope_type": "yarn", "rope_theta": 500000.0}})",
-                LS_UNIMPLEMENTED,
-                "m/config.json: rope_parameters.rope_type must be \"default\", found \"yarn\""},
-        Refusal{
-            R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})",
-            LS_UNIMPLEMENTED,
-            "m/config.json: rope_parameters.full_attention = {\"rope_type\":\"default\"} is not "
-            "known to RoPE of the default kind, and what is not known may change the "
-            "mathematics"},
-        Refusal{R"({"partial_rotary_factor": 0.5})", LS_UNIMPLEMENTED,
-                "m/config.json: partial_rotary_factor = 0.5 is not known to the backend dense, and "
-                "what is not known may change the mathematics"},
         Refusal{R"({"num_local_experts": 8})", LS_UNIMPLEMENTED,
                 "m/config.json: num_local_experts = 8 is not known to the backend dense, and what "
                 "is not known may change the mathematics"},
@@ -258,23 +242,18 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"logn_scaling": "sometimes"})", LS_UNIMPLEMENTED,
                 "m/config.json: logn_scaling must be null, \"always\" or \"extrapolate\", found "
                 "\"sometimes\""},
-        Refusal{R"({"model_type": "mistral", "sliding_window": 4096})", LS_UNIMPLEMENTED,
-                "m/config.json: sliding_window must be null, found 4096, which asks for window "
-                "attention: the config of such a model is of model_type hwfa2"},
-        Refusal{R"({"model_type": "mistral"})", LS_UNIMPLEMENTED,
-                "m/config.json: sliding_window must be null, found nothing, which asks for window "
-                "attention: the config of such a model is of model_type hwfa2"},
-        Refusal{R"({"model_type": "qwen2", "use_sliding_window": true})", LS_UNIMPLEMENTED,
-                "m/config.json: use_sliding_window = true, which asks for window attention: the "
-                "config of such a model is of model_type hwfa2"},
+        Refusal{R"({"model_type": "mistral", "sliding_window": 96})", LS_UNIMPLEMENTED,
+                "m/config.json: layer 0 has a window of 96, which the backend hwfa2 serves, "
+                "expected full attention in every layer"},
         Refusal{R"({"model_type": "qwen3",
                     "layer_types": ["full_attention", "full_attention", "sliding_attention"]})",
-                LS_UNIMPLEMENTED,
-                "m/config.json: layer_types must be 3 times \"full_attention\", found "
-                "[\"full_attention\",\"full_attention\",\"sliding_attention\"]"},
-        Refusal{R"({"model_type": "qwen3", "layer_types": ["full_attention"]})", LS_UNIMPLEMENTED,
-                "m/config.json: layer_types must be 3 times \"full_attention\", found "
-                "[\"full_attention\"]"}));
+                LS_INVALID_ARGUMENT,
+                "m/config.json: layer_types asks for sliding_attention, expected "
+                "use_sliding_window = true and sliding_window beside it, found nothing and "
+                "nothing"},
+        Refusal{R"({"model_type": "qwen3", "layer_types": ["full_attention"]})",
+                LS_INVALID_ARGUMENT,
+                "m/config.json: layer_types must have num_hidden_layers = 3 items, found 1"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OverridesOfHwfa2, DensePlanErrorTest,
@@ -317,15 +296,15 @@ TEST(DensePlanTest, TrainingLengths) {
 
 TEST(DenseFitTest, FamiliesFitAndOthersSayWhy) {
   std::string why;
-  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+  for (const char* family : {"granite", "llama", "mistral", "phi3", "qwen2", "qwen3", "smollm3"}) {
     const std::string changes = std::string(R"({"model_type": ")") + family + R"("})";
     EXPECT_EQ(DenseFit(Edited(kLlama, changes), &why), 100) << family;
   }
   EXPECT_EQ(why, "");
   EXPECT_EQ(DenseFit(Edited(kLlama, R"({"model_type": "hwfa2"})"), &why), 0);
   EXPECT_EQ(why,
-            "m/config.json: model_type must be one of llama, mistral, qwen2, qwen3 for the backend "
-            "dense, found \"hwfa2\"");
+            "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, qwen3, "
+            "smollm3 for the backend dense, found \"hwfa2\"");
 }
 
 }  // namespace

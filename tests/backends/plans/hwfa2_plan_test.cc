@@ -184,10 +184,9 @@ TEST_P(Hwfa2PlanErrorTest, SaysWhatIsWrong) {
 INSTANTIATE_TEST_SUITE_P(
     All, Hwfa2PlanErrorTest,
     ::testing::Values(
-        Refusal{
-            R"({"model_type": "gpt2"})", LS_UNIMPLEMENTED,
-            "m/config.json: model_type must be hwfa2 or one of llama, mistral, qwen2, qwen3 for "
-            "the backend hwfa2, found \"gpt2\""},
+        Refusal{R"({"model_type": "gpt2"})", LS_UNIMPLEMENTED,
+                "m/config.json: model_type must be hwfa2 or one of granite, llama, mistral, phi3, "
+                "qwen2, qwen3, smollm3 for the backend hwfa2, found \"gpt2\""},
         Refusal{R"({"layer_types": "<absent>"})", LS_INVALID_ARGUMENT,
                 "m/config.json: layer_types is missing, expected it or num_full_layers"},
         Refusal{R"({"layer_types": ["full_attention"]})", LS_INVALID_ARGUMENT,
@@ -310,7 +309,7 @@ TEST(Hwfa2PlanTest, OptionsWithoutALayerToActOn) {
 TEST(Hwfa2FitTest, OwnConfigsBeforeDenseOnes) {
   std::string why;
   EXPECT_EQ(Hwfa2Fit(Edited(kHwfa2, "{}"), &why), 100);
-  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+  for (const char* family : {"granite", "llama", "mistral", "phi3", "qwen2", "qwen3", "smollm3"}) {
     const std::string changes = std::string(R"({"model_type": ")") + family + R"("})";
     EXPECT_EQ(Hwfa2Fit(Edited(kLlama, changes), &why), 40) << family;
   }
@@ -318,8 +317,8 @@ TEST(Hwfa2FitTest, OwnConfigsBeforeDenseOnes) {
   EXPECT_EQ(Hwfa2Fit(Edited(kLlama, R"({"model_type": "hypenet"})"), &why), 0);
   EXPECT_EQ(
       why,
-      "m/config.json: model_type must be hwfa2 or one of llama, mistral, qwen2, qwen3 for the "
-      "backend hwfa2, found \"hypenet\"");
+      "m/config.json: model_type must be hwfa2 or one of granite, llama, mistral, phi3, qwen2, "
+      "qwen3, smollm3 for the backend hwfa2, found \"hypenet\"");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST(HypenetPublishedTest, ReadsEveryKey) {
   EXPECT_EQ(rnn.num_kv_heads, 3);
   EXPECT_EQ(rnn.head_dim, 4);
   EXPECT_EQ(rnn.value_dim, 4);
-  EXPECT_EQ(rnn.rope_theta, 1e6);
+  EXPECT_EQ(rnn.rope.theta, 1e6);
   EXPECT_EQ(rnn.score_scale, 0.5);
   EXPECT_TRUE(rnn.qk_norm);
   EXPECT_TRUE(rnn.output_norm);
@@ -278,7 +278,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"attention_bias": true})", LS_UNIMPLEMENTED,
                 "m/config.json: attention_bias must be false, found true"},
         Refusal{R"({"rope_scaling": {"rope_type": "yarn"}})", LS_UNIMPLEMENTED,
-                "m/config.json: rope_scaling.rope_type must be \"default\", found \"yarn\""},
+                "m/config.json: rope_scaling must be of the kind default for the backend hypenet, "
+                "found {\"rope_type\":\"yarn\"}"},
         Refusal{R"({"chunk_size": 2048})", LS_UNIMPLEMENTED,
                 "m/config.json: chunk_size = 2048 is not known to the backend hypenet, and what is "
                 "not known may change the mathematics"},

@@ -32,7 +32,8 @@ TEST(LoadOptionsTest, NothingGivenMeansAsStored) {
 TEST(LoadOptionsTest, ReadsEveryOption) {
   const LoadOptions options(R"({"weights": "f16", "cache": "f32", "rerope_window": 256,
       "leaky_rerope_factor": 16, "window": 64, "full_layers": [2, 5], "logn": "extrapolate",
-      "context_limit": 65536, "training_length": 512, "packed_cache": "/var/cache/packed"})");
+      "context_limit": 65536, "training_length": 512, "packed_cache": "/var/cache/packed",
+      "rope_scaling": {"rope_type": "linear", "factor": 2}})");
   EXPECT_EQ(options.weights(), DType::kF16);
   EXPECT_EQ(options.CacheType(DType::kF16), DType::kF32);
   EXPECT_EQ(options.rerope_window(), 256);
@@ -43,6 +44,7 @@ TEST(LoadOptionsTest, ReadsEveryOption) {
   EXPECT_EQ(options.context_limit(), 65536);
   EXPECT_EQ(options.training_length(), 512);
   EXPECT_EQ(options.packed_cache(), "/var/cache/packed");
+  EXPECT_EQ(options.rope_scaling()->String("rope_type"), "linear");
 }
 
 TEST(LoadOptionsTest, QuantisedWeights) {
@@ -87,7 +89,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"wieghts": "f32"})", LS_INVALID_ARGUMENT,
                 "options: wieghts is no option, expected one of weights, cache, packed_cache, "
                 "rerope_window, leaky_rerope_factor, window, full_layers, logn, context_limit, "
-                "training_length"},
+                "training_length, rope_scaling"},
+        Refusal{R"({"rope_scaling": "yarn"})", LS_INVALID_ARGUMENT,
+                "options: rope_scaling must be an object, found \"yarn\""},
         Refusal{R"({"weights": "f64"})", LS_INVALID_ARGUMENT,
                 "options: weights must be auto, f32, f16, bf16, int8 or int4, found \"f64\""},
         Refusal{R"({"weights": 16})", LS_INVALID_ARGUMENT,

@@ -1,148 +1,23 @@
-// LoadWeights: which tensor goes where, in which type, and what is refused. The reference packing
-// is the row-major matrix, so that packed weights can be read back here.
+// LoadWeights: which tensor goes where, in which type, and what is refused.
 #include "backends/common/weights/load_weights.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "backends/common/weights/convert.h"
 #include "backends/common/weights/weight_memory.h"
 #include "kernels/core/thread_pool.h"
-#include "kernels/reference/reference_ops.h"
-#include "tests/backends/weights/checkpoint_files.h"
-#include "tests/backends/weights/expect_error.h"
-#include "tests/temporary_directory.h"
+#include "tests/backends/weights/load_weights_fixture.h"
 
 namespace longstream {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kVocabulary = 5;
-constexpr int64_t kWidth = 6;
-constexpr int64_t kMlpWidth = 7;
-const std::string kLayer = "model.layers.0.";
-
-OpTable PackingOps() {
-  OpTable ops;
-  ops.packed_bytes = reference::PackedBytes;
-  ops.pack = reference::Pack;
-  return ops;
-}
-
-// A model of one layer, and a file of exactly the tensors that it needs.
-class LoadWeightsTest : public ::testing::Test {
- protected:
-  LoadWeightsTest() {
-    spec_.vocabulary = kVocabulary;
-    spec_.width = kWidth;
-    spec_.mlp_width = kMlpWidth;
-    spec_.tied_head = true;
-    MixerSpec mixer;
-    mixer.num_heads = 2;
-    mixer.num_kv_heads = 1;
-    mixer.head_dim = 4;
-    mixer.value_dim = 4;
-    spec_.layers = {mixer};
-    Add("model.embed_tokens.weight", {kVocabulary, kWidth});
-    Add("model.norm.weight", {kWidth});
-    Add(kLayer + "input_layernorm.weight", {kWidth});
-    Add(kLayer + "post_attention_layernorm.weight", {kWidth});
-    Add(kLayer + "mlp.gate_proj.weight", {kMlpWidth, kWidth});
-    Add(kLayer + "mlp.up_proj.weight", {kMlpWidth, kWidth});
-    Add(kLayer + "mlp.down_proj.weight", {kWidth, kMlpWidth});
-    Add(kLayer + "self_attn.q_proj.weight", {8, kWidth});
-    Add(kLayer + "self_attn.k_proj.weight", {4, kWidth});
-    Add(kLayer + "self_attn.v_proj.weight", {4, kWidth});
-    Add(kLayer + "self_attn.o_proj.weight", {kWidth, 8});
-  }
-
-  MixerSpec& mixer() { return spec_.layers[0]; }
-
-  // A tensor of numbers that no other tensor has, all of them exact in f16 and bf16.
-  void Add(const std::string& name, std::vector<int64_t> shape) {
-    const float first = static_cast<float>(tensors_.size()) + 1.0f;
-    TensorSource tensor = CountingTensor(name, std::move(shape), first, 1.0f / 128);
-    Recast(&tensor, "BF16");
-    Recast(&tensor, "F32");
-    tensors_.insert_or_assign(name, std::move(tensor));
-  }
-
-  // The same numbers in another type, rounded where they must be.
-  static void Recast(TensorSource* tensor, const std::string& type_name) {
-    const DType from = TypeOf(tensor->type_name);
-    const DType to = TypeOf(type_name);
-    const size_t count = tensor->bytes.size() / SizeOf(from);
-    std::string bytes(count * SizeOf(to), '\0');
-    Convert(AsBytes(tensor->bytes).data(), from, static_cast<int64_t>(count), to, bytes.data());
-    tensor->bytes = bytes;
-    tensor->type_name = type_name;
-  }
-
-  static DType TypeOf(const std::string& name) {
-    if (name == "F16") return DType::kF16;
-    return name == "BF16" ? DType::kBF16 : DType::kF32;
-  }
-
-  void RecastAll(const std::string& type_name) {
-    for (auto& [name, tensor] : tensors_) Recast(&tensor, type_name);
-  }
-
-  // The numbers of tensors, one after the other.
-  std::vector<float> Stored(const std::vector<std::string>& names) const {
-    std::vector<float> numbers;
-    for (const std::string& name : names) {
-      const TensorSource& tensor = tensors_.at(name);
-      const DType type = TypeOf(tensor.type_name);
-      std::vector<float> values(tensor.bytes.size() / SizeOf(type));
-      Convert(AsBytes(tensor.bytes).data(), type, static_cast<int64_t>(values.size()), DType::kF32,
-              values.data());
-      numbers.insert(numbers.end(), values.begin(), values.end());
-    }
-    return numbers;
-  }
-
-  static std::vector<float> Numbers(const PackedWeight& weight) {
-    std::vector<float> numbers(static_cast<size_t>(weight.n * weight.k));
-    Convert(static_cast<const std::byte*>(weight.data), weight.type, weight.n * weight.k,
-            DType::kF32, numbers.data());
-    return numbers;
-  }
-
-  static std::vector<float> Numbers(const float* vector, size_t size) {
-    return {vector, vector + size};
-  }
-
-  void WriteFile(size_t pad = 0) const {
-    std::vector<TensorSource> tensors;
-    for (const auto& [name, tensor] : tensors_) tensors.push_back(tensor);
-    directory_.Write("model.safetensors", SafetensorsBytes(tensors, pad));
-  }
-
-  ModelWeights Load(const char* options = "{}", const Executor& executor = Executor()) const {
-    const Checkpoint checkpoint(directory_.string());
-    return LoadWeights(spec_, checkpoint, LoadOptions(options), PackingOps(), executor);
-  }
-
-  ModelWeights WriteAndLoad(const char* options = "{}") const {
-    WriteFile();
-    return Load(options);
-  }
-
-  void ExpectRefused(ls_code code, const std::string& message, const char* options = "{}") const {
-    WriteFile();
-    ExpectError(code, HasSubstr(message), [&] { Load(options); });
-  }
-
-  ModelSpec spec_;
-  std::map<std::string, TensorSource> tensors_;
-  TemporaryDirectory directory_;
-};
+class LoadWeightsTest : public LoadWeightsFixture {};
 
 TEST_F(LoadWeightsTest, PlacesEveryTensor) {
   const ModelWeights weights = WriteAndLoad();
@@ -200,6 +75,19 @@ TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {
   EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
   EXPECT_EQ(Numbers(layer.q_norm, 4), Stored({kLayer + "self_attn.q_norm.weight"}));
   EXPECT_EQ(Numbers(layer.k_norm, 4), Stored({kLayer + "self_attn.k_norm.weight"}));
+}
+
+TEST_F(LoadWeightsTest, BiasesOfTheMlp) {
+  spec_.mlp_bias = true;
+  for (const auto& [name, rows] :
+       {std::pair{"gate", kMlpWidth}, {"up", kMlpWidth}, {"down", kWidth}}) {
+    Add(kLayer + "mlp." + name + "_proj.bias", {rows});
+  }
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(Numbers(layer.mlp_gate_bias, kMlpWidth), Stored({kLayer + "mlp.gate_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mlp_up_bias, kMlpWidth), Stored({kLayer + "mlp.up_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mlp_down_bias, kWidth), Stored({kLayer + "mlp.down_proj.bias"}));
 }
 
 TEST_F(LoadWeightsTest, Lightning) {

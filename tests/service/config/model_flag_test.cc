@@ -85,6 +85,18 @@ TEST(ModelFlagTest, Lists) {
             R"({"full_layers":[2,5],"empty":[],"mixed":[1,"x",true],"n":1})");
 }
 
+TEST(ModelFlagTest, Maps) {
+  ServerConfig config;
+  const absl::Status status = AddModelFlag(
+      "a=d,options.rope_scaling={rope_type: linear, factor: 2.5, list: [1, 2]},options.m={},"
+      "options.bad={a: [},options.n=1",
+      &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.models.at(0).options_json,
+            R"({"rope_scaling":{"factor":2.5,"list":[1,2],"rope_type":"linear"},"m":{},)"
+            R"("bad":"{a: [},options.n=1"})");
+}
+
 TEST(ModelFlagTest, Devices) {
   for (const char* device : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
     ServerConfig config;

@@ -1,0 +1,119 @@
+// The families that are served, and what reading one of them takes.
+#include <algorithm>
+
+#include "backends/common/error.h"
+#include "backends/common/families/family.h"
+
+namespace longstream {
+
+// Each in the file of its name.
+namespace families {
+const Family& Granite();
+const Family& Llama();
+const Family& Mistral();
+const Family& Phi3();
+const Family& Qwen2();
+const Family& Qwen3();
+const Family& SmolLm3();
+}  // namespace families
+
+namespace {
+
+constexpr const Family& (*kFamilies[])() = {
+    families::Granite, families::Llama, families::Mistral, families::Phi3,
+    families::Qwen2,   families::Qwen3, families::SmolLm3,
+};
+
+PositionKind ReadFullPosition(const Config& config) {
+  const std::string name = config.String("full_position");
+  if (name == "rope") return PositionKind::kRope;
+  if (name == "alibi") return PositionKind::kAlibi;
+  if (name == "nope") return PositionKind::kNone;
+  config.Unsupported("full_position",
+                     "must be rope, alibi or nope, found " + config.Found("full_position"));
+}
+
+}  // namespace
+
+const Family* FindFamily(const Config& config) {
+  const std::string model_type = config.FindString("model_type").value_or("");
+  for (const auto& family : kFamilies) {
+    if (family().model_type == model_type) return &family();
+  }
+  return nullptr;
+}
+
+std::string FamilyNames() {
+  std::string names;
+  for (const auto& family : kFamilies) {
+    names += (names.empty() ? "" : ", ") + std::string(family().model_type);
+  }
+  return names;
+}
+
+TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family) {
+  TransformerPlan plan = ReadTransformer(config, options, family.model_type, family.defaults);
+  plan.spec.names = family.names;
+  family.read(config, &plan);
+  for (MixerSpec& mixer : plan.spec.layers) {
+    if (mixer.kind == MixerKind::kWindow && mixer.window >= plan.spec.context_limit) {
+      mixer.kind = MixerKind::kFull;
+      mixer.window = 0;
+    }
+  }
+  if (!config.Has("full_position")) return plan;
+  const PositionKind position = ReadFullPosition(config);
+  for (MixerSpec& mixer : plan.spec.layers) {
+    if (mixer.kind == MixerKind::kFull) mixer.position = position;
+  }
+  return plan;
+}
+
+bool HasWindows(const Config& config, const Family& family) {
+  try {
+    const TransformerPlan plan = ReadFamily(config, LoadOptions(), family);
+    return std::any_of(plan.spec.layers.begin(), plan.spec.layers.end(),
+                       [](const MixerSpec& mixer) { return mixer.kind == MixerKind::kWindow; });
+  } catch (const BackendError&) {
+    return false;
+  }
+}
+
+WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers) {
+  const bool use = config.FindBool("use_sliding_window").value_or(false);
+  const std::optional<int64_t> window =
+      config.FindInteger("sliding_window", use ? 1 : 0, kMaxPositions);
+  WindowKeys keys;
+  keys.layers = FindWindowLayers(config, num_layers);
+  if (use) keys.window = window;
+  const bool asked = keys.layers && std::find(keys.layers->begin(), keys.layers->end(), true) !=
+                                        keys.layers->end();
+  if (asked && !keys.window) {
+    config.Invalid("layer_types",
+                   "asks for sliding_attention, expected use_sliding_window = true and "
+                   "sliding_window beside it, found " +
+                       config.Found("use_sliding_window") + " and " +
+                       config.Found("sliding_window"));
+  }
+  return keys;
+}
+
+void ReadQwenWindows(const Config& config, TransformerPlan* plan) {
+  const size_t num_layers = plan->spec.layers.size();
+  const int64_t first = config.FindInteger("max_window_layers", 0, kMaxLayers).value_or(28);
+  const WindowKeys keys = ReadUseSlidingWindow(config, num_layers);
+  if (!keys.window) return;
+  for (size_t i = 0; i < num_layers; ++i) {
+    const bool in_window = keys.layers ? (*keys.layers)[i] : static_cast<int64_t>(i) >= first;
+    if (in_window) plan->SetWindow(i, *keys.window);
+  }
+}
+
+void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan) {
+  const std::optional<int64_t> stated = config.FindInteger("sliding_window", 1, kMaxPositions);
+  const int64_t window = stated.value_or(config.IsNull("sliding_window") ? 0 : absent);
+  if (window == 0) return;
+  for (size_t i = 0; i < plan->spec.layers.size(); ++i) plan->SetWindow(i, window);
+}
+
+}  // namespace longstream

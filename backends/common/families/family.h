@@ -1,0 +1,59 @@
+// Families of checkpoints, as transformers names them by model_type: what sets each apart from
+// Llama, in a file of its own. docs/checkpoints.md says how one is added.
+#ifndef LONGSTREAM_BACKENDS_COMMON_FAMILIES_FAMILY_H_
+#define LONGSTREAM_BACKENDS_COMMON_FAMILIES_FAMILY_H_
+
+#include <string>
+#include <string_view>
+
+#include "backends/common/layers/tensor_names.h"
+#include "backends/common/plan/transformer_plan.h"
+#include "backends/common/weights/config.h"
+#include "backends/common/weights/load_options.h"
+
+namespace longstream {
+
+struct Family {
+  std::string_view model_type;
+  // What its config class takes an absent key for.
+  TransformerDefaults defaults{};
+  TensorNames names{};
+  // Reads the keys that ReadTransformer does not know and sets what they say of the layers. Throws
+  // BackendError. A layer whose window holds the whole context may be left a window.
+  void (*read)(const Config& config, TransformerPlan* plan) = nullptr;
+};
+
+// The family that a config's model_type names; nullptr for any other.
+const Family* FindFamily(const Config& config);
+// "llama, mistral, ..."
+std::string FamilyNames();
+
+// The plan of a config of a family as it stands, before overrides by options. Besides what the
+// family reads, full_position says how the full-attention layers know positions. Windows that hold
+// the whole context become full attention. Throws BackendError.
+TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family);
+
+// Whether a config of a family has window attention, and so belongs to the backend hwfa2. False
+// too where it cannot be read: the backend that opens it says why.
+bool HasWindows(const Config& config, const Family& family);
+
+// Keys that several families have.
+
+// use_sliding_window, and sliding_window, which counts beside it only; nullopt where no layer has a
+// window. layer_types beside it must not ask for one then.
+struct WindowKeys {
+  std::optional<int64_t> window;
+  std::optional<std::vector<bool>> layers;  // layer_types: which have it
+};
+WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers);
+
+// use_sliding_window with max_window_layers, as Qwen has them: windows from that layer on, where
+// layer_types does not list them.
+void ReadQwenWindows(const Config& config, TransformerPlan* plan);
+
+// sliding_window in every layer; null: none. `absent`: what an absent key means, 0 for none.
+void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_COMMON_FAMILIES_FAMILY_H_

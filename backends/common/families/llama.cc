@@ -1,0 +1,20 @@
+// Llama and what is shaped like it (arXiv 2302.13971, 2407.21783).
+#include "backends/common/families/family.h"
+
+namespace longstream::families {
+namespace {
+
+void Read(const Config& config, TransformerPlan* plan) {
+  ReadAttentionBias(config, &plan->spec);
+  ReadMlpBias(config, &plan->spec);
+}
+
+}  // namespace
+
+const Family& Llama() {
+  static constexpr Family kFamily = {
+      .model_type = "llama", .defaults = {.trained_to_limit = true}, .read = Read};
+  return kFamily;
+}
+
+}  // namespace longstream::families

@@ -1,0 +1,309 @@
+"""Golden cases of the public families, with transformers as the judge unless options change them."""
+
+_BASE = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "max_position_embeddings": 1024,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+
+
+def shape(vocab, d, ff, layers, heads, kv_heads, head_dim):
+    return _BASE | {
+        "vocab_size": vocab,
+        "hidden_size": d,
+        "intermediate_size": ff,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+    }
+
+
+def llama(*sizes, **extra):
+    config = shape(*sizes) | {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "mlp_bias": False,
+    } | extra
+    if "rope_parameters" in config:  # The base is among them.
+        del config["rope_theta"]
+    return config
+
+
+def qwen3(*sizes, **extra):
+    return shape(*sizes) | {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+    } | extra
+
+
+def qwen2(*sizes, **extra):
+    config = shape(*sizes) | {
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+    } | extra
+    del config["attention_bias"]  # Not a key of this family: q, k and v always have one.
+    return config
+
+
+def family(model_type, name, *sizes, without=(), **extra):
+    config = shape(*sizes) | {"architectures": [f"{name}ForCausalLM"], "model_type": model_type}
+    config["pad_token_id"] = None  # Some config classes have one beyond these vocabularies.
+    return {key: value for key, value in (config | extra).items() if key not in without}
+
+
+def mistral(*sizes, **extra):
+    return family("mistral", "Mistral", *sizes, without=["attention_bias"], **extra)
+
+
+def phi3(*sizes, **extra):
+    """Heads are hidden_size / num_attention_heads wide; the last of `sizes` is not written."""
+    return family("phi3", "Phi3", *sizes, without=["head_dim"], **extra)
+
+
+def smollm3(*sizes, **extra):
+    return family("smollm3", "SmolLM3", *sizes, **extra)
+
+
+FULL, LOCAL = "full_attention", "sliding_attention"
+
+# The keys are those of golden_cases.py.
+FAMILY_CASES = {
+    "llama": {
+        "source": "transformers",
+        "dtype": "float32",
+        "config": llama(
+            41, 20, 24, 2, 4, 2, 8,
+            attention_bias=True, tie_word_embeddings=False, rms_norm_eps=1e-5,
+        ),
+        "note": "`attention_bias` (q, k, v and o), untied head, grouped heads, H·D ≠ d",
+    },
+    "llama_sharded": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "shards": True,
+        "config": llama(83, 35, 44, 3, 5, 1, 8, rope_theta=500000.0, rms_norm_eps=1e-5),
+        "note": "directory as transformers 5 writes it: three shards and an index, "
+        "`rope_parameters` (θ = 500000) and `dtype` in config.json; one KV head, tied head",
+    },
+    "llama_mlp_bias": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": llama(43, 20, 26, 2, 2, 2, 10, mlp_bias=True, attention_bias=True),
+        "note": "`mlp_bias` and `attention_bias`, tied head",
+    },
+    "qwen2": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": qwen2(43, 18, 22, 2, 3, 1, 6),
+        "note": "biases on q, k and v, three query heads on one KV head",
+    },
+    "qwen3": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": qwen3(97, 36, 50, 2, 3, 1, 16, rope_theta=1000000.0),
+        "note": "QK-norm, three query heads on one KV head, tied head, θ = 1e6",
+    },
+    "qwen2_window": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": qwen2(
+            45, 20, 26, 3, 2, 1, 8,
+            use_sliding_window=True, sliding_window=26, max_window_layers=1,
+        ),
+        "edges": [26],
+        "note": "`use_sliding_window`: windows of 26 from layer `max_window_layers` = 1 on",
+    },
+    "qwen2_yarn": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": qwen2(
+            47, 20, 24, 2, 2, 2, 12, rope_theta=1000000.0, max_position_embeddings=96,
+            rope_scaling={
+                "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 96,
+            },
+        ),
+        "edges": [96],
+        "note": "YaRN as Qwen2.5's cards write it: factor 4 past 96 positions",
+    },
+    "qwen3_window": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": qwen3(
+            53, 22, 26, 3, 4, 2, 6,
+            use_sliding_window=True, sliding_window=31, max_window_layers=9,
+            layer_types=[LOCAL, FULL, LOCAL], tie_word_embeddings=False,
+        ),
+        "edges": [31],
+        "note": "`layer_types` with windows of 31, QK-norm, untied head",
+    },
+    "mistral": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": mistral(
+            51, 18, 24, 2, 3, 1, 10, sliding_window=None, rope_theta=1000000.0,
+            tie_word_embeddings=False,
+        ),
+        "note": "`sliding_window: null`, explicit `head_dim` with H·D ≠ d, untied head",
+    },
+    "mistral_window": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": mistral(41, 24, 28, 2, 4, 2, 6, sliding_window=37),
+        "edges": [37],
+        "note": "`sliding_window: 37` in every layer",
+    },
+    "phi3": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": phi3(43, 24, 26, 2, 4, 2, 6, sliding_window=45, tie_word_embeddings=False),
+        "edges": [45],
+        "note": "q, k, v and gate, up in one tensor each; windows of 45, untied head",
+    },
+    "phi3_longrope": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": phi3(
+            45, 32, 34, 2, 4, 2, 8, original_max_position_embeddings=96,
+            partial_rotary_factor=0.75, sliding_window=4096,
+            rope_scaling={
+                "type": "longrope",
+                "short_factor": [1.0, 1.1, 1.3],
+                "long_factor": [1.1, 2.5, 7.0],
+            },
+        ),
+        "edges": [96],
+        "note": "LongRoPE's long factors and attention factor on three quarters of each head; a "
+        "window wider than the context",
+    },
+    "phi3_longrope_short": {
+        "source": "transformers",
+        "dtype": "float32",
+        "config": phi3(
+            37, 16, 22, 2, 2, 1, 8, original_max_position_embeddings=512,
+            rope_scaling={
+                "rope_type": "longrope",
+                "short_factor": [1.0, 1.2, 1.5, 2.0],
+                "long_factor": [1.0, 3.0, 9.0, 27.0],
+            },
+        ),
+        "note": "LongRoPE's short factors: the context stays within the original length",
+    },
+    "smollm3": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": smollm3(
+            53, 20, 26, 4, 4, 2, 6, no_rope_layer_interval=2, attention_bias=True,
+            rope_theta=5000000.0,
+        ),
+        "note": "every second layer without RoPE, `attention_bias`",
+    },
+    "smollm3_window": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": smollm3(
+            47, 18, 24, 3, 3, 1, 6, no_rope_layers=[1, 0, 1], use_sliding_window=True,
+            sliding_window=29,
+        ),
+        "edges": [29],
+        "note": "`no_rope_layers`, and a window in the layer without RoPE",
+    },
+    "granite": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "granite", "Granite", 45, 22, 26, 2, 4, 2, 6,
+            embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.3,
+            logits_scaling=4.0, attention_bias=True, tie_word_embeddings=False,
+        ),
+        "note": "multipliers on embeddings, scores, branches and logits; `attention_bias`",
+    },
+    "llama_linear": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": llama(
+            41, 20, 24, 2, 2, 1, 10, rope_scaling={"type": "linear", "factor": 2.5}
+        ),
+        "note": "position interpolation by 2.5",
+    },
+    "llama_dynamic": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": llama(
+            43, 20, 24, 2, 2, 1, 10, max_position_embeddings=96,
+            rope_scaling={"rope_type": "dynamic", "factor": 2.0},
+        ),
+        "edges": [96],
+        "note": "dynamic NTK of 96 positions",
+    },
+    "llama_llama3": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": llama(
+            47, 20, 24, 2, 2, 1, 12,
+            rope_parameters={
+                "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        ),
+        "edges": [64],
+        "note": "Llama 3.1's scaling by 8, as `rope_parameters`",
+    },
+    "llama_yarn": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": llama(
+            49, 20, 24, 2, 2, 1, 12,
+            rope_scaling={
+                "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64,
+                "beta_fast": 8.0, "beta_slow": 0.5, "mscale": 1.2, "mscale_all_dim": 0.7,
+                "truncate": False,
+            },
+        ),
+        "edges": [64],
+        "note": "YaRN with `mscale`, `mscale_all_dim`, `beta_fast`, `beta_slow`, no `truncate`",
+    },
+    "llama_override_ntk": {
+        "dtype": "bfloat16",
+        "config": llama(39, 18, 22, 2, 3, 1, 8, max_position_embeddings=96),
+        "overrides": {"rope_scaling": {"rope_type": "ntk", "factor": 4.0}},
+        "edges": [96],
+        "note": "a dense checkpoint with NTK-aware scaling by option",
+    },
+    "phi3_override_rerope": {
+        "dtype": "bfloat16",
+        "config": phi3(
+            41, 32, 34, 2, 4, 2, 8, original_max_position_embeddings=96,
+            partial_rotary_factor=0.75,
+            rope_scaling={
+                "type": "longrope",
+                "short_factor": [1.0, 1.1, 1.3],
+                "long_factor": [1.1, 2.5, 7.0],
+                "attention_factor": 1.3,
+            },
+        ),
+        "overrides": {"rerope_window": 33},
+        "edges": [33],
+        "note": "ReRoPE w = 33 by option over LongRoPE on three quarters of each head, attention "
+        "factor 1.3",
+    },
+    "phi3_override_leaky": {
+        "dtype": "bfloat16",
+        "config": phi3(
+            43, 32, 34, 2, 4, 2, 8, original_max_position_embeddings=96,
+            partial_rotary_factor=0.75,
+        ),
+        "overrides": {
+            "rerope_window": 35, "leaky_rerope_factor": 5,
+            "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "attention_factor": 1.2},
+        },
+        "edges": [35],
+        "note": "Leaky ReRoPE w = 35, k = 5 over YaRN, all by option; attention factor 1.2",
+    },
+}

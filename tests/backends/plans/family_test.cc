@@ -1,0 +1,241 @@
+// The families: what each reads beside the keys that all configs of Llama's shape share, and which
+// backend a config goes to. tests/golden has their logits.
+#include "backends/common/families/family.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backends/dense/dense_plan.h"
+#include "backends/hwfa2/hwfa2_plan.h"
+#include "tests/backends/plans/config_edit.h"
+#include "tests/backends/weights/expect_error.h"
+
+namespace longstream {
+namespace {
+
+// A config of four layers for 640 positions.
+Config ConfigOf(const std::string& family, std::string_view changes) {
+  const std::string base =
+      EditedText(kLlama, R"({"num_hidden_layers": 4, "model_type": ")" + family + R"("})");
+  return Edited(base, changes);
+}
+
+ModelSpec Plan(const std::string& family, std::string_view changes, const char* options = "{}") {
+  return Hwfa2Plan(ConfigOf(family, changes), LoadOptions(options));
+}
+
+// The window of each layer; 0: full attention.
+std::vector<int32_t> Windows(const ModelSpec& spec) {
+  std::vector<int32_t> windows;
+  for (const MixerSpec& mixer : spec.layers) {
+    EXPECT_EQ(mixer.kind == MixerKind::kWindow, mixer.window > 0);
+    windows.push_back(mixer.window);
+  }
+  return windows;
+}
+
+using Widths = std::vector<int32_t>;
+
+// Full attention is the business of `dense`, windows that of `hwfa2`.
+TEST(FamilyTest, WindowsChooseTheBackend) {
+  std::string why;
+  const auto fits = [&](const std::string& family, const char* changes) {
+    return std::pair(DenseFit(ConfigOf(family, changes), &why),
+                     Hwfa2Fit(ConfigOf(family, changes), &why));
+  };
+  const std::pair full = {100, 40};
+  const std::pair windows = {10, 100};
+  EXPECT_EQ(fits("llama", "{}"), full);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": null})"), full);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": 96})"), windows);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": 640})"), full);
+  EXPECT_EQ(fits("mistral", R"({"max_position_embeddings": 8192})"), windows);
+  EXPECT_EQ(fits("phi3", R"({"max_position_embeddings": 8192})"), full);
+  EXPECT_EQ(fits("phi3", R"({"sliding_window": 96})"), windows);
+  const char* off = R"({"use_sliding_window": false, "sliding_window": 96})";
+  const char* on = R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
+  for (const char* family : {"qwen2", "qwen3", "smollm3"}) {
+    EXPECT_EQ(fits(family, off), full) << family;
+    EXPECT_EQ(fits(family, on), windows) << family;
+  }
+  // What cannot be read is for `dense` to report.
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": "wide"})"), full);
+}
+
+TEST(FamilyTest, Mistral) {
+  const ModelSpec spec = Plan("mistral", R"({"sliding_window": 96})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
+  EXPECT_FALSE(spec.layers[0].qkv_bias);
+  // An absent key is the config class's 4096, and one that holds the context is none.
+  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4097})")),
+            (Widths{4096, 4096, 4096, 4096}));
+  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4096})")), (Widths{0, 0, 0, 0}));
+  // The option makes a context that no longer fits.
+  EXPECT_EQ(Windows(Plan("mistral", R"({"sliding_window": 640})", R"({"context_limit": 641})")),
+            (Widths{640, 640, 640, 640}));
+}
+
+TEST(FamilyTest, Qwen) {
+  for (const char* family : {"qwen2", "qwen3"}) {
+    SCOPED_TRACE(family);
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+                                       "max_window_layers": 3})")),
+              (Widths{0, 0, 0, 96}));
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96})")),
+              (Widths{0, 0, 0, 0}));
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+                                       "layer_types": ["sliding_attention", "full_attention",
+                                                       "sliding_attention", "full_attention"]})")),
+              (Widths{96, 0, 96, 0}));
+  }
+  EXPECT_TRUE(Plan("qwen2", "{}").layers[3].qkv_bias);
+  EXPECT_FALSE(Plan("qwen2", "{}").layers[3].output_bias);
+  EXPECT_TRUE(Plan("qwen3", "{}").layers[3].qk_norm);
+}
+
+TEST(FamilyTest, Phi3) {
+  const ModelSpec spec =
+      Plan("phi3", R"({"sliding_window": 96, "rms_norm_eps": "<absent>", "attention_bias": false,
+                  "mlp_bias": false, "lm_head_bias": false, "full_attn_mod": 1,
+                  "interpolate_factor": 1, "original_max_position_embeddings": 128,
+                  "partial_rotary_factor": 0.75,
+                  "rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1],
+                                   "long_factor": [1, 2, 4]}})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
+  EXPECT_EQ(spec.names.q, spec.names.v);
+  EXPECT_EQ(spec.names.gate, spec.names.up);
+  EXPECT_EQ(spec.layers[0].rope.rotated, 6);
+  EXPECT_GT(spec.layers[0].rope.magnitude, 1.0f);
+}
+
+TEST(FamilyTest, SmolLm3) {
+  const auto nope = [](const ModelSpec& spec) {
+    std::vector<bool> without;
+    for (const MixerSpec& mixer : spec.layers) {
+      without.push_back(mixer.position == PositionKind::kNone);
+    }
+    return without;
+  };
+  using Flags = std::vector<bool>;
+  const ModelSpec silent =
+      Plan("smollm3", R"({"tie_word_embeddings": "<absent>", "rope_theta": "<absent>"})");
+  EXPECT_EQ(nope(silent), (Flags{false, false, false, true}));
+  EXPECT_TRUE(silent.tied_head);
+  EXPECT_EQ(silent.layers[0].rope.theta, 2e6);
+  EXPECT_EQ(nope(Plan("smollm3", R"({"no_rope_layer_interval": 2})")),
+            (Flags{false, true, false, true}));
+  const ModelSpec listed =
+      Plan("smollm3", R"({"no_rope_layers": [0, 1, 1, 0], "no_rope_layer_interval": 2,
+                          "use_sliding_window": true, "sliding_window": 96})");
+  EXPECT_EQ(nope(listed), (Flags{true, false, false, true}));
+  EXPECT_EQ(Windows(listed), (Widths{96, 0, 0, 96}));
+  EXPECT_EQ(Windows(Plan("smollm3", R"({"use_sliding_window": true, "sliding_window": 96,
+                                        "layer_types": ["sliding_attention", "full_attention",
+                                                        "full_attention", "full_attention"]})")),
+            (Widths{96, 0, 0, 0}));
+  // ReRoPE is for the layers that turn.
+  const ModelSpec rerope = Plan("smollm3", "{}", R"({"rerope_window": 30})");
+  EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
+  EXPECT_EQ(rerope.layers[3].position, PositionKind::kNone);
+}
+
+TEST(FamilyTest, Granite) {
+  const ModelSpec spec = Plan("granite", R"({"embedding_multiplier": 12, "logits_scaling": 8.0,
+                                             "residual_multiplier": 0.25,
+                                             "attention_multiplier": 0.0625})");
+  EXPECT_EQ(spec.embedding_multiplier, 12.0f);
+  EXPECT_EQ(spec.residual_multiplier, 0.25f);
+  EXPECT_EQ(spec.logit_multiplier, 0.125f);
+  EXPECT_EQ(spec.layers[1].score_scale, 0.0625);
+}
+
+TEST(FamilyTest, RopeByLayerType) {
+  const ModelSpec spec =
+      Plan("qwen3",
+           R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 3,
+          "rope_theta": "<absent>",
+          "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  EXPECT_EQ(spec.layers[2].rope.theta, 1e6);
+  EXPECT_EQ(spec.layers[3].rope.theta, 1e4);
+}
+
+TEST(FamilyTest, Overrides) {
+  const char* qwen =
+      R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
+  // The width alone, the layers alone, both.
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48})")), (Widths{0, 0, 48, 48}));
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"full_layers": [1, 3]})")), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48, "full_layers": []})")),
+            (Widths{48, 48, 48, 48}));
+  const ModelSpec rerope =
+      Plan("qwen3", qwen, R"({"rerope_window": 30, "rope_scaling": {"type": "linear",
+                                                                    "factor": 2.0}})");
+  EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
+  EXPECT_EQ(rerope.layers[3].position, PositionKind::kRope);
+  EXPECT_EQ(rerope.layers[0].rope.inv_freq[0], 0.5);
+  EXPECT_EQ(rerope.layers[3].rope, rerope.layers[0].rope);
+}
+
+// YaRN states the length that it extends to.
+TEST(FamilyTest, YarnExtendsTheContext) {
+  const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+                                          "original_max_position_embeddings": 640}})";
+  EXPECT_EQ(Plan("qwen2", yarn).context_limit, 2560);
+  EXPECT_EQ(Plan("qwen2", yarn, R"({"context_limit": 100})").context_limit, 100);
+  EXPECT_EQ(Plan("qwen2", R"({"rope_scaling": {"type": "linear", "factor": 4.0}})").context_limit,
+            640);
+}
+
+struct Refusal {
+  const char* family;
+  const char* changes;
+  ls_code code;
+  const char* message;
+  const char* options = "{}";
+};
+
+class FamilyErrorTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(FamilyErrorTest, SaysWhatIsWrong) {
+  ExpectError(GetParam().code, std::string(GetParam().message),
+              [] { Plan(GetParam().family, GetParam().changes, GetParam().options); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyErrorTest,
+    ::testing::Values(
+        Refusal{"mistral", R"({"sliding_window": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: sliding_window must be an integer from 1 to 1099511627776, found "
+                "0"},
+        Refusal{"mistral", R"({"attention_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: attention_bias must be false, found true"},
+        Refusal{"mistral", R"({"layer_types": ["full_attention"]})", LS_UNIMPLEMENTED,
+                "m/config.json: layer_types = [\"full_attention\"] is not known to the backend "
+                "hwfa2, and what is not known may change the mathematics"},
+        Refusal{"qwen2", R"({"use_sliding_window": true, "sliding_window": 96,
+                             "layer_types": ["full_attention", "chunked_attention",
+                                             "full_attention", "full_attention"]})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: layer_types must hold full_attention and sliding_attention only, "
+                "found \"chunked_attention\" in layer 1"},
+        Refusal{"phi3", R"({"full_attn_mod": 2})", LS_UNIMPLEMENTED,
+                "m/config.json: full_attn_mod must be 1, found 2"},
+        Refusal{"phi3", R"({"lm_head_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: lm_head_bias must be false, found true"},
+        Refusal{"smollm3", R"({"no_rope_layers": [1, 0]})", LS_INVALID_ARGUMENT,
+                "m/config.json: no_rope_layers must have num_hidden_layers = 4 items, found 2"},
+        Refusal{"smollm3", R"({"no_rope_layers": [1, 0, 2, 1]})", LS_INVALID_ARGUMENT,
+                "m/config.json: no_rope_layers must be a list, each item an integer from 0 to 1, "
+                "found [1,0,2,1]"},
+        Refusal{"granite", R"({"logits_scaling": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: logits_scaling must be a number from 1e-09 to 1e+09, found 0"},
+        Refusal{"llama", R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,
+                "options: rope_scaling acts on nothing: no layer has RoPE",
+                R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0}})"}));
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,91 @@
+// Rows of a stored tensor that are a part of it, or lie in another order than kernels want.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/backends/weights/load_weights_fixture.h"
+
+namespace longstream {
+namespace {
+
+class StoredRowsTest : public LoadWeightsFixture {};
+
+// Phi-3's names: parts of one stored tensor, one below the other.
+TEST_F(StoredRowsTest, FusedTensors) {
+  spec_.names.q = spec_.names.k = spec_.names.v = "self_attn.qkv_proj";
+  spec_.names.gate = spec_.names.up = "mlp.gate_up_proj";
+  mixer().qkv_bias = true;
+  for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                           "mlp.gate_proj", "mlp.up_proj"}) {
+    tensors_.erase(kLayer + name + ".weight");
+  }
+  Add(kLayer + "self_attn.qkv_proj.weight", {16, kWidth});
+  Add(kLayer + "self_attn.qkv_proj.bias", {16});
+  Add(kLayer + "mlp.gate_up_proj.weight", {2 * spec_.mlp_width, kWidth});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  EXPECT_EQ(Numbers(layer.mixer_in), Stored({kLayer + "self_attn.qkv_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer_in_bias, 16), Stored({kLayer + "self_attn.qkv_proj.bias"}));
+  std::vector<float> both = Numbers(layer.mlp_gate);
+  for (const float x : Numbers(layer.mlp_up)) both.push_back(x);
+  EXPECT_EQ(both, Stored({kLayer + "mlp.gate_up_proj.weight"}));
+  uint64_t elements = 0;
+  for (const auto& [name, tensor] : tensors_) elements += tensor.bytes.size() / sizeof(float);
+  EXPECT_EQ(weights.num_parameters, elements);
+
+  tensors_.erase(kLayer + "self_attn.qkv_proj.weight");
+  Add(kLayer + "self_attn.qkv_proj.weight", {15, kWidth});
+  ExpectRefused(LS_INVALID_ARGUMENT, "self_attn.qkv_proj.weight\" must have the shape [16, " +
+                                         std::to_string(kWidth) + "], found [15, " +
+                                         std::to_string(kWidth) + "]");
+}
+
+// Heads of 4 elements as kernels turn them: pairs 0, 2 and 1, 3.
+TEST_F(StoredRowsTest, HeadsInTheOrderOfTheKernels) {
+  mixer().qkv_bias = mixer().qk_norm = true;
+  for (const auto& [name, rows] : {std::pair{"q", 8}, {"k", 4}, {"v", 4}}) {
+    Add(kLayer + "self_attn." + name + "_proj.bias", {rows});
+  }
+  Add(kLayer + "self_attn.q_norm.weight", {4});
+  Add(kLayer + "self_attn.k_norm.weight", {4});
+  const auto expect = [&](const std::vector<size_t>& order, const char* options) {
+    const ModelWeights weights = WriteAndLoad(options);
+    const auto reordered = [&](const std::string& name, size_t row, bool reorders) {
+      const std::vector<float> stored = Stored({kLayer + "self_attn." + name});
+      std::vector<float> rows(stored.size());
+      for (size_t r = 0; r < stored.size() / row; ++r) {
+        const size_t from = reorders ? r / 4 * 4 + order[r % 4] : r;
+        std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(from * row), row,
+                    rows.begin() + static_cast<std::ptrdiff_t>(r * row));
+      }
+      return rows;
+    };
+    std::vector<float> in;
+    std::vector<float> bias;
+    for (const char* name : {"q", "k", "v"}) {
+      const std::string tensor = std::string(name) + "_proj";
+      const bool reorders = *name != 'v';
+      for (const float x : reordered(tensor + ".weight", kWidth, reorders)) in.push_back(x);
+      for (const float x : reordered(tensor + ".bias", 1, reorders)) bias.push_back(x);
+    }
+    EXPECT_EQ(Numbers(weights.layers[0].mixer_in), in);
+    EXPECT_EQ(Numbers(weights.layers[0].mixer_in_bias, 16), bias);
+    EXPECT_EQ(Numbers(weights.layers[0].q_norm, 4), reordered("q_norm.weight", 1, true));
+    EXPECT_EQ(Numbers(weights.layers[0].k_norm, 4), reordered("k_norm.weight", 1, true));
+  };
+  expect({0, 1, 2, 3}, "{}");
+  mixer().rope.rotated = 2;
+  expect({0, 2, 1, 3}, "{}");
+  mixer().rope.rotated = 0;
+  mixer().rope.neighbours = true;
+  expect({0, 2, 1, 3}, "{}");
+  mixer().position = PositionKind::kNone;
+  expect({0, 1, 2, 3}, "{}");
+}
+
+}  // namespace
+}  // namespace longstream
