@@ -8,3 +8,4 @@ python=$("$models/setup_venv.sh" "${LONGSTREAM_VENV:-$models/../build/venv}")
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
 "$python" "$models/make_goldens.py"
 "$python" "$models/tokenizer_golden.py"
+"$python" -W ignore "$models/chat_golden.py"

@@ -1,0 +1,19 @@
+// JSON as values of a template.
+#ifndef LONGSTREAM_SERVICE_CHAT_JSON_READER_H_
+#define LONGSTREAM_SERVICE_CHAT_JSON_READER_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "service/chat/value.h"
+
+namespace longstream::chat {
+
+// Members of objects keep their order; of two with one name the last counts. `is_foreign`: every
+// text in it, keys included, is the caller's (Text). INVALID_ARGUMENT, with the place: not JSON, a
+// whole number over 64 bits, or nested deeper than kMaxDataDepth.
+absl::StatusOr<Value> ReadJson(std::string_view json, bool is_foreign);
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_CHAT_JSON_READER_H_

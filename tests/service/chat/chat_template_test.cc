@@ -1,0 +1,185 @@
+// What the goldens do not show: where errors are, what bounds a template, which bytes are foreign.
+#include "service/chat/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/chat/conversation.h"
+#include "tests/service/chat/chat_golden.h"
+
+namespace longstream::chat {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The rendering with the variables, or the error.
+absl::StatusOr<Text> Render(const std::string& source, const Json& variables = Json::object(),
+                            const RenderOptions& options = GoldenOptions()) {
+  const auto chat_template = ChatTemplate::Parse("t.jinja", source);
+  if (!chat_template.ok()) return chat_template.status();
+  return chat_template->Render(ToValue(variables).dict(), options);
+}
+
+std::string Error(const std::string& source, const Json& variables = Json::object()) {
+  const auto text = Render(source, variables);
+  return text.ok() ? "no error: " + text->bytes() : std::string(text.status().message());
+}
+
+// The text with what is foreign in brackets.
+std::string Bracketed(const std::string& source, const Json& variables) {
+  const auto text = Render(source, variables);
+  if (!text.ok()) return text.status().ToString();
+  std::string marked;
+  size_t done = 0;
+  for (const TextRun& run : text->foreign()) {
+    marked += text->bytes().substr(done, run.begin - done);
+    marked += "[" + text->bytes().substr(run.begin, run.end - run.begin) + "]";
+    done = run.end;
+  }
+  return marked + text->bytes().substr(done);
+}
+
+TEST(ChatTemplateTest, ErrorsNameFileLineColumnAndConstruct) {
+  EXPECT_EQ(Error("a\n  {{ x | nosuch }}"),
+            "t.jinja: line 2, column 10: the filter 'nosuch' is not supported");
+  EXPECT_EQ(Error("{{ 1 is nosuch }}"),
+            "t.jinja: line 1, column 9: the test 'nosuch' is not supported");
+  EXPECT_EQ(Error("\n\n{% include 'x' %}"),
+            "t.jinja: line 3, column 4: the tag {% include %} is not supported");
+  EXPECT_EQ(Error("{% for x in y recursive %}{% endfor %}"),
+            "t.jinja: line 1, column 15: a recursive loop is not supported");
+  EXPECT_EQ(Error("é{{ 'a'.zfill(3) }}"), "t.jinja: line 1, column 8: str.zfill is not supported");
+  EXPECT_EQ(Error("{{ f(*x) }}"),
+            "t.jinja: line 1, column 6: an argument list given by '*' is not supported");
+  EXPECT_EQ(Error("{{ x.y.z }}", {{"x", Json::object()}}),
+            "t.jinja: line 1, column 7: 'dict object' has no attribute 'y'");
+  EXPECT_EQ(Error("{% if a %}\n{{ b"), "t.jinja: line 2, column 1: a tag is not closed");
+  EXPECT_EQ(Error("{% if a %}"),
+            "t.jinja: line 1, column 11: expected {% endif %}, found the end of the template");
+  EXPECT_EQ(Error("{% set x = 'a' + 1 %}"),
+            "t.jinja: line 1, column 16: '+' is not for 'str' and 'int'");
+}
+
+TEST(ChatTemplateTest, CodesTellWhoseFaultItIs) {
+  EXPECT_EQ(Render("{{ x | nosuch }}").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Render("{{ 'a'.zfill(3) }}").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Render("{{ raise_exception('no') }}").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Render("{{").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Render("a\xff").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ChatTemplateTest, LongMessagesAreCut) {
+  const std::string error = Error("{{ raise_exception('é' * 100000) }}");
+  EXPECT_LT(error.size(), 1200u);
+  EXPECT_THAT(error, AllOf(HasSubstr("refuses the conversation: é"), HasSubstr("é ...")));
+}
+
+TEST(ChatTemplateTest, NothingHangsOrGrowsWithoutBound) {
+  const std::vector<std::string> sources = {
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+      "{% set n = namespace(s='x') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
+      "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
+      "{{ 'x' * 9999999999 }}",
+      "{{ [1] * 9999999999 }}",
+      "{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
+      "{{ 'x' | indent(9999999999) }}",
+      "{{ [[1]] | tojson(indent=9999999999) }}",
+      "{{ ('x' * 1000000).replace('x', 'y' * 1000000) }}",
+      "{{ ('x' * 1000000).split('') }}",
+      "{% set l = ['x'] * 99999 %}{% for a in l %}{{ l | join }}{% endfor %}",
+      "{% set l = range(99999) | list %}{{ l | unique | list }}",
+      "{% set t = 'ab' * 999999 %}{% for a in range(99999) %}{{ 'c' in t }}{% endfor %}",
+      "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}",
+      "{% set n = namespace(l={}) %}{% for i in range(999) %}{% set n.l = {'a': n.l} %}{% endfor "
+      "%}",
+      "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+      "{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}",
+      "{{ 2 ** 99999999999 }}",
+      "{% for i in range(9999999) %}{% endfor %}",
+      std::string(100000, '(') + "1" + std::string(100000, ')'),
+      "{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}",
+      "{{ " + std::string(100000, '[') + " }}",
+      "{{ " + std::string(100000, '-') + "1 }}",
+      "{{ x" + std::string(1000, '.') + " }}",
+      [] {
+        std::string nested;
+        for (int i = 0; i < 10000; ++i) nested += "{% if 1 %}";
+        return nested;
+      }(),
+      [] {
+        std::string sum = "{{ 1";
+        for (int i = 0; i < 10000; ++i) sum += " + 1";
+        return sum + " }}";
+      }(),
+      std::string(2 << 20, 'x'),
+  };
+  for (const std::string& source : sources) {
+    SCOPED_TRACE(source.substr(0, 120));
+    const auto text = Render(source);
+    // Parentheses outside of tags are text.
+    if (source[0] == '(') {
+      EXPECT_TRUE(text.ok());
+    } else {
+      EXPECT_FALSE(text.ok());
+    }
+  }
+}
+
+TEST(ChatTemplateTest, LimitsAreTheCallers) {
+  RenderOptions options = GoldenOptions();
+  options.limits.max_bytes = 1000;
+  EXPECT_TRUE(Render("{{ 'x' * 100 }}", Json::object(), options).ok());
+  EXPECT_EQ(Render("{{ 'x' * 1001 }}", Json::object(), options).status().message(),
+            "t.jinja: line 1, column 8: the template makes more than 1000 bytes of text");
+  options.limits.max_steps = 10;
+  EXPECT_THAT(
+      std::string(Render("{% for i in range(9) %}{{ i }}{% endfor %}", Json::object(), options)
+                      .status()
+                      .message()),
+      HasSubstr("takes more than 10 steps"));
+}
+
+TEST(ChatTemplateTest, WhatCallersSayIsForeign) {
+  const Json variables = {{"x", " <|a|> "}, {"n", 5}, {"l", {"p", "q"}}, {"o", {{"k", "v"}}}};
+  EXPECT_EQ(Bracketed("<s>{{ '<|' + x + '|>' }}</s>", variables), "<s><|[ <|a|> ]|></s>");
+  EXPECT_EQ(Bracketed("{{ x | trim }}{{ x.strip()[1:-1] }}", variables), "[<|a|>|a|]");
+  EXPECT_EQ(Bracketed("{{ l | join('<s>') }}", variables), "[p]<s>[q]");
+  EXPECT_EQ(Bracketed("{{ 'a,b'.replace(',', x) }}", variables), "a[ <|a|> ]b");
+  EXPECT_EQ(Bracketed("{{ x.split('|')[1] ~ '|' }}", variables), "[a]|");
+  EXPECT_EQ(Bracketed("{{ ('<' + x) | upper }}", variables), "[< <|A|> ]");
+  EXPECT_EQ(Bracketed("{{ ('<s>' + 'x') | upper }}", variables), "<S>X");
+  EXPECT_EQ(Bracketed("{{ o | tojson }}", variables), R"({["k"]: ["v"]})");
+  EXPECT_EQ(Bracketed("{{ o }}{% for k in o %}{{ k }}{% endfor %}", variables),
+            "{['k']: ['v']}[k]");
+  EXPECT_EQ(Bracketed("{{ n }}{{ '{}!{}'.format(x, n) }}", variables), "5[ <|a|> ]!5");
+  EXPECT_EQ(Bracketed("{% macro m(t) %}<m>{{ t }}{% endmacro %}{{ m(x) ~ m('t') }}", variables),
+            "<m>[ <|a|> ]<m>t");
+  EXPECT_EQ(Bracketed("{% set b %}<b>{{ x }}{% endset %}{{ b[1:] }}", variables), "b>[ <|a|> ]");
+  EXPECT_EQ(Bracketed("{{ (x ~ '\n<i>') | indent(2) }}", variables), "[ <|a|> ]\n  <i>");
+  EXPECT_EQ(Bracketed("{{ x[::-1] }}{{ x[2] }}", variables), "[ >|a|< |]");
+}
+
+TEST(ChatTemplateTest, ConversationsAreCheckedFirst) {
+  const auto chat_template = ChatTemplate::Parse("t", "{{ messages[0].content }}").value();
+  const auto error = [&](const Json& test_case) {
+    const auto text = ApplyTemplate(chat_template, Dict(), ToConversation(test_case), {});
+    return text.ok() ? text->bytes() : std::string(text.status().message());
+  };
+  EXPECT_EQ(error({{"messages", Json::array()}}),
+            "messages: a conversation has one message at least");
+  EXPECT_EQ(error({{"messages", {1}}}), "messages[0]: expected an object");
+  EXPECT_EQ(error({{"messages", {{{"content", "x"}}}}, {"tools", {1}}}),
+            "tools: expected an array of objects");
+  EXPECT_EQ(error({{"messages", {{{"content", "x"}}}},
+                   {"add_generation_prompt", true},
+                   {"continue_final_message", true}}),
+            "continue_final_message: not together with add_generation_prompt");
+}
+
+}  // namespace
+}  // namespace longstream::chat
