@@ -214,13 +214,13 @@ void WeightReader::Pack(const StoredTensor& tensor, int64_t first, int64_t rows,
   // Through a buffer of the type that packing can take it from.
   args.source_type = weight.type == DType::kF16 ? DType::kF16 : DType::kF32;
   const int64_t rows_at_once = std::clamp<int64_t>(kStageElements / weight.k, 1, rows);
-  std::vector<float> stage(static_cast<size_t>(rows_at_once * weight.k));
+  stage_.resize(std::max(stage_.size(), static_cast<size_t>(rows_at_once * weight.k)));
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     args.num_rows = std::min(rows_at_once, rows - row);
     args.first_row = first_row + row;
-    args.source = stage.data();
+    args.source = stage_.data();
     ConvertElements(tensor, begin + row * weight.k, args.num_rows * weight.k, args.source_type,
-                    reinterpret_cast<std::byte*>(stage.data()));
+                    reinterpret_cast<std::byte*>(stage_.data()));
     ops_.pack(executor_, args);
   }
 }

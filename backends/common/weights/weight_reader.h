@@ -127,6 +127,7 @@ class WeightReader {
   std::set<std::string, std::less<>> read_;
   std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter
   uint64_t num_parameters_ = 0;
+  std::vector<float> stage_;  // of rows on their way to packing
 };
 
 }  // namespace longstream
