@@ -1,8 +1,6 @@
 // Random specs and weights.
 #include "tests/backends/layers/random_model.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/weights/weight_memory.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/quantise.h"
 
@@ -145,17 +144,19 @@ class HostWeightMaker final : public WeightMaker {
   }
 
  private:
-  // Zeroed, owned by the weights; large ones in huge pages, as a checkpoint's are.
+  // Zeroed, owned by the weights. Large ones as a checkpoint's are; small ones from the heap, where
+  // AddressSanitizer watches their ends.
   void* Allocate(size_t bytes) {
-    constexpr size_t kHugePage = size_t{2} << 20;
-    const size_t alignment = bytes >= 4 * kHugePage ? kHugePage : 64;
-    const size_t padded = (bytes + alignment - 1) / alignment * alignment;
-    void* memory = std::aligned_alloc(alignment, padded);
-    if (alignment == kHugePage) madvise(memory, padded, MADV_HUGEPAGE);
-    std::memset(memory, 0, padded);
+    constexpr size_t kLarge = size_t{8} << 20;
+    constexpr size_t kAlignment = 64;
+    const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    OwnedMemory memory = padded >= kLarge
+                             ? AllocateHostWeights(padded)
+                             : OwnedMemory(std::aligned_alloc(kAlignment, padded), std::free);
+    if (padded < kLarge) std::memset(memory.get(), 0, padded);
     weights.bytes += padded;
-    weights.storage.push_back(OwnedMemory(memory, std::free));
-    return memory;
+    weights.storage.push_back(std::move(memory));
+    return weights.storage.back().get();
   }
 
   const DType type_;
