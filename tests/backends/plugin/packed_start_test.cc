@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "backends/dense/dense_plan.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "tests/backends/golden/golden_case.h"
 #include "tests/backends/plugin/model_driver.h"
 #include "tests/bench/plans/random_checkpoint.h"
 #include "tests/temporary_directory.h"
@@ -167,6 +169,45 @@ TEST_F(PackedStartTest, TheSecondStartPacksNothing) {
       EXPECT_TRUE(first == expected);
       EXPECT_TRUE(second == expected);
     }
+  }
+}
+
+// Every kind of block there is: tables, constants, biases, gates, several shards.
+TEST_F(PackedStartTest, EveryGoldenCheckpoint) {
+  constexpr int kTypesOfLayout = 5;  // packed to tell the layout, at every start
+  static int calls;
+  counted_pack = DeviceOps().pack;
+  OpTable ops = DeviceOps();
+  ops.pack = [](const Executor& executor, const PackArgs& args) {
+    ++calls;
+    counted_pack(executor, args);
+  };
+  ASSERT_FALSE(GoldenDirectories().empty());
+  for (const std::string& name : GoldenDirectories()) {
+    SCOPED_TRACE(name);
+    const auto open = [&](const std::string& options) {
+      calls = 0;
+      return OpenGoldenCase(name, options, ops);
+    };
+    const auto expected = open(R"("packed_cache": "off")");
+    const auto first = open(InCache());
+    EXPECT_GT(calls, kTypesOfLayout);
+    const auto second = open(InCache());
+    EXPECT_EQ(calls, kTypesOfLayout);
+    for (const Model* model : {first.get(), second.get()}) {
+      EXPECT_EQ(model->info().fingerprint, expected->info().fingerprint);
+      EXPECT_EQ(model->info().num_parameters, expected->info().num_parameters);
+      ASSERT_EQ(model->weights().bytes, expected->weights().bytes);
+      EXPECT_EQ(std::memcmp(model->weights().storage[0].get(), expected->weights().storage[0].get(),
+                            expected->weights().bytes),
+                0);
+    }
+    const std::vector<int32_t> tokens = ReadGoldenCase(name).tokens;
+    const auto logits = [&](Model& model) {
+      const auto sequence = CreateReserved(model, 16);
+      return Prefill(model, *sequence, std::span(tokens).first(9));
+    };
+    EXPECT_EQ(logits(*second), logits(*expected));
   }
 }
 
