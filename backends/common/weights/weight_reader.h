@@ -40,9 +40,8 @@ struct WeightPart {
 // Goes through a checkpoint's tensors in the order in which a model names them, and gives each the
 // next block of the model's memory: so every pass over the same model has the same blocks.
 //
-//   kCheck  checks names, shapes and types, and returns empty weights: a wrong checkpoint is
-//   refused
-//           before gigabytes are read. Afterwards plan() tells how much memory there must be.
+//   kCheck  checks names, shapes and types, and returns empty weights, so that a wrong checkpoint
+//           is refused before gigabytes are read. Afterwards plan() has all blocks.
 //   kPack   reads each tensor once, window by window of some MiB, each of which is packed or
 //           converted, hashed, and its pages given back.
 //   kPlace  reads nothing: the memory has been filled from a file of packed weights.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/common/weights/weight_memory.h"
+#include "backends/common/weights/weight_reader.h"
 #include "kernels/core/thread_pool.h"
 #include "tests/backends/weights/load_weights_fixture.h"
 
@@ -341,6 +342,47 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   std::swap(tensors_.at(kLayer + "mlp.gate_proj.weight").bytes,
             tensors_.at(kLayer + "mlp.up_proj.weight").bytes);
   EXPECT_NE(WriteAndLoad().fingerprint, single);
+}
+
+// Packed weights of an earlier start are told apart by it (packed_key.h).
+TEST_F(LoadWeightsTest, ThePlanSaysWhatDecidesABlock) {
+  WriteFile();
+  const Checkpoint checkpoint(directory_.string());
+  const OpTable ops = PackingOps();
+  const Executor executor;
+  const std::string gate = kLayer + "mlp.gate_proj.weight";
+  const std::string up = kLayer + "mlp.up_proj.weight";
+  const std::vector<std::vector<WeightPart>> blocks = {
+      {{gate, 7}},
+      {{up, 7}},
+      {{gate, 7}, {up, 7}},
+      {{up, 7}, {gate, 7}},
+      {{gate, 6, 7, 0}},
+      {{gate, 6, 7, 1}},
+      {{gate, 6, 7, 1, {0, 2, 1}}},
+      {{gate, 6, 7, 1, {2, 0, 1}}},
+  };
+  std::set<std::string> recipes;
+  for (const char* json : {"{}", R"({"weights": "int8"})", R"({"weights": "int4"})"}) {
+    const LoadOptions options(json);
+    for (const std::vector<WeightPart>& parts : blocks) {
+      WeightReader reader(WeightReader::Mode::kCheck, checkpoint, options, ops, executor,
+                          HostMemory());
+      reader.Projection(parts, kWidth);
+      EXPECT_EQ(reader.plan().bytes % kWeightAlignment, 0u);
+      recipes.insert(reader.plan().recipes);
+    }
+  }
+  EXPECT_EQ(recipes.size(), 3 * blocks.size());
+  const auto of_constants = [&](float value) {
+    const LoadOptions options;
+    WeightReader reader(WeightReader::Mode::kCheck, checkpoint, options, ops, executor,
+                        HostMemory());
+    reader.Constants(std::vector<float>{1.0f, value});
+    return reader.plan().recipes;
+  };
+  EXPECT_EQ(of_constants(2.0f), of_constants(2.0f));
+  EXPECT_NE(of_constants(2.0f), of_constants(3.0f));
 }
 
 // Large enough to be converted in several pieces, by several threads.
