@@ -12,33 +12,37 @@ namespace {
 
 // Scores whose sums are added up together, by a tree of their registers.
 constexpr int kScoresAtOnce = 16;
+// Of which so many at once have sums in registers, of both parts.
+constexpr int kSumsAtOnce = kScoresAtOnce / 2;
 constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
 
 LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
 
-// Lane i is the sum of the lanes of sums[i].
-LONGSTREAM_INLINE __m512i SumsOfSixteen(__m512i (&sums)[kScoresAtOnce]) {
-  // Neighbours in one register: halves the registers, and the lanes that a sum is spread over.
-  for (int i = 0; i < 8; ++i) {
-    const __m512i a = sums[2 * i], b = sums[2 * i + 1];
-    sums[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-  }
-  for (int i = 0; i < 4; ++i) {
-    const __m512i a = sums[2 * i], b = sums[2 * i + 1];
-    sums[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-  }
-  // Every 128 bits hold four sums now; four such parts of four registers are to be added.
+// Neighbouring lanes of both added, those of a and of b by turns in every 128 bits.
+LONGSTREAM_INLINE __m512i AddNeighbours(const __m512i& a, const __m512i& b) {
+  return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+}
+// Of each 128 bits four sums, one of every register's lanes there.
+LONGSTREAM_INLINE __m512i AddFour(const __m512i& a, const __m512i& b, const __m512i& c,
+                                  const __m512i& d) {
+  const __m512i ab = AddNeighbours(a, b), cd = AddNeighbours(c, d);
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+// Lane 4 i + j is the sum of lane j of all 128 bits of fours[i].
+LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   const auto halves = [](const __m512i& a, const __m512i& b) LONGSTREAM_INLINE_LAMBDA {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
   };
-  return halves(halves(sums[0], sums[1]), halves(sums[2], sums[3]));
+  return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
 }
 
 // Numbers of rows + 128, unsigned as the instruction wants one factor, times those of queries, for
-// kHeads heads and kRows rows: sums[h * 16 / kHeads + i]. Asks for as many rows at `next`.
-template <int kVectors, int kHeads, int kRows, bool kAsk>
+// kHeads heads and 8 / kHeads rows: fours[step * i] has those of four (AddFour), head by head. Asks
+// for as many rows at `next`.
+template <int kVectors, int kHeads, bool kAsk>
 LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
-                                    const int8_t* next, __m512i* sums) {
+                                    const int8_t* next, int step, __m512i* fours) {
+  constexpr int kRows = kSumsAtOnce / kHeads;
   const __m512i offset = _mm512_set1_epi8(-128);
   __m512i high[kHeads][kRows], low[kHeads][kRows];
   for (int h = 0; h < kHeads; ++h) {
@@ -60,10 +64,12 @@ LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t
       }
     }
   }
+  const auto sum = [&](int h, int i) LONGSTREAM_INLINE_LAMBDA {
+    return _mm512_add_epi32(_mm512_slli_epi32(high[h][i], 8), low[h][i]);
+  };
   for (int h = 0; h < kHeads; ++h) {
-    for (int i = 0; i < kRows; ++i) {
-      sums[h * (kScoresAtOnce / kHeads) + i] =
-          _mm512_add_epi32(_mm512_slli_epi32(high[h][i], 8), low[h][i]);
+    for (int i = 0; i < kRows; i += 4, fours += step) {
+      *fours = AddFour(sum(h, i), sum(h, i + 1), sum(h, i + 2), sum(h, i + 3));
     }
   }
 }
@@ -74,7 +80,6 @@ template <int kVectors, int kHeads, bool kAsk>
 void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float* scales,
                 const int8_t* next, int64_t first, int64_t last, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
-  constexpr int kRowsAtOnce = kRows / 2;  // whose sums, of both parts, stay in registers
   constexpr int64_t kRow = kVectors * kVectorDims;
   // Lane h * kRows + i is of head h.
   constexpr __mmask16 kSecondHead = kHeads == 1 ? 0 : 0xff00;
@@ -84,13 +89,14 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   const __m512 step =
       _mm512_mask_mov_ps(_mm512_set1_ps(q->step), kSecondHead, _mm512_set1_ps(other.step));
   for (int64_t i = first; i < last; i += kRows) {
-    __m512i sums[kScoresAtOnce];
-    for (int64_t part = 0; part < kRows; part += kRowsAtOnce) {
-      const int64_t at = (i + part) * kRow;
-      MultiplyRows<kVectors, kHeads, kRowsAtOnce, kAsk>(q, rows + at, kAsk ? next + at : nullptr,
-                                                        sums + part);
+    // Of one head the first two are of the first rows, of two heads the first of each.
+    __m512i fours[4];
+    for (int part = 0; part < 2; ++part) {
+      const int64_t at = (i + part * kRows / 2) * kRow;
+      MultiplyRows<kVectors, kHeads, kAsk>(q, rows + at, kAsk ? next + at : nullptr, kHeads,
+                                           fours + part * (kHeads == 1 ? 2 : 1));
     }
-    const __m512i total = _mm512_sub_epi32(SumsOfSixteen(sums), surplus);
+    const __m512i total = _mm512_sub_epi32(AddQuarters(fours), surplus);
     const __m512 unscaled = _mm512_cvtepi32_ps(total) * step;
     if constexpr (kHeads == 1) {
       _mm512_storeu_ps(scores + i, unscaled * _mm512_loadu_ps(scales + i));
