@@ -1,7 +1,7 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench golden check asan tsan gpu-pack gpu-check gpu-peers install packages \
-        release
+.PHONY: help demo test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
+        install packages release
 
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 SERVICE_BENCH ?= --rounds 3 --prefill-rounds 1 --json build/release/service.json
 
 help:  ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: packages  ## Start the server with the three demo models, stream from each, print a table.
 	@cmake --preset release
@@ -26,6 +26,13 @@ bench: release  ## Build the release preset and run the benchmarks.
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
 	@models/make_golden.sh
+
+# Other texts: make tokenizer-parity SEED=21.
+SEED ?= 20
+tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000 texts each (PyPI).
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
+	@models/tokenizer_parity.sh --seed $(SEED)
 
 check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
 	@tools/check/run_all.sh

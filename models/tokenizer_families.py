@@ -2,6 +2,7 @@
 model, decoder and flags, trained on Python standard library text.
 """
 
+import io
 import json
 import pathlib
 import tempfile
@@ -157,15 +158,17 @@ def mpt():
     return tokenizer
 
 
+FOREIGN_LINE = "café Straße тест 東京 アパート é ẹ́ ⁄ 가"
+
+
 def pieces(normalizer, pre_tokenizer, strip, merges=300):
     """BPE over characters with the tokens of all bytes, as converted from SentencePiece."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK)
-    text, words = stdlib_words()
-    foreign = TextGenerator(TRAINING_SEED, words)
-    lines = text.split("\n") + [foreign.text(8) for _ in range(500)]
+    # Of equally frequent characters the trainer keeps any, so all of them are kept.
+    lines = stdlib_words()[0].split("\n") + [FOREIGN_LINE] * 20
     special = ["<unk>", "<s>", "</s>"]
-    trainer = trainers.BpeTrainer(vocab_size=merges + 150, limit_alphabet=140, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=merges + 180, show_progress=False,
                                   special_tokens=special)
     tokenizer.train_from_iterator(lines, trainer)
 
@@ -269,25 +272,20 @@ SMALL_CHARSMAP = (
 
 
 def unigram(normalizer, pre_tokenizer, decoder, byte_fallback=False):
-    tokenizer = Tokenizer(models.Unigram())
+    """A unigram model of SentencePiece's trainer, which gives the same one each time."""
+    lines = [line for line in stdlib_words()[0].split("\n") if line] + [FOREIGN_LINE] * 20
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="unigram", vocab_size=500,
+        byte_fallback=byte_fallback, character_coverage=0.995, normalization_rule_name="identity",
+        num_threads=1, minloglevel=2, hard_vocab_limit=False)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model.getvalue())
+    tokenizer = Tokenizer(models.Unigram(
+        [(piece.piece, round(piece.score, 4)) for piece in proto.pieces], unk_id=0,
+        byte_fallback=byte_fallback))
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
     tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK)
-    lines = stdlib_words()[0].split("\n") + ["café Straße тест 東京 アパート é ẹ́ ⁄ 가"] * 20
-    special = ["<unk>", "<s>", "</s>"]
-    trainer = trainers.UnigramTrainer(vocab_size=400, show_progress=False, special_tokens=special,
-                                      unk_token="<unk>", initial_alphabet=list("abcxyz▁"))
-    tokenizer.train_from_iterator(lines, trainer)
-
-    def edit(data):
-        vocab = data["model"]["vocab"]
-        # Few single characters, so that there are unknown ones; scores of few digits.
-        vocab[:] = [[text, round(score, 4)] for i, (text, score) in enumerate(vocab)
-                    if len(text) > 1 or i < 300]
-        if byte_fallback:
-            vocab[len(special):len(special)] = [[f"<0x{byte:02X}>", 0.0] for byte in range(256)]
-            data["model"]["byte_fallback"] = True
-
-    tokenizer = edited(tokenizer, edit)
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoder
     return tokenizer

@@ -1,7 +1,7 @@
-"""Small tokenizers and what Hugging Face's `tokenizers` makes of difficult texts.
+"""Small tokenizers and what Hugging Face's `tokenizers` or SentencePiece make of difficult texts.
 
-Writes <out>/<name>/tokenizer.json, built as those of a family are (tokenizer_families.py), and
-cases.json beside it: {"encode": [[text, ids, ids with special tokens taken as text, if they
+Writes <out>/<name>/tokenizer.json, built as those of a family are (tokenizer_families.py), or
+tokenizer.model (tokenizer_sentencepiece.py), and cases.json beside it: {"encode": [[text, ids, ids with special tokens taken as text, if they
 differ], ...], "decode": [[ids, text, text without special tokens], ...]}, text as UTF-8.
 With --wide the same program gives longer lists, of other texts with another --seed; the C++ parity
 test reads them from the directory that LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
@@ -14,7 +14,8 @@ import pathlib
 
 from tokenizers import Tokenizer
 
-from tokenizer_families import BYTE_LEVEL, MARK, PIECE_PARTS, PIECES
+import tokenizer_sentencepiece
+from tokenizer_families import BYTE_LEVEL, PIECE_PARTS, PIECES
 from tokenizer_texts import TextGenerator, stdlib_words
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "tests" / "golden" / "tokenizer"
@@ -146,15 +147,24 @@ def write_tokenizer(path, tokenizer, legacy_merges):
                     encoding="utf-8")
 
 
-def make_cases(name, directory, texts, decodes, generator):
+def is_wide_only(name, family):
+    return name in WIDE_ONLY or getattr(family, "wide_only", False)
+
+
+def make_directory(name, family, directory, texts, decodes, generator):
+    if name in tokenizer_sentencepiece.FAMILIES:
+        reference = tokenizer_sentencepiece.write_model(directory, family)
+        cases = tokenizer_sentencepiece.make_cases(reference, texts, decodes, generator.random)
+        return write_cases(directory / "cases.json", *cases)
+    write_tokenizer(directory / "tokenizer.json", family(), name in LEGACY_MERGES)
     # What counts is the file: the C++ reads it too.
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    encode = encode_cases(tokenizer, [text for text in texts if text])
+    encode = encode_cases(tokenizer, texts)
     if name in PIECES:
         decode = piece_decode_cases(tokenizer, generator.random, encode, decodes)
     else:
         decode = decode_cases(tokenizer, generator.random, decodes)
-    write_cases(directory / "cases.json", encode, decode)
+    return write_cases(directory / "cases.json", encode, decode)
 
 
 def main():
@@ -168,20 +178,21 @@ def main():
     arguments = parser.parse_args()
 
     _, words = stdlib_words()
-    for name, make in (BYTE_LEVEL | PIECES).items():
+    families = BYTE_LEVEL | PIECES | tokenizer_sentencepiece.FAMILIES
+    for name, family in families.items():
         if arguments.only and name not in arguments.only:
             continue
-        if name in WIDE_ONLY and not arguments.wide:
+        if is_wide_only(name, family) and not arguments.wide:
             continue
         directory = arguments.out / name
         directory.mkdir(parents=True, exist_ok=True)
-        write_tokenizer(directory / "tokenizer.json", make(), name in LEGACY_MERGES)
         cases = WIDE_CASES if arguments.wide else 250 if name in LARGE else 50
-        parts = PIECE_PARTS if name in PIECES else ()
+        parts = () if name in BYTE_LEVEL else PIECE_PARTS
         generator = TextGenerator(f"{name} {arguments.seed}", words, parts)
         texts = [generator.text(arguments.pieces) for _ in range(cases)]
+        texts = [text for text in texts if text]
         decodes = cases if arguments.wide else cases // 5 if name in LARGE else cases // 2
-        make_cases(name, directory, texts, decodes, generator)
+        make_directory(name, family, directory, texts, decodes, generator)
 
 
 if __name__ == "__main__":

@@ -112,9 +112,10 @@ void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view 
   }
 }
 
-void CollapseSpaces(std::string_view text, std::string* out) {
+// Spaces at the beginning go, unless the text goes on after another one.
+void CollapseSpaces(std::string_view text, TextPlace place, std::string* out) {
   const size_t begin = out->size();
-  bool after_space = true;  // so that spaces at the beginning go
+  bool after_space = place != TextPlace::kContinues;
   for (const char c : text) {
     const bool is_space = c == ' ';
     if (!is_space || !after_space) *out += c;
@@ -162,12 +163,13 @@ absl::StatusOr<Normalizer> Normalizer::Create(const TokenizerSpec& spec) {
 }
 
 absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::string_view text,
-                                                     std::string* out) const {
+                                                     TextPlace place, std::string* out) const {
   absl::Status status;
   switch (step.spec.kind) {
     case NormalizerStep::Kind::kNfc:
       return NormalizeNfc(text, out);
     case NormalizerStep::Kind::kPrepend:
+      if (!PutsPrefix(step.spec.scheme, place)) return text;
       out->append(step.spec.text).append(text);
       break;
     case NormalizerStep::Kind::kReplace:
@@ -189,21 +191,20 @@ absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::stri
       MapLongest(step.charsmap, symbols_, text, out);
       break;
     case NormalizerStep::Kind::kCollapseSpaces:
-      CollapseSpaces(text, out);
+      CollapseSpaces(text, place, out);
       break;
   }
   if (!status.ok()) return status;
   return *out;
 }
 
-absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, bool continues,
+absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlace place,
                                                  std::string* buffer) const {
   std::string next;
   for (const Step& step : steps_) {
     if (text.empty()) break;
-    if (step.spec.kind == NormalizerStep::Kind::kPrepend && continues) continue;
     next.clear();
-    const absl::StatusOr<std::string_view> result = RunStep(step, text, &next);
+    const absl::StatusOr<std::string_view> result = RunStep(step, text, place, &next);
     if (!result.ok()) return result.status();
     text = *result;
     if (text.data() != next.data()) continue;  // still a part of what it was

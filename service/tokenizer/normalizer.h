@@ -12,6 +12,7 @@
 #include "service/tokenizer/charsmap.h"
 #include "service/tokenizer/prefix_set.h"
 #include "service/tokenizer/regex.h"
+#include "service/tokenizer/text_place.h"
 #include "service/tokenizer/tokenizer_spec.h"
 
 namespace longstream {
@@ -24,9 +25,9 @@ class Normalizer {
   static absl::StatusOr<Normalizer> Create(const TokenizerSpec& spec);
 
   // The normalized text: a part of `text` where nothing else is to do, else *buffer. O(n log n).
-  // A text that goes on after other text (`continues`) is given no prefix.
+  // Whether a prefix is put before the text depends on its place.
   // Errors as NormalizeNfc and Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
-  absl::StatusOr<std::string_view> Run(std::string_view text, bool continues,
+  absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
                                        std::string* buffer) const;
 
  private:
@@ -37,7 +38,7 @@ class Normalizer {
   };
 
   // What becomes of the text: a part of it, or *out, which is empty before.
-  absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text,
+  absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text, TextPlace place,
                                            std::string* out) const;
 
   std::vector<Step> steps_;

@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> token
   for (AddedToken& token : tokens) {
     if (!token.normalized) continue;
     std::string buffer;
-    const absl::StatusOr<std::string_view> content = normalizer.Run(token.content, false, &buffer);
+    const absl::StatusOr<std::string_view> content =
+        normalizer.Run(token.content, TextPlace::kSequenceBegin, &buffer);
     if (!content.ok()) return content.status();
     if (content->empty()) {
       return absl::InvalidArgumentError(
@@ -126,20 +127,17 @@ PipelineTokenizer::PipelineTokenizer(TokenizerInfo info, Stages stages, TokenTab
                                                    : InvalidUtf8::kOneReplacement},
       prefix_(PrefixOf(spec)) {}
 
-PipelineTokenizer::Prefix PipelineTokenizer::PrefixOf(const TokenizerSpec& spec) {
-  Prefix prefix = Prefix::kNever;
+PrependScheme PipelineTokenizer::PrefixOf(const TokenizerSpec& spec) {
+  PrependScheme prefix = PrependScheme::kNever;
+  const auto add = [&prefix](PrependScheme scheme) {
+    if (scheme != PrependScheme::kNever && prefix != PrependScheme::kAlways) prefix = scheme;
+  };
   for (const NormalizerStep& step : spec.normalizer) {
-    if (step.kind == NormalizerStep::Kind::kPrepend) prefix = Prefix::kAlsoAfterAddedTokens;
+    if (step.kind == NormalizerStep::Kind::kPrepend) add(step.scheme);
   }
   for (const PreTokenizerStep& step : spec.pre_tokenizer) {
     using Kind = PreTokenizerStep::Kind;
-    const bool is_metaspace = step.kind == Kind::kMetaspace;
-    if (step.kind == Kind::kPrefixSpace ||
-        (is_metaspace && step.scheme == PrependScheme::kAlways)) {
-      prefix = Prefix::kAlsoAfterAddedTokens;
-    } else if (is_metaspace && step.scheme == PrependScheme::kFirst) {
-      prefix = std::max(prefix, Prefix::kAtSequenceBegin);
-    }
+    if (step.kind == Kind::kPrefixSpace || step.kind == Kind::kMetaspace) add(step.scheme);
   }
   return prefix;
 }
@@ -150,12 +148,12 @@ std::string_view PipelineTokenizer::kind() const {
 
 bool PipelineTokenizer::ContinuesAfter(int32_t id) const {
   switch (prefix_) {
-    case Prefix::kNever:
-      return false;
-    case Prefix::kAtSequenceBegin:
+    case PrependScheme::kFirst:
       return true;
-    case Prefix::kAlsoAfterAddedTokens:
+    case PrependScheme::kAlways:
       return !tokens_.IsAdded(id);
+    case PrependScheme::kNever:
+      return false;
   }
   return false;
 }
@@ -191,8 +189,7 @@ absl::Status PipelineTokenizer::EncodeSegment(std::string_view text, TextPlace p
                                               bool parse_special, Workspace* workspace,
                                               std::vector<int32_t>* ids) const {
   std::string buffer;
-  const absl::StatusOr<std::string_view> normalized =
-      stages_.normalizer.Run(text, place == TextPlace::kContinues, &buffer);
+  const absl::StatusOr<std::string_view> normalized = stages_.normalizer.Run(text, place, &buffer);
   if (!normalized.ok()) return normalized.status();
   for (const auto& segment : stages_.normalized_tokens.Split(*normalized, parse_special)) {
     if (segment.id) {

@@ -34,14 +34,11 @@ class PipelineTokenizer : public Tokenizer {
   std::string_view TokenBytes(int32_t id) const override { return tokens_.Bytes(id); }
   std::string_view FirstTokenBytes(int32_t id) const override { return tokens_.FirstBytes(id); }
   bool IsSpecial(int32_t id) const override { return tokens_.IsSpecial(id); }
-  bool puts_space_first() const override { return prefix_ != Prefix::kNever; }
+  bool puts_space_first() const override { return prefix_ != PrependScheme::kNever; }
   bool ContinuesAfter(int32_t id) const override;
   DecodeRules decode_rules() const override { return decode_rules_; }
 
  private:
-  // Where a space, or what is written for one, is put before a text.
-  enum class Prefix { kNever, kAtSequenceBegin, kAlsoAfterAddedTokens };
-
   // What texts become tokens by, in the order in which they are applied.
   struct Stages {
     AddedTokenMatcher raw_tokens;  // looked for in the text as it is
@@ -60,7 +57,7 @@ class PipelineTokenizer : public Tokenizer {
 
   static absl::StatusOr<Stages> MakeStages(const TokenizerSpec& spec,
                                            std::vector<AddedToken>* normalized_tokens);
-  static Prefix PrefixOf(const TokenizerSpec& spec);
+  static PrependScheme PrefixOf(const TokenizerSpec& spec);
   absl::StatusOr<std::vector<int32_t>> EncodeText(std::string_view text,
                                                   EncodeOptions options) const override;
   absl::Status EncodeSegment(std::string_view text, TextPlace place, bool parse_special,
@@ -70,7 +67,7 @@ class PipelineTokenizer : public Tokenizer {
   const Stages stages_;
   const TokenTable tokens_;
   const DecodeRules decode_rules_;
-  const Prefix prefix_;
+  const PrependScheme prefix_;  // before which texts a space, or its mark, is put
 };
 
 }  // namespace longstream

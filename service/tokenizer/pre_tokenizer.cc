@@ -50,20 +50,6 @@ bool Joins(SplitBehavior behavior, const Piece& before, const Piece& piece) {
   return false;
 }
 
-// Whether the step puts its prefix before a piece, unless the piece has it already.
-bool GivesPrefix(const PreTokenizerStep& step, TextPlace place) {
-  if (step.kind == PreTokenizerStep::Kind::kPrefixSpace) return place != TextPlace::kContinues;
-  switch (step.scheme) {
-    case PrependScheme::kFirst:
-      return place == TextPlace::kSequenceBegin;
-    case PrependScheme::kAlways:
-      return place != TextPlace::kContinues;
-    case PrependScheme::kNever:
-      return false;
-  }
-  return false;
-}
-
 // The piece as the step leaves it before it cuts: the piece itself, or *buffer.
 std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::string_view piece,
                            std::string* buffer) {
@@ -74,7 +60,7 @@ std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::s
   if (!is_space) prefix = step.mark;
   // A space becomes the mark, so it is as good as one.
   const bool has_prefix = piece.starts_with(prefix) || piece.starts_with(' ');
-  const bool gives_prefix = GivesPrefix(step, place) && !has_prefix;
+  const bool gives_prefix = PutsPrefix(step.scheme, place) && !has_prefix;
   if (is_space && !gives_prefix) return piece;
   buffer->reserve(piece.size() + prefix.size());
   if (gives_prefix) *buffer += prefix;

@@ -11,16 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/tokenizer/regex.h"
+#include "service/tokenizer/text_place.h"
 #include "service/tokenizer/tokenizer_spec.h"
 
 namespace longstream {
-
-// Where a text stands.
-enum class TextPlace {
-  kSequenceBegin,  // nothing is before it
-  kNewPiece,       // an added token is, or the piece that a cut ended
-  kContinues,      // it goes on after other text
-};
 
 // Immutable after Create: may be used by any number of threads.
 class PreTokenizer {

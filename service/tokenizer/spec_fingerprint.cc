@@ -105,6 +105,7 @@ void AddSteps(const TokenizerSpec& spec, Fingerprint* fingerprint) {
     for (const bool flag : {step.pattern.literal, step.left, step.right}) {
       fingerprint->AddNumber(flag);
     }
+    fingerprint->AddNumber(static_cast<uint64_t>(step.scheme));
   }
   fingerprint->AddNumber(spec.pre_tokenizer.size());
   for (const PreTokenizerStep& step : spec.pre_tokenizer) {

@@ -1,27 +1,40 @@
-// Reads tokenizer_config.json, which names special tokens beside a tokenizer's own file.
+// Reads the files beside a tokenizer's own: tokenizer_config.json, special_tokens_map.json and
+// added_tokens.json.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_CONFIG_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_CONFIG_H_
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "service/tokenizer/tokenizer_spec.h"
 
 namespace longstream {
 
-// Names of the special tokens in tokenizer_config.json.
+// Names of special tokens.
 struct SpecialTokenNames {
   std::optional<std::string> bos;
   std::optional<std::string> eos;
 };
 
+// What a tokenizer.model leaves to the files beside it; the defaults are transformers' for Llama.
 struct TokenizerConfig {
   SpecialTokenNames names;
+  bool add_bos = true;           // a sequence begins with the token `names.bos`
+  bool legacy = true;            // each text after an added token gets a space, not the first alone
+  bool add_prefix_space = true;  // false: none gets one
+  std::vector<AddedToken> added_tokens;
 };
 
-// What the file says; nothing where it does not exist. INVALID_ARGUMENT as Tokenizer::Load.
-absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& path);
+// bos_token and eos_token of tokenizer_config.json in model_dir; none where there is no such file.
+// INVALID_ARGUMENT as Tokenizer::Load.
+absl::StatusOr<SpecialTokenNames> ReadSpecialTokenNames(const std::filesystem::path& model_dir);
+
+// All that the files in model_dir say. INVALID_ARGUMENT as Tokenizer::Load.
+absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& model_dir,
+                                                    int vocab_size);
 
 }  // namespace longstream
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "service/tokenizer/text_place.h"
+
 namespace longstream {
 
 // A token that is looked for in the text before anything else is done with it.
@@ -33,7 +35,7 @@ struct PatternSpec {
 struct NormalizerStep {
   enum class Kind {
     kNfc,             // Unicode form C
-    kPrepend,         // `text` goes before a text that is not empty
+    kPrepend,         // `text` goes before a text that is not empty, where `scheme` says so
     kReplace,         // `text` takes the place of each match of `pattern`
     kStrip,           // white space at the ends (`left`, `right`) goes
     kCharsmap,        // the characters map of `text` (charsmap.h), grapheme by grapheme
@@ -45,17 +47,11 @@ struct NormalizerStep {
   PatternSpec pattern;
   bool left = false;
   bool right = false;
+  PrependScheme scheme = PrependScheme::kAlways;
 };
 
 // What becomes of the matches of a pattern and of the text between them.
 enum class SplitBehavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
-
-// Which pieces Metaspace puts its mark before.
-enum class PrependScheme {
-  kFirst,   // the one at the beginning of the sequence
-  kAlways,  // each
-  kNever,
-};
 
 // One step of the pre-tokenizer; it works on each piece that the step before it gave.
 struct PreTokenizerStep {

@@ -60,10 +60,10 @@ const UnigramModel::Node* UnigramModel::Child(uint32_t node, unsigned char byte,
 void UnigramModel::FindEnds(std::string_view word, Workspace* workspace) const {
   std::vector<Workspace::End>& ends = workspace->ends_;
   ends.assign(word.size() + 1, {0, kNone, unk_id_});
-  const auto offer = [&](size_t begin, size_t end, int32_t id, double score) {
-    if (ends[end].begin != kNone && score <= ends[end].score) return;
-    const double kept = single_precision_ ? static_cast<float>(score) : score;
-    ends[end] = {kept, static_cast<uint32_t>(begin), id};
+  const auto offer = [&](size_t begin, size_t end, int32_t id, double sum) {
+    if (single_precision_) sum = static_cast<float>(sum);
+    if (ends[end].begin != kNone && sum <= ends[end].score) return;
+    ends[end] = {sum, static_cast<uint32_t>(begin), id};
   };
   for (size_t begin = 0; begin < word.size();) {
     const double score = ends[begin].score;
@@ -79,10 +79,7 @@ void UnigramModel::FindEnds(std::string_view word, Workspace* workspace) const {
       offer(begin, end, child->id, child->score + score);
       character_is_token = character_is_token || end == next;
     }
-    if (!character_is_token) {
-      const double sum = unk_score_ + score;
-      offer(begin, next, unk_id_, single_precision_ ? static_cast<float>(sum) : sum);
-    }
+    if (!character_is_token) offer(begin, next, unk_id_, unk_score_ + score);
     begin = next;
   }
 }

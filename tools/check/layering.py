@@ -25,7 +25,8 @@ LAYERS = {
     "service/chat": (("service/tokenizer",), ("absl",)),
     "service/config": ((), ("absl",)),
     "service/metrics": ((), ("absl", "prometheus")),
-    "service/tokenizer": ((), ("absl",)),
+    # SentencePiece's files are protobuf messages.
+    "service/tokenizer": ((), ("absl", "protobuf")),
     "service/registry": (LEAVES + ("backends/api", "kernels/core"), ("absl",)),
     # A session is what the scheduler runs turns on; it does not know the scheduler.
     "service/session": (

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "service/tokenizer/utf8.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
+#include "tests/temporary_directory.h"
 
 namespace longstream {
 namespace {
@@ -201,6 +202,45 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   const Outcome generated = RunTurn(*engine, NewTurn(Generate(session, "", 20)));
   EXPECT_EQ(generated.text, expected);
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
+}
+
+// A tokenizer that puts a space before a text that begins anew gives each text two lists of ids;
+// which one counts is known when its turn comes.
+TEST(Engine, ATextThatGoesOnTakesItsOtherIds) {
+  const TemporaryDirectory directory;
+  directory.Write("config.json", R"({"model_type": "minimal"})");
+  directory.Write("tokenizer.json", R"({
+    "model": {"type": "BPE", "vocab": {"a": 2, "_": 1, "_a": 3}, "merges": ["_ a"]},
+    "added_tokens": [{"id": 5, "content": "<s>", "special": true}],
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"},
+    "decoder": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"}})");
+  TestModel model;
+  model.directory = directory.string();
+  TestEngine engine("{}", 0, {}, model);
+  const auto session = engine.Open();
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = session;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  using Ids = std::vector<int32_t>;
+  const auto add_a = [&] { turn->AddInput({3}, /*is_text=*/true, Ids{2}); };
+  add_a();
+  add_a();
+  turn->AddInput({5}, /*is_text=*/true, Ids{5});
+  add_a();
+  turn->CloseInput();
+  engine->Wake();
+  const Outcome appended = ReadToEnd(*turn);
+  ASSERT_TRUE(appended.end.status.ok()) << appended.end.status;
+  EXPECT_EQ(session->tokens, (Ids{3, 2, 5, 3}));
+
+  TurnRequest next = Generate(session, "", 1);
+  next.prompt = {3};
+  next.continued_prompt = Ids{2};
+  ASSERT_TRUE(RunTurn(*engine, NewTurn(next)).end.status.ok());
+  ASSERT_EQ(session->tokens.size(), 6u);
+  EXPECT_EQ(session->tokens[4], 2);
 }
 
 TEST(Engine, ForkContinuesAlike) {

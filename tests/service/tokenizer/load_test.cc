@@ -90,9 +90,9 @@ TEST_F(LoadTest, PlainBytesNeedAVocabularyFor256) {
 }
 
 TEST_F(LoadTest, RefusesOtherTokenizersByName) {
-  Write("tokenizer.model", "SentencePiece");
+  Write("tekken.json", "{}");
   EXPECT_EQ(Load().status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Load().status().message(), HasSubstr("tokenizer.model is not supported"));
+  EXPECT_THAT(Load().status().message(), HasSubstr("tekken.json is not supported"));
 }
 
 TEST_F(LoadTest, ReadsTheFamilies) {

@@ -41,14 +41,15 @@ NormalizerStep Strip(bool left, bool right) {
 }
 
 std::string Normalized(const std::vector<NormalizerStep>& steps, std::string_view text,
-                       bool continues = false, const std::vector<std::string>& symbols = {}) {
+                       TextPlace place = TextPlace::kSequenceBegin,
+                       const std::vector<std::string>& symbols = {}) {
   TokenizerSpec spec;
   spec.normalizer = steps;
   spec.symbols = symbols;
   const auto normalizer = Normalizer::Create(spec);
   EXPECT_TRUE(normalizer.ok()) << normalizer.status();
   std::string buffer;
-  const auto normalized = normalizer->Run(text, continues, &buffer);
+  const auto normalized = normalizer->Run(text, place, &buffer);
   EXPECT_TRUE(normalized.ok()) << normalized.status();
   return std::string(*normalized);
 }
@@ -59,7 +60,12 @@ TEST(Normalizer, PrependsToWhatIsNotEmpty) {
   EXPECT_EQ(Normalized({Prepend("_")}, "a"), "_a");
   EXPECT_EQ(Normalized({Prepend("_")}, ""), "");
   EXPECT_EQ(Normalized({Strip(true, true), Prepend("_")}, "  "), "") << "empty by then";
-  EXPECT_EQ(Normalized({Prepend("_")}, "a", /*continues=*/true), "a");
+  EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kNewPiece), "_a");
+  EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kContinues), "a");
+  NormalizerStep first = Prepend("_");
+  first.scheme = PrependScheme::kFirst;
+  EXPECT_EQ(Normalized({first}, "a"), "_a");
+  EXPECT_EQ(Normalized({first}, "a", TextPlace::kNewPiece), "a");
 }
 
 TEST(Normalizer, Replaces) {
@@ -83,12 +89,14 @@ TEST(Normalizer, AppliesStepsInOrder) {
 TEST(Normalizer, CollapsesSpaces) {
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a   b \t c  "), "a b \t c");
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "   "), "");
+  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a ", TextPlace::kContinues), " a");
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "a \u2581 "), "a")
       << "the mark at the end too";
 }
 
 TEST(Normalizer, LeavesSymbolsAsTheyAre) {
-  EXPECT_EQ(Normalized({Step(Kind::kSentencePiece)}, "a<x>b", false, {"<x>"}), "a<x>b");
+  EXPECT_EQ(Normalized({Step(Kind::kSentencePiece)}, "a<x>b", TextPlace::kSequenceBegin, {"<x>"}),
+            "a<x>b");
 }
 
 TEST(Normalizer, ReportsADamagedMap) {
