@@ -22,6 +22,18 @@ LONGSTREAM_INLINE int32_t SumOf(const int8_t* numbers, int64_t n) {
   return _mm512_reduce_add_epi32(sums);
 }
 
+// Register r gets the 128 bits r of all four, in their order.
+LONGSTREAM_INLINE void TransposeQuarters(__m512i (&rows)[4]) {
+  const __m512i low_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0x44);
+  const __m512i high_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0xee);
+  const __m512i low_cd = _mm512_shuffle_i32x4(rows[2], rows[3], 0x44);
+  const __m512i high_cd = _mm512_shuffle_i32x4(rows[2], rows[3], 0xee);
+  rows[0] = _mm512_shuffle_i32x4(low_ab, low_cd, 0x88);
+  rows[1] = _mm512_shuffle_i32x4(low_ab, low_cd, 0xdd);
+  rows[2] = _mm512_shuffle_i32x4(high_ab, high_cd, 0x88);
+  rows[3] = _mm512_shuffle_i32x4(high_ab, high_cd, 0xdd);
+}
+
 // Calls body with min(size, kMost) as a constant.
 template <int kMost, typename Body>
 LONGSTREAM_INLINE void ForSize(int64_t size, const Body& body) {
@@ -40,19 +52,21 @@ struct ScoreTileArgs {
   const BF16* scales;  // of keys
   int64_t quads;
   int64_t stride;
-  float* scores;  // [keys, stride]
+  float* scores;       // [keys, stride]
+  const int8_t* next;  // as many keys, one behind the other, to ask for; nullptr: none
 };
 
 // Scores of kKeys keys with 16 kVectors queries; sums[k] is that of a key's numbers.
-template <int kKeys, int kVectors>
+template <int kKeys, int kVectors, bool kAsk>
 void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
-  const auto [q_high, q_low, step, keys, key_stride, scales, quads, stride, scores] = args;
+  const auto [q_high, q_low, step, keys, key_stride, scales, quads, stride, scores, next] = args;
   __m512i high[kKeys][kVectors], low[kKeys][kVectors];
   for (int k = 0; k < kKeys; ++k) {
     for (int v = 0; v < kVectors; ++v) high[k][v] = low[k][v] = _mm512_setzero_si512();
   }
   for (int64_t quad = 0; quad < quads; ++quad) {
     const int64_t at = quad * stride * 4;
+    if constexpr (kAsk) PrefetchL2(next + quad * kKeys * 4);  // at most a line a step
     __m512i key[kKeys];
     for (int k = 0; k < kKeys; ++k) key[k] = BroadcastQuad(keys + k * key_stride + quad * 4);
     for (int v = 0; v < kVectors; ++v) {
@@ -76,6 +90,28 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
       _mm512_storeu_ps(scores + k * stride + v * kLanes,
                        total * _mm512_loadu_ps(step + v * kLanes) * scale);
     }
+  }
+}
+
+// Of `count` keys of D = `dim`, as many at once as have sums in registers, of both parts.
+template <int kVectors>
+void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
+  constexpr int kAtOnce = 8 / kVectors;
+  for (int64_t left = count; left > 0; left -= kAtOnce) {
+    ForSize<kAtOnce>(left, [&](auto keys) {
+      constexpr int kKeys = decltype(keys)::value;
+      int32_t sums[kKeys];
+      for (int k = 0; k < kKeys; ++k) sums[k] = SumOf(args.keys + k * args.key_stride, dim);
+      if (args.next != nullptr) {
+        ScoreTile<kKeys, kVectors, true>(args, sums);
+        args.next += kKeys * dim;
+      } else {
+        ScoreTile<kKeys, kVectors, false>(args, sums);
+      }
+    });
+    args.keys += kAtOnce * args.key_stride;
+    args.scales += kAtOnce;
+    args.scores += kAtOnce * args.stride;
   }
 }
 
@@ -126,9 +162,10 @@ void WeighTile(const WeighTileArgs& args) {
 
 }  // namespace
 
-void Int8Blocks::ScoreRun(const Queries& queries, const RowRun& run, float* scores) {
+void Int8Blocks::ScoreRun(const Queries& queries, const RowRun& run, const int8_t* next,
+                          float* scores) {
   ScoreTileArgs args = {queries.high, queries.low, queries.step,  nullptr, shape_.dim,
-                        run.scales,   quads_,      shape_.stride, scores};
+                        run.scales,   quads_,      shape_.stride, scores,  next};
   args.keys = reinterpret_cast<const int8_t*>(run.data);
   if (shape_.dim % 4 != 0) {  // behind an odd width zeros
     for (int64_t i = 0; i < run.count; ++i) {
@@ -139,19 +176,9 @@ void Int8Blocks::ScoreRun(const Queries& queries, const RowRun& run, float* scor
     args.keys = gathered_;
     args.key_stride = quads_ * 4;
   }
-  for (int64_t left = run.count; left > 0; left -= kRowsAtOnce) {
-    ForSize<kRowsAtOnce>(left, [&](auto keys) {
-      constexpr int kKeys = decltype(keys)::value;
-      int32_t sums[kKeys];
-      for (int k = 0; k < kKeys; ++k) sums[k] = SumOf(args.keys + k * args.key_stride, shape_.dim);
-      ForSize<kTileRows / kLanes>(shape_.stride / kLanes, [&](auto vectors) {
-        ScoreTile<kKeys, decltype(vectors)::value>(args, sums);
-      });
-    });
-    args.keys += kRowsAtOnce * args.key_stride;
-    args.scales += kRowsAtOnce;
-    args.scores += kRowsAtOnce * shape_.stride;
-  }
+  ForSize<kTileRows / kLanes>(shape_.stride / kLanes, [&](auto vectors) {
+    ScoreKeys<decltype(vectors)::value>(args, run.count, shape_.dim);
+  });
 }
 
 void Int8Blocks::WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const {
@@ -195,14 +222,9 @@ void Int8Blocks::Interleave(const HeadRows& values, int64_t begin, int64_t end) 
     for (int64_t d = 0; d < row; d += kVectorDims) {
       __m512i four[4];
       InterleaveFour(rows[i] + d, rows[i + 1] + d, rows[i + 2] + d, rows[i + 3] + d, four);
+      TransposeQuarters(four);
       int32_t* to = interleaved_ + i / 4 * kMaxHeadDim + d;
-      for (int r = 0; r < 4; ++r) {
-        alignas(64) int32_t lanes[kLanes];
-        _mm512_store_si512(lanes, four[r]);
-        for (int part = 0; part < 4; ++part) {
-          __builtin_memcpy(to + part * kLanes + r * 4, lanes + part * 4, 4 * sizeof(int32_t));
-        }
-      }
+      for (int r = 0; r < 4; ++r) _mm512_store_si512(to + r * kLanes, four[r]);
     }
   }
 }

@@ -38,9 +38,11 @@ class Int8Blocks {
 
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
-                               int64_t end, const Ahead& /*next*/, float* scores) {
+                               int64_t end, const Ahead& next, float* scores) {
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
-      ScoreRun(queries, run, scores + (position - begin) * shape_.stride);
+      const bool ask = next.bytes == run.count * keys.row_bytes;
+      ScoreRun(queries, run, ask ? reinterpret_cast<const int8_t*>(next.data) : nullptr,
+               scores + (position - begin) * shape_.stride);
     });
   }
 
@@ -53,10 +55,11 @@ class Int8Blocks {
   }
 
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
-                                   const F32x16& max, const Ahead& /*next*/) {
+                                   const F32x16& max, const Ahead& next) {
     F32x16 sum = Zero();
     I32x16 largest = Broadcast(0);
     for (int64_t j = 0; j < end - begin; ++j) {
+      next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
       float* score = scores + j * shape_.stride + r;
       const F32x16 weight = ExpOfNegative(Load(score) - max);
       sum = sum + weight;
@@ -68,14 +71,17 @@ class Int8Blocks {
     }
     const WeightSteps steps = WeightStepsOf(FromBits(largest));
     Store(steps.step, steps_ + r);
+    const auto number = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
+      if (j >= end - begin) return Broadcast(0);
+      return WeightNumbers(Load(scores + j * shape_.stride + r), steps.inverse);
+    };
+    const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
-      I32x16 high = Broadcast(0), low = Broadcast(0);
-      for (int i = 0; i < 4 && j + i < end - begin; ++i) {
-        const I32x16 number =
-            WeightNumbers(Load(scores + (j + i) * shape_.stride + r), steps.inverse);
-        high = high | ((number >> 8 & Broadcast(0xff)) << (8 * i));
-        low = low | ((number & Broadcast(0xff)) << (8 * i));
-      }
+      // 16 bits each: the bytes of 0 and 2, and those of 1 and 3, then all four of one kind.
+      const I32x16 even = number(j) | number(j + 2) << 16;
+      const I32x16 odd = number(j + 1) | number(j + 3) << 16;
+      const I32x16 low = (even & low_bytes) | (odd & low_bytes) << 8;
+      const I32x16 high = (even >> 8 & low_bytes) | (odd & high_bytes);
       Store(high, weights_high_ + j / 4 * shape_.stride + r);
       Store(low, weights_low_ + j / 4 * shape_.stride + r);
     }
@@ -96,7 +102,8 @@ class Int8Blocks {
   static constexpr int32_t kOffset = 32768;
   static constexpr int kRowsAtOnce = 2;  // whose sums, of both parts and 4 vectors, are registers
 
-  void ScoreRun(const Queries& queries, const RowRun& run, float* scores);
+  // Asks for as many keys at `next`, unless it is nullptr.
+  void ScoreRun(const Queries& queries, const RowRun& run, const int8_t* next, float* scores);
   void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;
   // interleaved_[i, d] = numbers d of the rows begin + 4 i ... + 3, zeros from `end` on.
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
