@@ -5,9 +5,11 @@
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
+#include <unicode/uniset.h>
 #include <unicode/unistr.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,21 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
   return *buffer;
 }
 
+// Form C of today, and of the characters of Unicode 9.
+struct Normalizers {
+  const icu::Normalizer2* newest = nullptr;
+  icu::UnicodeSet known;
+  std::optional<icu::FilteredNormalizer2> of_unicode_9;
+  UErrorCode error = U_ZERO_ERROR;
+
+  Normalizers() {
+    newest = icu::Normalizer2::getNFCInstance(error);
+    known.applyPattern(icu::UnicodeString("[:age=9.0:]"), error);
+    known.freeze();
+    if (U_SUCCESS(error)) of_unicode_9.emplace(*newest, known);
+  }
+};
+
 absl::Status IcuError(UErrorCode code) {
   return absl::InternalError(absl::StrCat("ICU cannot normalize the text: ", u_errorName(code)));
 }
@@ -95,18 +112,23 @@ icu::StringPiece Piece(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string* buffer) {
-  UErrorCode error = U_ZERO_ERROR;
-  const icu::Normalizer2* nfc = icu::Normalizer2::getNFCInstance(error);
-  if (U_FAILURE(error)) return IcuError(error);
+  static const Normalizers normalizers;
+  if (U_FAILURE(normalizers.error)) return IcuError(normalizers.error);
+  const icu::Normalizer2& nfc = *normalizers.of_unicode_9;
 
+  UErrorCode error = U_ZERO_ERROR;
   std::string ordered_buffer;
-  const std::string_view ordered = OrderLongRuns(*nfc, text, &ordered_buffer);
-  // What was reordered is no longer the caller's text, so it is copied in any case.
+  const std::string_view ordered = OrderLongRuns(nfc, text, &ordered_buffer);
+  // What was reordered is no longer the caller's text, so it is copied in any case. A text in
+  // today's form is also in the older one: that only orders and composes less.
   const bool same_text = ordered.data() == text.data();
-  if (same_text && nfc->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) return text;
+  if (same_text && normalizers.newest->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) {
+    return text;
+  }
+  error = U_ZERO_ERROR;
   buffer->clear();
   icu::StringByteSink<std::string> sink(buffer);
-  nfc->normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
+  nfc.normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
   if (U_FAILURE(error)) return IcuError(error);
   return *buffer;
 }

@@ -34,6 +34,15 @@ TEST(Nfc, ComposesAndOrders) {
   EXPECT_EQ(Nfc("\u0958"), "\u0915\u093c") << "excluded from composition";
 }
 
+TEST(Nfc, KnowsTheCharactersOfUnicode9) {
+  // A mark of Unicode 11 (class 230) before one of class 7, and one of Unicode 9 in its place.
+  EXPECT_EQ(Nfc("\u09be\u09fe\u09bc"), "\u09be\u09fe\u09bc");
+  EXPECT_EQ(Nfc("\u09be\u1dfb\u09bc"), "\u09be\u09bc\u1dfb");
+  EXPECT_EQ(Nfc("e\u09fe\u0301"), "e\u09fe\u0301");
+  EXPECT_EQ(Nfc("\U00011935\U00011930"), "\U00011935\U00011930") << "composes since Unicode 13";
+  EXPECT_EQ(Nfc("e\u0301\u09fe"), "\u00e9\u09fe");
+}
+
 TEST(Nfc, LeavesTextInFormCWhereItIs) {
   const std::string text = "d\u00e9j\u00e0 vu";
   std::string buffer;

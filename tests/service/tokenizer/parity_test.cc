@@ -19,7 +19,7 @@
 namespace longstream {
 namespace {
 
-constexpr int kVocabSize = 4096;  // more than any of the tokenizers has
+constexpr int kVocabSize = 1 << 20;  // more than any tokenizer has
 
 std::filesystem::path GoldenDirectory() {
   const char* directory = std::getenv("LONGSTREAM_TOKENIZER_GOLDEN");
