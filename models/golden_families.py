@@ -213,6 +213,69 @@ FAMILY_CASES = {
         "edges": [29],
         "note": "`no_rope_layers`, and a window in the layer without RoPE",
     },
+    "exaone4": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "exaone4", "Exaone4", 47, 20, 26, 4, 2, 1, 8, without=["attention_bias"],
+            sliding_window=27, sliding_window_pattern="LLG",
+            layer_types=[LOCAL, LOCAL, FULL, LOCAL],
+        ),
+        "edges": [27],
+        "note": "norms behind the branches, QK-norm, windows of 27 around a full layer without RoPE",
+    },
+    "exaone4_full": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": family(
+            "exaone4", "Exaone4", 43, 18, 24, 2, 3, 3, 6, without=["attention_bias"],
+            sliding_window=None, layer_types=[FULL, FULL], tie_word_embeddings=False,
+        ),
+        "note": "`sliding_window: null`: full attention with RoPE in every layer, untied head",
+    },
+    "olmo2": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "olmo2", "Olmo2", 43, 22, 26, 2, 4, 2, 6, attention_bias=True, rope_theta=500000.0,
+        ),
+        "note": "norms behind the branches, and on q and k over all heads together",
+    },
+    "olmo3": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "olmo3", "Olmo3", 49, 20, 26, 4, 2, 2, 10, sliding_window=30, rope_theta=500000.0,
+            rope_scaling={
+                "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
+                "attention_factor": 1.2, "beta_fast": 32, "beta_slow": 1,
+            },
+            tie_word_embeddings=False,
+        ),
+        "edges": [30, 64],
+        "note": "windows of 30 in three of four layers, YaRN in the full one alone",
+    },
+    "gemma": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "gemma", "Gemma", 45, 26, 30, 2, 3, 1, 10, hidden_act="gelu_pytorch_tanh",
+        ),
+        "note": "norms by 1 + w, embeddings × √d, GELU, H·D ≠ d",
+    },
+    "gemma3_text": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "gemma3_text", "Gemma3", 47, 20, 26, 4, 2, 1, 10, without=["hidden_act"],
+            hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=14, sliding_window=28,
+            sliding_window_pattern=3, rope_theta=1000000.0, rope_local_base_freq=10000.0,
+            rope_scaling={"rope_type": "linear", "factor": 8.0},
+        ),
+        "edges": [28],
+        "note": "norms on both sides of a branch, two bases of RoPE, windows of 28 in two of three "
+        "layers, position interpolation by 8 in the others",
+    },
     "granite": {
         "source": "transformers",
         "dtype": "bfloat16",

@@ -14,6 +14,7 @@ import torch
 
 DEFAULT_HYPE_BASE = 362.0
 DEFAULT_THETA = 10000.0
+FULL = "full_attention"
 
 
 def rms_norm(x, weight, eps):
@@ -38,6 +39,10 @@ class Rope(typing.NamedTuple):
         """The magnitude on the elements that turn."""
         turning = 2 * len(self.frequencies)
         return torch.cat((self.magnitude * x[..., :turning], x[..., turning:]), dim=-1)
+
+
+# Families whose branches are normed at their end, not at their beginning.
+POST_NORM = ("exaone4", "olmo2", "olmo3")
 
 
 def rope_of(config, width, context, scaling=None):
@@ -140,6 +145,12 @@ def family_windows(config):
     kind = config["model_type"]
     if kind in ("mistral", "phi3"):
         return [width] * layers
+    if kind in ("exaone4", "gemma3_text", "olmo3") and width is not None:
+        pattern = config.get("sliding_window_pattern", 4)
+        pattern = len(pattern) if isinstance(pattern, str) else pattern
+        default = [FULL if (i + 1) % pattern == 0 else "sliding_attention" for i in range(layers)]
+        types = config.get("layer_types", default)
+        return [None if name == FULL else width for name in types]
     if not config.get("use_sliding_window") or width is None:
         return [None] * layers
     if "layer_types" in config:
@@ -153,6 +164,8 @@ def family_windows(config):
 
 def layers_with_rope(config):
     layers = config["num_hidden_layers"]
+    if config["model_type"] == "exaone4" and config.get("sliding_window") is not None:
+        return [window is not None for window in family_windows(config)]
     if config["model_type"] != "smollm3":
         return [True] * layers
     if "no_rope_layers" in config:
@@ -248,9 +261,26 @@ class Reference:
         width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
         context = context or config["max_position_embeddings"]
         self.rope = rope_of(config, width, context, overrides.get("rope_scaling"))
+        self.window_rope = self.rope
+        if config["model_type"] in ("olmo3", "gemma3_text"):  # Scaling is for full attention.
+            base = config.get("rope_local_base_freq", config["rope_theta"])
+            plain = {"rope_type": "default"}
+            self.window_rope = rope_of(config | {"rope_theta": base}, width, context, plain)
+        self.gemma = config["model_type"].startswith("gemma")
+        if self.gemma:  # What norms multiply by is stored less one.
+            for name in self.tensors:
+                if name.endswith("norm.weight"):
+                    self.tensors[name] = 1.0 + self.tensors[name]
+        self.sandwich = config["model_type"] == "gemma3_text"
+        self.post_norm = config["model_type"] in POST_NORM
         self.score_scale = config.get("attention_multiplier", width**-0.5)
+        if "query_pre_attn_scalar" in config:
+            self.score_scale = config["query_pre_attn_scalar"] ** -0.5
+        self.embedding_scale = config.get("embedding_multiplier", 1.0)
+        if self.gemma:
+            self.embedding_scale = math.sqrt(config["hidden_size"])
         self.branch_scale = config.get("residual_multiplier", 1.0)
-        self.qk_norm = config["model_type"] == "qwen3" or (
+        self.qk_norm = config["model_type"] in ("qwen3", "gemma3_text", *POST_NORM) or (
             config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True)
         )
         self.position = 0
@@ -277,24 +307,37 @@ class Reference:
     def step(self, token):
         """Appends one token and returns the logits of the next one: float64 [V]."""
         x = self.tensors["model.embed_tokens.weight"][token]
-        x = x * self.config.get("embedding_multiplier", 1.0)
+        x = x * self.embedding_scale
         for index, layer in enumerate(self.plan):
-            h = rms_norm(x, self.tensor(index, "input_layernorm.weight"), self.eps)
+            h = x if self.post_norm else self.block_norm(index, "input", x)
             mixer = {
                 "attention": self.attention,
                 "lightning": self.lightning,
                 "gated-rnn": self.gated_rnn,
             }[layer["kind"]]
-            x = x + self.branch_scale * mixer(index, layer, h)
-            h = rms_norm(x, self.tensor(index, "post_attention_layernorm.weight"), self.eps)
+            out = mixer(index, layer, h)
+            if self.post_norm or self.sandwich:
+                out = self.block_norm(index, "post_attention", out)
+            x = x + self.branch_scale * out
+            before = "pre_feedforward" if self.sandwich else "post_attention"
+            h = x if self.post_norm else self.block_norm(index, before, x)
             gate = self.linear(index, "mlp.gate_proj", h)
             up = self.linear(index, "mlp.up_proj", h)
             hidden = gate * torch.sigmoid(gate) * up
-            x = x + self.branch_scale * self.linear(index, "mlp.down_proj", hidden)
+            if self.gemma:
+                inner = math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
+                hidden = 0.5 * gate * (1 + torch.tanh(inner)) * up
+            out = self.linear(index, "mlp.down_proj", hidden)
+            if self.post_norm or self.sandwich:
+                out = self.block_norm(index, "post_feedforward", out)
+            x = x + self.branch_scale * out
         self.position += 1
         h = rms_norm(x, self.tensors["model.norm.weight"], self.eps)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
         return self.tensors[head + ".weight"] @ h / self.config.get("logits_scaling", 1.0)
+
+    def block_norm(self, index, name, x):
+        return rms_norm(x, self.tensor(index, f"{name}_layernorm.weight"), self.eps)
 
     def project(self, index, name, h, heads):
         """W h + b as heads: [1, H, D]."""
@@ -306,6 +349,9 @@ class Reference:
         return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
     def normed(self, index, name, x):
+        if self.config["model_type"] in ("olmo2", "olmo3"):  # Over all heads together.
+            weight = self.tensor(index, f"self_attn.{name}_norm.weight")
+            return rms_norm(x.flatten(), weight, self.eps).view_as(x)
         return rms_norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
 
     def attention(self, index, layer, h):
@@ -329,8 +375,9 @@ class Reference:
         keys = torch.cat(past["keys"][first:]).repeat_interleave(heads // kv_heads, dim=1)
         values = torch.cat(past["values"][first:]).repeat_interleave(heads // kv_heads, dim=1)
         if layer["position"] not in ("nope", "alibi"):
-            keys = self.rope.magnify(self.rope.rotate(keys, self.key_turns(layer, first)))
-            q = self.rope.magnify(q)
+            rope = self.rope if layer["window"] is None else self.window_rope
+            keys = rope.magnify(rope.rotate(keys, self.key_turns(layer, first)))
+            q = rope.magnify(q)
         scores = (q * keys).sum(-1) * self.score_scale  # [keys, H]
         if layer["position"] == "alibi":
             distance = torch.arange(len(keys) - 1, -1, -1, dtype=torch.float64)

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from golden_cases import CASES
-from golden_reference import Reference, hypenet_mixers
+from golden_reference import POST_NORM, Reference, hypenet_mixers
 
 LENGTH = 288  # Tokens of every prompt.
 GREEDY = 24  # Tokens continued greedily after it.
@@ -54,10 +54,13 @@ def mixer_shapes(config, layer):
     if kind == "qwen2" or config.get("attention_bias"):
         biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
-    if kind in ("granite", "llama", "mistral", "qwen2", "smollm3"):
+    if kind in ("gemma", "granite", "llama", "mistral", "qwen2", "smollm3"):
         return attention
-    if kind == "qwen3":
+    if kind in ("exaone4", "gemma3_text", "qwen3"):
         return attention | norms
+    if kind in ("olmo2", "olmo3"):
+        whole = {"q_norm.weight": (heads * width,), "k_norm.weight": (kv_heads * width,)}
+        return attention | whole
     if kind == "hwfa2":
         return attention | (norms if config.get("use_qk_norm", True) else {})
     mixer = hypenet_mixers(config)[layer]
@@ -97,10 +100,14 @@ def tensor_shapes(config):
     for layer in range(config["num_hidden_layers"]):
         mixer = mixer_shapes(config, layer)
         block = {f"self_attn.{name}": shape for name, shape in mixer.items()} | {
-            "input_layernorm.weight": (d,),
             "post_attention_layernorm.weight": (d,),
             "mlp.down_proj.weight": (d, ff),
         }
+        if config["model_type"] == "gemma3_text":
+            block["pre_feedforward_layernorm.weight"] = (d,)
+            block["post_feedforward_layernorm.weight"] = (d,)
+        last = config["model_type"] in POST_NORM
+        block["post_feedforward_layernorm.weight" if last else "input_layernorm.weight"] = (d,)
         if config["model_type"] == "phi3":
             block["mlp.gate_up_proj.weight"] = (2 * ff, d)
         else:
@@ -119,6 +126,8 @@ def random_tensors(config, dtype, random):
         noise = random.standard_normal(shape)
         if name.endswith("norm.weight"):
             value = 1.0 + 0.2 * noise
+            if config["model_type"].startswith("gemma"):
+                value -= 1.0  # What is stored.
             if name.endswith("q_norm.weight"):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):

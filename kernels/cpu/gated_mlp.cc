@@ -35,7 +35,11 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
         logit = logit + (whole ? Load(gate_bias) : LoadPartial(gate_bias, count));
         factor = factor + (whole ? Load(up_bias) : LoadPartial(up_bias, count));
       }
-      const F32x16 value = logit * Sigmoid(logit) * factor;  // Activation::kSilu
+      const F32x16 exponent = args.activation == Activation::kSilu
+                                  ? logit
+                                  : Broadcast(kGeluSlope) * logit *
+                                        (Broadcast(1.0f) + Broadcast(kGeluCubic) * logit * logit);
+      const F32x16 value = logit * Sigmoid(exponent) * factor;
       float* out = args.out.f32_row(row) + c;
       if (count == kLanes) {
         Store(value, out);

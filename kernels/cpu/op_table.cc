@@ -14,6 +14,7 @@ const OpTable& Ops() {
       .pack = Pack,
       .embed = Embed,
       .norm_project = NormProject,
+      .norm_rows = NormRows,
       .gated_mlp = GatedMlp,
       .project_residual = ProjectResidual,
       .rope_table = RopeTable,

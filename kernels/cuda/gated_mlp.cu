@@ -14,41 +14,42 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Activation::kSilu: silu(gate) * up
-__device__ __forceinline__ float SiluGated(float gate, float up) {
-  return gate / (1.0f + expf(-gate)) * up;
-}
+// What becomes of a column's sums.
+struct Gating {
+  const float* gate_bias;  // [ff]; nullptr: none
+  const float* up_bias;
+  Activation activation;
 
-// [ff] each; nullptr: none.
-struct Biases {
-  const float* gate;
-  const float* up;
-
-  // Of a column's sums.
-  __device__ __forceinline__ float Gated(int64_t column, float gate_sum, float up_sum) const {
-    if (gate == nullptr) return SiluGated(gate_sum, up_sum);
-    return SiluGated(gate_sum + gate[column], up_sum + up[column]);
+  __device__ __forceinline__ float operator()(int64_t column, float gate, float up) const {
+    if (gate_bias != nullptr) {
+      gate += gate_bias[column];
+      up += up_bias[column];
+    }
+    const float exponent = activation == Activation::kSilu
+                               ? gate
+                               : kGeluSlope * gate * (1.0f + kGeluCubic * gate * gate);
+    return gate / (1.0f + expf(-exponent)) * up;
   }
 };
 
 struct GatedEpilogue {
   float* out;
   int64_t stride;
-  Biases biases;
+  Gating gating;
 
   __device__ void operator()(int64_t row, int64_t column, const float (&sums)[2]) const {
-    out[row * stride + column] = biases.Gated(column, sums[0], sums[1]);
+    out[row * stride + column] = gating(column, sums[0], sums[1]);
   }
 };
 
 // out holds the gate's sums and gets the result.
 __global__ void __launch_bounds__(kThreads)
-    GateKernel(Matrix out, Matrix up, Biases biases, int64_t first_row) {
+    GateKernel(Matrix out, Matrix up, Gating gating, int64_t first_row) {
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= out.cols) return;
   const int64_t row = first_row + blockIdx.x;
   float* gate = static_cast<float*>(out.data) + row * out.stride + column;
-  *gate = biases.Gated(column, *gate, static_cast<const float*>(up.data)[row * up.stride + column]);
+  *gate = gating(column, *gate, static_cast<const float*>(up.data)[row * up.stride + column]);
 }
 
 // The gate's product goes to `out`, up's to the workspace behind the rows.
@@ -65,7 +66,7 @@ void PrefillBF16(Stream& stream, const GatedMlpArgs& args, const PreparedRows& r
   PrefillProduct(stream, product);
   const auto num_rows = static_cast<unsigned>(rows.num_rows - args.num_decode_rows);
   Launch(stream, {{num_rows, CeilDiv(ff, kThreads)}, kThreads}, GateKernel, args.out, up,
-         Biases{args.gate_bias, args.up_bias}, args.num_decode_rows);
+         Gating{args.gate_bias, args.up_bias, args.activation}, args.num_decode_rows);
 }
 
 }  // namespace
@@ -86,8 +87,9 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
                                          .gate = {}},
                                         args.gate);
   if (!stream.ok()) return;
-  const GatedEpilogue epilogue = {
-      static_cast<float*>(args.out.data), args.out.stride, {args.gate_bias, args.up_bias}};
+  const GatedEpilogue epilogue = {static_cast<float*>(args.out.data),
+                                  args.out.stride,
+                                  {args.gate_bias, args.up_bias, args.activation}};
   const bool all_skinny = IsQuantised(args.gate.type);
   ProductOperands<2> operands = {.rows = rows.data,
                                  .scales = rows.scales,

@@ -10,6 +10,7 @@ const OpTable& CudaOps() {
       .pack = cuda::Pack,
       .embed = cuda::Embed,
       .norm_project = cuda::NormProject,
+      .norm_rows = cuda::NormRows,
       .gated_mlp = cuda::GatedMlp,
       .project_residual = cuda::ProjectResidual,
       .rope_table = cuda::RopeTable,

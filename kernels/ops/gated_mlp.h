@@ -13,7 +13,14 @@
 
 namespace longstream {
 
-enum class Activation { kSilu };
+enum class Activation {
+  kSilu,      // x sigmoid(x)
+  kGeluTanh,  // x / 2 (1 + tanh u), which is x sigmoid(2 u); u = sqrt(2 / pi) (x + 0.044715 x^3)
+};
+
+// Of kGeluTanh: 2 u = kGeluSlope x (1 + kGeluCubic x^2).
+inline constexpr float kGeluSlope = 1.5957691216057308f;
+inline constexpr float kGeluCubic = 0.044715f;
 
 // Workspace: GatedMlpWorkspace(T, k, ff).
 struct GatedMlpArgs {

@@ -14,6 +14,7 @@
 #include "kernels/ops/log_probs.h"
 #include "kernels/ops/logit_scale.h"
 #include "kernels/ops/norm_project.h"
+#include "kernels/ops/norm_rows.h"
 #include "kernels/ops/pack.h"
 #include "kernels/ops/paged_attention.h"
 #include "kernels/ops/project_residual.h"
@@ -33,6 +34,7 @@ struct OpTable {
   PackFunction pack = nullptr;
   EmbedFunction embed = nullptr;
   NormProjectFunction norm_project = nullptr;
+  NormRowsFunction norm_rows = nullptr;
   GatedMlpFunction gated_mlp = nullptr;
   ProjectResidualFunction project_residual = nullptr;
   RopeTableFunction rope_table = nullptr;

@@ -1,6 +1,9 @@
 // Reference gated MLP. See kernels/ops/gated_mlp.h.
 #include "kernels/ops/gated_mlp.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "kernels/reference/projection.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -14,8 +17,11 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
       const bool biased = args.gate_bias != nullptr;
       const double gate = Dot(h, args.gate, c) + (biased ? args.gate_bias[c] : 0.0);
       const double up = Dot(h, args.up, c) + (biased ? args.up_bias[c] : 0.0);
-      const double silu = gate * Sigmoid(gate);  // Activation::kSilu
-      args.out.f32_row(t)[c] = static_cast<float>(silu * up);
+      const double u = std::sqrt(2.0 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
+      const double activated = args.activation == Activation::kSilu
+                                   ? gate * Sigmoid(gate)
+                                   : 0.5 * gate * (1.0 + std::tanh(u));
+      args.out.f32_row(t)[c] = static_cast<float>(activated * up);
     }
   }
 }

@@ -10,6 +10,7 @@ const OpTable& ReferenceOps() {
       .pack = reference::Pack,
       .embed = reference::Embed,
       .norm_project = reference::NormProject,
+      .norm_rows = reference::NormRows,
       .gated_mlp = reference::GatedMlp,
       .project_residual = reference::ProjectResidual,
       .rope_table = reference::RopeTable,

@@ -36,6 +36,7 @@ void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
 void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
 void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
+void NormRows(Stream& stream, const NormRowsArgs& args);
 
 }  // namespace reference
 }  // namespace longstream

@@ -31,6 +31,7 @@ OpTable WaitingOps() {
   OpTable ops = CudaOps();
   ops.embed = AndWait<EmbedArgs, &OpTable::embed>;
   ops.norm_project = AndWait<NormProjectArgs, &OpTable::norm_project>;
+  ops.norm_rows = AndWait<NormRowsArgs, &OpTable::norm_rows>;
   ops.gated_mlp = AndWait<GatedMlpArgs, &OpTable::gated_mlp>;
   ops.project_residual = AndWait<ProjectResidualArgs, &OpTable::project_residual>;
   ops.rope_table = AndWait<RopeTableArgs, &OpTable::rope_table>;

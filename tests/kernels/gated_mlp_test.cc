@@ -10,12 +10,13 @@ namespace {
 class GatedMlpTest : public OpTest {
  protected:
   void Compare(int64_t rows, int64_t ff, int64_t k, DType type, bool norm, Random& random,
-               bool biased = false) {
+               bool biased = false, Activation activation = Activation::kSilu) {
     OwnedMatrix x(rows, k, random), expected(rows, ff);
     OwnedWeight gate(ff, k, type, random), up(ff, k, type, random);
     const std::vector<float> norm_weight = random.Normals(k);
     GatedMlpArgs args;
     args.x = x.view();
+    args.activation = activation;
     if (norm) args.norm = {norm_weight.data(), k, 1e-5f};
     const std::vector<float> gate_bias = random.Normals(ff);
     const std::vector<float> up_bias = random.Normals(ff);
@@ -30,8 +31,8 @@ class GatedMlpTest : public OpTest {
     reference().gated_mlp(*reference_stream, args);
     args.gate = gate.Pack(ops());
     args.up = up.Pack(ops());
-    // Both factors are off by the tolerance of a dot product; silu's slope is below 1.1 and the
-    // factors are below 5 here.
+    // Both factors are off by the tolerance of a dot product; the slope of either activation is
+    // below 1.13 and the factors are below 5 here.
     double dot = DotTolerance(k);
     if (norm) dot += RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
@@ -76,6 +77,17 @@ TEST_P(GatedMlpTest, AddsBiases) {
   for (DType type : kWeightTypes) {
     for (int64_t ff : {1, 35, 97}) {
       for (int64_t rows : {1, 7, 33}) Compare(rows, ff, 129, type, true, random, /*biased=*/true);
+    }
+  }
+}
+
+TEST_P(GatedMlpTest, GeluByTanh) {
+  Random random(7);
+  for (DType type : kWeightTypes) {
+    for (int64_t ff : {1, 35, 97}) {
+      for (int64_t rows : {1, 7, 33}) {
+        Compare(rows, ff, 129, type, true, random, rows == 7, Activation::kGeluTanh);
+      }
     }
   }
 }

@@ -8,9 +8,14 @@ namespace longstream {
 
 // Each in the file of its name.
 namespace families {
+const Family& Exaone4();
+const Family& Gemma();
+const Family& Gemma3Text();
 const Family& Granite();
 const Family& Llama();
 const Family& Mistral();
+const Family& Olmo2();
+const Family& Olmo3();
 const Family& Phi3();
 const Family& Qwen2();
 const Family& Qwen3();
@@ -20,8 +25,9 @@ const Family& SmolLm3();
 namespace {
 
 constexpr const Family& (*kFamilies[])() = {
-    families::Granite, families::Llama, families::Mistral, families::Phi3,
-    families::Qwen2,   families::Qwen3, families::SmolLm3,
+    families::Exaone4, families::Gemma,   families::Gemma3Text, families::Granite,
+    families::Llama,   families::Mistral, families::Olmo2,      families::Olmo3,
+    families::Phi3,    families::Qwen2,   families::Qwen3,      families::SmolLm3,
 };
 
 PositionKind ReadFullPosition(const Config& config) {
@@ -107,6 +113,20 @@ void ReadQwenWindows(const Config& config, TransformerPlan* plan) {
     const bool in_window = keys.layers ? (*keys.layers)[i] : static_cast<int64_t>(i) >= first;
     if (in_window) plan->SetWindow(i, *keys.window);
   }
+}
+
+std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int64_t pattern) {
+  std::optional<std::vector<bool>> listed = FindWindowLayers(config, num_layers);
+  if (listed) return *std::move(listed);
+  std::vector<bool> windows;
+  for (size_t i = 0; i < num_layers; ++i) {
+    windows.push_back(pattern > 0 && (static_cast<int64_t>(i) + 1) % pattern != 0);
+  }
+  return windows;
+}
+
+void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan) {
+  if (!config.Has("rope_parameters")) plan->window_rope = {.theta = theta};
 }
 
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan) {

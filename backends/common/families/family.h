@@ -51,6 +51,14 @@ WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers);
 // layer_types does not list them.
 void ReadQwenWindows(const Config& config, TransformerPlan* plan);
 
+// The window layers as transformers 5 writes them or as older configs do, which have windows but in
+// each `pattern`-th layer: layer_types, else that rule.
+std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int64_t pattern);
+
+// rope_scaling, the older form of a config with one RoPE for each layer type, is that of full
+// attention: windows get plain RoPE of this base. Nothing to do beside rope_parameters.
+void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan);
+
 // sliding_window in every layer; null: none. `absent`: what an absent key means, 0 for none.
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan);
 

@@ -1,9 +1,12 @@
 // Attention layers: over all tokens in pages, over a window in a ring, and ReRoPE, which reads
 // both.
+#include <utility>
+
 #include "backends/common/layers/decoder.h"
 
 namespace longstream {
 
+// (in a layer with a norm over all heads, that first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
 // with q and k normed per head, rotated and, q, scaled by position (PositionTables). Of ReRoPE the
@@ -15,7 +18,13 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const LayerTables tables = tables_.layer(layer);
   const Projections in = Project(stream, rows, layer);
   const Matrix mixed = buffers_.Mixed(num_rows_, in.q.cols);
+  if (mixer.qk_norm_all) {
+    for (const auto& [rows_of, norm] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
+      ops_.norm_rows(stream, {.in = rows_of, .norm = NormOf(norm, rows_of.cols), .out = rows_of});
+    }
+  }
 
+  const auto head_norm = [&](const float* norm) { return mixer.qk_norm ? norm : nullptr; };
   RopeCacheWriteArgs write = {.batch = rows.layout(),
                               .num_heads = mixer.num_heads,
                               .num_kv_heads = mixer.num_kv_heads,
@@ -24,8 +33,8 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                               .q = in.q,
                               .k = in.k,
                               .v = in.v,
-                              .q_norm = NormOf(weights.q_norm, mixer.head_dim),
-                              .k_norm = NormOf(weights.k_norm, mixer.head_dim),
+                              .q_norm = NormOf(head_norm(weights.q_norm), mixer.head_dim),
+                              .k_norm = NormOf(head_norm(weights.k_norm), mixer.head_dim),
                               .rope_q = tables.q,
                               .rope_q_far = tables.q_far,
                               .rope_k = tables.k,

@@ -35,7 +35,8 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 }
 
 //   x = embedding_multiplier * embed[token]
-//   for each layer:  x = x + Mixer_l(Norm(x));  x = x + MLP_l(Norm(x))
+//   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
+// each norm where the model has it.
 OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   num_rows_ = rows.num_rows();
@@ -57,7 +58,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
   return stream.status;
 }
 
-//   x = x + residual_multiplier * W_down(silu(W_gate h) * (W_up h)),  h = Norm(x)
+//   x = x + residual_multiplier * PostNorm(W_down(act(W_gate h) * (W_up h))),  h = Norm(x)
 // with a bias on each product where the model has them.
 void Decoder::Mlp(Stream& stream, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
@@ -69,14 +70,12 @@ void Decoder::Mlp(Stream& stream, size_t layer) {
                           .up = weights.mlp_up,
                           .gate_bias = weights.mlp_gate_bias,
                           .up_bias = weights.mlp_up_bias,
+                          .activation = spec_.activation,
                           .num_decode_rows = num_decode_rows_,
                           .out = hidden});
-  ops_.project_residual(stream, {.in = hidden,
-                                 .weight = weights.mlp_down,
-                                 .bias = weights.mlp_down_bias,
-                                 .scale = spec_.residual_multiplier,
-                                 .num_decode_rows = num_decode_rows_,
-                                 .x = x});
+  AddBranch(stream,
+            {.in = hidden, .weight = weights.mlp_down, .bias = weights.mlp_down_bias, .x = x},
+            weights.mlp_post_norm);
 }
 
 //   [q k v gate] = W_in Norm(x) + bias
@@ -121,19 +120,40 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   return out;
 }
 
-//   x = x + residual_multiplier * (W_o (Norm(mixed) * sigmoid(gate)) + bias)
+//   x = x + residual_multiplier * (W in + bias), or, with a norm behind the branch,
+//   x = x + residual_multiplier * PostNorm(W in + bias)
+void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm) {
+  branch.num_decode_rows = num_decode_rows_;
+  if (post_norm == nullptr) {
+    branch.scale = spec_.residual_multiplier;
+    ops_.project_residual(stream, branch);
+    return;
+  }
+  const Matrix out = buffers_.Branch(num_rows_);
+  ops_.norm_project(stream, {.x = branch.in,
+                             .weight = branch.weight,
+                             .bias = branch.bias,
+                             .num_decode_rows = num_decode_rows_,
+                             .out = out});
+  ops_.norm_rows(stream, {.in = out,
+                          .norm = NormOf(post_norm, spec_.width),
+                          .scale = spec_.residual_multiplier,
+                          .accumulate = true,
+                          .out = branch.x});
+}
+
+//   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
+// REQUIRES: no norm or gate beside a norm behind the branch.
 void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
   ProjectResidualArgs args = {.in = mixed,
                               .weight = weights.mixer_out,
                               .bias = weights.mixer_out_bias,
-                              .scale = spec_.residual_multiplier,
-                              .num_decode_rows = num_decode_rows_,
                               .x = buffers_.Residual(num_rows_)};
   if (mixer.output_norm) args.norm = NormOf(weights.output_norm, mixed.cols);
   if (mixer.output_gate) args.gate = gate;
-  ops_.project_residual(stream, args);
+  AddBranch(stream, args, weights.mixer_post_norm);
 }
 
 //   logits = logit_multiplier * W_head Norm(x)

@@ -47,10 +47,10 @@ class Decoder {
   }
 
  private:
-  // x += residual_multiplier * Mixer_l(Norm(x))
+  // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
-  // x += residual_multiplier * W_down(act(W_gate h) * (W_up h)), h = Norm(x)
+  // x += residual_multiplier * PostNorm(W_down(act(W_gate h) * (W_up h))), h = Norm(x)
   void Mlp(Stream& stream, size_t layer);
 
   // A mixer's input projections of the step's rows: views into one buffer.
@@ -61,6 +61,9 @@ class Decoder {
     Matrix gate;  // of the output (attention, lightning) or of the decay (gated RNN)
   };
   Projections Project(Stream& stream, const StepRows& rows, size_t layer);
+  // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
+  // and decode rows are filled in.
+  void AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec_.norm_eps}; }

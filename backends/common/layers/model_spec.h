@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/common/layers/tensor_names.h"
+#include "kernels/ops/gated_mlp.h"
 
 namespace longstream {
 
@@ -63,7 +64,8 @@ struct MixerSpec {
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D; Dk of an RNN layer
   int32_t value_dim = 0;     // width of a value head; D unless kGatedRnn
-  bool qk_norm = false;      // RMSNorm per head on q and k before the rotation
+  bool qk_norm = false;      // RMSNorm on q and k before the rotation, per head
+  bool qk_norm_all = false;  // ... of an attention layer, over all heads together
   bool qkv_bias = false;
   bool output_bias = false;
   RopeSpec rope;
@@ -92,6 +94,8 @@ struct ModelSpec {
   float norm_eps = 1e-6f;
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down
+  Activation activation = Activation::kSilu;
+  bool norms_less_one = false;  // norms multiply by 1 + what is stored
   float embedding_multiplier = 1.0f;
   float residual_multiplier = 1.0f;  // on each branch
   float logit_multiplier = 1.0f;     // on the head's output

@@ -15,8 +15,11 @@ namespace longstream {
 // given here. An absent part (no gate, say) has width 0. Pointers borrow from
 // ModelWeights::storage.
 struct LayerWeights {
-  const float* mixer_norm = nullptr;  // [d] input_layernorm
-  const float* mlp_norm = nullptr;    // [d] post_attention_layernorm
+  // Norms of a branch's input and of its output, [d]; nullptr: none.
+  const float* mixer_norm = nullptr;
+  const float* mixer_post_norm = nullptr;
+  const float* mlp_norm = nullptr;
+  const float* mlp_post_norm = nullptr;
 
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
@@ -26,8 +29,8 @@ struct LayerWeights {
   PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
   const float* value_bias = nullptr;
 
-  const float* q_norm = nullptr;        // [D]
-  const float* k_norm = nullptr;        // [D]
+  const float* q_norm = nullptr;        // [D], or [H*D] over all heads
+  const float* k_norm = nullptr;        // [D], or [H_kv*D]
   const float* output_norm = nullptr;   // [H*Dv]
   const float* log_decay = nullptr;     // [H] ln gamma_h, lightning
   const float* alibi_slopes = nullptr;  // [H] m_h, kAlibi layers only

@@ -16,6 +16,7 @@ struct Widths {
   int64_t far_queries = 0;
   int64_t keys_values = 0;
   int64_t mixed = 0;
+  int64_t branch = 0;
   size_t workspace = 0;
 };
 
@@ -29,6 +30,9 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     const MixerSpec& mixer = spec.layers[i];
     const LayerWeights& layer = weights.layers[i];
     const int64_t mixed = int64_t{mixer.num_heads} * mixer.value_dim;
+    if (layer.mixer_post_norm != nullptr || layer.mlp_post_norm != nullptr) {
+      widths.branch = spec.width;
+    }
     raise(widths.projected, layer.mixer_in.n + layer.value.n);
     raise(widths.mixed, mixed);
     raise(widths.workspace, NormProjectWorkspace(max_rows, mixed));
@@ -69,6 +73,7 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
       {&values_, rows_of(widths.keys_values, ring_type)},
       {&mixed_, rows_of(widths.mixed)},
       {&hidden_, rows_of(spec.mlp_width)},
+      {&branch_, rows_of(widths.branch)},
       {&workspace_, widths.workspace},
   };
   const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };

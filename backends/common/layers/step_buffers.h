@@ -35,6 +35,9 @@ class StepBuffers {
   // Between the two halves of an MLP.
   Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
 
+  // The output of a branch that is normed before it is added to the residual stream.
+  Matrix Branch(int64_t rows) const { return F32(branch_, rows, width_); }
+
   Stream MakeStream(const Executor& executor) const {
     return device_.MakeStream(executor, workspace_, workspace_bytes_);
   }
@@ -60,6 +63,7 @@ class StepBuffers {
   std::byte* values_ = nullptr;
   std::byte* mixed_ = nullptr;
   std::byte* hidden_ = nullptr;
+  std::byte* branch_ = nullptr;
   std::byte* workspace_ = nullptr;
   size_t workspace_bytes_ = 0;
 };

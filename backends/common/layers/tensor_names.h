@@ -15,7 +15,8 @@ struct TensorNames {
   std::string_view head = "lm_head";
   std::string_view layers = "model.layers";
 
-  std::string_view mixer_norm = "input_layernorm";
+  std::string_view mixer_norm = "input_layernorm";  // before a branch; "": none
+  std::string_view mixer_post_norm = "";            // behind it; "": none
   std::string_view q = "self_attn.q_proj";
   std::string_view k = "self_attn.k_proj";
   std::string_view v = "self_attn.v_proj";
@@ -23,6 +24,7 @@ struct TensorNames {
   std::string_view k_norm = "self_attn.k_norm";
   std::string_view out = "self_attn.o_proj";
   std::string_view mlp_norm = "post_attention_layernorm";
+  std::string_view mlp_post_norm = "";
   std::string_view gate = "mlp.gate_proj";
   std::string_view up = "mlp.up_proj";
   std::string_view down = "mlp.down_proj";

@@ -60,7 +60,6 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
                                 std::string_view architecture,
                                 const TransformerDefaults& defaults) {
   RequireString(config, "block_type", "transformer");
-  RequireString(config, "hidden_act", "silu");
 
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
@@ -70,6 +69,10 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   spec.mlp_width = config.Integer("intermediate_size", 1, kMaxWidth);
   spec.norm_eps =
       static_cast<float>(config.FindNumber("rms_norm_eps", 0.0, 1.0).value_or(defaults.norm_eps));
+  const bool legacy_gelu = defaults.gelu_is_tanh && config.FindString("hidden_act") == "gelu";
+  spec.activation = legacy_gelu
+                        ? Activation::kGeluTanh
+                        : FindActivation(config, "hidden_act").value_or(defaults.activation);
   spec.tied_head = config.FindBool("tie_word_embeddings").value_or(defaults.tied_head);
   const int64_t num_layers = config.Integer("num_hidden_layers", 1, kMaxLayers);
 
@@ -116,6 +119,14 @@ void RequireString(const Config& config, std::string_view key, std::string_view 
 
 void RequireFalse(const Config& config, std::string_view key) {
   if (config.FindBool(key).value_or(false)) config.Unsupported(key, "must be false, found true");
+}
+
+std::optional<Activation> FindActivation(const Config& config, std::string_view key) {
+  const std::optional<std::string> name = config.FindString(key);
+  if (!name) return std::nullopt;
+  if (*name == "silu" || *name == "swish") return Activation::kSilu;
+  if (*name == "gelu_pytorch_tanh" || *name == "gelu_new") return Activation::kGeluTanh;
+  config.Unsupported(key, "must be silu or gelu_pytorch_tanh, found " + config.Found(key));
 }
 
 std::optional<std::vector<bool>> FindWindowLayers(const Config& config, size_t num_layers) {

@@ -20,6 +20,8 @@ struct TransformerDefaults {
   double rope_theta = 10000.0;
   double norm_eps = 1e-6;
   bool tied_head = false;
+  Activation activation = Activation::kSilu;
+  bool gelu_is_tanh = false;  // hidden_act "gelu" means its approximation
   // Configs that never state training_length: it is then max_position_embeddings.
   bool trained_to_limit = false;
 };
@@ -58,6 +60,9 @@ void SetQkNorm(ModelSpec* spec);
 // Refuse a key that asks for what the block does not compute, unless it has its usual value.
 void RequireString(const Config& config, std::string_view key, std::string_view usual);
 void RequireFalse(const Config& config, std::string_view key);
+
+// The activation that a key names; nullopt where it is absent.
+std::optional<Activation> FindActivation(const Config& config, std::string_view key);
 
 // layer_types: whether each layer is sliding_attention; nullopt where it is absent. Another type is
 // refused, and so is another number than num_layers.

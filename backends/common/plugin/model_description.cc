@@ -56,6 +56,7 @@ class Fingerprint {
     Add(m.kind, m.position, m.num_heads, m.num_kv_heads, m.head_dim, m.value_dim, m.qk_norm,
         m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
+    if (m.qk_norm_all) Add(m.qk_norm_all);
     if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
     Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);
     for (const double frequency : m.rope.inv_freq) Add(frequency);
@@ -82,6 +83,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
   fingerprint.Add(layout.page_type, kPageTokens, kPrefillGrid, spec.norm_eps,
                   spec.embedding_multiplier, spec.residual_multiplier, spec.logit_multiplier,
                   spec.chunk_size);
+  if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
   return fingerprint.value();
 }

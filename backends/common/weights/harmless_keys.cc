@@ -19,6 +19,7 @@ constexpr std::string_view kHarmless[] = {
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
+    "cache_implementation",
     "chunk_size_feed_forward",
     "classifier_dropout",
     "decoder_start_token_id",

@@ -93,6 +93,9 @@ std::vector<WeightPart> Parts(const std::string& prefix, const std::vector<Named
   return parts;
 }
 
+// What a norm's stored weights lack.
+float PlusOf(const ModelSpec& spec) { return spec.norms_less_one ? 1.0f : 0.0f; }
+
 void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string& prefix,
                WeightReader* reader, LayerWeights* layer) {
   const TensorNames& names = spec.names;
@@ -125,11 +128,13 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
     layer->value = reader->Projection({value}, spec.width);
     if (mixer.qkv_bias) layer->value_bias = reader->Vector({value_bias});
   }
-  if (mixer.qk_norm) {
-    layer->q_norm =
-        reader->Vector(Parts(prefix, {{names.q_norm, mixer.head_dim, order}}, ".weight"));
-    layer->k_norm =
-        reader->Vector(Parts(prefix, {{names.k_norm, mixer.head_dim, order}}, ".weight"));
+  if (mixer.qk_norm || mixer.qk_norm_all) {
+    const auto norm = [&](std::string_view name, int64_t all) {
+      const int64_t size = mixer.qk_norm ? mixer.head_dim : all;
+      return reader->Vector(Parts(prefix, {{name, size, order}}, ".weight"), PlusOf(spec));
+    };
+    layer->q_norm = norm(names.q_norm, rows.q);
+    layer->k_norm = norm(names.k_norm, rows.k);
   }
   if (mixer.output_norm)
     layer->output_norm = reader->Vector({{prefix + "self_attn.o_norm.weight", rows.out}});
@@ -147,13 +152,16 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
 LayerWeights ReadLayer(const ModelSpec& spec, size_t index, WeightReader* reader) {
   const TensorNames& names = spec.names;
   const std::string prefix = std::string(names.layers) + "." + std::to_string(index) + ".";
-  const auto vector = [&](std::string_view name) {
-    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"));
+  const auto norm = [&](std::string_view name) -> const float* {
+    if (name.empty()) return nullptr;
+    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"), PlusOf(spec));
   };
   LayerWeights layer;
-  layer.mixer_norm = vector(names.mixer_norm);
+  layer.mixer_norm = norm(names.mixer_norm);
   ReadMixer(spec, spec.layers[index], prefix, reader, &layer);
-  layer.mlp_norm = vector(names.mlp_norm);
+  layer.mixer_post_norm = norm(names.mixer_post_norm);
+  layer.mlp_norm = norm(names.mlp_norm);
+  layer.mlp_post_norm = norm(names.mlp_post_norm);
   const std::vector<NamedRows> gate_up = {{names.gate, spec.mlp_width}, {names.up, spec.mlp_width}};
   const std::vector<NamedRows> down = {{names.down, spec.width}};
   const std::vector<WeightPart> pair = Parts(prefix, gate_up, ".weight");
@@ -187,7 +195,7 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
     weights.layers.push_back(ReadLayer(spec, i, reader));
   }
   weights.final_norm =
-      reader->Vector({{std::string(spec.names.final_norm) + ".weight", spec.width}});
+      reader->Vector({{std::string(spec.names.final_norm) + ".weight", spec.width}}, PlusOf(spec));
   reader->RefuseUnread();
   return weights;
 }

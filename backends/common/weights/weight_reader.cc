@@ -261,7 +261,7 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
   return weight;
 }
 
-const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
+const float* WeightReader::Vector(const std::vector<WeightPart>& parts, float plus) {
   int64_t size = 0;
   for (const WeightPart& part : parts) {
     size += part.rows;
@@ -270,7 +270,9 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
     checkpoint_.Get(part.name, std::array{part.all_rows()});
   }
   const size_t bytes = static_cast<size_t>(size) * sizeof(float);
-  return reinterpret_cast<const float*>(Block("vector" + Names(parts), bytes, [&](std::byte* to) {
+  const std::string recipe = (plus == 0.0f ? "vector" : "vector plus " + std::to_string(plus));
+  return reinterpret_cast<const float*>(Block(recipe + Names(parts), bytes, [&](std::byte* to) {
+    auto* const numbers = reinterpret_cast<float*>(to);
     for (const WeightPart& part : parts) {
       if (!part.name.empty()) {
         ReadNumbers(part, 1, to);
@@ -278,6 +280,8 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts) {
       }
       to += part.rows * static_cast<int64_t>(sizeof(float));
     }
+    if (plus == 0.0f) return;
+    for (int64_t i = 0; i < size; ++i) numbers[i] += plus;
   }));
 }
 

@@ -66,7 +66,8 @@ class WeightReader {
                                              int64_t k);
 
   // The parts, rows of one number each ([rows] in the file), one after the other in f32.
-  const float* Vector(const std::vector<WeightPart>& parts);
+  // `plus` is added to each.
+  const float* Vector(const std::vector<WeightPart>& parts, float plus = 0.0f);
 
   // The tensor, [rows, cols] in the file, in f32.
   Matrix Table(std::string_view name, int64_t rows, int64_t cols);

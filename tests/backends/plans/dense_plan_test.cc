@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "backends/common/families/family.h"
 #include "tests/backends/plans/config_edit.h"
 #include "tests/backends/weights/expect_error.h"
 
@@ -152,14 +153,14 @@ TEST(DensePlanTest, HarmlessKeysPass) {
 struct Refusal {
   const char* changes;
   ls_code code;
-  const char* message;
+  std::string message;
   const char* options = "{}";
 };
 
 class DensePlanErrorTest : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(DensePlanErrorTest, SaysWhatIsWrong) {
-  ExpectError(GetParam().code, std::string(GetParam().message),
+  ExpectError(GetParam().code, GetParam().message,
               [] { Plan(GetParam().changes, GetParam().options); });
 }
 
@@ -219,13 +220,13 @@ INSTANTIATE_TEST_SUITE_P(
     OtherMathematics, DensePlanErrorTest,
     ::testing::Values(
         Refusal{R"({"model_type": "gpt2"})", LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, "
-                "qwen3, smollm3 for the backend dense, found \"gpt2\""},
+                "m/config.json: model_type must be one of " + FamilyNames() +
+                    " for the backend dense, found \"gpt2\""},
         Refusal{R"({"model_type": "<absent>"})", LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, "
-                "qwen3, smollm3 for the backend dense, found nothing"},
+                "m/config.json: model_type must be one of " + FamilyNames() +
+                    " for the backend dense, found nothing"},
         Refusal{R"({"hidden_act": "gelu"})", LS_UNIMPLEMENTED,
-                "m/config.json: hidden_act must be \"silu\", found \"gelu\""},
+                "m/config.json: hidden_act must be silu or gelu_pytorch_tanh, found \"gelu\""},
         Refusal{R"({"block_type": "gau"})", LS_UNIMPLEMENTED,
                 "m/config.json: block_type must be \"transformer\", found \"gau\""},
         Refusal{R"({"model_type": "qwen3", "mlp_bias": true})", LS_UNIMPLEMENTED,
@@ -302,9 +303,8 @@ TEST(DenseFitTest, FamiliesFitAndOthersSayWhy) {
   }
   EXPECT_EQ(why, "");
   EXPECT_EQ(DenseFit(Edited(kLlama, R"({"model_type": "hwfa2"})"), &why), 0);
-  EXPECT_EQ(why,
-            "m/config.json: model_type must be one of granite, llama, mistral, phi3, qwen2, qwen3, "
-            "smollm3 for the backend dense, found \"hwfa2\"");
+  EXPECT_EQ(why, "m/config.json: model_type must be one of " + FamilyNames() +
+                     " for the backend dense, found \"hwfa2\"");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,82 @@ TEST(FamilyTest, SmolLm3) {
   EXPECT_EQ(rerope.layers[3].position, PositionKind::kNone);
 }
 
+TEST(FamilyTest, Exaone4) {
+  const auto nope = [](const ModelSpec& spec) {
+    std::vector<bool> without;
+    for (const MixerSpec& mixer : spec.layers) {
+      without.push_back(mixer.position == PositionKind::kNone);
+    }
+    return without;
+  };
+  using Flags = std::vector<bool>;
+  const ModelSpec spec = Plan("exaone4", R"({"sliding_window": 96})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 0}));
+  EXPECT_EQ(nope(spec), (Flags{false, false, false, true}));
+  EXPECT_TRUE(spec.layers[3].qk_norm);
+  EXPECT_EQ(spec.names.mixer_norm, "");
+  EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
+  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "LG"})")),
+            (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": 2,
+      "layer_types": ["full_attention", "sliding_attention", "full_attention",
+                      "full_attention"]})")),
+            (Widths{0, 96, 0, 0}));
+  const ModelSpec full = Plan("exaone4", R"({"sliding_window": null})");
+  EXPECT_EQ(Windows(full), (Widths{0, 0, 0, 0}));
+  EXPECT_EQ(nope(full), (Flags{false, false, false, false}));
+}
+
+TEST(FamilyTest, Olmo) {
+  const ModelSpec olmo2 = Plan("olmo2", R"({"rms_norm_eps": "<absent>"})");
+  EXPECT_TRUE(olmo2.layers[0].qk_norm_all);
+  EXPECT_FALSE(olmo2.layers[0].qk_norm);
+  EXPECT_FLOAT_EQ(olmo2.norm_eps, 1e-5f);
+  EXPECT_EQ(Windows(olmo2), (Widths{0, 0, 0, 0}));
+  const ModelSpec olmo3 = Plan("olmo3", R"({"sliding_window": 96, "rope_theta": "<absent>",
+                        "rope_scaling": {"rope_type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(Windows(olmo3), (Widths{96, 96, 96, 0}));
+  EXPECT_EQ(olmo3.layers[0].rope, RopeSpec{.theta = 5e5});
+  EXPECT_EQ(olmo3.layers[3].rope.inv_freq[0], 0.5);
+  EXPECT_EQ(Windows(Plan("olmo3", R"({"max_position_embeddings": 8192,
+      "layer_types": ["full_attention", "sliding_attention", "full_attention",
+                      "full_attention"]})")),
+            (Widths{0, 4096, 0, 0}));
+}
+
+TEST(FamilyTest, Gemma) {
+  const ModelSpec gemma = Plan("gemma", R"({"hidden_act": "gelu", "head_dim": "<absent>",
+                                            "tie_word_embeddings": "<absent>"})");
+  EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(gemma.norms_less_one);
+  EXPECT_TRUE(gemma.tied_head);
+  EXPECT_EQ(gemma.layers[0].head_dim, 256);
+  EXPECT_FLOAT_EQ(gemma.embedding_multiplier, std::sqrt(24.0f));
+  EXPECT_EQ(gemma.names.mixer_post_norm, "");
+
+  const ModelSpec gemma3 =
+      Plan("gemma3_text",
+           R"({"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
+          "sliding_window": 96, "sliding_window_pattern": 2, "rope_local_base_freq": 5000,
+          "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "cache_implementation": "hybrid",
+          "attn_logit_softcapping": null, "final_logit_softcapping": null})");
+  EXPECT_EQ(Windows(gemma3), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(gemma3.layers[0].rope, RopeSpec{.theta = 5000});
+  EXPECT_EQ(gemma3.layers[1].rope.theta, 500000);
+  EXPECT_EQ(gemma3.layers[1].rope.inv_freq[0], 0.125);
+  EXPECT_EQ(gemma3.layers[1].score_scale, 0.25);
+  EXPECT_TRUE(gemma3.layers[1].qk_norm);
+  EXPECT_EQ(gemma3.names.mlp_norm, "pre_feedforward_layernorm");
+  const ModelSpec by_type =
+      Plan("gemma3_text",
+           R"({"sliding_window": 96, "rope_theta": "<absent>", "layer_types": ["sliding_attention",
+          "full_attention", "full_attention", "full_attention"], "rope_parameters": {
+          "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  EXPECT_EQ(by_type.layers[0].rope, RopeSpec{.theta = 1e4});
+  EXPECT_EQ(by_type.layers[1].rope, RopeSpec{.theta = 1e6});
+}
+
 TEST(FamilyTest, Granite) {
   const ModelSpec spec = Plan("granite", R"({"embedding_multiplier": 12, "logits_scaling": 8.0,
                                              "residual_multiplier": 0.25,
@@ -231,6 +308,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"smollm3", R"({"no_rope_layers": [1, 0, 2, 1]})", LS_INVALID_ARGUMENT,
                 "m/config.json: no_rope_layers must be a list, each item an integer from 0 to 1, "
                 "found [1,0,2,1]"},
+        Refusal{"exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "GLL"})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: sliding_window_pattern must be a number or letters L before one G, "
+                "found \"GLL\""},
+        Refusal{"gemma3_text", R"({"final_logit_softcapping": 30.0})", LS_UNIMPLEMENTED,
+                "m/config.json: final_logit_softcapping must be null, found 30.0"},
         Refusal{"granite", R"({"logits_scaling": 0})", LS_INVALID_ARGUMENT,
                 "m/config.json: logits_scaling must be a number from 1e-09 to 1e+09, found 0"},
         Refusal{"llama", R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,

@@ -44,6 +44,34 @@ TEST_F(StoredRowsTest, FusedTensors) {
                                          std::to_string(kWidth) + "]");
 }
 
+// Gemma's: what a norm multiplies by is stored less 1; biases are as they are.
+TEST_F(StoredRowsTest, NormsLessOne) {
+  spec_.norms_less_one = true;
+  mixer().qk_norm = mixer().output_bias = true;
+  spec_.names.mixer_post_norm = "post_attention_layernorm";
+  spec_.names.mlp_norm = "pre_feedforward_layernorm";
+  spec_.names.mlp_post_norm = "post_feedforward_layernorm";
+  Add(kLayer + "pre_feedforward_layernorm.weight", {kWidth});
+  Add(kLayer + "post_feedforward_layernorm.weight", {kWidth});
+  Add(kLayer + "self_attn.o_proj.bias", {kWidth});
+  Add(kLayer + "self_attn.q_norm.weight", {4});
+  Add(kLayer + "self_attn.k_norm.weight", {4});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  const auto plus_one = [this](const std::string& name) {
+    std::vector<float> numbers = Stored({name + ".weight"});
+    for (float& x : numbers) x += 1.0f;
+    return numbers;
+  };
+  EXPECT_EQ(Numbers(layer.mixer_norm, kWidth), plus_one(kLayer + "input_layernorm"));
+  EXPECT_EQ(Numbers(layer.mixer_post_norm, kWidth), plus_one(kLayer + "post_attention_layernorm"));
+  EXPECT_EQ(Numbers(layer.mlp_norm, kWidth), plus_one(kLayer + "pre_feedforward_layernorm"));
+  EXPECT_EQ(Numbers(layer.mlp_post_norm, kWidth), plus_one(kLayer + "post_feedforward_layernorm"));
+  EXPECT_EQ(Numbers(layer.q_norm, 4), plus_one(kLayer + "self_attn.q_norm"));
+  EXPECT_EQ(Numbers(weights.final_norm, kWidth), plus_one("model.norm"));
+  EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
+}
+
 // Heads of 4 elements as kernels turn them: pairs 0, 2 and 1, 3.
 TEST_F(StoredRowsTest, HeadsInTheOrderOfTheKernels) {
   mixer().qkv_bias = mixer().qk_norm = true;

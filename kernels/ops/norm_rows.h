@@ -1,0 +1,27 @@
+// Norms behind a projection: of a branch on its way into the residual stream, and of queries or
+// keys over all heads together.
+//
+//   out[r, :] = (accumulate ? out[r, :] : 0) + scale * Norm(in[r, :])
+//
+// A row is the same to the bit in any batch.
+#ifndef LONGSTREAM_KERNELS_OPS_NORM_ROWS_H_
+#define LONGSTREAM_KERNELS_OPS_NORM_ROWS_H_
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/ops/norm.h"
+
+namespace longstream {
+
+struct NormRowsArgs {
+  Matrix in;  // [R, n] f32; R of any step
+  Norm norm;  // size n
+  float scale = 1.0f;
+  bool accumulate = false;
+  Matrix out;  // [R, n] f32; may be `in` itself where it is not accumulated
+};
+using NormRowsFunction = void (*)(Stream& stream, const NormRowsArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_NORM_ROWS_H_

@@ -1,0 +1,21 @@
+// Reference norm of rows. See kernels/ops/norm_rows.h.
+#include "kernels/ops/norm_rows.h"
+
+#include "kernels/reference/projection.h"
+#include "kernels/reference/reference_ops.h"
+
+namespace longstream::reference {
+
+void NormRows(Stream& stream, const NormRowsArgs& args) {
+  if (!stream.ok()) return;
+  for (int64_t r = 0; r < args.in.rows; ++r) {
+    const Row y = Normalised(args.in.f32_row(r), args.in.cols, args.norm);
+    float* out = args.out.f32_row(r);
+    for (int64_t c = 0; c < args.in.cols; ++c) {
+      const double before = args.accumulate ? out[c] : 0.0;
+      out[c] = static_cast<float>(before + args.scale * y[static_cast<size_t>(c)]);
+    }
+  }
+}
+
+}  // namespace longstream::reference
