@@ -109,6 +109,9 @@ typedef struct ls_host {
 typedef struct ls_model ls_model;       /* an opened model: weights, pools, workspace */
 typedef struct ls_sequence ls_sequence; /* the caches of one session on one model */
 
+#define LS_MAX_BATCH_TOKENS 1048576u
+#define LS_MAX_BATCH_SEQUENCES 65536u
+
 typedef struct ls_model_options {
   uint32_t struct_size;
   const char* directory;        /* a Hugging Face model directory, UTF-8 path */
@@ -118,8 +121,9 @@ typedef struct ls_model_options {
   uint64_t cache_bytes_budget;  /* upper bound in bytes for all pages, rings, states and checkpoints
                                    of this model's sequences together; 0: the device's memory. A
                                    backend may enforce less: ls_memory.budget */
-  uint32_t max_batch_tokens;    /* rows one submit may carry, all its sequences together; >= 1 */
-  uint32_t max_batch_sequences; /* entries one submit may carry; >= 1 */
+  uint32_t max_batch_tokens;    /* rows one submit may carry, all its sequences together; from 1 to
+                                   LS_MAX_BATCH_TOKENS. Buffers are made for so many at open */
+  uint32_t max_batch_sequences; /* entries one submit may carry; 1 ... LS_MAX_BATCH_SEQUENCES */
   const ls_host* host;          /* borrowed until model_close */
 } ls_model_options;
 

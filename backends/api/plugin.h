@@ -125,6 +125,17 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
           "LS_TOKEN_FROM_PREVIOUS: this backend does not feed itself");
 }
 
+// What ls_backend.model_open says about the size of batches.
+inline void CheckBatchLimits(const ls_model_options& options) {
+  const auto require = [](const char* name, uint32_t value, uint32_t most) {
+    Require(value >= 1 && value <= most, LS_INVALID_ARGUMENT,
+            std::string(name) + ": expected 1 ... " + std::to_string(most) + ", found " +
+                std::to_string(value));
+  };
+  require("max_batch_tokens", options.max_batch_tokens, LS_MAX_BATCH_TOKENS);
+  require("max_batch_sequences", options.max_batch_sequences, LS_MAX_BATCH_SEQUENCES);
+}
+
 // What ls_backend.submit says about a batch as a whole, its entries included. Its scratch is
 // allocated once, for a step must not run out of memory. Not thread-safe.
 class BatchCheck {

@@ -96,8 +96,7 @@ ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) 
     const Settings settings = longstream::toy::ReadSettings(options->directory, options->options);
     Require(options->num_devices == 1 && std::string("cpu") == options->devices[0], LS_NOT_FOUND,
             "devices: this backend runs on one device, cpu");
-    Require(options->max_batch_tokens >= 1 && options->max_batch_sequences >= 1,
-            LS_INVALID_ARGUMENT, "max_batch_tokens and max_batch_sequences: expected at least 1");
+    longstream::CheckBatchLimits(*options);
     auto opened = std::make_unique<ls_model>(*options, settings);
     Require(opened->budget >= 2 * sizeof(State), LS_INVALID_ARGUMENT,
             "cache_bytes_budget: one sequence needs " + std::to_string(2 * sizeof(State)));

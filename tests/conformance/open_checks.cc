@@ -115,8 +115,10 @@ std::vector<BadOpen> BadOpens(const Kit& kit, const std::string& not_json,
       {"options that are an array", model, good, {LS_INVALID_ARGUMENT}, ""},
       {"an unknown option", model, good, {LS_INVALID_ARGUMENT}, "no_such_option"},
       {"a budget of one byte", model, good, {LS_INVALID_ARGUMENT}, "budget"},
-      {"batches without tokens", model, good, {LS_INVALID_ARGUMENT}, ""},
-      {"batches without sequences", model, good, {LS_INVALID_ARGUMENT}, ""},
+      {"batches without tokens", model, good, {LS_INVALID_ARGUMENT}, "max_batch_tokens"},
+      {"batches without sequences", model, good, {LS_INVALID_ARGUMENT}, "max_batch_sequences"},
+      {"batches of 2^32 tokens", model, good, {LS_INVALID_ARGUMENT}, "max_batch_tokens"},
+      {"batches of 2^32 sequences", model, good, {LS_INVALID_ARGUMENT}, "max_batch_sequences"},
   };
   opens[3].options.options = "{\"a\": ";
   opens[4].options.options = "[1]";
@@ -124,6 +126,8 @@ std::vector<BadOpen> BadOpens(const Kit& kit, const std::string& not_json,
   opens[6].options.cache_bytes_budget = 1;
   opens[7].options.max_batch_tokens = 0;
   opens[8].options.max_batch_sequences = 0;
+  opens[9].options.max_batch_tokens = UINT32_MAX;
+  opens[10].options.max_batch_sequences = UINT32_MAX;
   return opens;
 }
 

@@ -62,8 +62,7 @@ void CheckOptions(const ls_model_options& options) {
   CheckSize(options.host->struct_size, LS_HOST_SIZE_1_0, "host");
   Require(options.host->num_threads >= 1, LS_INVALID_ARGUMENT,
           "host.num_threads: expected at least 1");
-  Require(options.max_batch_tokens >= 1 && options.max_batch_sequences >= 1, LS_INVALID_ARGUMENT,
-          "max_batch_tokens and max_batch_sequences: expected at least 1");
+  CheckBatchLimits(options);
   Require(options.num_devices == 1, LS_INVALID_ARGUMENT,
           "devices: expected one, found " + std::to_string(options.num_devices));
 }
