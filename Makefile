@@ -27,12 +27,13 @@ bench: release  ## Build the release preset and run the benchmarks.
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
 	@models/make_golden.sh
 
-# Other texts: make tokenizer-parity SEED=21.
+# Other texts: make tokenizer-parity SEED=21. Tokenizers of models: DIRECTORIES="DIR ...".
 SEED ?= 20
+DIRECTORIES ?=
 tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000 texts each (PyPI).
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
-	@models/tokenizer_parity.sh --seed $(SEED)
+	@models/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
 check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
 	@tools/check/run_all.sh

@@ -3,14 +3,17 @@
 Writes <out>/<name>/tokenizer.json, built as those of a family are (tokenizer_families.py), or
 tokenizer.model (tokenizer_sentencepiece.py), and cases.json beside it: {"encode": [[text, ids, ids with special tokens taken as text, if they
 differ], ...], "decode": [[ids, text, text without special tokens], ...]}, text as UTF-8.
-With --wide the same program gives longer lists, of other texts with another --seed; the C++ parity
-test reads them from the directory that LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
+With --wide the same program gives longer lists, of other texts with another --seed, and with
+--directory for the tokenizer of any model; the C++ parity test reads them from the directory that
+LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
 """
 
 import argparse
 import codecs
 import json
 import pathlib
+import re
+import shutil
 
 from tokenizers import Tokenizer
 
@@ -20,6 +23,8 @@ from tokenizer_texts import TextGenerator, stdlib_words
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "tests" / "golden" / "tokenizer"
 WIDE_CASES = 10000
+# What stands beside a tokenizer's own file.
+CONFIGURATION = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 LEGACY_MERGES = ("gpt2", "qwen3")  # written as "left right", as files were before 2024
 WIDE_ONLY = ("unigram_nfkc",)  # its map alone has 240 KB
 # The first families have 250 texts each, later ones fewer: what is kept should stay small.
@@ -151,20 +156,62 @@ def is_wide_only(name, family):
     return name in WIDE_ONLY or getattr(family, "wide_only", False)
 
 
-def make_directory(name, family, directory, texts, decodes, generator):
+def tokenizer_cases(directory, texts, decodes, generator):
+    """The lists of cases for a tokenizer.json. What counts is the file: the C++ reads it too."""
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    encode = encode_cases(tokenizer, texts)
+    if json.loads(tokenizer.to_str())["decoder"]["type"] == "ByteLevel":
+        return encode, decode_cases(tokenizer, generator, decodes)
+    return encode, piece_decode_cases(tokenizer, generator, encode, decodes)
+
+
+def make_family(name, family, directory, texts, decodes, generator):
+    directory.mkdir(parents=True, exist_ok=True)
     if name in tokenizer_sentencepiece.FAMILIES:
         reference = tokenizer_sentencepiece.write_model(directory, family)
         cases = tokenizer_sentencepiece.make_cases(reference, texts, decodes, generator.random)
-        return write_cases(directory / "cases.json", *cases)
-    write_tokenizer(directory / "tokenizer.json", family(), name in LEGACY_MERGES)
-    # What counts is the file: the C++ reads it too.
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    encode = encode_cases(tokenizer, texts)
-    if name in PIECES:
-        decode = piece_decode_cases(tokenizer, generator.random, encode, decodes)
     else:
-        decode = decode_cases(tokenizer, generator.random, decodes)
-    return write_cases(directory / "cases.json", encode, decode)
+        write_tokenizer(directory / "tokenizer.json", family(), name in LEGACY_MERGES)
+        cases = tokenizer_cases(directory, texts, decodes, generator.random)
+    write_cases(directory / "cases.json", *cases)
+
+
+def make_copy(source, out, arguments, words):
+    """Cases for the tokenizer of a model directory, beside a copy of its files."""
+    directory = out / re.sub(r"\W", "_", source.name)
+    directory.mkdir(parents=True, exist_ok=True)
+    is_json = (source / "tokenizer.json").exists()
+    for name in ("tokenizer.json" if is_json else "tokenizer.model", *CONFIGURATION):
+        if (source / name).exists():
+            shutil.copy(source / name, directory)
+    if is_json:
+        added = json.loads((directory / "tokenizer.json").read_text())["added_tokens"]
+        names = [token["content"] for token in added[:50]]
+    else:
+        reference = tokenizer_sentencepiece.read_model(directory)
+        names = list(reference.added)[:50]
+    generator = TextGenerator(f"{source.name} {arguments.seed}", words, PIECE_PARTS + tuple(names))
+    texts = [generator.text(arguments.pieces) for _ in range(WIDE_CASES)]
+    texts = [text for text in texts if text]
+    if is_json:
+        cases = tokenizer_cases(directory, texts, WIDE_CASES, generator.random)
+    else:
+        cases = tokenizer_sentencepiece.make_cases(reference, texts, WIDE_CASES, generator.random)
+    write_cases(directory / "cases.json", *cases)
+
+
+def make_families(arguments, words):
+    families = BYTE_LEVEL | PIECES | tokenizer_sentencepiece.FAMILIES
+    for name, family in families.items():
+        if is_wide_only(name, family) and not arguments.wide:
+            continue
+        cases = WIDE_CASES if arguments.wide else 250 if name in LARGE else 50
+        parts = () if name in BYTE_LEVEL else PIECE_PARTS
+        generator = TextGenerator(f"{name} {arguments.seed}", words, parts)
+        texts = [generator.text(arguments.pieces) for _ in range(cases)]
+        texts = [text for text in texts if text]
+        decodes = cases if arguments.wide else cases // 5 if name in LARGE else cases // 2
+        make_family(name, family, arguments.out / name, texts, decodes, generator)
 
 
 def main():
@@ -172,27 +219,16 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=GOLDEN)
     parser.add_argument("--wide", action="store_true", help=f"{WIDE_CASES} texts per tokenizer")
+    parser.add_argument("--directory", type=pathlib.Path, action="append",
+                        help="the tokenizer of this model directory in place of the small ones")
     parser.add_argument("--pieces", type=int, default=5, help="most pieces of a text")
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--only", nargs="*", help="names of tokenizers")
     arguments = parser.parse_args()
-
     _, words = stdlib_words()
-    families = BYTE_LEVEL | PIECES | tokenizer_sentencepiece.FAMILIES
-    for name, family in families.items():
-        if arguments.only and name not in arguments.only:
-            continue
-        if is_wide_only(name, family) and not arguments.wide:
-            continue
-        directory = arguments.out / name
-        directory.mkdir(parents=True, exist_ok=True)
-        cases = WIDE_CASES if arguments.wide else 250 if name in LARGE else 50
-        parts = () if name in BYTE_LEVEL else PIECE_PARTS
-        generator = TextGenerator(f"{name} {arguments.seed}", words, parts)
-        texts = [generator.text(arguments.pieces) for _ in range(cases)]
-        texts = [text for text in texts if text]
-        decodes = cases if arguments.wide else cases // 5 if name in LARGE else cases // 2
-        make_directory(name, family, directory, texts, decodes, generator)
+    if not arguments.directory:
+        make_families(arguments, words)
+    for source in arguments.directory or ():
+        make_copy(source.resolve(), arguments.out, arguments, words)
 
 
 if __name__ == "__main__":

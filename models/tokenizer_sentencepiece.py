@@ -142,6 +142,13 @@ def write_model(directory, family):
     return Reference(model, family.config)
 
 
+def read_model(directory):
+    """A Reference for the files of a model directory."""
+    config = directory / "tokenizer_config.json"
+    return Reference((directory / "tokenizer.model").read_bytes(),
+                     json.loads(config.read_text()) if config.exists() else {})
+
+
 def make_cases(reference, texts, decodes, generator):
     """The lists of cases.json."""
     encode = []
