@@ -16,6 +16,9 @@
 namespace longstream {
 namespace {
 
+// ICU counts in 32 bits, and form C may have three times the bytes of a text.
+constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
+
 constexpr std::string_view kMark = "\u2581";  // what SentencePiece writes for a space
 
 // Longer graphemes are looked up character by character, as the reference implementation does.
@@ -207,6 +210,10 @@ absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlac
     const absl::StatusOr<std::string_view> result = RunStep(step, text, place, &next);
     if (!result.ok()) return result.status();
     text = *result;
+    if (text.size() > kMaxBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expected a text of at most ", kMaxBytes, " bytes once normalized, found ", text.size()));
+    }
     if (text.data() != next.data()) continue;  // still a part of what it was
     buffer->swap(next);
     text = *buffer;

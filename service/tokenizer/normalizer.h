@@ -26,7 +26,8 @@ class Normalizer {
 
   // The normalized text: a part of `text` where nothing else is to do, else *buffer. O(n log n).
   // Whether a prefix is put before the text depends on its place.
-  // Errors as NormalizeNfc and Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
+  // INVALID_ARGUMENT: a step makes more than 2 GiB / 3 of it; else errors as NormalizeNfc and
+  // Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
   absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
                                        std::string* buffer) const;
 

@@ -29,6 +29,8 @@ using sentencepiece::Model;
 using Piece = sentencepiece::Model::Piece;
 
 constexpr const char* kMark = "\u2581";  // what SentencePiece writes for a space
+// How a piece may be made of two is tried at each of its bytes.
+constexpr size_t kMaxPieceBytes = 1024;
 constexpr int kUnigram = 1;
 constexpr int kBpe = 2;
 
@@ -78,6 +80,9 @@ absl::Status CheckPiece(const Piece& piece, int index, int vocab_size) {
   }
   const std::string& text = piece.piece();
   if (text.empty()) return fail("a text", "an empty one");
+  if (text.size() > kMaxPieceBytes) {
+    return fail(absl::StrCat("at most ", kMaxPieceBytes, " bytes"), absl::StrCat(text.size()));
+  }
   if (ValidUtf8Prefix(text) != text.size()) return fail("UTF-8", "other bytes");
   if (!std::isfinite(piece.score())) {
     return fail("a finite score", absl::StrCat(piece.score()));

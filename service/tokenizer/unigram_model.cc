@@ -33,6 +33,11 @@ absl::StatusOr<UnigramModel> UnigramModel::Create(const TokenizerSpec& spec) {
       return absl::InvalidArgumentError(absl::StrCat("model.vocab: expected a finite score for \"",
                                                      text, "\", found ", spec.scores[i]));
     }
+    if (text.size() > kMaxTokenBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("model.vocab: expected tokens of at most ",
+                                                     kMaxTokenBytes, " bytes, found one of ",
+                                                     text.size()));
+    }
     model.AddToken(text, id, spec.scores[i]);
   }
   return model;

@@ -20,6 +20,9 @@ namespace longstream {
 // Immutable after Create: may be used by any number of threads.
 class UnigramModel {
  public:
+  // Bounds the time that each byte of a word takes.
+  static constexpr size_t kMaxTokenBytes = 1024;
+
   // Memory that Encode works in, kept from word to word. One per thread.
   class Workspace {
    private:
@@ -36,7 +39,8 @@ class UnigramModel {
     std::vector<uint32_t> cuts_;  // the ends of the best sequence's tokens, from the last one
   };
 
-  // INVALID_ARGUMENT: there is no unk_id, or a score is not a number.
+  // INVALID_ARGUMENT: there is no unk_id, a score is not a number, or a token is longer than
+  // kMaxTokenBytes.
   static absl::StatusOr<UnigramModel> Create(const TokenizerSpec& spec);
 
   // Appends the ids of a word; of several best ways the one whose last tokens begin first. A run of

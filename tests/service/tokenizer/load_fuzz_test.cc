@@ -28,8 +28,11 @@ std::string ReadGolden(const std::string& file) {
   return text.str();
 }
 
-// Loads the directory and, where that succeeds, uses the tokenizer. Returns whether it did.
-bool LoadAndUse(const TemporaryDirectory& directory) {
+// Loads a directory with this file and, where that succeeds, uses the tokenizer. Returns whether it
+// did.
+bool LoadAndUse(const std::string& name, const std::string& content) {
+  const TemporaryDirectory directory;
+  directory.Write(name, content);
   const auto tokenizer = Tokenizer::Load(directory.path(), 4096);
   if (!tokenizer.ok()) {
     EXPECT_FALSE(tokenizer.status().message().empty());
@@ -47,7 +50,6 @@ bool LoadAndUse(const TemporaryDirectory& directory) {
 class LoadFuzzTest : public testing::TestWithParam<const char*> {
  protected:
   std::mt19937 random_{11};
-  const TemporaryDirectory directory_;
 };
 
 // A value of the tree, chosen by going down at random.
@@ -103,8 +105,7 @@ TEST_P(JsonFuzzTest, SurvivesChangedValues) {
     for (size_t changes = 1 + random_() % 3; changes > 0; --changes) {
       *Somewhere(&damaged, &random_) = values[random_() % values.size()];
     }
-    directory_.Write("tokenizer.json", damaged.dump());
-    loaded += LoadAndUse(directory_) ? 1 : 0;
+    loaded += LoadAndUse("tokenizer.json", damaged.dump()) ? 1 : 0;
   }
   EXPECT_GT(loaded, 0) << "some changes are harmless";
   EXPECT_LT(loaded, 300);
@@ -129,8 +130,7 @@ TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
     if (random_() % 2 == 0) {
       damaged[damaged.size() - 1 - random_() % std::min<size_t>(damaged.size(), 600)] ^= 0x11;
     }
-    directory_.Write("tokenizer.model", damaged);
-    loaded += LoadAndUse(directory_) ? 1 : 0;
+    loaded += LoadAndUse("tokenizer.model", damaged) ? 1 : 0;
   }
   EXPECT_GT(loaded, 0) << "some changes are harmless";
   EXPECT_LT(loaded, 500);

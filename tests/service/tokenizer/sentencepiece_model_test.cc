@@ -168,6 +168,9 @@ TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
               HasSubstr("tokenizer.model: not a SentencePiece model"));
   EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->clear_piece(); }),
               HasSubstr("pieces[300]: expected a text, found an empty one"));
+  EXPECT_THAT(
+      message([](Model& model) { model.mutable_pieces(300)->set_piece(std::string(1025, 'a')); }),
+      HasSubstr("pieces[300]: expected at most 1024 bytes, found 1025"));
   EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->set_piece("\xFF"); }),
               HasSubstr("pieces[300]: expected UTF-8, found other bytes"));
   EXPECT_THAT(message([](Model& model) {

@@ -75,6 +75,9 @@ TEST(UnigramModel, RefusesWhatItCannotUse) {
   TokenizerSpec spec = SpecOf({{"<unk>", 0}, {"a", std::numeric_limits<double>::infinity()}});
   EXPECT_THAT(UnigramModel::Create(spec).status().message(),
               HasSubstr("expected a finite score for \"a\""));
+  spec = SpecOf({{"<unk>", 0}, {std::string(1025, 'a'), 0}});
+  EXPECT_THAT(UnigramModel::Create(spec).status().message(),
+              HasSubstr("expected tokens of at most 1024 bytes, found one of 1025"));
   spec.unk_id.reset();
   EXPECT_THAT(UnigramModel::Create(spec).status().message(), HasSubstr("model.unk_id"));
 }
