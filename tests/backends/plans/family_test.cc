@@ -40,6 +40,15 @@ std::vector<int32_t> Windows(const ModelSpec& spec) {
 using Widths = std::vector<int32_t>;
 
 // Full attention is the business of `dense`, windows that of `hwfa2`.
+using Flags = std::vector<bool>;
+Flags WithoutPositions(const ModelSpec& spec) {
+  Flags without;
+  for (const MixerSpec& mixer : spec.layers) {
+    without.push_back(mixer.position == PositionKind::kNone);
+  }
+  return without;
+}
+
 TEST(FamilyTest, WindowsChooseTheBackend) {
   std::string why;
   const auto fits = [&](const std::string& family, const char* changes) {
@@ -113,25 +122,17 @@ TEST(FamilyTest, Phi3) {
 }
 
 TEST(FamilyTest, SmolLm3) {
-  const auto nope = [](const ModelSpec& spec) {
-    std::vector<bool> without;
-    for (const MixerSpec& mixer : spec.layers) {
-      without.push_back(mixer.position == PositionKind::kNone);
-    }
-    return without;
-  };
-  using Flags = std::vector<bool>;
   const ModelSpec silent =
       Plan("smollm3", R"({"tie_word_embeddings": "<absent>", "rope_theta": "<absent>"})");
-  EXPECT_EQ(nope(silent), (Flags{false, false, false, true}));
+  EXPECT_EQ(WithoutPositions(silent), (Flags{false, false, false, true}));
   EXPECT_TRUE(silent.tied_head);
   EXPECT_EQ(silent.layers[0].rope.theta, 2e6);
-  EXPECT_EQ(nope(Plan("smollm3", R"({"no_rope_layer_interval": 2})")),
+  EXPECT_EQ(WithoutPositions(Plan("smollm3", R"({"no_rope_layer_interval": 2})")),
             (Flags{false, true, false, true}));
   const ModelSpec listed =
       Plan("smollm3", R"({"no_rope_layers": [0, 1, 1, 0], "no_rope_layer_interval": 2,
                           "use_sliding_window": true, "sliding_window": 96})");
-  EXPECT_EQ(nope(listed), (Flags{true, false, false, true}));
+  EXPECT_EQ(WithoutPositions(listed), (Flags{true, false, false, true}));
   EXPECT_EQ(Windows(listed), (Widths{96, 0, 0, 96}));
   EXPECT_EQ(Windows(Plan("smollm3", R"({"use_sliding_window": true, "sliding_window": 96,
                                         "layer_types": ["sliding_attention", "full_attention",
@@ -144,17 +145,9 @@ TEST(FamilyTest, SmolLm3) {
 }
 
 TEST(FamilyTest, Exaone4) {
-  const auto nope = [](const ModelSpec& spec) {
-    std::vector<bool> without;
-    for (const MixerSpec& mixer : spec.layers) {
-      without.push_back(mixer.position == PositionKind::kNone);
-    }
-    return without;
-  };
-  using Flags = std::vector<bool>;
   const ModelSpec spec = Plan("exaone4", R"({"sliding_window": 96})");
   EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 0}));
-  EXPECT_EQ(nope(spec), (Flags{false, false, false, true}));
+  EXPECT_EQ(WithoutPositions(spec), (Flags{false, false, false, true}));
   EXPECT_TRUE(spec.layers[3].qk_norm);
   EXPECT_EQ(spec.names.mixer_norm, "");
   EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
@@ -166,7 +159,7 @@ TEST(FamilyTest, Exaone4) {
             (Widths{0, 96, 0, 0}));
   const ModelSpec full = Plan("exaone4", R"({"sliding_window": null})");
   EXPECT_EQ(Windows(full), (Widths{0, 0, 0, 0}));
-  EXPECT_EQ(nope(full), (Flags{false, false, false, false}));
+  EXPECT_EQ(WithoutPositions(full), (Flags{false, false, false, false}));
 }
 
 TEST(FamilyTest, Olmo) {
