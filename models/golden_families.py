@@ -213,6 +213,27 @@ FAMILY_CASES = {
         "edges": [29],
         "note": "`no_rope_layers`, and a window in the layer without RoPE",
     },
+    "cohere": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": family(
+            "cohere", "Cohere", 43, 24, 26, 2, 4, 2, 6, without=["rms_norm_eps", "head_dim"],
+            layer_norm_eps=1e-5, logit_scale=0.25, tie_word_embeddings=False,
+        ),
+        "note": "one LayerNorm for attention and MLP side by side, RoPE on neighbours, logits × 0.25",
+    },
+    "cohere2": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "cohere2", "Cohere2", 47, 20, 26, 4, 2, 1, 10, without=["rms_norm_eps", "head_dim"],
+            layer_norm_eps=1e-5, logit_scale=1.2, sliding_window=33, sliding_window_pattern=3,
+            attention_bias=True,
+        ),
+        "edges": [33],
+        "note": "likewise; windows of 33 in two of three layers, the others without RoPE; "
+        "`attention_bias`, tied head",
+    },
     "exaone4": {
         "source": "transformers",
         "dtype": "bfloat16",

@@ -21,17 +21,26 @@ def rms_norm(x, weight, eps):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
 
 
+def layer_norm(x, weight, eps):
+    return rms_norm(x - x.mean(-1, keepdim=True), weight, eps)
+
+
 class Rope(typing.NamedTuple):
     """What turns of a head: pairs of its first elements, and by how much per position."""
 
     frequencies: torch.Tensor  # [R/2]
     magnitude: float = 1.0  # On what turns, of queries and of keys.
+    neighbours: bool = False  # Pairs are (2i, 2i + 1).
 
     def rotate(self, x, positions):
         """R_p x for x [n, H, D] and one position per row, half-split pairs (i, i + R/2)."""
         half = len(self.frequencies)
         angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
         cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]
+        if self.neighbours:
+            first, second = x[..., 0::2], x[..., 1::2]
+            turned = first * cos - second * sin, second * cos + first * sin
+            return torch.stack(turned, dim=-1).flatten(-2)
         first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
         return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
 
@@ -145,7 +154,7 @@ def family_windows(config):
     kind = config["model_type"]
     if kind in ("mistral", "phi3"):
         return [width] * layers
-    if kind in ("exaone4", "gemma3_text", "olmo3") and width is not None:
+    if kind in ("cohere2", "exaone4", "gemma3_text", "olmo3") and width is not None:
         pattern = config.get("sliding_window_pattern", 4)
         pattern = len(pattern) if isinstance(pattern, str) else pattern
         default = [FULL if (i + 1) % pattern == 0 else "sliding_attention" for i in range(layers)]
@@ -164,7 +173,7 @@ def family_windows(config):
 
 def layers_with_rope(config):
     layers = config["num_hidden_layers"]
-    if config["model_type"] == "exaone4" and config.get("sliding_window") is not None:
+    if config["model_type"] in ("cohere2", "exaone4") and config.get("sliding_window") is not None:
         return [window is not None for window in family_windows(config)]
     if config["model_type"] != "smollm3":
         return [True] * layers
@@ -272,10 +281,15 @@ class Reference:
                 if name.endswith("norm.weight"):
                     self.tensors[name] = 1.0 + self.tensors[name]
         self.sandwich = config["model_type"] == "gemma3_text"
+        self.cohere = config["model_type"].startswith("cohere")
+        if self.cohere:
+            self.rope = self.window_rope = self.rope._replace(neighbours=True)
+            self.eps = config["layer_norm_eps"]
         self.post_norm = config["model_type"] in POST_NORM
         self.score_scale = config.get("attention_multiplier", width**-0.5)
         if "query_pre_attn_scalar" in config:
             self.score_scale = config["query_pre_attn_scalar"] ** -0.5
+        self.logit_scale = config.get("logit_scale", 1.0) / config.get("logits_scaling", 1.0)
         self.embedding_scale = config.get("embedding_multiplier", 1.0)
         if self.gemma:
             self.embedding_scale = math.sqrt(config["hidden_size"])
@@ -320,7 +334,8 @@ class Reference:
                 out = self.block_norm(index, "post_attention", out)
             x = x + self.branch_scale * out
             before = "pre_feedforward" if self.sandwich else "post_attention"
-            h = x if self.post_norm else self.block_norm(index, before, x)
+            if not self.cohere:  # There both take the same input.
+                h = x if self.post_norm else self.block_norm(index, before, x)
             gate = self.linear(index, "mlp.gate_proj", h)
             up = self.linear(index, "mlp.up_proj", h)
             hidden = gate * torch.sigmoid(gate) * up
@@ -332,12 +347,14 @@ class Reference:
                 out = self.block_norm(index, "post_feedforward", out)
             x = x + self.branch_scale * out
         self.position += 1
-        h = rms_norm(x, self.tensors["model.norm.weight"], self.eps)
+        norm = layer_norm if self.cohere else rms_norm
+        h = norm(x, self.tensors["model.norm.weight"], self.eps)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
-        return self.tensors[head + ".weight"] @ h / self.config.get("logits_scaling", 1.0)
+        return self.tensors[head + ".weight"] @ h * self.logit_scale
 
     def block_norm(self, index, name, x):
-        return rms_norm(x, self.tensor(index, f"{name}_layernorm.weight"), self.eps)
+        norm = layer_norm if self.cohere else rms_norm
+        return norm(x, self.tensor(index, f"{name}_layernorm.weight"), self.eps)
 
     def project(self, index, name, h, heads):
         """W h + b as heads: [1, H, D]."""

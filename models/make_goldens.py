@@ -54,7 +54,7 @@ def mixer_shapes(config, layer):
     if kind == "qwen2" or config.get("attention_bias"):
         biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
-    if kind in ("gemma", "granite", "llama", "mistral", "qwen2", "smollm3"):
+    if kind in ("cohere", "cohere2", "gemma", "granite", "llama", "mistral", "qwen2", "smollm3"):
         return attention
     if kind in ("exaone4", "gemma3_text", "qwen3"):
         return attention | norms
@@ -108,6 +108,8 @@ def tensor_shapes(config):
             block["post_feedforward_layernorm.weight"] = (d,)
         last = config["model_type"] in POST_NORM
         block["post_feedforward_layernorm.weight" if last else "input_layernorm.weight"] = (d,)
+        if config["model_type"].startswith("cohere"):
+            del block["post_attention_layernorm.weight"]
         if config["model_type"] == "phi3":
             block["mlp.gate_up_proj.weight"] = (2 * ff, d)
         else:
@@ -144,7 +146,7 @@ def random_tensors(config, dtype, random):
             elif matrix == "qkv_proj.weight":
                 value[: config["hidden_size"]] *= 1.5  # The rows of q.
             if name == "lm_head.weight":
-                value *= config.get("logits_scaling", 1.0)
+                value *= config.get("logits_scaling", 1.0) / config.get("logit_scale", 1.0)
         tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))
     return tensors
 

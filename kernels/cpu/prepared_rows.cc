@@ -17,6 +17,7 @@ constexpr int64_t kTaskRows = 4;
 struct RowInputs {
   const float* x;
   const float* norm_weight;
+  float mean;  // 0 of RMSNorm
   float inverse_rms;
   const float* addend;
   const float* gate;
@@ -27,7 +28,12 @@ RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
   in.x = source.x.f32_row(source.rows != nullptr ? source.rows[r] : r);
   if (source.norm.enabled()) {
     in.norm_weight = source.norm.weight;
-    in.inverse_rms = InverseRms(in.x, k, source.norm.eps);
+    if (source.norm.centred) {
+      in.mean = Mean(in.x, k);
+      in.inverse_rms = InverseDeviation(in.x, k, in.mean, source.norm.eps);
+    } else {
+      in.inverse_rms = InverseRms(in.x, k, source.norm.eps);
+    }
   }
   if (source.addend.data != nullptr) in.addend = source.addend.f32_row(source.addend_rows[r]);
   if (source.gate.data != nullptr) in.gate = source.gate.f32_row(r);
@@ -39,7 +45,8 @@ template <typename Access>
 LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Access& access) {
   F32x16 value = access.Read(in.x + i);
   if (in.norm_weight != nullptr) {
-    value = value * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
+    value =
+        (value - Broadcast(in.mean)) * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
   }
   if (in.addend != nullptr) value = value + access.Read(in.addend + i);
   if (in.gate != nullptr) value = value * Sigmoid(access.Read(in.gate + i));

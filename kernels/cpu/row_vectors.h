@@ -74,6 +74,32 @@ LONGSTREAM_INLINE float InverseRms(const float* x, int64_t n, float eps) {
   return 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(n) + eps);
 }
 
+// mean(x) over n elements.
+LONGSTREAM_INLINE float Mean(const float* x, int64_t n) {
+  F32x16 sum = Zero();
+  ForEachRowVector(n, [&](int64_t i, const auto& access)
+                          LONGSTREAM_INLINE_LAMBDA { sum = sum + access.Read(x + i); });
+  return Sum(sum) / static_cast<float>(n);
+}
+
+// 1 / sqrt(mean((x - mean)^2) + eps) over n elements.
+LONGSTREAM_INLINE float InverseDeviation(const float* x, int64_t n, float mean, float eps) {
+  const F32x16 centre = Broadcast(mean);
+  F32x16 squares = Zero();
+  const auto add = [&](const float* from) LONGSTREAM_INLINE_LAMBDA {
+    const F32x16 v = Load(from) - centre;
+    squares = Fma(v, v, squares);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) add(x + i);
+  if (i < n) {
+    alignas(64) float last[kLanes];  // the rest and, behind it, no deviation
+    for (int64_t lane = 0; lane < kLanes; ++lane) last[lane] = i + lane < n ? x[i + lane] : mean;
+    add(last);
+  }
+  return 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(n) + eps);
+}
+
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
 #endif  // LONGSTREAM_KERNELS_CPU_ROW_VECTORS_H_

@@ -6,11 +6,14 @@
 
 namespace longstream {
 
-// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight, the mean taken in f32 over `size` elements.
+// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight, the mean taken in f32 over `size` elements. With
+// `centred` LayerNorm: the same of x - mean(x); only before a projection (norm_project, gated_mlp,
+// project_residual).
 struct Norm {
   const float* weight = nullptr;  // [size] f32; nullptr: no normalisation
   int64_t size = 0;
   float eps = 0.0f;
+  bool centred = false;
 
   bool enabled() const { return weight != nullptr; }
 };

@@ -22,6 +22,11 @@ inline double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   Row y(x, x + size);
   if (!norm.enabled()) return y;
+  double mean = 0.0;
+  if (norm.centred) {
+    for (double value : y) mean += value / static_cast<double>(size);
+  }
+  for (double& value : y) value -= mean;
   double squares = 0.0;
   for (double value : y) squares += value * value;
   const double inverse_rms = 1.0 / std::sqrt(squares / static_cast<double>(size) + norm.eps);

@@ -20,6 +20,7 @@ struct Shape {
 struct Options {
   bool gather = false;
   bool norm = false;
+  bool centred = false;
   bool addend = false;
   bool bias = false;
   float scale = 1.0f;
@@ -45,6 +46,7 @@ class NormProjectTest : public OpTest {
     args.x = x.view();
     if (options.gather) args.rows = x_rows.data();
     if (options.norm) args.norm = NormOf(norm_weight);
+    args.norm.centred = options.centred;
     if (options.addend) {
       args.addend = addend.view();
       args.addend_rows = addend_rows.data();
@@ -113,6 +115,7 @@ TEST_P(NormProjectTest, MatchesTheReferenceWithEveryOption) {
     for (const Shape& shape : {Shape{1, 65, 129}, Shape{7, 33, 64}, Shape{9, 31, 7}}) {
       Compare(shape, type, {.gather = true}, random);
       Compare(shape, type, {.norm = true}, random);
+      Compare(shape, type, {.norm = true, .centred = true}, random);
       Compare(shape, type, {.addend = true}, random);
       Compare(shape, type, {.bias = true}, random);
       Compare(shape, type, {.scale = -0.37f}, random);

@@ -8,6 +8,8 @@ namespace longstream {
 
 // Each in the file of its name.
 namespace families {
+const Family& Cohere();
+const Family& Cohere2();
 const Family& Exaone4();
 const Family& Gemma();
 const Family& Gemma3Text();
@@ -25,9 +27,10 @@ const Family& SmolLm3();
 namespace {
 
 constexpr const Family& (*kFamilies[])() = {
-    families::Exaone4, families::Gemma,   families::Gemma3Text, families::Granite,
-    families::Llama,   families::Mistral, families::Olmo2,      families::Olmo3,
-    families::Phi3,    families::Qwen2,   families::Qwen3,      families::SmolLm3,
+    families::Cohere,     families::Cohere2, families::Exaone4, families::Gemma,
+    families::Gemma3Text, families::Granite, families::Llama,   families::Mistral,
+    families::Olmo2,      families::Olmo3,   families::Phi3,    families::Qwen2,
+    families::Qwen3,      families::SmolLm3,
 };
 
 PositionKind ReadFullPosition(const Config& config) {

@@ -36,7 +36,7 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 
 //   x = embedding_multiplier * embed[token]
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
-// each norm where the model has it.
+// each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)).
 OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   num_rows_ = rows.num_rows();
@@ -48,33 +48,42 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
                       .sampled = sampled});
   tables_.Compute(ops_, stream, rows.positions(), num_rows_);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    // Of a parallel block before the mixer has changed x.
+    if (spec_.parallel) MlpHidden(stream, layer, weights_.layers[layer].mixer_norm);
     if (spec_.layers[layer].recurrent()) {
       Recur(stream, rows, layer);
     } else {
       Attend(stream, rows, layer);
     }
-    Mlp(stream, layer);
+    if (!spec_.parallel) MlpHidden(stream, layer, weights_.layers[layer].mlp_norm);
+    MlpBack(stream, layer);
   }
   return stream.status;
 }
 
-//   x = x + residual_multiplier * PostNorm(W_down(act(W_gate h) * (W_up h))),  h = Norm(x)
+//   hidden = act(W_gate h) * (W_up h),  h = Norm(x)
 // with a bias on each product where the model has them.
-void Decoder::Mlp(Stream& stream, size_t layer) {
+void Decoder::MlpHidden(Stream& stream, size_t layer, const float* norm) {
   const LayerWeights& weights = weights_.layers[layer];
-  const Matrix x = buffers_.Residual(num_rows_);
-  const Matrix hidden = buffers_.Hidden(num_rows_, spec_.mlp_width);
-  ops_.gated_mlp(stream, {.x = x,
-                          .norm = NormOf(weights.mlp_norm, spec_.width),
+  ops_.gated_mlp(stream, {.x = buffers_.Residual(num_rows_),
+                          .norm = StreamNorm(norm),
                           .gate = weights.mlp_gate,
                           .up = weights.mlp_up,
                           .gate_bias = weights.mlp_gate_bias,
                           .up_bias = weights.mlp_up_bias,
                           .activation = spec_.activation,
                           .num_decode_rows = num_decode_rows_,
-                          .out = hidden});
+                          .out = buffers_.Hidden(num_rows_, spec_.mlp_width)});
+}
+
+//   x = x + residual_multiplier * PostNorm(W_down hidden)
+void Decoder::MlpBack(Stream& stream, size_t layer) {
+  const LayerWeights& weights = weights_.layers[layer];
   AddBranch(stream,
-            {.in = hidden, .weight = weights.mlp_down, .bias = weights.mlp_down_bias, .x = x},
+            {.in = buffers_.Hidden(num_rows_, spec_.mlp_width),
+             .weight = weights.mlp_down,
+             .bias = weights.mlp_down_bias,
+             .x = buffers_.Residual(num_rows_)},
             weights.mlp_post_norm);
 }
 
@@ -89,7 +98,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   const Matrix all = buffers_.Projected(num_rows_, in_cols + weights.value.n);
 
   NormProjectArgs in = {.x = buffers_.Residual(num_rows_),
-                        .norm = NormOf(weights.mixer_norm, spec_.width),
+                        .norm = StreamNorm(weights.mixer_norm),
                         .weight = weights.mixer_in,
                         .bias = weights.mixer_in_bias,
                         .num_decode_rows = num_decode_rows_,
@@ -164,7 +173,7 @@ OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
   ops_.norm_project(stream,
                     {.x = buffers_.Residual(num_rows_),
                      .rows = rows,
-                     .norm = NormOf(weights_.final_norm, spec_.width),
+                     .norm = StreamNorm(weights_.final_norm),
                      .weight = weights_.head,
                      .scale = spec_.logit_multiplier,
                      .num_decode_rows = num_rows,

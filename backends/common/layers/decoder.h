@@ -50,8 +50,10 @@ class Decoder {
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
-  // x += residual_multiplier * PostNorm(W_down(act(W_gate h) * (W_up h))), h = Norm(x)
-  void Mlp(Stream& stream, size_t layer);
+  // hidden = act(W_gate h) * (W_up h), h = Norm(x);  x += residual_multiplier * PostNorm(W_down
+  // hidden)
+  void MlpHidden(Stream& stream, size_t layer, const float* norm);
+  void MlpBack(Stream& stream, size_t layer);
 
   // A mixer's input projections of the step's rows: views into one buffer.
   struct Projections {
@@ -66,6 +68,10 @@ class Decoder {
   void AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
+  // Of the residual stream before a projection.
+  Norm StreamNorm(const float* weight) const {
+    return {weight, spec_.width, spec_.norm_eps, spec_.layer_norm};
+  }
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec_.norm_eps}; }
 
   const ModelSpec& spec_;

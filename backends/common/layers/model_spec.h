@@ -95,6 +95,8 @@ struct ModelSpec {
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down
   Activation activation = Activation::kSilu;
+  bool layer_norm = false;      // LayerNorm in place of RMSNorm, of the residual stream
+  bool parallel = false;        // attention and MLP of a layer take the same normed input
   bool norms_less_one = false;  // norms multiply by 1 + what is stored
   float embedding_multiplier = 1.0f;
   float residual_multiplier = 1.0f;  // on each branch

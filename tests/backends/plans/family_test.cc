@@ -212,6 +212,28 @@ TEST(FamilyTest, Gemma) {
   EXPECT_EQ(by_type.layers[1].rope, RopeSpec{.theta = 1e6});
 }
 
+TEST(FamilyTest, Cohere) {
+  const char* keys = R"({"layer_norm_eps": 1e-4, "logit_scale": 0.25, "rms_norm_eps": "<absent>",
+      "sliding_window": 96, "sliding_window_pattern": 2, "cache_implementation": "hybrid",
+      "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
+      "rotary_pct": 1.0, "use_embedding_sharing": true, "use_gated_activation": true,
+      "use_parallel_block": true, "use_parallel_embedding": false, "use_qk_norm": false})";
+  const ModelSpec spec = Plan("cohere2", keys);
+  EXPECT_TRUE(spec.layer_norm);
+  EXPECT_TRUE(spec.parallel);
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-4f);
+  EXPECT_EQ(spec.logit_multiplier, 0.25f);
+  EXPECT_EQ(spec.names.mlp_norm, "");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_TRUE(spec.layers[0].rope.neighbours);
+  EXPECT_EQ(spec.layers[1].position, PositionKind::kNone);
+  const ModelSpec cohere = Plan("cohere", R"({"attention_bias": true})");
+  EXPECT_TRUE(cohere.layers[3].rope.neighbours);
+  EXPECT_TRUE(cohere.layers[3].qkv_bias);
+  EXPECT_EQ(cohere.layers[3].position, PositionKind::kRope);
+  EXPECT_EQ(cohere.logit_multiplier, 0.0625f);
+}
+
 TEST(FamilyTest, Granite) {
   const ModelSpec spec = Plan("granite", R"({"embedding_multiplier": 12, "logits_scaling": 8.0,
                                              "residual_multiplier": 0.25,
@@ -307,6 +329,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "found \"GLL\""},
         Refusal{"gemma3_text", R"({"final_logit_softcapping": 30.0})", LS_UNIMPLEMENTED,
                 "m/config.json: final_logit_softcapping must be null, found 30.0"},
+        Refusal{"cohere", R"({"use_qk_norm": true})", LS_UNIMPLEMENTED,
+                "m/config.json: use_qk_norm must be false, found true"},
+        Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,
+                "m/config.json: use_parallel_block must be true, found false"},
         Refusal{"granite", R"({"logits_scaling": 0})", LS_INVALID_ARGUMENT,
                 "m/config.json: logits_scaling must be a number from 1e-09 to 1e+09, found 0"},
         Refusal{"llama", R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,

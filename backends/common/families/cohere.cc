@@ -1,0 +1,73 @@
+// Command R (model_type cohere) and Command R7B, Command A (cohere2): one LayerNorm for attention
+// and MLP, which are added together; pairs of RoPE are neighbours; logits times a number. cohere2
+// has windows, and full attention without RoPE among them.
+#include "backends/common/families/family.h"
+
+namespace longstream::families {
+namespace {
+
+constexpr int64_t kWindowOfConfigClass = 4096;
+constexpr int64_t kPatternOfConfigClass = 4;
+constexpr TensorNames kNames = {.mlp_norm = ""};
+constexpr TransformerDefaults kDefaults = {.tied_head = true, .trained_to_limit = true};
+
+void RequireTrue(const Config& config, std::string_view key) {
+  if (!config.FindBool(key).value_or(true)) config.Unsupported(key, "must be true, found false");
+}
+
+void ReadCohere(const Config& config, TransformerPlan* plan) {
+  ModelSpec& spec = plan->spec;
+  ReadAttentionBias(config, &spec);
+  for (const char* key : {"mlp_bias", "use_qk_norm", "use_parallel_embedding"}) {
+    RequireFalse(config, key);
+  }
+  // Of the authors' config files.
+  for (const char* key : {"use_embedding_sharing", "use_gated_activation", "use_parallel_block"}) {
+    RequireTrue(config, key);
+  }
+  RequireString(config, "position_embedding_type", "rope_gptj");
+  if (config.FindNumber("rotary_pct", 0.0, 1.0).value_or(1.0) != 1.0) {
+    config.Unsupported("rotary_pct", "must be 1, found " + config.Found("rotary_pct"));
+  }
+  spec.layer_norm = true;
+  spec.parallel = true;
+  spec.norm_eps = static_cast<float>(config.FindNumber("layer_norm_eps", 0.0, 1.0).value_or(1e-5));
+  spec.logit_multiplier =
+      static_cast<float>(config.FindNumber("logit_scale", 1e-9, 1e9).value_or(0.0625));
+  plan->full_rope.neighbours = plan->window_rope.neighbours = true;
+  for (MixerSpec& mixer : spec.layers) mixer.rope.neighbours = true;
+}
+
+void ReadCohere2(const Config& config, TransformerPlan* plan) {
+  ReadCohere(config, plan);
+  RequireString(config, "order_of_interleaved_layers", "local_attn_first");
+  const int64_t window =
+      config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);
+  const int64_t pattern =
+      config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kPatternOfConfigClass);
+  std::vector<MixerSpec>& layers = plan->spec.layers;
+  const std::vector<bool> windows = ReadWindowPattern(config, layers.size(), pattern);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (windows[i]) {
+      plan->SetWindow(i, window);
+    } else {
+      layers[i].position = PositionKind::kNone;
+    }
+  }
+}
+
+}  // namespace
+
+const Family& Cohere() {
+  static constexpr Family kFamily = {
+      .model_type = "cohere", .defaults = kDefaults, .names = kNames, .read = ReadCohere};
+  return kFamily;
+}
+
+const Family& Cohere2() {
+  static constexpr Family kFamily = {
+      .model_type = "cohere2", .defaults = kDefaults, .names = kNames, .read = ReadCohere2};
+  return kFamily;
+}
+
+}  // namespace longstream::families
