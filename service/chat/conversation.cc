@@ -105,7 +105,7 @@ absl::Status CheckDicts(const Value& list, std::string_view field) {
 absl::StatusOr<Text> ApplyTemplate(const ChatTemplate& chat_template, const Dict& special_tokens,
                                    const Conversation& conversation, const RenderOptions& options) {
   if (conversation.messages.empty()) {
-    return absl::InvalidArgumentError("messages: a conversation has one message at least");
+    return absl::InvalidArgumentError("a conversation has one message at least");
   }
   for (const auto& [list, field] :
        {std::pair(conversation.tools, "tools"), std::pair(conversation.documents, "documents")}) {

@@ -14,15 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "service/tokenizer/byte_range.h"
+
 namespace longstream::chat {
 
-// Bytes [begin, end) of a text.
-struct TextRun {
-  size_t begin = 0;
-  size_t end = 0;
-
-  friend bool operator==(const TextRun&, const TextRun&) = default;
-};
+using TextRun = ByteRange;
 
 // Always UTF-8.
 class Text {

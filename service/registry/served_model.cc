@@ -244,6 +244,12 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
       ReadGenerationDefaults(source.directory, vocabulary_size);
   if (!defaults.ok()) return Named(source.name, defaults.status());
   model->defaults_ = *std::move(defaults);
+  model->chat_ = chat::ReadChatTemplates(source.directory);
+  if (!model->chat_.ok()) {
+    host->Write(
+        LogSeverity::kWarning,
+        absl::StrCat("model ", source.name, ": no chat: ", model->chat_.status().message()));
+  }
   return model;
 }
 

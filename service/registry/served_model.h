@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/chat/chat_files.h"
 #include "service/registry/backend_model.h"
 #include "service/registry/host.h"
 #include "service/registry/plugin.h"
@@ -66,6 +67,8 @@ class ServedModel {
   const BackendModel& backend() const { return *backend_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const GenerationDefaults& defaults() const { return defaults_; }
+  // Not OK: why the model's chat templates cannot be used. The model serves without them.
+  const absl::StatusOr<chat::ChatTemplates>& chat() const { return chat_; }
   // A text of more bytes has more tokens than the context, wherever its tokens are cut.
   uint64_t max_text_bytes() const { return max_text_bytes_; }
   const LoadTimes& load_times() const { return load_times_; }
@@ -77,6 +80,7 @@ class ServedModel {
   std::unique_ptr<BackendModel> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationDefaults defaults_;
+  absl::StatusOr<chat::ChatTemplates> chat_ = chat::ChatTemplates();
   uint64_t max_text_bytes_ = 0;
   LoadTimes load_times_;
 };

@@ -53,7 +53,7 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetr
       metrics_(metrics),
       on_failure_(on_failure),
       input_open_(turn_->request.kind == TurnKind::kAppend),
-      start_tokens_(session_->tokens.size()) {}
+      start_tokens_(turn_->request.kept_tokens.value_or(session_->tokens.size())) {}
 
 // ---------------------------------------------------------------- admission
 
@@ -71,7 +71,8 @@ std::span<const int32_t> ActiveTurn::Following(
 }
 
 absl::Status ActiveTurn::CheckRoom(uint64_t added) const {
-  const uint64_t position = session_->tokens.size();
+  const uint64_t position =
+      phase_ == Phase::kWaiting ? start_tokens_ : uint64_t{session_->tokens.size()};
   if (position + added <= session_->context_limit()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("input: ", added, " tokens after position ",
                                                  position, " exceed the model's context of ",
@@ -83,7 +84,7 @@ absl::Status ActiveTurn::Prepare() {
   if (session_->closed()) return absl::CancelledError("the session was closed");
   prompt_ = Following(session_->tokens, request.prompt, request.continued_prompt);
   if (!prompt_.empty()) prefix_ = PrefixOf(request.prompt_is_text);
-  if (request.kind == TurnKind::kGenerate && session_->tokens.empty() && prompt_.empty()) {
+  if (request.kind == TurnKind::kGenerate && start_tokens_ == 0 && prompt_.empty()) {
     return absl::InvalidArgumentError(
         "input: the session is empty, so the turn needs a text or token ids");
   }
@@ -125,12 +126,16 @@ absl::Status ActiveTurn::Admit(absl::Time now) {
   const TurnRequest& request = turn_->request;
   if (request.kind == TurnKind::kGenerate &&
       start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit()) {
+    CutHistory();
     AddPromptToHistory();
     EndAtContext();
     return absl::OkStatus();
   }
-  if (absl::Status status = TakeMemory(); !status.ok()) return status;
-
+  CutHistory();
+  if (absl::Status status = TakeMemory(); !status.ok()) {
+    PutBackHistory();
+    return status;
+  }
   usage_.queue_time = now - turn_->arrival;
   usage_.reused_tokens = session_->sequence.position();
   usage_.recomputed_tokens =
@@ -154,6 +159,30 @@ absl::Status ActiveTurn::Admit(absl::Time now) {
     End(TurnEnd{});
   }
   return absl::OkStatus();
+}
+
+void ActiveTurn::CutHistory() {
+  if (start_tokens_ == session_->tokens.size()) return;
+  const auto at = static_cast<std::ptrdiff_t>(start_tokens_);
+  cut_tokens_.assign(session_->tokens.begin() + at, session_->tokens.end());
+  cut_generated_.assign(session_->generated.begin() + at, session_->generated.end());
+  cut_computed_tokens_ = session_->computed_tokens;
+  if (!session_->sequence.valid()) {
+    session_->tokens.resize(start_tokens_);
+    session_->generated.resize(start_tokens_);
+    return;
+  }
+  RollBack(start_tokens_,
+           absl::StrCat("the turn replaced the text from position ", start_tokens_, " on"));
+}
+
+void ActiveTurn::PutBackHistory() {
+  if (cut_tokens_.empty()) return;
+  session_->tokens.insert(session_->tokens.end(), cut_tokens_.begin(), cut_tokens_.end());
+  session_->generated.insert(session_->generated.end(), cut_generated_.begin(),
+                             cut_generated_.end());
+  session_->computed_tokens = cut_computed_tokens_;
+  cut_tokens_.clear();
 }
 
 void ActiveTurn::EndAtContext() {
@@ -394,6 +423,7 @@ void ActiveTurn::End(TurnEnd end) {
 }
 
 void ActiveTurn::Restore(const absl::Status& status) {
+  keeps_prompt_ = status.ok();
   if (status.ok()) {
     if (overread_) RollBack(session_->tokens.size(), "the end of a turn was taken back");
     return;
@@ -405,6 +435,8 @@ void ActiveTurn::Restore(const absl::Status& status) {
                : std::max(start_tokens_, turn_->stream.delivered_position());
   }
   RollBack(keep, absl::StrCat("an aborted turn was rolled back to position ", keep));
+  keeps_prompt_ = keep > start_tokens_;
+  if (!keeps_prompt_) PutBackHistory();
 }
 
 void ActiveTurn::RollBack(uint64_t history, std::string reason) {
@@ -430,7 +462,7 @@ void ActiveTurn::RollBack(uint64_t history, std::string reason) {
 void ActiveTurn::Conclude() {
   ended_ = true;
   TurnEnd& end = *outcome_;
-  if (phase_ != Phase::kWaiting) Restore(end.status);
+  if (phase_ != Phase::kWaiting || end.status.ok()) Restore(end.status);
   if (session_->sequence.valid()) {
     // Giving back what is unused cannot fail; a backend that says otherwise loses only memory.
     session_->sequence.Reserve(0).IgnoreError();
@@ -438,6 +470,9 @@ void ActiveTurn::Conclude() {
     const ls_sequence_bytes bytes = session_->sequence.bytes();
     usage_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
     metrics_->ObserveSessionBytes(bytes.kv + bytes.window + bytes.state);
+  }
+  if (keeps_prompt_ && turn_->request.conversation != nullptr) {
+    session_->conversation = turn_->request.conversation;
   }
   end.position = session_->tokens.size();
   end.usage = usage_;

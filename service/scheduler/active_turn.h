@@ -105,6 +105,9 @@ class ActiveTurn {
   bool GoesOn() const;
   bool CanLookAhead() const;
   bool CallerAborted(const absl::Status& status) const;
+  // Cuts the history to the tokens that the request keeps, once; or puts back what was cut.
+  void CutHistory();
+  void PutBackHistory();
   // What the tokenizer puts before the first text of a session; nothing anywhere else.
   std::span<const int32_t> PrefixOf(bool is_text) const;
   // The one of the two that follows the history (TurnRequest::continued_prompt).
@@ -148,11 +151,15 @@ class ActiveTurn {
   bool input_open_;
   uint64_t last_step_ = 0;
   uint32_t times_overtaken_ = 0;
-  uint64_t start_tokens_ = 0;        // of the history before the turn
-  std::span<const int32_t> prefix_;  // of the prompt; owned by the tokenizer
-  std::span<const int32_t> prompt_;  // as it follows the session's history; owned by the request
-  uint64_t prefill_total_ = 0;       // tokens to read before the first draw
-  uint64_t scored_ = 0;              // kScore: tokens reported
+  uint64_t start_tokens_ = 0;        // of the history that the turn adds to
+  std::vector<int32_t> cut_tokens_;  // what stood behind them (TurnRequest::kept_tokens)
+  std::vector<bool> cut_generated_;
+  uint64_t cut_computed_tokens_ = 0;  // Session::computed_tokens before the cut
+  bool keeps_prompt_ = false;         // the history has the prompt when the turn has ended
+  std::span<const int32_t> prefix_;   // of the prompt; owned by the tokenizer
+  std::span<const int32_t> prompt_;   // as it follows the session's history; owned by the request
+  uint64_t prefill_total_ = 0;        // tokens to read before the first draw
+  uint64_t scored_ = 0;               // kScore: tokens reported
   // What changes when the client does something, and since when it has not.
   uint64_t client_progress_ = 0;
   absl::Time client_seen_;

@@ -149,12 +149,20 @@ void Engine::GivePlaces(size_t count) {
   num_waiting_ -= count;
 }
 
-absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
+absl::Status Engine::CheckAdmissible(const Turn& turn) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
-  if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
-  if (absl::Status status = TakePlace(); !status.ok()) return status;
-  if (turn->request.session != nullptr) {
-    absl::Status status = turn->request.session->BeginTurn(turn->request.expected_position);
+  if (absl::Status status = CheckDeadline(turn); !status.ok()) return status;
+  return TakePlace();
+}
+
+absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
+  const TurnRequest& request = turn->request;
+  if (absl::Status status = CheckAdmissible(*turn); !status.ok()) {
+    if (request.holds_turn) request.session->AbandonTurn();
+    return status;
+  }
+  if (request.session != nullptr && !request.holds_turn) {
+    absl::Status status = request.session->BeginTurn(request.expected_position);
     if (!status.ok()) {
       GivePlaces(1);
       return status;
@@ -205,6 +213,7 @@ absl::Status Engine::CopyCaches(Session& source, Session& target) {
   target.generated = source.generated;
   target.computed_tokens = source.computed_tokens;
   target.recompute_reason = source.recompute_reason;
+  target.conversation = source.conversation;
   target.sequence = *std::move(sequence);
   return absl::OkStatus();
 }

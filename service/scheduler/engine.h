@@ -77,7 +77,8 @@ class Engine {
 
   // Queues a turn; its outcome is read from turn->stream. Not OK: refused, and the stream will stay
   // empty: RESOURCE_EXHAUSTED queue full, ABORTED, NOT_FOUND and FAILED_PRECONDITION from
-  // Session::BeginTurn, DEADLINE_EXCEEDED where the deadline cannot be met, UNAVAILABLE draining.
+  // Session::BeginTurn, DEADLINE_EXCEEDED where the deadline cannot be met, UNAVAILABLE draining. A
+  // turn of the session that the caller had begun (TurnRequest::holds_turn) is given back then.
   absl::Status Start(std::shared_ptr<Turn> turn);
 
   // Counts a turn of this model that its caller refused to start.
@@ -105,6 +106,8 @@ class Engine {
   void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn);
+  // What is looked at before a turn gets a place in the queue.
+  absl::Status CheckAdmissible(const Turn& turn) ABSL_LOCKS_EXCLUDED(mutex_);
   // A place in the queue. RESOURCE_EXHAUSTED: it is full.
   absl::Status TakePlace() ABSL_LOCKS_EXCLUDED(mutex_);
   void GivePlaces(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);

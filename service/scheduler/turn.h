@@ -64,6 +64,13 @@ struct TurnRequest {
   // The prompt is an encoded text: at the start of a session the engine puts what the tokenizer
   // begins a text with (BOS) before it.
   bool prompt_is_text = false;
+  // The session's history is cut to so many tokens before the prompt is added; they come back where
+  // the turn is rolled back.
+  std::optional<uint64_t> kept_tokens;
+  // The conversation that the history spells with the prompt. nullptr: as before.
+  std::shared_ptr<const chat::History> conversation;
+  // The caller has begun the session's turn (Session::BeginTurn), and gives it up with the request.
+  bool holds_turn = false;
   std::optional<uint64_t> expected_position;
   OnAbort on_abort = OnAbort::kRollback;
   Priority priority = Priority::kNormal;

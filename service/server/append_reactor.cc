@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "service/server/grpc_status.h"
+#include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
 #include "service/server/turn_reactor.h"
@@ -37,7 +38,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   void OnReadDone(bool ok) override {
-    threads_->Run(ok ? request_.input().text().size() : 0,
+    threads_->Run(ok ? TextBytes(request_.input()) : 0,
                   [self = self_, ok] { self->OnMessage(ok); });
   }
 
@@ -94,14 +95,21 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   absl::StatusOr<Begun> BeginTurn() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::StatusOr<SessionRoute> route = FindSession(request_.session_id(), *dispatcher_);
     if (!route.ok()) return route.status();
-    absl::StatusOr<TurnRequest> request = CheckAppend(request_, std::move(route->session));
+    absl::StatusOr<TurnRequest> request =
+        CheckAppend(request_, route->engine->model(), std::move(route->session));
     if (!request.ok()) {
       route->engine->CountRefusal(request.status());
       return request.status();
     }
     request->deadline = DeadlineOf(*context_);
     first_ = request_;
-    first_.clear_input();
+    // Messages are taken care of, and later inputs are refused by them (CheckContinuation).
+    if (request_.input().has_messages()) {
+      request_.clear_input();
+      first_.mutable_input()->mutable_messages()->Clear();
+    } else {
+      first_.clear_input();
+    }
 
     auto turn = std::make_shared<Turn>(*std::move(request));
     // The stream is part of the turn, so the turn outlives the callback.
@@ -158,7 +166,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   // Of the reads, which come one after the other.
   v1::AppendRequest request_;
-  v1::AppendRequest first_;  // without its input
+  v1::AppendRequest first_;  // without its input, of which messages leave an empty one
   uint64_t num_tokens_ = 0;  // of all input so far
 
   std::shared_ptr<AppendReactor> self_;  // until OnDone

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/server/messages_check.h"
 #include "service/tokenizer/stop_matcher.h"
 
 namespace longstream {
@@ -211,6 +212,11 @@ absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedMode
       if (!continued.ok()) return Invalid("input.text: ", continued.status().message());
       checked.continued = *std::move(continued);
     }
+  } else if (input.has_messages()) {
+    absl::StatusOr<std::vector<int32_t>> encoded =
+        EncodeMessages(input.messages(), parse_special, /*generates=*/false, model);
+    if (!encoded.ok()) return encoded.status();
+    tokens = *std::move(encoded);
   } else if (input.has_tokens()) {
     tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -231,7 +237,9 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           std::shared_ptr<Session> session) {
   TurnRequest turn;
   turn.kind = TurnKind::kGenerate;
-  absl::StatusOr<CheckedInput> input = CheckInput(request.input(), model, request.parse_special());
+  const bool has_messages = request.input().has_messages();
+  absl::StatusOr<CheckedInput> input =
+      CheckInput(has_messages ? v1::Input() : request.input(), model, request.parse_special());
   if (!input.ok()) return input.status();
   turn.prompt = std::move(input->tokens);
   turn.continued_prompt = std::move(input->continued);
@@ -267,10 +275,15 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                    turn.max_tokens);
   }
   turn.session = std::move(session);
+  if (!has_messages) return turn;
+  // Last: the turn that this begins is given up with the request alone.
+  absl::Status begun =
+      BeginWithMessages(request.input().messages(), request.parse_special(), model, &turn);
+  if (!begun.ok()) return begun;
   return turn;
 }
 
-absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request, const ServedModel& model,
                                         std::shared_ptr<Session> session) {
   TurnRequest turn;
   turn.kind = TurnKind::kAppend;
@@ -279,6 +292,10 @@ absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
   if (!on_abort.ok()) return on_abort.status();
   turn.on_abort = *on_abort;
   turn.session = std::move(session);
+  if (!request.input().has_messages()) return turn;
+  absl::Status begun =
+      BeginWithMessages(request.input().messages(), request.parse_special(), model, &turn);
+  if (!begun.ok()) return begun;
   return turn;
 }
 
@@ -298,6 +315,10 @@ absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::Appen
     return differs("on_abort");
   }
   if (message.parse_special() && !first.parse_special()) return differs("parse_special");
+  const bool goes_on = first.input().has_messages() && message.has_input();
+  if (goes_on || message.input().has_messages()) {
+    return Invalid("input: messages come with the first message, and no other input with them");
+  }
   return absl::OkStatus();
 }
 

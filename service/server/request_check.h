@@ -42,8 +42,9 @@ absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedMode
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           const ServedModel& model,
                                           std::shared_ptr<Session> session);
-// The first message of an Append, its input excluded.
-absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request,
+// The first message of an Append, its input excluded unless it is messages. Where the input is, of
+// CheckGenerate too, the turn of the session is begun (TurnRequest::holds_turn).
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request, const ServedModel& model,
                                         std::shared_ptr<Session> session);
 // A later message of the stream: what belongs to the first is absent, or as it was there.
 absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);

@@ -88,6 +88,14 @@ void SetMemory(const ls_memory& memory, v1::ModelMemory* message) {
   message->set_reserved(memory.reserved);
 }
 
+void SetDefaults(const GenerationDefaults& defaults, v1::SamplingDefaults* message) {
+  if (defaults.temperature) message->set_temperature(*defaults.temperature);
+  if (defaults.top_k) message->set_top_k(*defaults.top_k);
+  if (defaults.top_p) message->set_top_p(*defaults.top_p);
+  if (defaults.min_p) message->set_min_p(*defaults.min_p);
+  if (defaults.repetition_penalty) message->set_repetition_penalty(*defaults.repetition_penalty);
+}
+
 void SetReady(const ServedModel& model, v1::Model* message) {
   const BackendModel& backend = model.backend();
   const ls_model_info& info = backend.info();
@@ -126,6 +134,9 @@ void SetReady(const ServedModel& model, v1::Model* message) {
     if (backend.plugin().Can(bit)) message->add_capabilities(name);
   }
   for (const int32_t id : model.defaults().end_token_ids) message->add_end_token_ids(id);
+  message->set_chat(model.chat().ok() && model.chat()->Choose(/*has_tools=*/false).ok());
+  if (!model.chat().ok()) message->set_chat_error(absl::StrCat(model.chat().status().message()));
+  SetDefaults(model.defaults(), message->mutable_sampling_defaults());
   SetMemory(backend.memory(), message->mutable_memory());
 }
 

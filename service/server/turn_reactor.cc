@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "service/server/grpc_status.h"
+#include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
 
@@ -199,7 +200,7 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
         if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
         return turn;
       });
-  reactor->Begin(request.input().text().size(), threads);
+  reactor->Begin(TextBytes(request.input()), threads);
   return reactor.get();
 }
 

@@ -45,6 +45,11 @@ absl::Status Session::BeginTurn(std::optional<uint64_t> expected_position) {
   return absl::OkStatus();
 }
 
+void Session::AbandonTurn() {
+  absl::MutexLock lock(&mutex_);
+  turn_running_ = false;
+}
+
 void Session::EndTurn() {
   absl::MutexLock lock(&mutex_);
   PublishLocked();

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/chat/history.h"
 #include "service/registry/backend_model.h"
 #include "service/session/session_id.h"
 
@@ -41,8 +43,9 @@ struct SessionView {
 // Two kinds of state with two owners:
 //   - what the view shows is guarded by a mutex and readable by everybody;
 //   - the history and the caches belong to whoever holds the turn, which is the model's engine
-//     thread from BeginTurn to EndTurn. They have no lock of their own. That thread alone makes and
-//     frees the caches, so they are gone before the session is.
+//     thread from BeginTurn to EndTurn, or at first whoever prepares the turn for it and then reads
+//     the history alone. They have no lock of their own. That thread alone makes and frees the
+//     caches, so they are gone before the session is.
 class Session {
  public:
   // A new session holds its turn until the engine has given it its caches: whoever finds it in the
@@ -62,6 +65,9 @@ class Session {
   // closed; FAILED_PRECONDITION where `expected_position` is given and is not the session's
   // position.
   absl::Status BeginTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Gives back a turn that was taken and in which nothing was done.
+  void AbandonTurn() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Gives the turn back and publishes what it left: the history's length and the bytes held.
   void EndTurn() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,6 +93,8 @@ class Session {
   std::vector<int32_t> tokens;
   std::vector<bool> generated;  // per token: drawn by the model, rather than given
   Sequence sequence;
+  // The conversation that the history spells; nullptr where it spells none.
+  std::shared_ptr<const chat::History> conversation;  // shared with forks
   // Why the sequence stands further back than it could, for the next turn's report.
   std::string recompute_reason;
   // Tokens the sequence had read when it was last whole: what lies between its position and this

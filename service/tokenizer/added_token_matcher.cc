@@ -38,8 +38,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
   contents_ = PrefixSet(std::move(contents));
 }
 
-std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(std::string_view text,
-                                                                 bool parse_special) const {
+std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(
+    std::string_view text, bool parse_special, std::span<const ByteRange> foreign) const {
   std::vector<Segment> segments;
   size_t done = 0;       // the text before is in segments
   size_t space_end = 0;  // end of the white space that a token took last
@@ -55,6 +55,11 @@ std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(std::string_vie
     size_t end = at + token->content.size();
     at = end;  // the search goes on behind the token itself, whether it counts or not
     if (token->special && !parse_special) continue;
+    if (token->special && AnyWithin(foreign, begin, end)) {
+      // What begins within it may be the template's own.
+      at = begin + 1;
+      continue;
+    }
     if (token->single_word && !StandsAlone(text, begin, end)) continue;
     if (token->lstrip) begin = SpaceBegin(text, done, begin);
     if (token->rstrip) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "service/tokenizer/byte_range.h"
 #include "service/tokenizer/prefix_set.h"
 #include "service/tokenizer/tokenizer_spec.h"
 
@@ -27,8 +29,10 @@ class AddedTokenMatcher {
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   // The segments of a text, in order. From the left, the longest token at a place counts. Special
-  // tokens are text where parse_special is false. REQUIRES: text is UTF-8.
-  std::vector<Segment> Split(std::string_view text, bool parse_special) const;
+  // tokens are text where parse_special is false, and where they have bytes of `foreign`, which is
+  // as EncodeOptions::foreign. REQUIRES: text is UTF-8.
+  std::vector<Segment> Split(std::string_view text, bool parse_special,
+                             std::span<const ByteRange> foreign = {}) const;
 
  private:
   std::vector<AddedToken> tokens_;  // by ascending content

@@ -171,12 +171,16 @@ absl::StatusOr<std::vector<int32_t>> PipelineTokenizer::EncodeText(std::string_v
   std::vector<int32_t> ids;
   Workspace workspace;
   TextPlace place = options.continues ? TextPlace::kContinues : TextPlace::kSequenceBegin;
-  for (const auto& segment : stages_.raw_tokens.Split(text, options.parse_special)) {
+  for (const auto& segment :
+       stages_.raw_tokens.Split(text, options.parse_special, options.foreign)) {
     if (segment.id) {
       ids.push_back(*segment.id);
     } else {
-      absl::Status status =
-          EncodeSegment(segment.text, place, options.parse_special, &workspace, &ids);
+      // Normalization moves bytes: a segment with foreign ones is foreign as a whole.
+      const auto begin = static_cast<size_t>(segment.text.data() - text.data());
+      const bool parse_special =
+          options.parse_special && !AnyWithin(options.foreign, begin, begin + segment.text.size());
+      absl::Status status = EncodeSegment(segment.text, place, parse_special, &workspace, &ids);
       if (!status.ok()) return status;
     }
     place = TextPlace::kNewPiece;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "service/tokenizer/byte_range.h"
 #include "service/tokenizer/utf8.h"
 
 namespace longstream {
@@ -35,6 +36,9 @@ struct EncodeOptions {
   // The text goes on after other text, so nothing is put before it where the beginning of a
   // sequence, or of a text after an added token, would be given a space.
   bool continues = false;
+  // With parse_special: where the text, nevertheless, is that of somebody who must not steer the
+  // model. A special token that has a byte of it is text. Ascending, without overlaps.
+  std::span<const ByteRange> foreign = {};
 };
 
 struct DecodeOptions {

@@ -43,6 +43,47 @@ TEST_F(ChatTest, AnswersAreLinesOfJson) {
   EXPECT_EQ(answers, 2);
 }
 
+// "[system]s.[user]abc.[assistant]", "AAAA", and ".[user]de.[assistant]" behind it.
+TEST_F(ChatTest, SendsMessagesWhereTheModelHasATemplate) {
+  const ClientRun run = Run(
+      {"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--logit-bias", "65=100", "--system", "s"},
+      "abc\nde\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("AAAA"));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 31 + 4 tokens"));
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 21 + 4 tokens"));
+}
+
+TEST_F(ChatTest, RawLinesAreText) {
+  const ClientRun run = Run({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--raw"}, "abc\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 4 + 4 tokens"));
+}
+
+TEST_F(ChatTest, ToolsAndTemplateArguments) {
+  const TemporaryDirectory directory;
+  directory.Write("tools.json", R"([{"type": "function"}, {}])");
+  const ClientRun run =
+      Run({"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--tools",
+           directory.string() + "/tools.json", "--template-args", R"({"mood": "glad"})"},
+          "abc\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  // "2glad[user]abc.[assistant]"
+  EXPECT_THAT(run.err, HasSubstr("[max_tokens, 26 + 4 tokens"));
+}
+
+TEST_F(ChatTest, ASystemMessageNeedsATemplateAndTheBeginning) {
+  const ClientRun without = Run({"chat", "-m", "quick", "--system", "s"}, "abc\n");
+  EXPECT_NE(without.exit_code, 0);
+  EXPECT_THAT(without.err, HasSubstr("the model has no chat template"));
+  const std::string session = connection_.Open("talk").session_id();
+  EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);
+  const ClientRun late = Run({"chat", "-s", session, "--system", "s"}, "abc\n");
+  EXPECT_NE(late.exit_code, 0);
+  EXPECT_THAT(late.err, HasSubstr("the session has begun already"));
+  connection_.Close(session);
+}
+
 TEST_F(ChatTest, LeavesTheUsersSessionOpen) {
   const std::string session = connection_.Open("quick").session_id();
   EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);

@@ -18,12 +18,13 @@
 
 namespace longstream {
 
-// Serves `quick` and `slow` (minimal; a step of slow takes 20 ms) and the demo model `dense`.
+// Serves `quick`, `slow` and `talk` (minimal; a step of slow takes 20 ms, talk has a chat template)
+// and the demo model `dense`.
 class TestServer {
  public:
   TestServer() : process_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Arguments()) {
     client::Connection connection(address());
-    for (const char* model : {"quick", "slow", "dense"}) {
+    for (const char* model : {"quick", "slow", "talk", "dense"}) {
       connection.WaitUntilServing(model, std::chrono::seconds(60));
     }
   }
@@ -34,13 +35,19 @@ class TestServer {
   std::vector<std::string> Arguments() const {
     directory_.Write("config.json", R"({"model_type": "minimal", "context_limit": 65536})");
     const std::string minimal = directory_.string();
+    talking_.Write("config.json", R"({"model_type": "minimal", "context_limit": 65536})");
+    talking_.Write("chat_template.jinja",
+                   "{{ tools|length if tools }}{{ mood }}{% for m in messages %}[{{ m.role }}]"
+                   "{{ m.content }}.{% endfor %}{{ '[assistant]' if add_generation_prompt }}");
     return {"--plugins", LONGSTREAM_BINARY_DIR "/plugins",
             "--model",   "quick=" + minimal + ",options.utf8=true",
             "--model",   "slow=" + minimal + ",options.utf8=true,options.step_delay_us=20000",
+            "--model",   "talk=" + talking_.string() + ",options.utf8=true",
             "--model",   "dense=" LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
   }
 
   const TemporaryDirectory directory_;
+  const TemporaryDirectory talking_;
   ServerProcess process_;
 };
 

@@ -170,8 +170,7 @@ TEST(ChatTemplateTest, ConversationsAreCheckedFirst) {
     const auto text = ApplyTemplate(chat_template, Dict(), ToConversation(test_case), {});
     return text.ok() ? text->bytes() : std::string(text.status().message());
   };
-  EXPECT_EQ(error({{"messages", Json::array()}}),
-            "messages: a conversation has one message at least");
+  EXPECT_EQ(error({{"messages", Json::array()}}), "a conversation has one message at least");
   EXPECT_EQ(error({{"messages", {1}}}), "messages[0]: expected an object");
   EXPECT_EQ(error({{"messages", {{{"content", "x"}}}}, {"tools", {1}}}),
             "tools: expected an array of objects");

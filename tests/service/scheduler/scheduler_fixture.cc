@@ -34,7 +34,8 @@ std::string MinimalModel::PluginFile() {
   return other != nullptr ? other : LONGSTREAM_PLUGIN_DIR "/minimal.cpu.so";
 }
 
-MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer_json)
+MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer_json,
+                           const std::string& chat_template)
     : directory_(NewDirectory()),
       host_(Executor{}, nullptr),
       registry_(std::make_unique<prometheus::Registry>()) {
@@ -42,6 +43,7 @@ MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer
   if (!plugin.ok()) throw std::runtime_error(plugin.status().ToString());
   plugins_.push_back(*std::move(plugin));
   if (!tokenizer_json.empty()) std::ofstream(directory_ / "tokenizer.json") << tokenizer_json;
+  if (!chat_template.empty()) std::ofstream(directory_ / "chat_template.jinja") << chat_template;
 }
 
 MinimalModel::~MinimalModel() { std::filesystem::remove_all(directory_); }

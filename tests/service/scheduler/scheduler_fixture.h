@@ -29,9 +29,10 @@ class MinimalModel {
   static std::string PluginFile();
 
   // `plugin`: the minimal backend's file, or one that behaves like it but for a defect.
-  // `tokenizer_json` empty: plain bytes.
+  // `tokenizer_json` empty: plain bytes. `chat_template` empty: none.
   explicit MinimalModel(const std::string& plugin = PluginFile(),
-                        const std::string& tokenizer_json = "");
+                        const std::string& tokenizer_json = "",
+                        const std::string& chat_template = "");
   ~MinimalModel();
   MinimalModel(const MinimalModel&) = delete;
   MinimalModel& operator=(const MinimalModel&) = delete;

@@ -19,8 +19,8 @@ ModelSource WithBatch(ModelSource source, uint32_t max_batch_tokens) {
 
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
-                       uint32_t max_batch_tokens)
-    : model_(plugin, tokenizer_json),
+                       uint32_t max_batch_tokens, const std::string& chat_template)
+    : model_(plugin, tokenizer_json, chat_template),
       models_({model_.plugins(), model_.host(), model_.registry(), {}},
               {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
       dispatcher_(&models_, {}) {

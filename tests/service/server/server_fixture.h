@@ -33,7 +33,8 @@ class ServerTest : public testing::Test {
   explicit ServerTest(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
                       const std::string& plugin = MinimalModel::PluginFile(),
                       const std::string& tokenizer_json = "",
-                      uint32_t max_batch_tokens = ModelSource().max_batch_tokens);
+                      uint32_t max_batch_tokens = ModelSource().max_batch_tokens,
+                      const std::string& chat_template = "");
   ~ServerTest() override;
 
   v1::Longstream::Stub& stub() { return *stub_; }

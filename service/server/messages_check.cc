@@ -1,0 +1,174 @@
+// From the wire to the chat library and back to a turn.
+#include "service/server/messages_check.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/chat/history.h"
+#include "service/chat/json_reader.h"
+#include "service/tokenizer/utf8.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kMaxRoleBytes = 64;
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("input.messages.", parts...));
+}
+
+// A role is part of the template's text, of special tokens even, so it is no free text.
+bool IsRole(std::string_view role) {
+  const auto is_good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return !role.empty() && role.size() <= kMaxRoleBytes && std::ranges::all_of(role, is_good);
+}
+
+// JSON of a field; None where it is empty.
+absl::StatusOr<chat::Value> ReadField(const std::string& field, const std::string& json) {
+  if (json.empty()) return chat::Value();
+  absl::StatusOr<chat::Value> value = chat::ReadJson(json, /*is_foreign=*/true);
+  if (!value.ok()) return Invalid(field, ": ", value.status().message());
+  return value;
+}
+
+absl::StatusOr<chat::Dict> ReadObject(const std::string& field, const std::string& json) {
+  absl::StatusOr<chat::Value> value = ReadField(field, json);
+  if (!value.ok()) return value.status();
+  if (value->is_none()) return chat::Dict();
+  if (!value->is_dict()) return Invalid(field, ": expected a JSON object");
+  return value->dict();
+}
+
+absl::StatusOr<chat::Value> ReadMessage(const v1::Message& message, int index) {
+  const std::string name = absl::StrCat("messages[", index, "]");
+  if (!IsRole(message.role())) {
+    return Invalid(name, ".role: expected 1 ... ", kMaxRoleBytes,
+                   " letters, digits, '_', '-' and '.', found ", message.role().size(), " bytes");
+  }
+  chat::Dict dict;
+  dict.Set(chat::Text("role"), chat::Value::MakeText(message.role()));
+  if (message.has_content()) {
+    const std::string& content = message.content();
+    if (const size_t valid = ValidUtf8Prefix(content); valid != content.size()) {
+      return Invalid(name, ".content: expected UTF-8, found invalid UTF-8 at byte ", valid);
+    }
+    dict.Set(chat::Text("content"), chat::Value::MakeText(chat::Text(content, true)));
+  }
+  absl::StatusOr<chat::Dict> more = ReadObject(name + ".json", message.json());
+  if (!more.ok()) return more.status();
+  for (const chat::Dict::Entry& entry : more->entries()) {
+    if (dict.Find(entry.key.bytes()) != nullptr) {
+      return Invalid(name, ".json: ", entry.key.bytes(), " is a field of its own");
+    }
+    dict.Set(entry.key, entry.value);
+  }
+  return chat::Value::MakeDict(std::move(dict));
+}
+
+size_t BytesOf(const v1::Messages& messages) {
+  size_t bytes = messages.tools().size() + messages.template_arguments().size();
+  for (const v1::Message& message : messages.messages()) {
+    bytes += message.content().size() + message.json().size();
+  }
+  return bytes;
+}
+
+absl::StatusOr<chat::Messages> ReadMessages(const v1::Messages& request, bool generates,
+                                            const ServedModel& model) {
+  if (BytesOf(request) > model.max_text_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input.messages: ", BytesOf(request), " bytes exceed the model's context of ",
+                     model.backend().info().context_limit, " tokens, which hold at most ",
+                     model.max_text_bytes()));
+  }
+  chat::Messages messages;
+  chat::Conversation& conversation = messages.conversation;
+  for (int i = 0; i < request.messages_size(); ++i) {
+    absl::StatusOr<chat::Value> message = ReadMessage(request.messages(i), i);
+    if (!message.ok()) return message.status();
+    conversation.messages.push_back(*std::move(message));
+  }
+  absl::StatusOr<chat::Value> tools = ReadField("tools", request.tools());
+  if (!tools.ok()) return tools.status();
+  conversation.tools = *std::move(tools);
+  absl::StatusOr<chat::Dict> arguments =
+      ReadObject("template_arguments", request.template_arguments());
+  if (!arguments.ok()) return arguments.status();
+  conversation.arguments = *std::move(arguments);
+  if (const chat::Value* documents = conversation.arguments.Find("documents")) {
+    conversation.documents = *documents;
+    conversation.arguments.Erase("documents");
+  }
+  conversation.continue_final_message = request.continue_final_message();
+  conversation.add_generation_prompt = request.has_add_generation_prompt()
+                                           ? request.add_generation_prompt()
+                                           : generates && !request.continue_final_message();
+  messages.whole = request.whole_conversation();
+  messages.require_unchanged = request.require_unchanged();
+  return messages;
+}
+
+absl::StatusOr<chat::Addition> Add(const v1::Messages& request, bool parse_special, bool generates,
+                                   const ServedModel& model, const chat::SessionText& session) {
+  if (!model.chat().ok()) {
+    const absl::Status& why = model.chat().status();
+    const std::string message =
+        absl::StrCat("input.messages: model ", model.name(),
+                     " has a chat template that cannot be used: ", why.message());
+    return absl::IsUnimplemented(why) ? absl::UnimplementedError(message)
+                                      : absl::FailedPreconditionError(message);
+  }
+  absl::StatusOr<chat::Messages> messages = ReadMessages(request, generates, model);
+  if (!messages.ok()) return messages.status();
+  messages->parse_special = parse_special;
+  absl::StatusOr<chat::Addition> addition =
+      chat::AddMessages(*model.chat(), model.tokenizer(), session, *std::move(messages));
+  if (addition.ok()) return addition;
+  return absl::Status(addition.status().code(),
+                      absl::StrCat("input.messages: ", addition.status().message()));
+}
+
+}  // namespace
+
+size_t TextBytes(const v1::Input& input) {
+  return input.has_messages() ? std::numeric_limits<size_t>::max() : input.text().size();
+}
+
+absl::StatusOr<std::vector<int32_t>> EncodeMessages(const v1::Messages& messages,
+                                                    bool parse_special, bool generates,
+                                                    const ServedModel& model) {
+  absl::StatusOr<chat::Addition> addition =
+      Add(messages, parse_special, generates, model, chat::SessionText{});
+  if (!addition.ok()) return addition.status();
+  return std::move(addition->tokens);
+}
+
+absl::Status BeginWithMessages(const v1::Messages& messages, bool parse_special,
+                               const ServedModel& model, TurnRequest* turn) {
+  Session& session = *turn->session;
+  if (absl::Status status = session.BeginTurn(turn->expected_position); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<chat::Addition> addition =
+      Add(messages, parse_special, turn->kind == TurnKind::kGenerate, model,
+          {session.tokens, session.conversation, model.defaults().end_token_ids});
+  if (!addition.ok()) {
+    session.AbandonTurn();
+    return addition.status();
+  }
+  turn->holds_turn = true;
+  turn->kept_tokens = addition->kept_tokens;
+  turn->prompt = std::move(addition->tokens);
+  turn->conversation = std::move(addition->history);
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

@@ -1,0 +1,93 @@
+// Where a model directory may have its chat template.
+#include "service/chat/chat_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/service/chat/chat_golden.h"
+
+namespace longstream::chat {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ChatFilesTest : public ::testing::Test {
+ protected:
+  ChatFilesTest() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = std::filesystem::path(::testing::TempDir()) / "chat_files" / test->name();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_ / "chat_templates");
+  }
+  ~ChatFilesTest() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name, std::ios::binary) << text;
+  }
+  // What the template for a conversation renders.
+  std::string Chosen(bool has_tools = false) const {
+    const auto templates = ReadChatTemplates(directory_);
+    if (!templates.ok()) return std::string(templates.status().message());
+    const auto chosen = templates->Choose(has_tools);
+    if (!chosen.ok()) return std::string(chosen.status().message());
+    const auto text = (*chosen)->Render(templates->special_tokens, {});
+    return text.ok() ? text->bytes() : std::string(text.status().message());
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(ChatFilesTest, NoneAtAll) {
+  EXPECT_THAT(Chosen(), HasSubstr("the model has no chat template"));
+  Write("tokenizer_config.json", R"({"chat_template": null})");
+  EXPECT_THAT(Chosen(), HasSubstr("the model has no chat template"));
+}
+
+TEST_F(ChatFilesTest, InTokenizerConfig) {
+  Write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null,
+            "chat_template": "{{ bos_token }}{{ eos_token }}{{ unk_token }}{{ pad_token }}"})");
+  Write("special_tokens_map.json", R"({"eos_token": "other", "unk_token": "<unk>"})");
+  EXPECT_EQ(Chosen(), "<s></s><unk>");
+  EXPECT_EQ(Chosen(/*has_tools=*/true), "<s></s><unk>");
+}
+
+TEST_F(ChatFilesTest, NamedInTokenizerConfig) {
+  Write("tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template": "plain"},
+                              {"name": "tool_use", "template": "tools"}]})");
+  EXPECT_EQ(Chosen(), "plain");
+  EXPECT_EQ(Chosen(/*has_tools=*/true), "tools");
+  Write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
+  EXPECT_THAT(Chosen(), HasSubstr("no chat template called default; there are: rag"));
+}
+
+TEST_F(ChatFilesTest, FilesComeFirst) {
+  Write("tokenizer_config.json", R"({"chat_template": "config"})");
+  Write("chat_template.jinja", "file\n");
+  EXPECT_EQ(Chosen(), "file");
+  Write("chat_templates/tool_use.jinja", "tools");
+  EXPECT_EQ(Chosen(/*has_tools=*/true), "tools");
+  EXPECT_EQ(Chosen(), "file");
+}
+
+TEST_F(ChatFilesTest, ErrorsNameTheFile) {
+  Write("tokenizer_config.json", R"({"chat_template": "{{ x | nosuch }}"})");
+  EXPECT_EQ(Chosen(),
+            "tokenizer_config.json: chat_template: line 1, column 8: the filter 'nosuch' is not "
+            "supported");
+  Write("tokenizer_config.json", R"({"chat_template": [1]})");
+  EXPECT_THAT(Chosen(), HasSubstr("expected a string, or a list of objects"));
+  Write("tokenizer_config.json", "[");
+  EXPECT_THAT(Chosen(), HasSubstr("tokenizer_config.json: not JSON at byte"));
+  Write("tokenizer_config.json", "{}");
+  Write("chat_template.jinja", "{% if %}");
+  EXPECT_THAT(Chosen(), HasSubstr("chat_template.jinja: line 1, column 7: expected"));
+}
+
+}  // namespace
+}  // namespace longstream::chat
