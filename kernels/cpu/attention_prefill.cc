@@ -49,7 +49,7 @@ class PrefillTile {
     const int64_t lowest = has_far_ || low < 0 ? 0 : low;
     for (int64_t block = lowest / kKeyBlock * kKeyBlock; block <= last_; block += kKeyBlock) {
       const int64_t begin = block < lowest ? lowest : block;
-      const int64_t end = block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
+      const int64_t end = EndOfBlock(block);
       Score(begin, end);
       if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
@@ -87,9 +87,9 @@ class PrefillTile {
     }
   }
 
-  // The end of the block of keys that follows the one that ends at `end`.
-  int64_t NextEnd(int64_t end) const {
-    return end + kKeyBlock <= last_ ? end + kKeyBlock : last_ + 1;
+  // Of the keys that any row sees in the block that begins at `block`.
+  int64_t EndOfBlock(int64_t block) const {
+    return block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
   }
 
   LONGSTREAM_INLINE NearBlocks& near() {
@@ -105,7 +105,7 @@ class PrefillTile {
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
-    const int64_t next = NextEnd(end);
+    const int64_t next = EndOfBlock(end);
     near().template Score<Near>(q_, keys_, near_begin, end, Ahead::Rows(keys_, end, next), band);
     if (!has_far_) return;
     const int64_t far_end = Clamp(last_ - window_ + 1, begin, end);
@@ -160,7 +160,7 @@ class PrefillTile {
 
   // Scores become weights e^(score - max); sums so far are brought to the new maximum.
   void Softmax(int64_t begin, int64_t end) {
-    const Ahead next = Ahead::Rows(values_, end, NextEnd(end));
+    const Ahead next = Ahead::Rows(values_, end, EndOfBlock(end));
     for (int64_t r = 0; r < stride_; r += kLanes) {
       const F32x16 old_max = Load(max_ + r);
       const F32x16 new_max = Max(Largest(scores_ + r, end - begin), old_max);
