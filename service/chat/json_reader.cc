@@ -23,14 +23,12 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t value) override { return Add(Value::MakeInt(value)); }
   bool number_unsigned(number_unsigned_t value) override {
     if (value > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max())) {
-      return Refuse("a whole number exceeds 64 bits");
+      return AddTooLarge(static_cast<number_float_t>(value));
     }
     return Add(Value::MakeInt(static_cast<int64_t>(value)));
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    if (text.find_first_of(".eE") == std::string::npos) {
-      return Refuse("a whole number exceeds 64 bits");
-    }
+    if (text.find_first_of(".eE") == std::string::npos) return AddTooLarge(value);
     return Add(Value::MakeFloat(value));
   }
   bool string(string_t& text) override { return Add(Value::MakeText(Text(text, is_foreign_))); }
@@ -86,6 +84,12 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       open_.back().items.push_back(std::move(value));
     }
     return true;
+  }
+
+  // A whole number over 64 bits. A template could write the caller's down, and not to the digit.
+  bool AddTooLarge(number_float_t value) {
+    if (is_foreign_) return Refuse("a whole number exceeds 64 bits");
+    return Add(Value::MakeFloat(value));
   }
 
   bool Refuse(std::string why) {

@@ -56,6 +56,16 @@ TEST_F(ChatFilesTest, InTokenizerConfig) {
   EXPECT_EQ(Chosen(/*has_tools=*/true), "<s></s><unk>");
 }
 
+// Python's number for "no limit" stands in many of these files.
+TEST_F(ChatFilesTest, WholeNumbersOfAnySize) {
+  Write("tokenizer_config.json",
+        R"({"model_max_length": 1000000000000000019884624838656, "chat_template": "long"})");
+  EXPECT_EQ(Chosen(), "long");
+  Write("tokenizer_config.json",
+        R"({"model_max_length": 18446744073709551615, "chat_template": "less so"})");
+  EXPECT_EQ(Chosen(), "less so");
+}
+
 TEST_F(ChatFilesTest, NamedInTokenizerConfig) {
   Write("tokenizer_config.json",
         R"({"chat_template": [{"name": "default", "template": "plain"},
