@@ -1,5 +1,9 @@
 """Golden cases of the public families, with transformers as the judge unless options change them."""
 
+import torch
+
+from golden_names import GEMMA3_SILENT
+
 _BASE = {
     "hidden_act": "silu",
     "attention_bias": False,
@@ -71,6 +75,29 @@ def smollm3(*sizes, **extra):
 
 
 FULL, LOCAL = "full_attention", "sliding_attention"
+
+
+def beside_vision(config, tensors):
+    """Gemma 3 as released: text_config without what the config class knows, a vision tower."""
+    silent = ("architectures", "pad_token_id", "bos_token_id", "eos_token_id", *GEMMA3_SILENT)
+    text = {key: value for key, value in config.items() if key not in silent}
+    assert all(config[key] == value for key, value in GEMMA3_SILENT.items())
+    vision = {
+        "model_type": "siglip_vision_model", "hidden_size": 4, "intermediate_size": 6,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 4, "patch_size": 2,
+        "vision_use_head": False,
+    }
+    outer = {
+        "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+        "boi_token_index": 1, "eoi_token_index": 2, "image_token_index": 46,
+        "mm_tokens_per_image": 4, "text_config": text, "vision_config": vision,
+    }
+    tensors = {"language_model." + name: tensor for name, tensor in tensors.items()}
+    tower = "vision_tower.vision_model."
+    tensors[tower + "embeddings.patch_embedding.weight"] = torch.ones(4, 3, 2, 2)
+    tensors[tower + "embeddings.patch_embedding.bias"] = torch.ones(4)
+    tensors["multi_modal_projector.mm_input_projection_weight"] = torch.ones(4, 16)
+    return outer, tensors
 
 # The keys are those of golden_cases.py.
 FAMILY_CASES = {
@@ -296,6 +323,20 @@ FAMILY_CASES = {
         "edges": [28],
         "note": "norms on both sides of a branch, two bases of RoPE, windows of 28 in two of three "
         "layers, position interpolation by 8 in the others",
+    },
+    "gemma3": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "gemma3_text", "Gemma3", 47, 16, 18, 3, 8, 4, 6, without=["hidden_act"],
+            hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=9, sliding_window=21,
+            sliding_window_pattern=2, rope_theta=1000000.0, rope_local_base_freq=10000.0,
+            max_position_embeddings=131072,
+        ),
+        "store": beside_vision,
+        "edges": [21],
+        "note": "as released: `text_config`, silent where the config class knows, and tensors of a "
+        "vision model, which are left alone; windows of 21 in every second layer",
     },
     "granite": {
         "source": "transformers",

@@ -12,6 +12,8 @@ import typing
 
 import torch
 
+from golden_names import usual
+
 DEFAULT_HYPE_BASE = 362.0
 DEFAULT_THETA = 10000.0
 FULL = "full_attention"
@@ -262,9 +264,9 @@ class Reference:
 
     def __init__(self, config, tensors, overrides=None, context=None):
         overrides = overrides or {}
+        config, tensors = usual(config, tensors)
         self.config = config
         self.tensors = {name: value.double() for name, value in tensors.items()}
-        self.split_fused()
         self.plan = layer_plan(config, overrides)
         self.eps = config.get("rms_norm_eps", 1e-6)
         width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
@@ -299,21 +301,6 @@ class Reference:
         )
         self.position = 0
         self.past = [{"keys": [], "values": [], "state": 0.0} for _ in self.plan]
-
-    def split_fused(self):
-        """Phi-3 stores q, k and v as one tensor, and gate and up as another."""
-        config = self.config
-        for layer in range(config["num_hidden_layers"] if config["model_type"] == "phi3" else 0):
-            prefix = f"model.layers.{layer}."
-            heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-            width = config["hidden_size"] // heads
-            q, k, v = self.tensors[prefix + "self_attn.qkv_proj.weight"].split(
-                [heads * width, kv_heads * width, kv_heads * width]
-            )
-            gate, up = self.tensors[prefix + "mlp.gate_up_proj.weight"].chunk(2)
-            parts = {"self_attn.q": q, "self_attn.k": k, "self_attn.v": v}
-            for name, part in (parts | {"mlp.gate": gate, "mlp.up": up}).items():
-                self.tensors[f"{prefix}{name}_proj.weight"] = part
 
     def tensor(self, layer, name):
         return self.tensors[f"model.layers.{layer}.{name}"]

@@ -151,9 +151,9 @@ def random_tensors(config, dtype, random):
     return tensors
 
 
-def save_directory(directory, case, tensors):
+def save_directory(directory, case, stored):
     """config.json and the weights, whole or as transformers shards them."""
-    config = dict(case["config"])
+    config, tensors = dict(stored[0]), stored[1]
     if case.get("shards"):
         model = transformers_model(config, tensors, getattr(torch, case["dtype"]))
         model.save_pretrained(directory, max_shard_size="20KB")
@@ -230,7 +230,8 @@ def write_case(name, case, out):
     directory.mkdir(parents=True)
     random = np.random.default_rng(zlib.crc32(name.encode()))
     config = case["config"]
-    save_directory(directory, case, random_tensors(config, case["dtype"], random))
+    tensors = random_tensors(config, case["dtype"], random)
+    save_directory(directory, case, case.get("store", lambda *stored: stored)(config, tensors))
     margin = 0.0
     while margin < GREEDY_MARGIN:
         tokens = random.integers(0, config["vocab_size"], LENGTH).astype(np.int32)

@@ -12,7 +12,8 @@ constexpr int kFitWindows = 10;  // to say, when it opens, who serves it
 
 }  // namespace
 
-int DenseFit(const Config& config, std::string* why) {
+int DenseFit(const Config& whole, std::string* why) {
+  const Config config = TextConfig(whole);
   if (const Family* family = FindFamily(config)) {
     return HasWindows(config, *family) ? kFitWindows : kFitFull;
   }
@@ -21,7 +22,8 @@ int DenseFit(const Config& config, std::string* why) {
   return 0;
 }
 
-ModelSpec DensePlan(const Config& config, const LoadOptions& options) {
+ModelSpec DensePlan(const Config& whole, const LoadOptions& options) {
+  const Config config = TextConfig(whole);
   const Family* family = FindFamily(config);
   if (family == nullptr) {
     config.Unsupported("model_type", "must be one of " + FamilyNames() +

@@ -214,7 +214,8 @@ std::vector<int64_t> PlaceFullLayers(int64_t num_layers, int64_t num_full_layers
   return full;
 }
 
-int Hwfa2Fit(const Config& config, std::string* why) {
+int Hwfa2Fit(const Config& whole, std::string* why) {
+  const Config config = TextConfig(whole);
   if (config.FindString("model_type") == "hwfa2") return kFitOwn;
   if (const Family* family = FindFamily(config)) {
     return HasWindows(config, *family) ? kFitOwn : kFitDense;
@@ -224,7 +225,8 @@ int Hwfa2Fit(const Config& config, std::string* why) {
   return 0;
 }
 
-ModelSpec Hwfa2Plan(const Config& config, const LoadOptions& options) {
+ModelSpec Hwfa2Plan(const Config& whole, const LoadOptions& options) {
+  const Config config = TextConfig(whole);
   const Stated stated = ReadStated(config, options);
   const std::vector<int64_t> full_layers = FullLayers(options, stated);
   const std::optional<int64_t> window = options.window() ? options.window() : stated.window;

@@ -44,6 +44,19 @@ PositionKind ReadFullPosition(const Config& config) {
 
 }  // namespace
 
+Config TextConfig(const Config& config) {
+  if (config.FindString("model_type") != "gemma3") return config;
+  const Config text = config.Object("text_config");
+  // Of the model of both; the text's own says nothing then.
+  if (!config.FindBool("tie_word_embeddings").value_or(true)) {
+    config.Unsupported("tie_word_embeddings", "must be true, found false");
+  }
+  config.RefuseUnknown(
+      "the text model of gemma3",
+      {"boi_token_i*", "eoi_token_i*", "image_token_i*", "mm_tokens_per_image", "vision_config"});
+  return text;
+}
+
 const Family* FindFamily(const Config& config) {
   const std::string model_type = config.FindString("model_type").value_or("");
   for (const auto& family : kFamilies) {

@@ -23,6 +23,10 @@ struct Family {
   void (*read)(const Config& config, TransformerPlan* plan) = nullptr;
 };
 
+// The config of the language model: `config` itself or, of a checkpoint with a vision model, its
+// text_config; what is beside that is then known to say nothing of text. Throws BackendError.
+Config TextConfig(const Config& config);
+
 // The family that a config's model_type names; nullptr for any other.
 const Family* FindFamily(const Config& config);
 // "llama, mistral, ..."

@@ -48,6 +48,13 @@ void ReadGemma3(const Config& config, TransformerPlan* plan) {
   }
 }
 
+// gemma3_text alone, and beside a vision model as newer and older releases write it.
+constexpr TensorRoot kGemma3Roots[] = {{"model.", "lm_head"},
+                                       {"model.language_model.", "lm_head"},
+                                       {"language_model.model.", "language_model.lm_head"}};
+constexpr std::string_view kVision[] = {"model.vision_tower.", "model.multi_modal_projector.",
+                                        "vision_tower.", "multi_modal_projector."};
+
 constexpr TransformerDefaults kDefaults = {.head_dim = 256,
                                            .tied_head = true,
                                            .activation = Activation::kGeluTanh,
@@ -64,12 +71,18 @@ const Family& Gemma() {
 
 const Family& Gemma3Text() {
   static constexpr Family kFamily = {.model_type = "gemma3_text",
-                                     .defaults = {.head_dim = 256,
+                                     .defaults = {.vocabulary = 262208,
+                                                  .num_heads = 8,
+                                                  .num_kv_heads = 4,
+                                                  .context_limit = 131072,
+                                                  .head_dim = 256,
                                                   .rope_theta = 1000000.0,
                                                   .tied_head = true,
                                                   .activation = Activation::kGeluTanh,
                                                   .trained_to_limit = true},
-                                     .names = {.mixer_post_norm = "post_attention_layernorm",
+                                     .names = {.roots = kGemma3Roots,
+                                               .ignored = kVision,
+                                               .mixer_post_norm = "post_attention_layernorm",
                                                .mlp_norm = "pre_feedforward_layernorm",
                                                .mlp_post_norm = "post_feedforward_layernorm"},
                                      .read = ReadGemma3};

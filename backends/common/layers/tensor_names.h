@@ -2,18 +2,31 @@
 #ifndef LONGSTREAM_BACKENDS_COMMON_LAYERS_TENSOR_NAMES_H_
 #define LONGSTREAM_BACKENDS_COMMON_LAYERS_TENSOR_NAMES_H_
 
+#include <span>
 #include <string_view>
 
 namespace longstream {
 
-// Names without ".weight" or ".bias"; those of a layer follow "<layers>.<index>.". The defaults are
-// Llama's. Where q, k and v, or gate and up, have one name, they are one stored tensor, one part
-// below the other in this order.
+// Where the tensors of a decoder are among those of a checkpoint: what their names begin with, and
+// the whole name of the head.
+struct TensorRoot {
+  std::string_view prefix;
+  std::string_view head;
+};
+inline constexpr TensorRoot kUsualRoot[] = {{"model.", "lm_head"}};
+
+// Names without ".weight" or ".bias" and without the root; those of a layer follow
+// "<layers>.<index>.". The defaults are Llama's. Where q, k and v, or gate and up, have one name,
+// they are one stored tensor, one part below the other in this order.
 struct TensorNames {
-  std::string_view embedding = "model.embed_tokens";
-  std::string_view final_norm = "model.norm";
-  std::string_view head = "lm_head";
-  std::string_view layers = "model.layers";
+  // As releases of a family have them. The first one under which there is an embedding counts.
+  std::span<const TensorRoot> roots = kUsualRoot;
+  // What begins so is of another model in the same checkpoint, and left alone.
+  std::span<const std::string_view> ignored{};
+
+  std::string_view embedding = "embed_tokens";
+  std::string_view final_norm = "norm";
+  std::string_view layers = "layers";
 
   std::string_view mixer_norm = "input_layernorm";  // before a branch; "": none
   std::string_view mixer_post_norm = "";            // behind it; "": none

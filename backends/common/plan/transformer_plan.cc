@@ -12,10 +12,18 @@
 namespace longstream {
 namespace {
 
+// A size from 1 on; absent: `silent`, or refused where that is 0.
+int64_t ReadSize(const Config& config, std::string_view key, int64_t max, int64_t silent) {
+  if (silent == 0) return config.Integer(key, 1, max);
+  return config.FindInteger(key, 1, max).value_or(silent);
+}
+
 MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaults, int64_t width) {
   MixerSpec mixer;
-  const int64_t heads = config.Integer("num_attention_heads", 1, kMaxWidth);
-  const int64_t kv_heads = config.FindInteger("num_key_value_heads", 1, heads).value_or(heads);
+  const int64_t heads = ReadSize(config, "num_attention_heads", kMaxWidth, defaults.num_heads);
+  const int64_t kv_heads =
+      config.FindInteger("num_key_value_heads", 1, heads)
+          .value_or(defaults.num_kv_heads == 0 ? heads : defaults.num_kv_heads);
   if (heads % kv_heads != 0) {
     config.Invalid("num_key_value_heads",
                    "must divide num_attention_heads = " + std::to_string(heads) + ", found " +
@@ -64,7 +72,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
   spec.architecture = architecture;
-  spec.vocabulary = config.Integer("vocab_size", 1, INT32_MAX);
+  spec.vocabulary = ReadSize(config, "vocab_size", INT32_MAX, defaults.vocabulary);
   spec.width = config.Integer("hidden_size", 1, kMaxWidth);
   spec.mlp_width = config.Integer("intermediate_size", 1, kMaxWidth);
   spec.norm_eps =
@@ -76,7 +84,8 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   spec.tied_head = config.FindBool("tie_word_embeddings").value_or(defaults.tied_head);
   const int64_t num_layers = config.Integer("num_hidden_layers", 1, kMaxLayers);
 
-  const int64_t limit = config.Integer("max_position_embeddings", 1, kMaxPositions);
+  const int64_t limit =
+      ReadSize(config, "max_position_embeddings", kMaxPositions, defaults.context_limit);
   spec.context_limit = options.context_limit().value_or(limit);
   const std::optional<int64_t> stated = config.FindInteger("training_length", 2, kMaxPositions);
   spec.training_length =

@@ -16,7 +16,11 @@ namespace longstream {
 
 // What a config means where it is silent.
 struct TransformerDefaults {
-  int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  int64_t vocabulary = 0;     // 0: refused
+  int64_t num_heads = 0;      // 0: refused
+  int64_t num_kv_heads = 0;   // 0: as many as heads
+  int64_t context_limit = 0;  // 0: refused
+  int64_t head_dim = 0;       // 0: hidden_size / num_attention_heads
   double rope_theta = 10000.0;
   double norm_eps = 1e-6;
   bool tied_head = false;

@@ -149,9 +149,10 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
   if (mixer.output_bias) layer->mixer_out_bias = reader->Vector(Parts(prefix, out, ".bias"));
 }
 
-LayerWeights ReadLayer(const ModelSpec& spec, size_t index, WeightReader* reader) {
+LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t index,
+                       WeightReader* reader) {
   const TensorNames& names = spec.names;
-  const std::string prefix = std::string(names.layers) + "." + std::to_string(index) + ".";
+  const std::string prefix = layers + "." + std::to_string(index) + ".";
   const auto norm = [&](std::string_view name) -> const float* {
     if (name.empty()) return nullptr;
     return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"), PlusOf(spec));
@@ -176,10 +177,19 @@ LayerWeights ReadLayer(const ModelSpec& spec, size_t index, WeightReader* reader
   return layer;
 }
 
-ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
+const TensorRoot& RootIn(const Checkpoint& checkpoint, const TensorNames& names) {
+  for (const TensorRoot& root : names.roots) {
+    const std::string embedding = std::string(root.prefix) + std::string(names.embedding);
+    if (checkpoint.Find(embedding + ".weight") != nullptr) return root;
+  }
+  return names.roots.front();
+}
+
+ModelWeights ReadModel(const ModelSpec& spec, const TensorRoot& root, WeightReader* reader) {
   ModelWeights weights;
-  const std::string embedding = std::string(spec.names.embedding) + ".weight";
-  const std::string head = std::string(spec.names.head) + ".weight";
+  const std::string prefix(root.prefix);
+  const std::string embedding = prefix + std::string(spec.names.embedding) + ".weight";
+  const std::string head = std::string(root.head) + ".weight";
   weights.embedding = reader->Projection({{embedding, spec.vocabulary}}, spec.width);
   if (spec.tied_head) {
     weights.head = weights.embedding;
@@ -189,14 +199,15 @@ ModelWeights ReadModel(const ModelSpec& spec, WeightReader* reader) {
   }
   if (spec.chunked()) {
     weights.chunk_embedding =
-        reader->Table("model.chunk_embed.weight", spec.num_chunks, spec.width);
+        reader->Table(prefix + "chunk_embed.weight", spec.num_chunks, spec.width);
   }
+  const std::string layers = prefix + std::string(spec.names.layers);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    weights.layers.push_back(ReadLayer(spec, i, reader));
+    weights.layers.push_back(ReadLayer(spec, layers, i, reader));
   }
-  weights.final_norm =
-      reader->Vector({{std::string(spec.names.final_norm) + ".weight", spec.width}}, PlusOf(spec));
-  reader->RefuseUnread();
+  weights.final_norm = reader->Vector(
+      {{prefix + std::string(spec.names.final_norm) + ".weight", spec.width}}, PlusOf(spec));
+  reader->RefuseUnread(spec.names.ignored);
   return weights;
 }
 
@@ -206,8 +217,9 @@ ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
                          const LoadOptions& options, const OpTable& ops, const Executor& executor,
                          Device& device, const LoadLog& log) {
   using Mode = WeightReader::Mode;
+  const TensorRoot& root = RootIn(checkpoint, spec.names);
   WeightReader check(Mode::kCheck, checkpoint, options, ops, executor, device);
-  ReadModel(spec, &check);
+  ReadModel(spec, root, &check);
   const PackedWeightsPlan& plan = check.plan();
 
   OwnedMemory memory;
@@ -225,7 +237,7 @@ ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
     memory = AllocateWeights(device, plan.bytes);
   }
   WeightReader reader(mode, checkpoint, options, ops, executor, device, bytes().data());
-  ModelWeights weights = ReadModel(spec, &reader);
+  ModelWeights weights = ReadModel(spec, root, &reader);
   if (!totals) {
     totals = reader.totals();
     if (cache) cache->Write(bytes(), *totals, executor);

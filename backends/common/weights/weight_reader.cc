@@ -325,9 +325,14 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   }
 }
 
-void WeightReader::RefuseUnread() const {
+void WeightReader::RefuseUnread(std::span<const std::string_view> ignored) const {
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (read_.contains(name) || IsHarmlessTensor(name)) continue;
+    const std::string_view unread = name;
+    if (std::any_of(ignored.begin(), ignored.end(),
+                    [unread](std::string_view begin) { return unread.starts_with(begin); })) {
+      continue;
+    }
     throw BackendError(LS_UNIMPLEMENTED,
                        checkpoint_.FileOf(*tensor) + ": tensor " + Quoted(name) +
                            " is not read by this model, and leaving it out may change the "

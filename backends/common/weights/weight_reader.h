@@ -79,8 +79,9 @@ class WeightReader {
   // where the file leaves it out; LS_INVALID_ARGUMENT where the two differ.
   void RequireCopy(std::string_view name, std::string_view original);
 
-  // Refuses the first tensor that no call named and that is not known to be harmless.
-  void RefuseUnread() const;
+  // Refuses the first tensor that no call named and that is not known to be harmless, nor begins
+  // like one of `ignored`.
+  void RefuseUnread(std::span<const std::string_view> ignored) const;
 
   // Of kCheck: all blocks.
   const PackedWeightsPlan& plan() const { return plan_; }

@@ -44,6 +44,40 @@ TEST_F(StoredRowsTest, FusedTensors) {
                                          std::to_string(kWidth) + "]");
 }
 
+// The same model under another root, beside tensors of a model that is none of ours.
+TEST_F(StoredRowsTest, RootOfTheDecoder) {
+  static constexpr TensorRoot kRoots[] = {
+      {"model.", "lm_head"}, {"text.model.", "text.lm_head"}, {"", "lm_head"}};
+  static constexpr std::string_view kIgnored[] = {"vision."};
+  spec_.names.roots = kRoots;
+  spec_.names.ignored = kIgnored;
+  spec_.tied_head = false;
+  Add("lm_head.weight", {kVocabulary, kWidth});
+  const auto tensors = tensors_;
+  const std::vector<float> head = Stored({"lm_head.weight"});
+  const std::vector<float> key = Stored({kLayer + "self_attn.k_proj.weight"});
+  for (const TensorRoot& root : kRoots) {
+    tensors_.clear();
+    for (const auto& [name, tensor] : tensors) {
+      const bool is_head = name == "lm_head.weight";
+      const std::string renamed =
+          is_head ? std::string(root.head) + ".weight" : std::string(root.prefix) + name.substr(6);
+      tensors_[renamed] = tensor;
+      tensors_[renamed].name = renamed;
+    }
+    Add("vision.tower.weight", {3});
+    const ModelWeights weights = WriteAndLoad();
+    EXPECT_EQ(Numbers(weights.head), head) << root.prefix;
+    const std::vector<float> in = Numbers(weights.layers[0].mixer_in);
+    EXPECT_TRUE(std::equal(key.begin(), key.end(), in.begin() + 8 * kWidth)) << root.prefix;
+  }
+  tensors_.erase("embed_tokens.weight");
+  ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"model.embed_tokens.weight\" is missing");
+  Add("embed_tokens.weight", {kVocabulary, kWidth});
+  Add("visions.weight", {3});
+  ExpectRefused(LS_UNIMPLEMENTED, "tensor \"visions.weight\" is not read by this model");
+}
+
 // Gemma's: what a norm multiplies by is stored less 1; biases are as they are.
 TEST_F(StoredRowsTest, NormsLessOne) {
   spec_.norms_less_one = true;
