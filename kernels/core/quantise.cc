@@ -11,8 +11,6 @@ namespace {
 constexpr int64_t kLanes = 8;
 static_assert(kGroupInputs % kLanes == 0);
 
-// Below it no f16 scale but 0 is near.
-constexpr float kSmallestWeight = 0x1p-25f;
 constexpr float kLargestScale = 65504.0f;
 
 // To the nearest integer, ties to even. REQUIRES: |x| < 2^22
@@ -42,18 +40,12 @@ float SquaredError(const float* weights, const float* values, float scale) {
   return SumOf(sums);
 }
 
-// The integers that a type has.
-struct Range {
-  float low;
-  float high;
-};
-
-// values = the integers of the range that are nearest to weights * inverse.
-void RoundInto(const Range& range, const float* weights, float inverse, float* values) {
+// values = the integers of the type that are nearest to weights * inverse.
+void RoundInto(const ScaleSearch& search, const float* weights, float inverse, float* values) {
   for (int64_t i = 0; i < kGroupInputs; ++i) {
     float x = weights[i] * inverse;
-    x = x < range.low ? range.low : x;
-    x = x > range.high ? range.high : x;
+    x = x < search.low ? search.low : x;
+    x = x > search.high ? search.high : x;
     values[i] = Round(x);
   }
 }
@@ -61,13 +53,13 @@ void RoundInto(const Range& range, const float* weights, float inverse, float* v
 // A group of weights, none of which is NaN, and what has been found for it.
 class Search {
  public:
-  Search(const Range& range, const float* weights) : range_(range), weights_(weights) {}
+  Search(const ScaleSearch& search, const float* weights) : search_(search), weights_(weights) {}
 
   // Rounds with 1 / inverse as the scale, and tries the scale that fits these integers best (least
   // squares) and its neighbours in f16.
   void Try(float inverse) {
     float values[kGroupInputs];
-    RoundInto(range_, weights_, inverse, values);
+    RoundInto(search_, weights_, inverse, values);
     const float squares = Dot(values, values);
     if (squares == 0.0f) return;
     const float best = Dot(weights_, values) / squares;
@@ -89,7 +81,7 @@ class Search {
     const float scale = ToF32(candidate);
     if (scale == 0.0f || std::isinf(scale)) return;
     float values[kGroupInputs];
-    RoundInto(range_, weights_, 1.0f / scale, values);
+    RoundInto(search_, weights_, 1.0f / scale, values);
     const float error = SquaredError(weights_, values, scale);
     if (!(error < error_)) return;
     error_ = error;
@@ -97,7 +89,7 @@ class Search {
     for (int64_t i = 0; i < kGroupInputs; ++i) values_[i] = values[i];
   }
 
-  const Range range_;
+  const ScaleSearch search_;
   const float* weights_;
   float error_ = std::numeric_limits<float>::infinity();
   F16 scale_{};
@@ -117,17 +109,10 @@ WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count) {
   }
   if (!is_number) return {F16{0x7e00}, {}};
   if (std::fabs(largest) < kSmallestWeight) return {};
-  if (type == DType::kI8) {
-    Search search({-127.0f, 127.0f}, group);
-    search.Try(127.0f / largest);
-    return search.Best();
-  }
-  // The integer that the largest weight would become, were there no end to them: from -8 on it
-  // is cut off. A scale of the other sign gives the largest weight the shorter side.
-  constexpr float kFirst = 6.0f, kLast = 9.5f, kStep = 0.25f;
-  Search search({-8.0f, 7.0f}, group);
-  for (float level = kFirst; level <= kLast; level += kStep) {
-    search.Try(-level / largest);
+  const ScaleSearch scales = ScaleSearchOf(type);
+  Search search(scales, group);
+  for (float level = scales.first_level; level <= scales.last_level; level += scales.level_step) {
+    if (scales.both_signs) search.Try(-level / largest);
     search.Try(level / largest);
   }
   return search.Best();

@@ -24,6 +24,23 @@ struct WeightGroup {
 // The largest magnitude that a weight of the type may have.
 constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI8 ? 127 : 7); }
 
+// The scales that are tried for a group. A level is the integer that its largest weight would
+// become, were there no end to them; of the integers that this gives, tried are the scale with the
+// least squared error and the next one in f16. Vectors search the same (cpu/quantise_lanes.h).
+struct ScaleSearch {
+  float low, high;                // the integers of the type
+  float first_level, last_level;  // beyond `low` the largest weight is cut off
+  float level_step;
+  bool both_signs;  // before each level its negative: the largest weight on the longer side
+};
+constexpr ScaleSearch ScaleSearchOf(DType type) {
+  return type == DType::kI8 ? ScaleSearch{-127.0f, 127.0f, 127.0f, 127.0f, 1.0f, false}
+                            : ScaleSearch{-8.0f, 7.0f, 6.0f, 9.5f, 0.25f, true};
+}
+
+// Below it no f16 scale but 0 is near.
+inline constexpr float kSmallestWeight = 0x1p-25f;
+
 // The group whose squared error is least among a fixed set of scales; count <= 32 weights, those
 // behind are zero. Equal weights give equal groups on every processor. Where one is NaN or larger
 // than LargestWeight, the scale is NaN, so that every product with the group is.

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/panel.h"
+#include "kernels/cpu/quantise_lanes.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -59,14 +60,52 @@ void PackRows(const Executor& executor, const PackArgs& args) {
       });
 }
 
-// Puts what `lane` has of a group into its place, which is zero so far.
-void StoreGroup(DType type, const WeightGroup& group, int64_t lane, uint8_t* to) {
-  __builtin_memcpy(to + lane * static_cast<int64_t>(sizeof(F16)), &group.scale, sizeof(F16));
-  for (int64_t i = 0; i < kGroupInputs; ++i) {
-    const int value = group.values[i] + OffsetOf(type);
-    const bool is_high = type == DType::kI4 && i >= kGroupInputs / 2;
-    to[GroupByte(type, i, lane)] |= static_cast<uint8_t>(is_high ? value << 4 : value);
+// Inputs k ... k + 3 as they are stored, a byte each.
+LONGSTREAM_INLINE NativeI32 FourBytes(DType type, const LaneGroups& groups, int64_t k) {
+  NativeI32 bytes = NativeBroadcast(0);
+  for (int64_t i = 0; i < 4; ++i) {
+    const NativeI32 byte = groups.values[k + i] + NativeBroadcast(OffsetOf(type));
+    bytes |= (byte & NativeBroadcast(0xff)) << static_cast<int>(8 * i);
   }
+  return bytes;
+}
+
+// Lanes of a panel, and of them those that a source has rows of.
+struct PanelLanes {
+  int64_t first;
+  int64_t begin, end;
+};
+
+// Puts what the lanes [begin, end) have of a group into its place. groups: of the lanes from first.
+LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const PanelLanes& lanes,
+                                   uint8_t* to) {
+  const int64_t skipped = lanes.begin - lanes.first;
+  const size_t count = static_cast<size_t>(lanes.end - lanes.begin);
+  __builtin_memcpy(to + lanes.begin * static_cast<int64_t>(sizeof(F16)), groups.scales + skipped,
+                   count * sizeof(F16));
+  const int64_t last = type == DType::kI4 ? kGroupInputs / 2 : kGroupInputs;
+  for (int64_t k = 0; k < last; k += 4) {
+    NativeI32 bytes = FourBytes(type, groups, k);
+    if (type == DType::kI4) bytes |= FourBytes(type, groups, k + last) << 4;
+    int32_t stored[kNativeLanes];
+    NativeStore(bytes, stored);
+    __builtin_memcpy(to + GroupByte(type, k, lanes.begin), stored + skipped,
+                     count * sizeof(int32_t));
+  }
+}
+
+// The group of `count` inputs of the lanes; `row`: its first input in the row of lane begin.
+template <typename Source>
+void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* row, int64_t count,
+               uint8_t* to) {
+  float weights[kGroupInputs][kNativeLanes] = {};
+  for (int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
+    for (int64_t i = 0; i < count; ++i) Convert(row[i], weights[i][lane - lanes.first]);
+    row += args.k;
+  }
+  LaneGroups groups;
+  QuantiseLanes(args.type, weights, &groups);
+  StoreGroups(args.type, groups, lanes, to);
 }
 
 template <typename Source>
@@ -75,14 +114,13 @@ void PackGroups(const Executor& executor, const PackArgs& args) {
       executor, args, [&](int64_t panel, const Source* rows, int64_t begin, int64_t end) {
         uint8_t* to =
             static_cast<uint8_t*>(args.destination) + panel * PanelBytes(args.type, args.k);
-        for (int64_t first = 0; first < args.k; first += kGroupInputs) {
-          const int64_t left = args.k - first;
-          const int64_t count = left < kGroupInputs ? left : kGroupInputs;
-          for (int64_t lane = begin; lane < end; ++lane) {
-            const Source* row = rows + (lane - begin) * args.k + first;
-            float weights[kGroupInputs];
-            for (int64_t i = 0; i < count; ++i) Convert(row[i], weights[i]);
-            StoreGroup(args.type, QuantiseGroup(args.type, weights, count), lane, to);
+        for (int64_t k = 0; k < args.k; k += kGroupInputs) {
+          const int64_t count = args.k - k < kGroupInputs ? args.k - k : kGroupInputs;
+          for (int64_t first = begin / kNativeLanes * kNativeLanes; first < end;
+               first += kNativeLanes) {
+            const int64_t from = first < begin ? begin : first;
+            const int64_t past = first + kNativeLanes < end ? first + kNativeLanes : end;
+            PackGroup(args, {first, from, past}, rows + (from - begin) * args.k + k, count, to);
           }
           to += GroupBytes(args.type);
         }

@@ -1,10 +1,12 @@
-// The functions of kernels/cpu/simd.h and gumbel.h, compiled for each instruction set, over arrays.
+// The functions of kernels/cpu/simd.h, gumbel.h and quantise_lanes.h, compiled for each instruction
+// set, over arrays.
 #ifndef LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
 #define LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
 
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/quantise.h"
 
 namespace longstream {
 
@@ -26,6 +28,8 @@ struct SimdFunctions {
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   uint32_t (*above_one)(const float* x);
+  // Groups of the weights [32][native_lanes].
+  void (*quantise)(DType type, const float* weights, WeightGroup* groups);
 };
 
 namespace cpu {

@@ -1,0 +1,131 @@
+// The search of core/quantise.cc, a group a lane. Its sums keep their order, and nothing is fused
+// but products that f32 holds exactly.
+#include "kernels/cpu/quantise_lanes.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Inputs i, i + 8, i + 16 ... of a group are summed first.
+constexpr int64_t kStride = 8;
+constexpr float kLargestScale = 65504.0f;
+
+LONGSTREAM_INLINE NativeF32 Clamp(NativeF32 x, NativeF32 low, NativeF32 high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;
+}
+
+// The sum of term(i) over the inputs. That it starts from the first term, not from 0, changes
+// nothing but the sign of a zero.
+template <typename Term>
+LONGSTREAM_INLINE NativeF32 SumOf(const Term& term) {
+  const auto strided = [&](int64_t first) LONGSTREAM_INLINE_LAMBDA {
+    NativeF32 sum = term(first);
+    LONGSTREAM_UNROLL
+    for (int64_t i = first + kStride; i < kGroupInputs; i += kStride) sum = sum + term(i);
+    return sum;
+  };
+  return ((strided(0) + strided(4)) + (strided(2) + strided(6))) +
+         ((strided(1) + strided(5)) + (strided(3) + strided(7)));
+}
+
+using Weights = float[kGroupInputs][kNativeLanes];
+
+// What has been found for the groups. A lane that has no scale (NaN, too large or too small a
+// weight) holds anything.
+class Search {
+ public:
+  LONGSTREAM_INLINE Search(const ScaleSearch& search, const Weights& weights)
+      : weights_(weights),
+        low_(NativeBroadcast(search.low)),
+        high_(NativeBroadcast(search.high)),
+        error_(NativeBroadcast(__builtin_inff())),
+        scale_(NativeBroadcast(0.0f)) {}
+
+  // Rounds with 1 / inverse as the scale, and tries the scale that fits these integers best and
+  // the one behind it in f16.
+  LONGSTREAM_INLINE void Try(NativeF32 inverse) {
+    // Sums of integers below 2^24: exact in any order.
+    NativeF32 squares[4] = {};
+    const NativeF32 dot = SumOf([&](int64_t i) LONGSTREAM_INLINE_LAMBDA {
+      const NativeF32 value = Value(i, inverse);
+      squares[i % 4] = NativeFma(value, value, squares[i % 4]);
+      return Weight(i) * value;
+    });
+    // Where all integers are 0, NaN, and so are the errors.
+    const NativeF32 best = dot / ((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    const NativeF32 bounded =
+        Clamp(best, NativeBroadcast(-kLargestScale), NativeBroadcast(kLargestScale));
+    uint16_t bits[kNativeLanes];
+    NativeStoreF16(bounded, bits);
+    TryScale(NativeLoadF16(bits));
+    NativeStoreU16(NativeLoadU16(bits) + NativeBroadcast(1), bits);
+    TryScale(NativeLoadF16(bits));
+  }
+
+  // The integers of input i by the best scale, which is not 0.
+  LONGSTREAM_INLINE NativeF32 BestValue(int64_t i) const {
+    return Value(i, NativeBroadcast(1.0f) / scale_);
+  }
+  LONGSTREAM_INLINE NativeF32 best_scale() const { return scale_; }
+
+ private:
+  LONGSTREAM_INLINE NativeF32 Weight(int64_t i) const { return NativeLoad(weights_[i]); }
+
+  // The integer that is nearest to the weight * inverse, ties to even.
+  LONGSTREAM_INLINE NativeF32 Value(int64_t i, NativeF32 inverse) const {
+    const NativeF32 rounder = NativeBroadcast(0x1.8p23f);
+    return (Clamp(Weight(i) * inverse, low_, high_) + rounder) - rounder;
+  }
+
+  LONGSTREAM_INLINE void TryScale(NativeF32 scale) {
+    const NativeF32 inverse = NativeBroadcast(1.0f) / scale;
+    const NativeF32 error = SumOf([&](int64_t i) LONGSTREAM_INLINE_LAMBDA {
+      // An f16 times an integer of at most 8 bits: exact.
+      const NativeF32 off = NativeFma(-scale, Value(i, inverse), Weight(i));
+      return off * off;
+    });
+    // Of the scale infinity the error is NaN.
+    const NativeI32 is_better = (error < error_) & (scale != NativeBroadcast(0.0f));
+    error_ = is_better ? error : error_;
+    scale_ = is_better ? scale : scale_;
+  }
+
+  const Weights& weights_;
+  const NativeF32 low_, high_;
+  NativeF32 error_, scale_;
+};
+
+LONGSTREAM_INLINE NativeF32 Magnitude(NativeF32 x) {
+  return reinterpret_cast<NativeF32>(reinterpret_cast<NativeI32>(x) & NativeBroadcast(0x7fffffff));
+}
+
+}  // namespace
+
+void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes],
+                   LaneGroups* groups) {
+  const NativeF32 zero = NativeBroadcast(0.0f);
+  NativeF32 largest = zero;
+  NativeI32 is_number = NativeBroadcast(-1);
+  for (int64_t i = 0; i < kGroupInputs; ++i) {
+    const NativeF32 weight = NativeLoad(weights[i]);
+    is_number &= Magnitude(weight) <= NativeBroadcast(LargestWeight(type));
+    largest = Magnitude(weight) > Magnitude(largest) ? weight : largest;
+  }
+  const ScaleSearch scales = ScaleSearchOf(type);
+  Search search(scales, weights);
+  for (float level = scales.first_level; level <= scales.last_level; level += scales.level_step) {
+    if (scales.both_signs) search.Try(NativeBroadcast(-level) / largest);
+    search.Try(NativeBroadcast(level) / largest);
+  }
+  const NativeI32 is_large = Magnitude(largest) >= NativeBroadcast(kSmallestWeight);
+  const NativeF32 scale = is_large ? search.best_scale() : zero;
+  const NativeI32 has_values = is_number & (scale != zero);
+  for (int64_t i = 0; i < kGroupInputs; ++i) {
+    const NativeF32 value = has_values ? search.BestValue(i) : zero;
+    groups->values[i] = __builtin_convertvector(value, NativeI32);
+  }
+  const NativeF32 nan = NativeBroadcast(__builtin_nanf(""));
+  NativeStoreF16(is_number ? scale : nan, &groups->scales[0].bits);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,24 @@
+// Quantisation of as many groups at once as a register has lanes, a group a lane.
+#ifndef LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
+#define LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
+
+#include <cstdint>
+
+#include "kernels/core/quantise.h"
+#include "kernels/cpu/simd_native.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+struct LaneGroups {
+  F16 scales[kNativeLanes];
+  NativeI32 values[kGroupInputs];
+};
+
+// Of every lane the group that longstream::QuantiseGroup makes of its weights, bit by bit; weights
+// that a lane lacks are zero.
+void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes],
+                   LaneGroups* groups);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
