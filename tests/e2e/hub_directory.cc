@@ -184,7 +184,7 @@ std::string WidenedFile(const fs::path& path) {
     const auto* bytes = reinterpret_cast<const char*>(stored.data.data());
     TensorSource tensor{stored.name, stored.type_name, stored.shape,
                         std::string(bytes, stored.data.size())};
-    if (stored.name == "model.embed_tokens.weight" || stored.name == "lm_head.weight") {
+    if (stored.name.ends_with("embed_tokens.weight") || stored.name == "lm_head.weight") {
       Widen(kHubVocabulary, &tensor);
     }
     tensors.push_back(std::move(tensor));
@@ -194,6 +194,11 @@ std::string WidenedFile(const fs::path& path) {
 
 Json ConfigOf(const fs::path& golden_case) {
   return Json::parse(ReadFile(golden_case / "config.json"));
+}
+
+// What of a config is about text: of a checkpoint with a vision model, an object in it.
+Json& TextOf(Json& config) {
+  return config.contains("text_config") ? config["text_config"] : config;
 }
 
 // tokenizer_config.json with what those on the hub have.
@@ -260,12 +265,15 @@ std::pair<std::string, std::vector<int32_t>> TextWithIds(const Voice& voice) {
   throw std::runtime_error(voice.tokenizer + " has no text of eight tokens");
 }
 
-std::string ModelTypeOf(const fs::path& golden_case) { return ConfigOf(golden_case)["model_type"]; }
+std::string ModelTypeOf(const fs::path& golden_case) {
+  Json config = ConfigOf(golden_case);
+  return TextOf(config)["model_type"];
+}
 
 fs::path WriteHubDirectory(const fs::path& golden_case, const Voice& voice, const fs::path& root) {
   const Snapshot snapshot(root);
   Json config = ConfigOf(golden_case);
-  config["vocab_size"] = kHubVocabulary;
+  TextOf(config)["vocab_size"] = kHubVocabulary;
   snapshot.Write("config.json", config.dump());
   for (const auto& entry : fs::directory_iterator(golden_case)) {
     const std::string name = entry.path().filename();

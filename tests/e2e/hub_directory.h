@@ -45,7 +45,7 @@ inline constexpr int64_t kHubVocabulary = 1216;
 std::filesystem::path WriteHubDirectory(const std::filesystem::path& golden_case,
                                         const Voice& voice, const std::filesystem::path& root);
 
-// model_type of a case's config.json.
+// model_type of a case's config.json; beside a vision model, that of its text.
 std::string ModelTypeOf(const std::filesystem::path& golden_case);
 
 }  // namespace longstream

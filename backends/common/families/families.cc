@@ -46,7 +46,7 @@ PositionKind ReadFullPosition(const Config& config) {
 
 Config TextConfig(const Config& config) {
   if (config.FindString("model_type") != "gemma3") return config;
-  const Config text = config.Object("text_config");
+  Config text = config.Object("text_config");
   // Of the model of both; the text's own says nothing then.
   if (!config.FindBool("tie_word_embeddings").value_or(true)) {
     config.Unsupported("tie_word_embeddings", "must be true, found false");
