@@ -46,7 +46,6 @@ class Interpreter {
   Flow ExecuteStatement(const Statement& statement);
   Flow ExecuteIf(const Statement& statement);
   Flow ExecuteFor(const Statement& statement);
-  void ExecuteSetBlock(const Statement& statement);
   void Print(const Value& value);
   Text Capture(const Body& body);
   // The body in a scope of its own, through a chain of filters.

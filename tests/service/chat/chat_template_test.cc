@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -128,6 +130,48 @@ TEST(ChatTemplateTest, NothingHangsOrGrowsWithoutBound) {
       EXPECT_FALSE(text.ok());
     }
   }
+}
+
+// Runs `work` in a thread with so much stack.
+void RunOnStack(size_t bytes, std::function<void()> work) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread;
+  const auto run = [](void* function) -> void* {
+    (*static_cast<std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+// Half of what a thread has by default; with a sanitizer's frames, too, which are five times as
+// large.
+TEST(ChatTemplateTest, DepthFitsTheStackOfAThread) {
+  const std::vector<std::string> sources = {
+      "{% macro f(x=f()) %}{{ x }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{% for i in f() if f() %}{% endfor %}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{{ '{}'.format(f()) }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{{ [1] | map('string') | select('equalto', f()) | list }}{% endmacro %}{{ "
+      "f() "
+      "}}",
+      "{% macro g(a) %}{{ a }}{% endmacro %}"
+      "{% macro f() %}{{ g(a=[{'a': f()}]) }}{% endmacro %}{{ f() }}",
+      "{% macro f() %}{% for i in [1] %}{% set y %}{% filter upper %}{{ f() if i else 2 }}"
+      "{% endfilter %}{% endset %}{% endfor %}{% endmacro %}{{ f() }}",
+  };
+  std::string nested = "1";
+  for (int i = 0; i < 98; ++i) nested = i % 2 == 0 ? "[" + nested + "]" : "{\"a\": " + nested + "}";
+  const Json variables = {{"x", Json::parse(nested)}};
+  RunOnStack(4 << 20, [&] {
+    for (const std::string& source : sources) {
+      EXPECT_THAT(Error(source), HasSubstr("nested deeper than 600 levels")) << source;
+    }
+    EXPECT_TRUE(
+        Render("{{ x | tojson(indent=2) }}{{ x }}{{ x == x }}{{ x in [x] }}", variables).ok());
+  });
 }
 
 TEST(ChatTemplateTest, LimitsAreTheCallers) {
