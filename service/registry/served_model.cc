@@ -210,7 +210,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
   DefaultsReader reader(*generation);
   defaults.temperature =
       reader.Float("temperature", "a number from 0 on", [](float value) { return value >= 0.0f; });
-  if (reader.Bool("do_sample") == false) defaults.temperature = 0.0f;
+  const std::optional<bool> sample = reader.Bool("do_sample");
+  if (sample == false) defaults.temperature = 0.0f;
+  if (sample == true && !defaults.temperature) defaults.temperature = 1.0f;
   defaults.top_k = reader.Count("top_k");
   defaults.top_p = reader.Float("top_p", "a number above 0 and at most 1",
                                 [](float value) { return value > 0.0f && value <= 1.0f; });

@@ -35,7 +35,7 @@ struct ModelSource {
 // generation_config.json (else config.json): what a request that says nothing gets.
 struct GenerationDefaults {
   std::vector<int32_t> end_token_ids;
-  std::optional<float> temperature;  // do_sample false: 0
+  std::optional<float> temperature;  // do_sample false: 0; true: 1 where none is stated
   std::optional<int32_t> top_k;
   std::optional<float> top_p;
   std::optional<float> min_p;

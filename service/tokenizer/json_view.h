@@ -45,6 +45,7 @@ class JsonView {
   bool present() const { return value_ != nullptr; }
   bool is_string() const { return present() && value_->is_string(); }
   bool is_object() const { return present() && value_->is_object(); }
+  bool is_array() const { return present() && value_->is_array(); }
 
   // The member of an object; not present where the object has none, or is not present itself.
   JsonView operator[](std::string_view key) const;

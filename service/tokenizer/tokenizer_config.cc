@@ -38,21 +38,22 @@ void ReadNames(const JsonView& root, SpecialTokenNames* names) {
 }
 
 // The key of added_tokens_decoder.
-int32_t ReadId(const std::string& key, int vocab_size, const JsonView& token) {
-  int32_t id = -1;
+uint64_t ReadId(const std::string& key, const JsonView& token) {
+  uint64_t id = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-  if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= vocab_size) {
-    token.Fail(
-        absl::StrCat("expected an id below ", vocab_size, " as the key, found \"", key, "\""));
-    return 0;
+  if (error != std::errc() || end != key.data() + key.size()) {
+    token.Fail(absl::StrCat("expected an id as the key, found \"", key, "\""));
   }
   return id;
 }
 
+// In both: a token beyond the model's vocabulary is none, as in tokenizer.json.
 void ReadAddedTokensDecoder(const JsonView& tokens, int vocab_size, TokenizerConfig* config) {
   for (const auto& [key, token] : tokens.Members()) {
+    const uint64_t id = ReadId(key, token);
+    if (id >= static_cast<uint64_t>(vocab_size)) continue;
     AddedToken added;
-    added.id = ReadId(key, vocab_size, token);
+    added.id = static_cast<int32_t>(id);
     added.content = token["content"].String();
     added.special = token["special"].Bool(false);
     added.single_word = token["single_word"].Bool(false);
@@ -65,6 +66,7 @@ void ReadAddedTokensDecoder(const JsonView& tokens, int vocab_size, TokenizerCon
 // Older directories have the texts and ids alone, without any flag.
 void ReadAddedTokens(const JsonView& root, int vocab_size, TokenizerConfig* config) {
   for (const auto& [text, id] : root.Members()) {
+    if (id.Size() >= static_cast<size_t>(vocab_size)) continue;
     AddedToken added;
     added.id = id.Id(vocab_size);
     added.content = text;
@@ -76,19 +78,19 @@ void ReadAddedTokens(const JsonView& root, int vocab_size, TokenizerConfig* conf
   }
 }
 
-// Every name in the map is of a special token.
-void MarkSpecial(const JsonView& root, TokenizerConfig* config) {
-  const auto mark = [config](const std::optional<std::string>& name) {
+// Every text in the map names a special token, whether by itself, with its flags or in a list.
+void MarkSpecial(const JsonView& names, TokenizerConfig* config) {
+  if (names.is_string()) {
+    const std::string name = names.String();
     for (AddedToken& token : config->added_tokens) {
-      if (name == token.content) token.special = true;
+      if (token.content == name) token.special = true;
     }
-  };
-  for (const auto& [key, value] : root.Members()) {
-    if (key == "additional_special_tokens") {
-      for (const JsonView& token : value.Elements()) mark(ReadTokenName(token));
-    } else {
-      mark(ReadTokenName(value));
-    }
+  } else if (names.is_array()) {
+    for (const JsonView& name : names.Elements()) MarkSpecial(name, config);
+  } else if (names["content"].present()) {
+    MarkSpecial(names["content"], config);
+  } else {
+    for (const auto& [key, name] : names.Members()) MarkSpecial(name, config);
   }
 }
 

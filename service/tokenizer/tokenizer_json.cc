@@ -108,8 +108,11 @@ void ReadModel(const JsonView& model, int vocab_size, TokenizerSpec* spec) {
   if (spec->vocabulary.empty()) model["vocab"].FailExpected("a vocabulary");
 }
 
+// A token beyond the model's vocabulary is none: what another model reads with the same tokenizer,
+// such as the place of an image, is text to this one.
 void ReadAddedTokens(const JsonView& tokens, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& token : tokens.Elements()) {
+    if (token["id"].Size() >= static_cast<size_t>(vocab_size)) continue;
     AddedToken added;
     added.id = token["id"].Id(vocab_size);
     added.content = token["content"].String();

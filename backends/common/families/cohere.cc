@@ -11,10 +11,6 @@ constexpr int64_t kPatternOfConfigClass = 4;
 constexpr TensorNames kNames = {.mlp_norm = ""};
 constexpr TransformerDefaults kDefaults = {.tied_head = true, .trained_to_limit = true};
 
-void RequireTrue(const Config& config, std::string_view key) {
-  if (!config.FindBool(key).value_or(true)) config.Unsupported(key, "must be true, found false");
-}
-
 void ReadCohere(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   ReadAttentionBias(config, &spec);
@@ -38,15 +34,23 @@ void ReadCohere(const Config& config, TransformerPlan* plan) {
   for (MixerSpec& mixer : spec.layers) mixer.rope.neighbours = true;
 }
 
+// Of these names for one number the first that is there counts.
+int64_t Pattern(const Config& config) {
+  std::optional<int64_t> pattern;
+  for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern", "layer_switch"}) {
+    const std::optional<int64_t> stated = config.FindInteger(key, 1, kMaxLayers);
+    if (!pattern) pattern = stated;
+  }
+  return pattern.value_or(kPatternOfConfigClass);
+}
+
 void ReadCohere2(const Config& config, TransformerPlan* plan) {
   ReadCohere(config, plan);
   RequireString(config, "order_of_interleaved_layers", "local_attn_first");
   const int64_t window =
       config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);
-  const int64_t pattern =
-      config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kPatternOfConfigClass);
   std::vector<MixerSpec>& layers = plan->spec.layers;
-  const std::vector<bool> windows = ReadWindowPattern(config, layers.size(), pattern);
+  const std::vector<bool> windows = ReadWindowPattern(config, layers.size(), Pattern(config));
   for (size_t i = 0; i < layers.size(); ++i) {
     if (windows[i]) {
       plan->SetWindow(i, window);

@@ -46,6 +46,7 @@ PositionKind ReadFullPosition(const Config& config) {
 
 Config TextConfig(const Config& config) {
   if (config.FindString("model_type") != "gemma3") return config;
+  RefuseQuantised(config);
   Config text = config.Object("text_config");
   // Of the model of both; the text's own says nothing then.
   if (!config.FindBool("tie_word_embeddings").value_or(true)) {

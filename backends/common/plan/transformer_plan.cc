@@ -48,6 +48,15 @@ MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaul
   return mixer;
 }
 
+// The context limit: max_position_embeddings, or a longer one that some configs state besides.
+int64_t ContextLimit(const Config& config, int64_t max_position_embeddings) {
+  int64_t limit = max_position_embeddings;
+  for (const char* key : {"max_sequence_length", "model_max_length"}) {
+    limit = std::max(limit, config.FindInteger(key, 1, kMaxPositions).value_or(limit));
+  }
+  return limit;
+}
+
 }  // namespace
 
 void TransformerPlan::SetWindow(size_t layer, int64_t window) {
@@ -68,6 +77,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
                                 std::string_view architecture,
                                 const TransformerDefaults& defaults) {
   RequireString(config, "block_type", "transformer");
+  RefuseQuantised(config);
 
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
@@ -84,18 +94,19 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   spec.tied_head = config.FindBool("tie_word_embeddings").value_or(defaults.tied_head);
   const int64_t num_layers = config.Integer("num_hidden_layers", 1, kMaxLayers);
 
-  const int64_t limit =
+  const int64_t positions =
       ReadSize(config, "max_position_embeddings", kMaxPositions, defaults.context_limit);
+  const int64_t limit = ContextLimit(config, positions);
   spec.context_limit = options.context_limit().value_or(limit);
   const std::optional<int64_t> stated = config.FindInteger("training_length", 2, kMaxPositions);
-  spec.training_length =
-      options.training_length().value_or(stated.value_or(defaults.trained_to_limit ? limit : 0));
+  spec.training_length = options.training_length().value_or(
+      stated.value_or(defaults.trained_to_limit ? positions : 0));
 
   MixerSpec mixer = AttentionMixer(config, defaults, spec.width);
   const RopeOfLayers rope = ReadRope(config, options,
                                      {.head_dim = mixer.head_dim,
                                       .default_theta = defaults.rope_theta,
-                                      .max_position_embeddings = limit,
+                                      .max_position_embeddings = positions,
                                       .context_limit = spec.context_limit});
   mixer.rope = plan.full_rope = rope.full;
   plan.window_rope = rope.window;
@@ -119,6 +130,16 @@ void SetQkNorm(ModelSpec* spec) {
   for (MixerSpec& mixer : spec->layers) mixer.qk_norm = true;
 }
 
+void RefuseQuantised(const Config& config) {
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (!config.Has(key)) continue;
+    config.Unsupported(key,
+                       "must be absent: only weights of F32, F16 and BF16 are read (the option "
+                       "weights quantises them), found " +
+                           config.Found(key));
+  }
+}
+
 void RequireString(const Config& config, std::string_view key, std::string_view usual) {
   const std::optional<std::string> value = config.FindString(key);
   if (value && *value != usual) {
@@ -128,6 +149,10 @@ void RequireString(const Config& config, std::string_view key, std::string_view 
 
 void RequireFalse(const Config& config, std::string_view key) {
   if (config.FindBool(key).value_or(false)) config.Unsupported(key, "must be false, found true");
+}
+
+void RequireTrue(const Config& config, std::string_view key) {
+  if (!config.FindBool(key).value_or(true)) config.Unsupported(key, "must be true, found false");
 }
 
 std::optional<Activation> FindActivation(const Config& config, std::string_view key) {

@@ -61,9 +61,14 @@ void ReadMlpBias(const Config& config, ModelSpec* spec);
 // RMSNorm per head on q and k of every layer.
 void SetQkNorm(ModelSpec* spec);
 
+// Refuses the config of a checkpoint whose weights another program has quantised: their forms are
+// its own. ReadTransformer does it too.
+void RefuseQuantised(const Config& config);
+
 // Refuse a key that asks for what the block does not compute, unless it has its usual value.
 void RequireString(const Config& config, std::string_view key, std::string_view usual);
 void RequireFalse(const Config& config, std::string_view key);
+void RequireTrue(const Config& config, std::string_view key);
 
 // The activation that a key names; nullopt where it is absent.
 std::optional<Activation> FindActivation(const Config& config, std::string_view key);

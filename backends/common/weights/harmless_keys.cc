@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kHarmless[] = {
     "_attn_implementation",
     "_attn_implementation_autoset",
+    "_flash_attn_2_enabled",
     "_name_or_path",
     "architectures",
     "attention_dropout",
@@ -34,16 +35,20 @@ constexpr std::string_view kHarmless[] = {
     "finetuning_task",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "gradient_checkpointing",
     "hidden_dropout",
     "id2label",
     "initializer_range",
     "is_decoder",
+    "is_llama_config",
+    "is_qwen2_config",
     "label2id",
     "length_penalty",
     "loss_type",
     "max_length",
     "min_length",
     "model_type",
+    "neftune_noise_alpha",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
@@ -71,6 +76,7 @@ constexpr std::string_view kHarmless[] = {
     "torch_dtype",
     "torchscript",
     "training_length",
+    "transformers.js_config",
     "transformers_version",
     "typical_p",
     "unk_token_id",
@@ -81,7 +87,8 @@ constexpr std::string_view kHarmless[] = {
 };
 
 constexpr std::string_view kHarmlessIfOff[] = {
-    "add_cross_attention", "is_encoder_decoder", "pruned_heads", "tie_encoder_decoder", "use_mrope",
+    "add_cross_attention", "is_encoder_decoder",  "pruned_heads",
+    "rope_interleaved",    "tie_encoder_decoder", "use_mrope",
 };
 
 static_assert(std::is_sorted(std::begin(kHarmless), std::end(kHarmless)));

@@ -65,6 +65,10 @@ TEST(TextConfigTest, SaysWhatIsWrong) {
       [] { Plan(R"({"text_config": {"model_type": "acme"}})"); });
   ExpectError(LS_UNIMPLEMENTED, "m/config.json: tie_word_embeddings must be true, found false",
               [] { Plan(R"({"tie_word_embeddings": false})"); });
+  ExpectError(
+      LS_UNIMPLEMENTED,
+      ::testing::HasSubstr("m/config.json: quantization_config must be absent: only weights"),
+      [] { Plan(R"({"quantization_config": {"quant_method": "awq"}})"); });
   ExpectError(LS_UNIMPLEMENTED,
               "m/config.json: acme = 1 is not known to the text model of gemma3, and what is not "
               "known may change the mathematics",

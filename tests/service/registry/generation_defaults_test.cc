@@ -66,6 +66,15 @@ TEST_F(GenerationDefaultsTest, WithoutSamplingTheTemperatureIsZero) {
   EXPECT_EQ(Read().top_k, std::nullopt);
 }
 
+// What samples without stating a temperature does so with that of the logits themselves.
+TEST_F(GenerationDefaultsTest, SamplingHasATemperature) {
+  directory_.Write("generation_config.json", R"({"do_sample": true, "top_k": 64, "top_p": 0.95})");
+  EXPECT_EQ(Read().temperature, 1.0f);
+  EXPECT_EQ(Read().top_k, 64);
+  directory_.Write("generation_config.json", R"({"do_sample": true, "temperature": 0.0})");
+  EXPECT_EQ(Read().temperature, 0.0f);
+}
+
 TEST_F(GenerationDefaultsTest, EndIdsAreOneSeveralOrNone) {
   EXPECT_EQ(EndIds("3"), Ids{3});
   EXPECT_EQ(EndIds("[0, 255, 7]"), (Ids{0, 255, 7}));

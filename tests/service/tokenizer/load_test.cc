@@ -131,6 +131,20 @@ TEST_F(LoadTest, ReadsSpecialTokensAsTextByDefault) {
   EXPECT_EQ((*tokenizer)->Encode("<think>")->size(), 1u) << "added, but not special";
 }
 
+// A text model with the tokenizer of one that sees images too: its place for an image is no token.
+TEST_F(LoadTest, AddedTokensBeyondTheVocabularyAreNone) {
+  WriteFamily("gemma", [](json& t) {
+    t["added_tokens"].push_back(
+        {{"id", kVocabSize}, {"content", "<image_soft_token>"}, {"special", true}});
+  });
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto ids = (*tokenizer)->Encode("<image_soft_token>", {.parse_special = true});
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  EXPECT_GT(ids->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "<image_soft_token>");
+}
+
 TEST_F(LoadTest, AddedTokensGiveBackTheTextTheyWereFoundIn) {
   WriteFamily("flags", Unedited);
   const auto tokenizer = Load();

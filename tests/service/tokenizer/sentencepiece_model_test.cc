@@ -137,6 +137,31 @@ TEST_F(SentencePieceModelTest, ReadsOlderFiles) {
   EXPECT_TRUE(tokenizer->IsSpecial(2002));
 }
 
+// Other programs write the map with lists and dictionaries of their own.
+TEST_F(SentencePieceModelTest, SpecialTokensAreNamedInManyForms) {
+  WriteModel("spm_llama");
+  Write("added_tokens.json", R"({"<a>": 2000, "<b>": 2001, "<c>": 2002, "<d>": 2003})");
+  Write("special_tokens_map.json", R"({"additional_special_tokens": [{"content": "<a>"}],
+    "extra_special_tokens": {"image_token": "<b>"}, "others": ["<c>"], "pad_token": null})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  for (const int32_t id : {2000, 2001, 2002}) EXPECT_TRUE(tokenizer->IsSpecial(id)) << id;
+  EXPECT_FALSE(tokenizer->IsSpecial(2003));
+}
+
+TEST_F(SentencePieceModelTest, TokensBeyondTheVocabularyAreNone) {
+  WriteModel("spm_llama");
+  Write(
+      "tokenizer_config.json",
+      R"({"added_tokens_decoder": {"4095": {"content": "<last>"}, "4096": {"content": "<no>"}}})");
+  Write("added_tokens.json", R"({"<no>": 4096, "<never>": 99999999999})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(Encode(*tokenizer, "<last>"), Ids{4095});
+  EXPECT_GT(Encode(*tokenizer, "<no>").size(), 1u);
+  EXPECT_GT(Encode(*tokenizer, "<never>").size(), 1u);
+}
+
 TEST_F(SentencePieceModelTest, PutsSpacesAsTheConfigurationSays) {
   WriteModel("spm_llama");
   const Ids alone = Encode(*Loaded(), "x");
@@ -196,8 +221,8 @@ TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
               HasSubstr("expected at most 400 pieces, the model's vocabulary, found more"));
   Write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<a>"}}})");
   EXPECT_THAT(Load().status().message(),
-              HasSubstr("tokenizer_config.json: added_tokens_decoder.x: expected an id below 4096 "
-                        "as the key, found \"x\""));
+              HasSubstr("tokenizer_config.json: added_tokens_decoder.x: expected an id as the key, "
+                        "found \"x\""));
   Write("tokenizer.model", "IQ== 0\nIg== 1\n");
   Write("tokenizer_config.json", "{}");
   EXPECT_THAT(Load().status().message(), HasSubstr("not a SentencePiece model"));
