@@ -2,9 +2,7 @@
 #include "service/chat/chat_files.h"
 
 #include <array>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/chat/json_reader.h"
+#include "service/tokenizer/model_file.h"
 
 namespace longstream::chat {
 namespace {
@@ -21,22 +20,9 @@ namespace fs = std::filesystem;
 constexpr std::array<const char*, 7> kSpecialTokens = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-// Nothing where there is no such file.
-absl::StatusOr<std::optional<std::string>> ReadFile(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open() || !fs::is_regular_file(path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": cannot be read"));
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
 // The object in a JSON file; an empty one where there is no file.
 absl::StatusOr<Dict> ReadObject(const fs::path& path) {
-  absl::StatusOr<std::optional<std::string>> json = ReadFile(path);
+  absl::StatusOr<std::optional<std::string>> json = FindModelFile(path);
   if (!json.ok()) return json.status();
   if (!json->has_value()) return Dict();
   absl::StatusOr<Value> value = ReadJson(**json, /*is_foreign=*/false);
@@ -57,7 +43,7 @@ absl::Status Add(std::string name, std::string file, std::string source, ChatTem
 }
 
 absl::Status AddFile(const std::string& name, const fs::path& path, ChatTemplates* templates) {
-  absl::StatusOr<std::optional<std::string>> source = ReadFile(path);
+  absl::StatusOr<std::optional<std::string>> source = FindModelFile(path);
   if (!source.ok()) return source.status();
   if (!source->has_value()) return absl::OkStatus();
   return Add(name, path.filename(), **std::move(source), templates);

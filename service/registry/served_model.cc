@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "service/tokenizer/model_file.h"
 
 namespace longstream {
 namespace {
@@ -100,17 +100,19 @@ absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& sou
 }
 
 absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) return Json::object();
-  // A directory opens and then throws on the first read.
-  if (std::filesystem::is_directory(file)) {
-    return absl::InvalidArgumentError(absl::StrCat(file.string(), ": a directory, not a file"));
-  }
-  Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<std::optional<std::string>> text = FindModelFile(file);
+  if (!text.ok()) return text.status();
+  if (!text->has_value()) return Json::object();
+  Json json = Json::parse(**text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(file.string(), ": not a JSON object"));
   }
   return json;
+}
+
+// A value for a sentence; one that nests, however deep, by its kind.
+std::string Found(const Json& value) {
+  return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
 }
 
 absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabulary_size) {
@@ -123,7 +125,7 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabular
         id.get<int64_t>() >= static_cast<int64_t>(vocabulary_size)) {
       return absl::InvalidArgumentError(
           absl::StrCat("eos_token_id: expected ids below the vocabulary size ", vocabulary_size,
-                       ", found ", id.dump()));
+                       ", found ", Found(id)));
     }
     ids.push_back(id.get<int32_t>());
   }
@@ -169,7 +171,7 @@ class DefaultsReader {
   std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
     if (status_.ok()) {
       status_ = absl::InvalidArgumentError(absl::StrCat(
-          "generation_config.json: ", key, ": expected ", expected, ", found ", found.dump()));
+          "generation_config.json: ", key, ": expected ", expected, ", found ", Found(found)));
     }
     return std::nullopt;
   }

@@ -1,11 +1,8 @@
 // Views of JSON values that report where something is not as expected.
 #include "service/tokenizer/json_view.h"
 
-#include <fstream>
-#include <sstream>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
+#include "service/tokenizer/model_file.h"
 
 namespace longstream {
 
@@ -14,15 +11,10 @@ using nlohmann::json;
 absl::StatusOr<JsonFile> JsonFile::Read(const std::filesystem::path& path) {
   JsonFile file;
   file.path_ = path.string();
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  std::error_code ignored;
-  if (!stream.is_open() || !std::filesystem::is_regular_file(path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path_, ": cannot be read"));
-  }
+  const absl::StatusOr<std::string> text = ReadModelFile(path);
+  if (!text.ok()) return text.status();
   try {
-    file.root_ = json::parse(text.str());
+    file.root_ = json::parse(*text);
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(file.path_, ": not JSON: ", error.what()));
   }

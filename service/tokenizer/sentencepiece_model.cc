@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "sentencepiece_model.pb.h"
 #include "service/tokenizer/byte_tokens.h"
+#include "service/tokenizer/model_file.h"
 #include "service/tokenizer/utf8.h"
 
 namespace longstream {
@@ -40,14 +39,9 @@ absl::Status Unsupported(const std::string& what) {
   return absl::UnimplementedError(absl::StrCat(what, " is not supported"));
 }
 
-absl::StatusOr<Model> Parse(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::error_code ignored;
-  if (!stream.is_open() || !std::filesystem::is_regular_file(path, ignored)) {
-    return Invalid("cannot be read");
-  }
+absl::StatusOr<Model> Parse(const std::string& bytes) {
   Model model;
-  if (!model.ParseFromIstream(&stream) || model.pieces().empty()) {
+  if (!model.ParseFromString(bytes) || model.pieces().empty()) {
     return Invalid("not a SentencePiece model");
   }
   return model;
@@ -241,9 +235,9 @@ void SetSequencePrefix(const TokenizerConfig& config, TokenizerSpec* spec) {
   }
 }
 
-absl::StatusOr<TokenizerSpec> ReadModel(const std::filesystem::path& path, int vocab_size,
+absl::StatusOr<TokenizerSpec> ReadModel(const std::string& bytes, int vocab_size,
                                         TokenizerConfig* config) {
-  const absl::StatusOr<Model> model = Parse(path);
+  const absl::StatusOr<Model> model = Parse(bytes);
   if (!model.ok()) return model.status();
   if (absl::Status status = CheckOptions(*model); !status.ok()) return status;
   TokenizerSpec spec;
@@ -270,7 +264,9 @@ absl::StatusOr<TokenizerSpec> ReadModel(const std::filesystem::path& path, int v
 
 absl::StatusOr<TokenizerSpec> ReadSentencePieceModel(const std::filesystem::path& path,
                                                      int vocab_size, TokenizerConfig* config) {
-  absl::StatusOr<TokenizerSpec> spec = ReadModel(path, vocab_size, config);
+  const absl::StatusOr<std::string> bytes = ReadModelFile(path);
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<TokenizerSpec> spec = ReadModel(*bytes, vocab_size, config);
   if (spec.ok()) return spec;
   return absl::Status(spec.status().code(),
                       absl::StrCat(path.string(), ": ", spec.status().message()));

@@ -100,6 +100,7 @@ TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {
       {"1.5", "1.5"},
       {"[true]", "true"},
       {"18446744073709551615", "18446744073709551615"},
+      {"[[[1]]]", "an array"},
   };
   for (const auto& [json, found] : cases) {
     directory_.Write("generation_config.json", "{\"eos_token_id\": " + std::string(json) + "}");
@@ -116,7 +117,7 @@ TEST_F(GenerationDefaultsTest, ValuesOfWrongTypesAndRanges) {
       {R"("top_k": -2)", "top_k: expected a whole number from 0 on, found -2"},
       {R"("top_k": 2147483648)", "top_k: expected a whole number from 0 on, found 2147483648"},
       {R"("top_p": 0)", "top_p: expected a number above 0 and at most 1, found 0"},
-      {R"("top_p": [1])", "top_p: expected a number above 0 and at most 1, found [1]"},
+      {R"("top_p": [1])", "top_p: expected a number above 0 and at most 1, found an array"},
       {R"("min_p": 2)", "min_p: expected a number from 0 to 1, found 2"},
       {R"("repetition_penalty": 0)", "repetition_penalty: expected a number above 0, found 0"},
       {R"("do_sample": "no")", R"(do_sample: expected true or false, found "no")"},
@@ -136,7 +137,7 @@ TEST_F(GenerationDefaultsTest, DamagedFiles) {
     }
     std::filesystem::remove(file);
     std::filesystem::create_directory(file);
-    EXPECT_EQ(Error(), file + ": a directory, not a file");
+    EXPECT_EQ(Error(), file + ": cannot be read");
     std::filesystem::remove(file);
   }
 }

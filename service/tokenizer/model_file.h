@@ -1,0 +1,22 @@
+// Files of a model directory, whole.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_MODEL_FILE_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_MODEL_FILE_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace longstream {
+
+// The bytes of a file; nullopt where there is none. INVALID_ARGUMENT, with the path: it is no
+// regular file or cannot be read.
+absl::StatusOr<std::optional<std::string>> FindModelFile(const std::filesystem::path& path);
+
+// The same for a file that must be there.
+absl::StatusOr<std::string> ReadModelFile(const std::filesystem::path& path);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_MODEL_FILE_H_
