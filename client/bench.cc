@@ -1,18 +1,16 @@
 // `longstream bench`: many streams at once, and what each of them felt.
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <random>
-#include <thread>
 
 #include "client/commands.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 #include "client/owned_session.h"
+#include "client/parallel.h"
 #include "client/statistics.h"
 #include "nlohmann/json.hpp"
 
@@ -47,7 +45,6 @@ struct Measured {
   std::vector<Timeline> timelines;  // where asked for
   int requests = 0;                 // finished
   uint64_t generated_tokens = 0;
-  std::optional<CallError> failure;
 };
 
 // Random ids: what is measured is the machine, not the text.
@@ -95,20 +92,6 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
     const double gap = (times[i] - times[i - 1]) / tokens;
     measured->inter_token_seconds.insert(measured->inter_token_seconds.end(),
                                          static_cast<size_t>(tokens), gap);
-  }
-}
-
-void RunStream(Connection& connection, const BenchOptions& options, uint32_t vocabulary,
-               std::atomic<int>* next, Measured* measured) {
-  try {
-    for (int number = next->fetch_add(1); number < options.requests && !Interrupted();
-         number = next->fetch_add(1)) {
-      RunOne(connection, options, vocabulary, number, measured);
-    }
-  } catch (const CallError& error) {
-    const std::lock_guard<std::mutex> lock(measured->mutex);
-    // What an interrupt cancelled has not failed.
-    if (!Interrupted() && !measured->failure) measured->failure = error;
   }
 }
 
@@ -169,16 +152,10 @@ void Bench(const Global& global, const BenchOptions& options) {
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());
   Measured measured;
-  std::atomic<int> next = 0;
   const auto begin = Clock::now();
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(options.streams));
-  for (int i = 0; i < options.streams; ++i) {
-    threads.emplace_back([&] { RunStream(connection, options, vocabulary, &next, &measured); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  ForEach(options.requests, options.streams,
+          [&](int number) { RunOne(connection, options, vocabulary, number, &measured); });
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (measured.failure) throw CallError(measured.failure->status());
   if (measured.requests > 0) Report(global, options, measured, seconds);
 }
 

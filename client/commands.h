@@ -28,6 +28,7 @@ void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);
 void AddSessions(CLI::App* app, const Global* global);
 void AddScore(CLI::App* app, const Global* global);
+void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
 
 // A connection to global.server, up and serving `model` if --wait asks for it.

@@ -117,13 +117,28 @@ v1::Session Connection::Get(const std::string& id) {
   return session;
 }
 
-v1::Session Connection::Fork(const std::string& id) {
+v1::Session Connection::Fork(const std::string& id, const std::string& new_id) {
   Call call;
   v1::ForkSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
+  request.set_new_session_id(new_id);
   Check(stub_->ForkSession(&call.context, request, &session));
   return session;
+}
+
+v1::AppendResponse Connection::Append(const std::string& id, const std::string& text) {
+  Call call;
+  v1::AppendRequest request;
+  v1::AppendResponse response;
+  request.set_session_id(id);
+  request.mutable_input()->set_text(text);
+  const auto writer = stub_->Append(&call.context, &response);
+  // Where writing fails, Finish says why.
+  writer->Write(request);
+  writer->WritesDone();
+  Check(writer->Finish());
+  return response;
 }
 
 std::vector<v1::Session> Connection::Sessions(const std::string& model) {

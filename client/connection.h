@@ -57,7 +57,9 @@ class Connection {
   v1::Model Model(const std::string& name);
   v1::Session Open(const std::string& model, const std::string& id = "");
   v1::Session Get(const std::string& id);
-  v1::Session Fork(const std::string& id);
+  v1::Session Fork(const std::string& id, const std::string& new_id = "");
+  // The text in one message.
+  v1::AppendResponse Append(const std::string& id, const std::string& text);
   std::vector<v1::Session> Sessions(const std::string& model);
   // Not cancelled by an interrupt, but given up after a few seconds: closing is what follows one.
   v1::CloseSessionResponse Close(const std::string& id);

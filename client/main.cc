@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   client::AddModels(&app, &global);
   client::AddSessions(&app, &global);
   client::AddScore(&app, &global);
+  client::AddEval(&app, &global);
   client::AddBench(&app, &global);
   try {
     app.parse(argc, argv);

@@ -28,16 +28,28 @@ void CloseQuietly(Connection& connection, const std::string& id) {
   }
 }
 
+// Runs `open`, a call that makes the session `id`. What it throws is thrown on, once a session of a
+// cancelled call is closed.
+template <typename Open>
+void MakeSession(Connection& connection, const std::string& id, const Open& open) {
+  try {
+    open();
+  } catch (const CallError& error) {
+    if (error.status().error_code() == grpc::StatusCode::CANCELLED) CloseQuietly(connection, id);
+    throw;
+  }
+}
+
 }  // namespace
 
 OwnedSession::OwnedSession(Connection& connection, const std::string& model)
     : connection_(connection), id_(RandomId()) {
-  try {
-    connection_.Open(model, id_);
-  } catch (const CallError& error) {
-    if (error.status().error_code() == grpc::StatusCode::CANCELLED) CloseQuietly(connection_, id_);
-    throw;
-  }
+  MakeSession(connection, id_, [&] { connection.Open(model, id_); });
+}
+
+OwnedSession::OwnedSession(Connection& connection, const OwnedSession& parent)
+    : connection_(connection), id_(RandomId()) {
+  MakeSession(connection, id_, [&] { connection.Fork(parent.id(), id_); });
 }
 
 OwnedSession::~OwnedSession() { CloseQuietly(connection_, id_); }

@@ -8,12 +8,14 @@
 
 namespace longstream::client {
 
-// Opens a session on `model` and closes it with the object. Borrows the connection. The id is drawn
-// here, so that a session whose opening was cancelled on its way back is closed too.
+// Opens a session and closes it with the object. Borrows the connection. The id is drawn here, so
+// that a session whose opening was cancelled on its way back is closed too.
 class OwnedSession {
  public:
-  // Throws CallError.
+  // A new one on `model`. Throws CallError.
   OwnedSession(Connection& connection, const std::string& model);
+  // A fork of `parent`, as it stands now. Throws CallError.
+  OwnedSession(Connection& connection, const OwnedSession& parent);
   ~OwnedSession();
   OwnedSession(const OwnedSession&) = delete;
   OwnedSession& operator=(const OwnedSession&) = delete;

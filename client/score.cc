@@ -6,6 +6,7 @@
 #include "client/commands.h"
 #include "client/input.h"
 #include "client/output.h"
+#include "client/text_windows.h"
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
@@ -17,30 +18,6 @@ struct ScoreOptions {
   size_t window_bytes = 0;
   size_t max_windows = 0;
 };
-
-// Whether a character may begin at `offset`, or the text ends there.
-bool IsBetweenCharacters(const std::string& text, size_t offset) {
-  return offset >= text.size() || (static_cast<unsigned char>(text[offset]) & 0xc0) != 0x80;
-}
-
-// The text in windows of `bytes` (the last one dropped if it is shorter), cut between characters:
-// before the one that crosses the limit, after it where a window holds no other.
-std::vector<std::string> Windows(const std::string& text, size_t bytes, size_t most) {
-  if (bytes == 0) return {text};
-  std::vector<std::string> windows;
-  size_t begin = 0;
-  while (bytes <= text.size() - begin && (most == 0 || windows.size() < most)) {
-    size_t end = begin + bytes;
-    while (end > begin && !IsBetweenCharacters(text, end)) --end;
-    if (end == begin) {
-      end = begin + bytes;
-      while (!IsBetweenCharacters(text, end)) ++end;
-    }
-    windows.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  return windows;
-}
 
 void Score(const Global& global, const ScoreOptions& options) {
   const std::string text = ReadFile(options.file, "file");

@@ -1,0 +1,67 @@
+// `longstream eval`: its parts and what they share.
+#include "client/eval/eval.h"
+
+#include <fstream>
+
+#include "client/interrupt.h"
+#include "client/output.h"
+#include "nlohmann/json.hpp"
+
+namespace longstream::client {
+
+CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::string& description,
+                        EvalOptions* options) {
+  CLI::App* command = eval->add_subcommand(name, description);
+  command
+      ->add_option("-m,--model", options->models,
+                   "model; repeated: side by side; absent: the only one")
+      ->allow_extra_args(false);
+  command->add_option("--lengths", options->lengths, "in tokens, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 24))
+      ->capture_default_str();
+  command->add_option("--streams", options->streams, "calls at the same time")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--svg", options->svg, "write a plot to this file");
+  command
+      ->add_option("--mark", options->mark,
+                   "in the plot, mark this length: that of the training, say")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
+  return command;
+}
+
+double BytesPerToken(Connection& connection, const std::string& model, const std::string& text) {
+  v1::ScoreRequest request;
+  request.set_model(model);
+  request.mutable_input()->set_text(text);
+  // The first token is not scored.
+  const uint64_t tokens = connection.Score(request).tokens() + 1;
+  return static_cast<double>(text.size()) / static_cast<double>(tokens);
+}
+
+void Publish(const Global& global, const EvalOptions& options, const Report& report,
+             const nlohmann::ordered_json& json) {
+  if (Interrupted()) throw Interruption();
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg, std::ios::binary);
+    if (!(file << Plot(report)).flush()) {
+      throw CLI::ValidationError("--svg", options.svg + " cannot be written");
+    }
+  }
+  Print(global.json ? json.dump(2) + "\n" : Table(report));
+}
+
+void AddEval(CLI::App* app, const Global* global) {
+  CLI::App* eval = app->add_subcommand(
+      "eval", "Measure models side by side: accuracy by position, retrieval, recall");
+  eval->require_subcommand(1);
+  eval->fallthrough();
+  AddEvalText(eval, global);
+  AddEvalTasks(eval, global);
+  eval->footer(
+      "Example:\n"
+      "  longstream eval text -m dense -m hwfa2 --svg accuracy.svg models/demo/heldout.txt");
+}
+
+}  // namespace longstream::client

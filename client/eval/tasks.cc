@@ -1,0 +1,185 @@
+// Drawing questions.
+#include "client/eval/tasks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <random>
+#include <set>
+
+namespace longstream::client {
+namespace {
+
+constexpr const char* kFiller =
+    "The river is wide and the boats are slow. A bird sits on the roof and looks at the hills. "
+    "Rain came in the night and left in the morning. The road goes on past the mill.\n";
+
+// Integers of the same sequence with every standard library.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+
+  // Of 0 … n − 1. The remainder's bias is below n / 2^64.
+  size_t Below(size_t n) { return static_cast<size_t>(engine_() % n); }
+  char Digit() { return static_cast<char>('0' + Below(10)); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+std::string Replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at)) {
+    text.replace(at, what.size(), with);
+    at += with.size();
+  }
+  return text;
+}
+
+// The end of the last whole line of `text` by `most`; where there is none, of the last whole
+// character.
+size_t LineEnd(const std::string& text, size_t most) {
+  if (most >= text.size()) return text.size();
+  const size_t newline = most == 0 ? std::string::npos : text.rfind('\n', most - 1);
+  if (newline != std::string::npos) return newline + 1;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return most;
+}
+
+// The filler over and over, at most `bytes` of it.
+std::string Repeated(const std::string& filler, size_t bytes) {
+  std::string text;
+  while (text.size() + filler.size() <= bytes) text += filler;
+  return text + filler.substr(0, LineEnd(filler, bytes - text.size()));
+}
+
+constexpr const char* kOperators[] = {"MIN", "MAX", "MED", "SM"};
+
+int Apply(size_t operation, std::vector<int> values) {
+  if (operation == 3) return std::accumulate(values.begin(), values.end(), 0) % 10;
+  std::sort(values.begin(), values.end());
+  if (operation == 0) return values.front();
+  if (operation == 1) return values.back();
+  return values[(values.size() - 1) / 2];
+}
+
+struct Expression {
+  std::string text;
+  int value;
+};
+
+// An expression of one operator over digits and, above the deepest level, other expressions.
+Expression DrawExpression(const ListOps& task, int depth, Random* random) {
+  const size_t operation = random->Below(4);
+  const size_t arguments = 2 + random->Below(static_cast<size_t>(std::max(1, task.arguments - 1)));
+  Expression whole{std::string("[") + kOperators[operation], 0};
+  std::vector<int> values;
+  for (size_t i = 0; i < arguments; ++i) {
+    if (depth > 1 && random->Below(3) == 0) {
+      const Expression part = DrawExpression(task, depth - 1, random);
+      whole.text += " " + part.text;
+      values.push_back(part.value);
+    } else {
+      values.push_back(static_cast<int>(random->Below(10)));
+      whole.text += " " + std::to_string(values.back());
+    }
+  }
+  whole.text += "]";
+  whole.value = Apply(operation, values);
+  return whole;
+}
+
+// One operator over as many expressions as fit into `bytes`; over digits where two do not fit.
+Expression DrawLong(const ListOps& task, size_t bytes, Random* random) {
+  const size_t operation = random->Below(4);
+  Expression whole{std::string("[") + kOperators[operation], 0};
+  std::vector<int> values;
+  while (true) {
+    Expression part = DrawExpression(task, task.depth - 1, random);
+    if (whole.text.size() + part.text.size() + 2 > bytes) {
+      if (values.size() >= 2) break;
+      part.value = static_cast<int>(random->Below(10));
+      part.text = std::to_string(part.value);
+    }
+    whole.text += " " + part.text;
+    values.push_back(part.value);
+  }
+  whole.text += "]";
+  whole.value = Apply(operation, values);
+  return whole;
+}
+
+}  // namespace
+
+Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
+  Random random(seed);
+  std::string key(1, static_cast<char>('1' + random.Below(9)));
+  while (key.size() < static_cast<size_t>(task.digits)) key += random.Digit();
+  const std::string needle = Replaced(task.needle, "{}", key);
+  const std::string question = task.question.substr(0, task.question.find("{}"));
+  const size_t rest = needle.size() + question.size() + 2;  // with two ends of lines
+
+  std::string filler =
+      Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
+  if (!filler.empty() && filler.back() != '\n') filler += "\n";
+  const size_t at =
+      LineEnd(filler, static_cast<size_t>(depth * static_cast<double>(filler.size())));
+  Sample sample;
+  sample.context = filler.substr(0, at) + needle + filler.substr(at);
+  // The question begins a line.
+  if (sample.context.back() != '\n') sample.context += "\n";
+  // The blank before the number is the model's to say: tokenizers join it to what follows.
+  const size_t end = question.find_last_not_of(' ');
+  sample.questions.push_back({question.substr(0, end + 1), key, depth});
+  return sample;
+}
+
+Sample Draw(const ListOps& task, size_t bytes, uint64_t seed) {
+  Random random(seed);
+  Sample sample;
+  for (int i = 0; i < task.examples; ++i) {
+    const Expression example = DrawExpression(task, 2, &random);
+    sample.context += example.text + " = " + std::to_string(example.value) + "\n";
+  }
+  const size_t used = sample.context.size() + 2;
+  const Expression asked = DrawLong(task, bytes > used ? bytes - used : 0, &random);
+  sample.questions.push_back({asked.text + " =", std::to_string(asked.value), 0});
+  return sample;
+}
+
+Sample Draw(const Recall& task, size_t bytes, uint64_t seed) {
+  constexpr size_t kLine = 9;  // "abc = 12\n"
+  constexpr size_t kLetters = 26;
+  constexpr size_t kKeys = kLetters * kLetters * kLetters;
+  Random random(seed);
+  const size_t pairs = std::clamp<size_t>(bytes / kLine, 1, kKeys / 2);
+  std::set<size_t> used;
+  std::vector<std::string> keys;
+  std::vector<std::string> values;
+  Sample sample;
+  while (keys.size() < pairs) {
+    const size_t number = random.Below(kKeys);
+    if (!used.insert(number).second) continue;
+    std::string key;
+    for (size_t rest = number, i = 0; i < 3; ++i, rest /= kLetters) {
+      key += static_cast<char>('a' + rest % kLetters);
+    }
+    keys.push_back(key);
+    values.push_back({random.Digit(), random.Digit()});
+    sample.context += keys.back() + " = " + values.back() + "\n";
+  }
+  for (int i = 0; i < task.questions; ++i) {
+    const size_t asked = random.Below(pairs);
+    sample.questions.push_back({keys[asked] + " =", values[asked],
+                                static_cast<double>(asked) / static_cast<double>(pairs)});
+  }
+  return sample;
+}
+
+bool IsAnswer(const std::string& text, const std::string& answer) {
+  const size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string::npos || text.compare(begin, answer.size(), answer) != 0) return false;
+  const size_t end = begin + answer.size();
+  return end == text.size() || std::isalnum(static_cast<unsigned char>(text[end])) == 0;
+}
+
+}  // namespace longstream::client

@@ -1,0 +1,163 @@
+// `longstream eval` as a user runs it.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "client/eval/tasks.h"
+#include "tests/client/client_fixture.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class EvalTest : public ClientTest {
+ protected:
+  EvalTest() {
+    std::ifstream file(LONGSTREAM_SOURCE_DIR "/models/demo/heldout.txt", std::ios::binary);
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    text.resize(3000);
+    directory_.Write("text", text);
+    directory_.Write("empty", "");
+  }
+
+  std::string Path(const std::string& name) const { return directory_.string() + "/" + name; }
+
+ private:
+  const TemporaryDirectory directory_;
+};
+
+// A window of the demo model is as many bytes as tokens: the figures are those of `score`.
+TEST_F(EvalTest, TextAgreesWithScore) {
+  const json eval = RunJson({"eval", "text", "-m", "dense", "-m", "quick", "--lengths", "200,700",
+                             "--positions", "50,300", Path("text")});
+  EXPECT_EQ(eval["models"], (json{"dense", "quick"}));
+  EXPECT_EQ(eval["bytes"], 3000);
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string length = i == 0 ? "200" : "700";
+    const json score = RunJson({"score", "-m", "dense", "-w", length, Path("text")});
+    const json& row = eval["by_length"][i];
+    EXPECT_EQ(row["length"], length);
+    const json& figures = row["models"]["dense"];
+    EXPECT_EQ(figures["count"], score["tokens"]);
+    EXPECT_DOUBLE_EQ(figures["accuracy"], score["top1_accuracy"]);
+    EXPECT_NEAR(figures["perplexity"], score["perplexity"].get<double>(), 1e-5);
+  }
+  // Four windows of 700; the first token of each has no probability.
+  const json& rows = eval["by_position"];
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["position"], "0-49");
+  EXPECT_EQ(rows[0]["models"]["dense"]["count"], 4 * 49);
+  EXPECT_EQ(rows[1]["position"], "50-299");
+  EXPECT_EQ(rows[1]["models"]["dense"]["count"], 4 * 250);
+  EXPECT_EQ(rows[2]["position"], "300-699");
+  EXPECT_EQ(rows[2]["models"]["dense"]["count"], 4 * 400);
+  uint64_t correct = 0;
+  for (const json& row : rows) correct += row["models"]["dense"]["correct"].get<uint64_t>();
+  EXPECT_EQ(eval["by_length"][1]["models"]["dense"]["correct"], correct);
+}
+
+TEST_F(EvalTest, TextAsTableAndPlot) {
+  const std::string svg = Path("plot.svg");
+  const ClientRun run = Run({"eval", "text", "-m", "dense", "--lengths", "256", "--max-bytes",
+                             "1000", "--svg", svg, Path("text")});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("Next token by position: accuracy, %"));
+  EXPECT_THAT(run.out, HasSubstr("\n128-255 "));
+  // Three windows of 1000 bytes.
+  EXPECT_THAT(run.out, testing::ContainsRegex("\n256 .* 765\n"));
+  std::ifstream file(svg);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}), HasSubstr("</svg>"));
+}
+
+// A number of one digit is right now and then, whatever the model knows.
+TEST_F(EvalTest, PasskeysAreCountedWhereTheyAreRight) {
+  const Strings command = {"eval",   "passkey",   "-m",         "dense",     "--digits",
+                           "1",      "--lengths", "128,300",    "--samples", "30",
+                           "--seed", "5",         "--question", "x[{}"};
+  const json eval = RunJson(command);
+  ASSERT_EQ(eval["questions"].size(), 60u);
+  uint64_t correct = 0;
+  for (const json& question : eval["questions"]) {
+    const std::string text = question["text"];
+    EXPECT_EQ(question["correct"], client::IsAnswer(text, question["answer"])) << text;
+    correct += question["correct"].get<bool>() ? 1 : 0;
+    EXPECT_NEAR(question["tokens"], question["length"].get<double>(), 100);
+  }
+  EXPECT_GT(correct, 0u);
+  EXPECT_LT(correct, 60u);
+  uint64_t counted = 0;
+  for (const json& row : eval["by_length"]) {
+    EXPECT_EQ(row["models"]["dense"]["count"], 30);
+    counted += row["models"]["dense"]["correct"].get<uint64_t>();
+  }
+  EXPECT_EQ(counted, correct);
+  // Even depths: twelve questions of each fifth.
+  ASSERT_EQ(eval["by_depth"].size(), 5u);
+  for (const json& row : eval["by_depth"]) EXPECT_EQ(row["models"]["dense"]["count"], 12);
+  // The same questions and answers again.
+  EXPECT_EQ(RunJson(command), eval);
+}
+
+TEST_F(EvalTest, RecallForksOneContext) {
+  const json eval = RunJson(
+      {"eval", "recall", "-m", "dense", "--lengths", "180", "--samples", "3", "--questions", "2"});
+  ASSERT_EQ(eval["questions"].size(), 6u);
+  for (const json& question : eval["questions"]) {
+    // 20 lines of 9 bytes and "abc =".
+    EXPECT_EQ(question["tokens"], 185);
+    EXPECT_LE(question["text"].get<std::string>().size(), 4u);
+  }
+  EXPECT_NE(eval["questions"][0]["answer"], eval["questions"][2]["answer"]);
+}
+
+TEST_F(EvalTest, ListOpsOfEveryLength) {
+  const json eval = RunJson({"eval", "listops", "-m", "dense", "--lengths", "300,600", "--samples",
+                             "3", "--streams", "2"});
+  EXPECT_EQ(eval["by_length"].size(), 2u);
+  EXPECT_FALSE(eval.contains("by_depth"));
+  for (const json& question : eval["questions"]) {
+    EXPECT_THAT(question["question"].get<std::string>(), testing::EndsWith("] ="));
+    EXPECT_LE(question["tokens"], question["length"].get<int>());
+  }
+}
+
+TEST_F(EvalTest, WrongUsage) {
+  const auto refused = [](const Strings& command, const std::string& sentence) {
+    const ClientRun run = Run(command);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(sentence));
+  };
+  refused({"eval"}, "subcommand");
+  refused({"eval", "text", "-m", "dense", Path("none")}, "cannot be read");
+  refused({"eval", "text", "-m", "dense", Path("empty")}, "is empty");
+  refused({"eval", "text", "-m", "dense", Path("text")},
+          "4096 tokens of dense are about 4096 bytes, and the text has 3000");
+  refused({"eval", "text", "-m", "dense", "--lengths", "1", Path("text")}, "1 not in range");
+  refused({"eval", "passkey", "-m", "dense", "--needle", "none"}, "there is no {}");
+  refused({"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");
+  refused({"eval", "listops", "-m", "dense", "--lengths", "128", "--samples", "1", "--svg",
+           Path("no/plot.svg")},
+          "cannot be written");
+}
+
+TEST_F(EvalTest, WhatTheServerRefuses) {
+  EXPECT_EQ(Run({"eval", "recall", "-m", "none"}).exit_code, 1);
+  const ClientRun run =
+      Run({"eval", "recall", "-m", "dense", "--lengths", "40000", "--samples", "1"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("32768"));
+}
+
+TEST_F(EvalTest, AnInterruptLeavesNoSession) {
+  ClientProcess client(Arguments({"eval", "recall", "-m", "slow", "--lengths", "2000"}));
+  EXPECT_GT(OpenSessions(4), 0u);
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), 130);
+  EXPECT_EQ(client.out(), "");
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,42 @@
+// Work in threads.
+#include "client/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace longstream::client {
+namespace {
+
+TEST(ForEachTest, DoesAllOnce) {
+  std::vector<std::atomic<int>> done(100);
+  ForEach(100, 7, [&](int i) { ++done[static_cast<size_t>(i)]; });
+  for (const std::atomic<int>& count : done) EXPECT_EQ(count, 1);
+  ForEach(0, 7, [&](int) { FAIL(); });
+}
+
+// Every call waits until all three threads are in one.
+TEST(ForEachTest, RunsSeveralAtOnce) {
+  std::atomic<int> inside = 0;
+  ForEach(3, 3, [&](int) {
+    ++inside;
+    while (inside < 3) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside, 3);
+}
+
+TEST(ForEachTest, ThrowsWhatWasThrownFirstAndStops) {
+  int calls = 0;
+  const auto work = [&](int i) {
+    ++calls;
+    if (i == 3) throw std::runtime_error("3");
+  };
+  EXPECT_THROW(ForEach(1000, 1, work), std::runtime_error);
+  EXPECT_EQ(calls, 4);
+}
+
+}  // namespace
+}  // namespace longstream::client
