@@ -223,11 +223,20 @@ Json TokenizerConfig(const Voice& voice, const std::string& chat_template) {
   return config;
 }
 
+// tokenizer.json with what Gemma 3's has: a token for another model of the family.
+std::string SharedTokenizer(const fs::path& path) {
+  Json tokenizer = Json::parse(ReadFile(path));
+  tokenizer["added_tokens"].push_back(
+      {{"id", kHubVocabulary}, {"content", "<image_soft_token>"}, {"special", true}});
+  return tokenizer.dump();
+}
+
 void WriteTokenizer(const Voice& voice, const Snapshot& snapshot) {
   const fs::path directory = kGolden / "tokenizer" / voice.tokenizer;
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    if (fs::exists(directory / name)) snapshot.Write(name, ReadFile(directory / name));
-  }
+  const fs::path json = directory / "tokenizer.json";
+  if (fs::exists(json)) snapshot.Write("tokenizer.json", SharedTokenizer(json));
+  const fs::path model = directory / "tokenizer.model";
+  if (fs::exists(model)) snapshot.Write("tokenizer.model", ReadFile(model));
   std::string chat_template;
   if (!voice.chat_template.empty()) {
     chat_template = ReadFile(kGolden / "chat" / "templates" / (voice.chat_template + ".jinja"));
