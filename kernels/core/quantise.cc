@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/instruction_set.h"
+
 namespace longstream {
 namespace {
 
@@ -116,6 +118,25 @@ WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count) {
     search.Try(level / largest);
   }
   return search.Best();
+}
+
+namespace cpu {
+namespace baseline {
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
+}
+namespace avx2 {
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
+}
+namespace avx512 {
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
+}
+}  // namespace cpu
+
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups) {
+  static const auto quantise = HasAvx512() ? cpu::avx512::QuantiseGroups
+                               : HasAvx2() ? cpu::avx2::QuantiseGroups
+                                           : cpu::baseline::QuantiseGroups;
+  quantise(type, weights, count, groups);
 }
 
 }  // namespace longstream

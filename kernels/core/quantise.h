@@ -26,7 +26,7 @@ constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI
 
 // The scales that are tried for a group. A level is the integer that its largest weight would
 // become, were there no end to them; of the integers that this gives, tried are the scale with the
-// least squared error and the next one in f16. Vectors search the same (cpu/quantise_lanes.h).
+// least squared error and the next one in f16. Vectors search the same (lanes/quantise_lanes.h).
 struct ScaleSearch {
   float low, high;                // the integers of the type
   float first_level, last_level;  // beyond `low` the largest weight is cut off
@@ -45,6 +45,10 @@ inline constexpr float kSmallestWeight = 0x1p-25f;
 // behind are zero. Equal weights give equal groups on every processor. Where one is NaN or larger
 // than LargestWeight, the scale is NaN, so that every product with the group is.
 WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count);
+
+// The same for `count` groups, weights [count][32], as many at a time as a register of the
+// processor has lanes.
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 
 }  // namespace longstream
 

@@ -1,10 +1,9 @@
 // Chooses the CPU op table when the process first asks for it. Compiled for the baseline.
-#include <cpuid.h>
-
 #include <cstdlib>
 #include <string_view>
 
 #include "kernels/core/device.h"
+#include "kernels/core/instruction_set.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace longstream {
@@ -23,25 +22,6 @@ const OpTable& Ops();
 }  // namespace cpu
 
 namespace {
-
-// Which __builtin_cpu_supports of clang 14 does not know.
-bool HasF16c() {
-  unsigned eax, ebx, ecx, edx;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-}
-
-// __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
-bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c() &&
-         __builtin_cpu_supports("bmi2");
-}
-
-bool HasAvx512() {
-  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
-         __builtin_cpu_supports("avx512bf16");
-}
 
 const OpTable& Choose() {
   if (const char* wanted = std::getenv("LONGSTREAM_ISA")) {

@@ -1,9 +1,9 @@
 // Packing into panels. See kernels/ops/pack.h and panel.h.
 #include "kernels/ops/pack.h"
 
+#include "kernels/core/lanes/quantise_lanes.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/panel.h"
-#include "kernels/cpu/quantise_lanes.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {

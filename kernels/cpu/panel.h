@@ -18,8 +18,8 @@
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/lanes/simd_native.h"
 #include "kernels/core/quantise.h"
-#include "kernels/cpu/simd_native.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 

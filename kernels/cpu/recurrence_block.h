@@ -20,7 +20,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/simd_native.h"
+#include "kernels/core/lanes/simd_native.h"
 #include "kernels/ops/linear_recurrence.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "kernels/core/dtype.h"
-#include "kernels/cpu/simd_native.h"
+#include "kernels/core/lanes/simd_native.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 

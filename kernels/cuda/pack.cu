@@ -24,6 +24,19 @@ void ConvertRow(const From* from, To* to, int64_t k) {
   }
 }
 
+// The group of the inputs from `first` on into its bytes of a row, which are zero so far.
+void StoreGroup(DType type, const WeightGroup& group, int64_t first, uint8_t* bytes) {
+  for (int64_t i = 0; i < kGroupInputs; ++i) {
+    uint8_t& byte = bytes[QuantisedByte(type, first + i)];
+    const auto value = static_cast<uint8_t>(group.values[i]);
+    if (type == DType::kI8) {
+      byte = value;
+    } else {
+      byte |= static_cast<uint8_t>((value & 15) << (i % 8 < 4 ? 0 : 4));
+    }
+  }
+}
+
 template <typename From>
 void PackGroups(const PackArgs& args, const From* from, int64_t to_row) {
   const int64_t stride = WeightStride(args.type, args.k);
@@ -32,20 +45,17 @@ void PackGroups(const PackArgs& args, const From* from, int64_t to_row) {
   auto* rows = static_cast<uint8_t*>(args.destination);
   uint8_t* bytes = rows + to_row * row_bytes;
   F16* scales = reinterpret_cast<F16*>(rows + args.n * row_bytes) + to_row * groups;
-  for (int64_t first = 0; first < args.k; first += kGroupInputs) {
-    const int64_t count = std::min(kGroupInputs, args.k - first);
-    float weights[kGroupInputs];
+  constexpr int64_t kGroupsAtOnce = 16;
+  constexpr int64_t kInputsAtOnce = kGroupsAtOnce * kGroupInputs;
+  for (int64_t first = 0; first < args.k; first += kInputsAtOnce) {
+    const int64_t count = std::min(kInputsAtOnce, args.k - first);
+    float weights[kInputsAtOnce] = {};
     for (int64_t i = 0; i < count; ++i) weights[i] = ToF32(from[first + i]);
-    const WeightGroup group = QuantiseGroup(args.type, weights, count);
-    scales[first / kGroupInputs] = group.scale;
-    for (int64_t i = 0; i < kGroupInputs; ++i) {
-      uint8_t& byte = bytes[QuantisedByte(args.type, first + i)];
-      const auto value = static_cast<uint8_t>(group.values[i]);
-      if (args.type == DType::kI8) {
-        byte = value;
-      } else {
-        byte |= static_cast<uint8_t>((value & 15) << (i % 8 < 4 ? 0 : 4));
-      }
+    WeightGroup made[kGroupsAtOnce];
+    QuantiseGroups(args.type, weights, NumGroups(count), made);
+    for (int64_t group = 0; group < NumGroups(count); ++group) {
+      scales[first / kGroupInputs + group] = made[group].scale;
+      StoreGroup(args.type, made[group], first + group * kGroupInputs, bytes);
     }
   }
 }

@@ -78,22 +78,22 @@ class QuantiseLanesTest : public testing::TestWithParam<std::string> {
     if (GetParam() == "avx512") simd_ = cpu::avx512::GetSimdFunctions();
   }
 
-  // kinds: of the group of each lane.
+  // kinds: of each group.
   void ExpectSameAsScalar(DType type, const std::vector<int>& kinds) {
-    const size_t lanes = kinds.size();
-    std::vector<float> weights(kGroupInputs * lanes);
-    std::vector<WeightGroup> expected(lanes), actual(lanes);
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const std::vector<float> group = groups_.Make(type, kinds[lane]);
-      for (size_t i = 0; i < group.size(); ++i) weights[i * lanes + lane] = group[i];
-      expected[lane] = QuantiseGroup(type, group.data(), kGroupInputs);
+    std::vector<float> weights;
+    std::vector<WeightGroup> actual(kinds.size());
+    for (const int kind : kinds) {
+      const std::vector<float> group = groups_.Make(type, kind);
+      weights.insert(weights.end(), group.begin(), group.end());
     }
-    simd_.quantise(type, weights.data(), actual.data());
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      ASSERT_EQ(actual[lane].scale.bits, expected[lane].scale.bits)
-          << NameOf(type) << ", lane " << lane << ", kind " << kinds[lane];
-      ASSERT_EQ(std::memcmp(actual[lane].values, expected[lane].values, kGroupInputs), 0)
-          << NameOf(type) << ", lane " << lane << ", kind " << kinds[lane];
+    simd_.quantise(type, weights.data(), static_cast<int64_t>(kinds.size()), actual.data());
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      const WeightGroup expected =
+          QuantiseGroup(type, weights.data() + kGroupInputs * i, kGroupInputs);
+      ASSERT_EQ(actual[i].scale.bits, expected.scale.bits)
+          << NameOf(type) << ", group " << i << ", kind " << kinds[i];
+      ASSERT_EQ(std::memcmp(actual[i].values, expected.values, kGroupInputs), 0)
+          << NameOf(type) << ", group " << i << ", kind " << kinds[i];
     }
   }
 
@@ -110,11 +110,11 @@ TEST_P(QuantiseLanesTest, GroupsOfOneKind) {
   }
 }
 
-// Whatever its neighbours are.
+// Whatever its neighbours are, and however many.
 TEST_P(QuantiseLanesTest, GroupsOfAllKindsSideBySide) {
   for (DType type : {DType::kI8, DType::kI4}) {
     for (int turn = 0; turn < 1000; ++turn) {
-      std::vector<int> kinds(static_cast<size_t>(simd_.native_lanes));
+      std::vector<int> kinds(static_cast<size_t>(groups_.Integer(1, 2 * simd_.native_lanes)));
       for (int& kind : kinds) kind = groups_.Integer(0, Groups::kNumKinds - 1);
       ExpectSameAsScalar(type, kinds);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -91,6 +92,17 @@ TEST_P(QuantiseTest, ExactWhereTheWeightsAreMultiplesOfAScale) {
   EXPECT_EQ(SquaredError(Quantise(weights), weights), 0);
   for (float& weight : weights) weight = -weight;
   EXPECT_EQ(SquaredError(Quantise(weights), weights), 0);
+}
+
+TEST_P(QuantiseTest, ManyGroupsAreThoseOfOneAtATime) {
+  const std::vector<float> weights = Normals(21 * 32, 0.02f);
+  std::vector<WeightGroup> groups(21);
+  QuantiseGroups(GetParam(), weights.data(), 21, groups.data());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const WeightGroup one = QuantiseGroup(GetParam(), weights.data() + 32 * i, 32);
+    EXPECT_EQ(groups[i].scale.bits, one.scale.bits);
+    EXPECT_EQ(std::memcmp(groups[i].values, one.values, sizeof(one.values)), 0);
+  }
 }
 
 TEST_P(QuantiseTest, ZerosAndWhatIsTooSmall) {

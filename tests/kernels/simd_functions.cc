@@ -1,8 +1,8 @@
 // Compiled once per instruction set, as the kernels are.
 #include "tests/kernels/simd_functions.h"
 
+#include "kernels/core/lanes/quantise_lanes.h"
 #include "kernels/cpu/gumbel.h"
-#include "kernels/cpu/quantise_lanes.h"
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -13,19 +13,6 @@ LONGSTREAM_INLINE void Map(const In* x, Out* y, int64_t n, Function function) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) Store(function(Load(x + i)), y + i);
   if (i < n) StorePartial(function(LoadPartial(x + i, n - i)), y + i, n - i);
-}
-
-void Quantise(DType type, const float* weights, WeightGroup* groups) {
-  float lanes[kGroupInputs][kNativeLanes];
-  __builtin_memcpy(lanes, weights, sizeof(lanes));
-  LaneGroups made;
-  QuantiseLanes(type, lanes, &made);
-  for (int lane = 0; lane < kNativeLanes; ++lane) {
-    groups[lane].scale = made.scales[lane];
-    for (int64_t i = 0; i < kGroupInputs; ++i) {
-      groups[lane].values[i] = static_cast<int8_t>(made.values[i][lane]);
-    }
-  }
 }
 
 LONGSTREAM_INLINE F32x16 Same(const F32x16& x) { return x; }
@@ -49,7 +36,7 @@ SimdFunctions GetSimdFunctions() {
       .sum = [](const float* x) { return Sum(Load(x)); },
       .max_lane = [](const float* x) { return MaxLane(Load(x)); },
       .above_one = [](const float* x) { return Bits(Load(x) > Broadcast(1.0f)); },
-      .quantise = Quantise,
+      .quantise = QuantiseGroups,
   };
 }
 

@@ -1,5 +1,5 @@
-// The functions of kernels/cpu/simd.h, gumbel.h and quantise_lanes.h, compiled for each instruction
-// set, over arrays.
+// The functions of kernels/cpu/simd.h, gumbel.h and core/lanes/quantise_lanes.h, compiled for each
+// instruction set, over arrays.
 #ifndef LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
 #define LONGSTREAM_TESTS_KERNELS_SIMD_FUNCTIONS_H_
 
@@ -28,8 +28,7 @@ struct SimdFunctions {
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   uint32_t (*above_one)(const float* x);
-  // Groups of the weights [32][native_lanes].
-  void (*quantise)(DType type, const float* weights, WeightGroup* groups);
+  void (*quantise)(DType type, const float* weights, int64_t count, WeightGroup* groups);
 };
 
 namespace cpu {

@@ -14,7 +14,7 @@ import sys
 
 import source_tree
 
-KERNELS = pathlib.PurePath("kernels/cpu")
+KERNELS = pathlib.PurePath("kernels")
 # -march=x86-64 is the baseline: any processor runs it.
 INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
 OUTPUT = re.compile(r"\s-o\s+(\S+)")
@@ -23,7 +23,7 @@ WEAK_CODE = "W"
 
 
 def instruction_set_objects(root, build):
-    """The objects below kernels/cpu that are compiled with an instruction-set flag."""
+    """The objects below kernels that are compiled with an instruction-set flag."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for command in commands:
         source = pathlib.PurePath(command["file"])

@@ -1,11 +1,11 @@
 // Quantisation of as many groups at once as a register has lanes, a group a lane.
-#ifndef LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
-#define LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
+#ifndef LONGSTREAM_KERNELS_CORE_LANES_QUANTISE_LANES_H_
+#define LONGSTREAM_KERNELS_CORE_LANES_QUANTISE_LANES_H_
 
 #include <cstdint>
 
+#include "kernels/core/lanes/simd_native.h"
 #include "kernels/core/quantise.h"
-#include "kernels/cpu/simd_native.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
@@ -19,6 +19,9 @@ struct LaneGroups {
 void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes],
                    LaneGroups* groups);
 
+// As longstream::QuantiseGroups.
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
+
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_QUANTISE_LANES_H_
+#endif  // LONGSTREAM_KERNELS_CORE_LANES_QUANTISE_LANES_H_

@@ -1,6 +1,6 @@
 // The search of core/quantise.cc, a group a lane. Its sums keep their order, and nothing is fused
 // but products that f32 holds exactly.
-#include "kernels/cpu/quantise_lanes.h"
+#include "kernels/core/lanes/quantise_lanes.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -126,6 +126,28 @@ void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes
   }
   const NativeF32 nan = NativeBroadcast(__builtin_nanf(""));
   NativeStoreF16(is_number ? scale : nan, &groups->scales[0].bits);
+}
+
+void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups) {
+  for (int64_t first = 0; first < count; first += kNativeLanes) {
+    const int64_t lanes = count - first < kNativeLanes ? count - first : kNativeLanes;
+    float by_input[kGroupInputs][kNativeLanes] = {};
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const float* group = weights + (first + lane) * kGroupInputs;
+      for (int64_t i = 0; i < kGroupInputs; ++i) by_input[i][lane] = group[i];
+    }
+    LaneGroups made;
+    QuantiseLanes(type, by_input, &made);
+    int32_t values[kGroupInputs][kNativeLanes];
+    __builtin_memcpy(values, made.values, sizeof(values));
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      WeightGroup& group = groups[first + lane];
+      group.scale = made.scales[lane];
+      for (int64_t i = 0; i < kGroupInputs; ++i) {
+        group.values[i] = static_cast<int8_t>(values[i][lane]);
+      }
+    }
+  }
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

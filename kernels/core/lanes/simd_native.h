@@ -1,7 +1,7 @@
 // The widest f32 register of each instruction set and the few operations on it that the compiler's
-// vector arithmetic does not cover. simd.h builds on it; kernels use that.
-#ifndef LONGSTREAM_KERNELS_CPU_SIMD_NATIVE_H_
-#define LONGSTREAM_KERNELS_CPU_SIMD_NATIVE_H_
+// vector arithmetic does not cover. kernels/cpu/simd.h builds on it; kernels use that.
+#ifndef LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
+#define LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
 
 #include <immintrin.h>
 
@@ -11,7 +11,7 @@
 #error "compile with -DLONGSTREAM_ISA=baseline, avx2 or avx512"
 #endif
 
-// Inlined even where the optimiser would not: see isa_ops.h.
+// Inlined even where the optimiser would not: see kernels/cpu/isa_ops.h.
 #define LONGSTREAM_INLINE [[gnu::always_inline]] inline
 // The same for a lambda in a header: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
 #define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
@@ -207,4 +207,4 @@ LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_SIMD_NATIVE_H_
+#endif  // LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_

@@ -1,0 +1,29 @@
+#include "kernels/core/instruction_set.h"
+
+#include <cpuid.h>
+
+namespace longstream {
+namespace {
+
+// Which __builtin_cpu_supports of clang 14 does not know.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+}  // namespace
+
+// __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c() &&
+         __builtin_cpu_supports("bmi2");
+}
+
+bool HasAvx512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+
+}  // namespace longstream
