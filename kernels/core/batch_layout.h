@@ -36,8 +36,9 @@ struct BatchLayout {
   const int32_t* page_tables = nullptr;
 };
 
-// Keys and values of one full-attention layer, in pages that all sequences share.
-// Both stores: [page, H_kv] heads of [page_tokens, D], row-major.
+// Keys and values of one full-attention layer, in pages that all sequences share. A value may be
+// wider than a key, a multiple of D: it is stored as that many heads of width D, its slices.
+// Keys: [page, H_kv] heads of [page_tokens, D], row-major; values: [page, H_kv * value_slices].
 //
 // Of kI8 a head is its rows of int8 numbers and, behind them all, their scales [page_tokens] bf16:
 // element d of row i is scales[i] * rows[i, d]. REQUIRES then: page_tokens * D is even.
@@ -48,6 +49,9 @@ struct PagedCache {
   int32_t page_tokens = 0;
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D
+  int32_t value_slices = 1;  // width of a value / D
+
+  constexpr int32_t num_value_heads() const { return num_kv_heads * value_slices; }
 };
 
 // Bytes of one head in a page of keys (or of values).
@@ -57,8 +61,9 @@ constexpr int64_t PagedHeadBytes(DType type, int64_t page_tokens, int64_t head_d
 }
 
 // The last keys (and values) of one layer, per sequence: position j lies at ring slot j % slots.
-// Per sequence: [H_kv, slots, D], row-major, at base + slot * slot_stride bytes. A ring of a window
-// layer has slots beyond its window, so that the tokens a short rollback needs are still there.
+// Per sequence: keys [H_kv, slots, D], values [H_kv * value_slices, slots, D], row-major, at base +
+// slot * slot_stride bytes. A ring of a window layer has slots beyond its window, so that the
+// tokens a short rollback needs are still there.
 struct RingCache {
   std::byte* keys = nullptr;    // of slot 0
   std::byte* values = nullptr;  // of slot 0; nullptr where the ring holds keys only (ReRoPE)
@@ -67,6 +72,9 @@ struct RingCache {
   int32_t slots = 0;  // ring length in tokens
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  int32_t value_slices = 1;  // as of PagedCache
+
+  constexpr int32_t num_value_heads() const { return num_kv_heads * value_slices; }
 };
 
 // The memory of one linear-RNN layer, per sequence, all f32, at base + slot * slot_stride bytes:

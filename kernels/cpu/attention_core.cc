@@ -21,9 +21,11 @@ class Tasks {
   Tasks(Stream& stream, const Attention& attention)
       : attention_(attention),
         dim_(attention.values.head_dim),
-        heads_per_kv_head_(attention.num_heads / attention.values.num_kv_heads),
+        slices_(attention.value_slices()),
+        heads_per_kv_head_(attention.num_heads / attention.keys.num_heads),
         groups_per_kv_head_((heads_per_kv_head_ + kMaxGroup - 1) / kMaxGroup),
-        num_groups_(attention.values.num_kv_heads * groups_per_kv_head_),
+        num_groups_(attention.keys.num_heads * groups_per_kv_head_ * slices_),
+        num_out_heads_(attention.num_heads * slices_),
         tile_positions_(
             TilePositions(heads_per_kv_head_ < kMaxGroup ? heads_per_kv_head_ : kMaxGroup)),
         max_splits_(attention.split ? AttentionSplits(attention.max_position) : 1),
@@ -54,16 +56,14 @@ class Tasks {
     if (dim_ > kMaxHeadDim || !TypesServed(attention_)) return false;
     if (!attention_.split) return true;
     return last_position_ <= attention_.max_position &&
-           stream.workspace_bytes >= AttentionWorkspace(num_decode_rows_, attention_.num_heads,
-                                                        dim_, attention_.max_position);
+           stream.workspace_bytes >=
+               AttentionWorkspace(num_decode_rows_, num_out_heads_, dim_, attention_.max_position);
   }
 
   int64_t num_tasks() const {
     return num_splits_ * (num_groups_ / task_groups_) + num_tiles_ * num_groups_;
   }
-  int64_t num_merges() const {
-    return max_splits_ > 1 ? num_decode_rows_ * attention_.num_heads : 0;
-  }
+  int64_t num_merges() const { return max_splits_ > 1 ? num_decode_rows_ * num_out_heads_ : 0; }
 
   // The tasks of a sequence follow each other: of a decode row split by split, because the heads of
   // a page lie side by side; of a prefill group by group, whose tiles read the same keys and
@@ -89,17 +89,17 @@ class Tasks {
     RunTile(*sequence, Group(task / num_tiles), num_tiles - 1 - task % num_tiles);
   }
 
-  // Merges the splits of one head of one decode row.
+  // Merges the splits of one head of `out`, of one decode row.
   void Merge(int64_t merge) const {
-    const int64_t head = merge % attention_.num_heads;
-    int64_t decode_row = merge / attention_.num_heads;
+    const int64_t head = merge % num_out_heads_;
+    int64_t decode_row = merge / num_out_heads_;
     const SequenceRows* sequence = attention_.batch.sequences;
     for (; sequence->is_decode == 0 || decode_row > 0; ++sequence) {
       if (sequence->is_decode != 0) --decode_row;
     }
     const int64_t splits = NumUnits(*sequence);
     if (splits == 1) return;  // written by its only task
-    const float* partials = Partial(merge / attention_.num_heads, head, 0);
+    const float* partials = Partial(merge / num_out_heads_, head, 0);
     float max = kLowestScore;
     for (int64_t s = 0; s < splits; ++s) {
       const float split_max = partials[s * partial_size() + dim_];
@@ -139,20 +139,26 @@ class Tasks {
     return NumUnits(sequence) * groups;
   }
 
+  // The slices of a value follow each other.
   HeadGroup Group(int64_t index) const {
     HeadGroup group;
-    group.kv_head = index / groups_per_kv_head_;
-    const int64_t skipped = index % groups_per_kv_head_ * kMaxGroup;
+    const int64_t slice = index % slices_;
+    const int64_t heads = index / slices_;
+    group.kv_head = heads / groups_per_kv_head_;
+    group.value_head = group.kv_head * slices_ + slice;
+    const int64_t skipped = heads % groups_per_kv_head_ * kMaxGroup;
     group.first_head = group.kv_head * heads_per_kv_head_ + skipped;
     const int64_t left = heads_per_kv_head_ - skipped;
     group.num_heads = left < kMaxGroup ? left : kMaxGroup;
+    group.first_out = group.first_head * slices_ + slice;
+    group.out_stride = slices_;
     return group;
   }
 
   int64_t partial_size() const { return dim_ + 2; }
   float* Partial(int64_t decode_row, int64_t head, int64_t split) const {
     return partials_ +
-           ((decode_row * attention_.num_heads + head) * max_splits_ + split) * partial_size();
+           ((decode_row * num_out_heads_ + head) * max_splits_ + split) * partial_size();
   }
 
   void RunTile(const SequenceRows& sequence, const HeadGroup& group, int64_t tile) const {
@@ -177,8 +183,8 @@ class Tasks {
     const int64_t end = sequence.first_position + 1;
     if (attention_.split && NumUnits(sequence) > 1) {
       for (int64_t i = 0; i < decode_groups_; ++i) {
-        partials[i] = {Partial(decode_row, groups[i].first_head, split),
-                       max_splits_ * partial_size()};
+        partials[i] = {Partial(decode_row, groups[i].first_out, split),
+                       groups[i].out_stride * max_splits_ * partial_size()};
       }
       const int64_t length = AttentionSplit(sequence.first_position);
       const int64_t split_end = (split + 1) * length;
@@ -201,7 +207,8 @@ class Tasks {
     for (int64_t h = 0; h < group.num_heads; ++h) {
       const float* weighted = partials + h * partial_size();
       const F32x16 sum = Broadcast(weighted[dim_ + 1]);
-      float* out = attention_.out.f32_row(sequence.first_row) + (group.first_head + h) * dim_;
+      float* out = attention_.out.f32_row(sequence.first_row) +
+                   (group.first_out + h * group.out_stride) * dim_;
       ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
         access.Write(access.Read(weighted + d) / sum, out + d);
       });
@@ -210,12 +217,14 @@ class Tasks {
 
   const Attention& attention_;
   const int64_t dim_;
+  const int64_t slices_;
   const int64_t heads_per_kv_head_;
   const int64_t groups_per_kv_head_;
   const int64_t num_groups_;
+  const int64_t num_out_heads_;
   const int64_t tile_positions_;
   const int64_t max_splits_;
-  float* const partials_;      // [decode rows, H, max_splits_, D + 2]
+  float* const partials_;      // [decode rows, H * slices_, max_splits_, D + 2]
   int64_t task_groups_ = 1;    // of a task of a decode row
   int64_t decode_groups_ = 1;  // of those, computed together
   int64_t num_splits_ = 0;     // of all decode rows

@@ -37,6 +37,9 @@ inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 // Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
 inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 
+// A value may have slices, heads of width D that share a key (batch_layout.h): each is a task of
+// its own. Of a decode row those that are computed together share their weights.
+//
 // score(p, j) = scale * q . keys_j         where p - j < window
 //               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
 // less alibi_slopes[h] * (p - j), where there are slopes.
@@ -54,7 +57,9 @@ struct Attention {
   // Decode rows are split by AttentionSplit and use AttentionWorkspace; otherwise each is one task.
   bool split = false;
   int64_t max_position = 0;  // read with split
-  Matrix out;                // [T, H * D]
+  Matrix out;                // [T, H * value_slices() * D]
+
+  LONGSTREAM_INLINE int64_t value_slices() const { return values.num_heads / keys.num_heads; }
 };
 
 // Calls body(near, element) with values of the types of attention.keys and of all else. REQUIRES:
@@ -78,11 +83,15 @@ LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
-// Query heads that share a K/V head, or kMaxGroup of them: what one task computes together.
+// Query heads that share a K/V head, or kMaxGroup of them, and one slice of its values: what one
+// task computes together.
 struct HeadGroup {
   int64_t kv_head = 0;
+  int64_t value_head = 0;  // kv_head * value_slices() + the slice
   int64_t first_head = 0;
   int64_t num_heads = 0;
+  int64_t first_out = 0;   // where head first_head's sums of the slice go, in heads of `out`
+  int64_t out_stride = 1;  // and from there to those of the next head
 };
 
 // Sums over some of the keys of a decode row, for the heads of a group. Head h has D + 2 floats at

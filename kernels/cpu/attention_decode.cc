@@ -29,7 +29,7 @@ class DecodeRow {
         far_keys_(shape_, has_far_
                               ? attention.far_keys.Head(attention.batch, sequence, group.kv_head)
                               : HeadRows()),
-        values_(shape_, attention.values.Head(attention.batch, sequence, group.kv_head)) {
+        values_(shape_, attention.values.Head(attention.batch, sequence, group.value_head)) {
     const int64_t first = group.first_head * dim_;
     keys_.LoadQueries(attention.q.f32_row(sequence.first_row) + first);
     if (has_far_) far_keys_.LoadQueries(attention.q_far.f32_row(sequence.first_row) + first);
@@ -46,16 +46,16 @@ class DecodeRow {
   // What is computed after the next Score and Weigh: the keys and values [begin, end) of a block,
   // of this group or of another one. They ask for it.
   void Announce(const HeadGroup& group, int64_t begin, int64_t end) {
-    const auto head = [&](const RowStore& rows) {
-      return rows.Head(attention_.batch, sequence_, group.kv_head);
+    const auto head = [&](const RowStore& rows, int64_t index) {
+      return rows.Head(attention_.batch, sequence_, index);
     };
     int64_t border = begin;
     if (has_far_) {
       border = std::clamp(near_begin_, begin, end);
-      far_keys_.Announce(head(attention_.far_keys), begin, border);
+      far_keys_.Announce(head(attention_.far_keys, group.kv_head), begin, border);
     }
-    keys_.Announce(head(attention_.keys), border, end);
-    values_.Announce(head(attention_.values), begin, end);
+    keys_.Announce(head(attention_.keys, group.kv_head), border, end);
+    values_.Announce(head(attention_.values, group.value_head), begin, end);
   }
 
   // Weights of the keys [first, last) of the block that begins at `block`.
@@ -63,6 +63,20 @@ class DecodeRow {
     ScoreKeys(block, first, last);
     if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
     for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
+  }
+
+  // Whether another row computes the same weights: it has another slice of the same values.
+  bool SharesWeights(const DecodeRow& other) const {
+    return group_.kv_head == other.group_.kv_head && group_.first_head == other.group_.first_head;
+  }
+  // In place of Score: what `other`, with which it shares weights, has from it.
+  void TakeWeights(const DecodeRow& other) {
+    for (int64_t h = 0; h < group_.num_heads; ++h) {
+      if (other.max_[h] > max_[h]) RaiseMax(h, other.max_[h]);
+      sum_[h] = other.sum_[h];
+    }
+    __builtin_memcpy(scores_, other.scores_,
+                     static_cast<size_t>(group_.num_heads * kKeyBlock) * sizeof(float));
   }
 
   // Adds the block's values by those weights.
@@ -104,21 +118,24 @@ class DecodeRow {
     }
   }
 
-  // A block's scores become weights e^(score - max); sums so far are brought to the new maximum.
+  // Brings the sums so far to a new maximum.
+  void RaiseMax(int64_t h, float new_max) {
+    const F32x16 correction = Exp(Broadcast(max_[h] - new_max));
+    max_[h] = new_max;
+    sum_[h] *= correction.part[0][0];
+    float* sums = sums_ + h * kMaxHeadDim;
+    for (int64_t d = 0; d < kMaxHeadDim; d += kLanes) {
+      Store(Load(sums + d) * correction, sums + d);
+    }
+  }
+
+  // A block's scores become weights e^(score - max).
   void Softmax(int64_t h) {
     float* scores = scores_ + h * kKeyBlock;
     F32x16 largest = Load(scores);
     for (int v = 1; v < kBlockVectors; ++v) largest = Max(Load(scores + v * kLanes), largest);
     const float block_max = MaxLane(largest);
-    if (block_max > max_[h]) {
-      const F32x16 correction = Exp(Broadcast(max_[h] - block_max));
-      max_[h] = block_max;
-      sum_[h] *= correction.part[0][0];
-      float* sums = sums_ + h * kMaxHeadDim;
-      for (int64_t d = 0; d < kMaxHeadDim; d += kLanes) {
-        Store(Load(sums + d) * correction, sums + d);
-      }
-    }
+    if (block_max > max_[h]) RaiseMax(h, block_max);
     F32x16 block_sum = Zero();
     for (int v = 0; v < kBlockVectors; ++v) {
       const F32x16 weight = ExpOfNegative(Load(scores + v * kLanes) - Broadcast(max_[h]));
@@ -167,7 +184,13 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
         rows[i].Announce(following[i], begin, std::min(first_block + kKeyBlock, end));
       }
     }
-    for (Row& row : rows) row.Score(block, first, last);
+    for (size_t i = 0; i < kHeads; ++i) {
+      if (i > 0 && rows[i].SharesWeights(rows[i - 1])) {
+        rows[i].TakeWeights(rows[i - 1]);
+      } else {
+        rows[i].Score(block, first, last);
+      }
+    }
     for (Row& row : rows) row.Weigh(block, first, last);
   }
   for (size_t i = 0; i < kHeads; ++i) rows[i].Finish(partials[i]);

@@ -28,7 +28,7 @@ class PrefillTile {
       : attention_(attention),
         group_(group),
         keys_(attention.keys.Head(attention.batch, sequence, group.kv_head)),
-        values_(attention.values.Head(attention.batch, sequence, group.kv_head)),
+        values_(attention.values.Head(attention.batch, sequence, group.value_head)),
         has_far_(attention.q_far.data != nullptr),
         window_(attention.window),
         first_(begin),
@@ -199,7 +199,7 @@ class PrefillTile {
       const F32x16 sum = Broadcast(sum_[r]);
       const float* sums = sums_ + r * sums_stride_;
       float* out = attention_.out.f32_row(first_row_ + r / group_.num_heads) +
-                   (group_.first_head + r % group_.num_heads) * dim_;
+                   (group_.first_out + r % group_.num_heads * group_.out_stride) * dim_;
       ForEachRowVector(dim_, [&](int64_t d, const auto& access) {
         access.Write(access.Read(sums + d) / sum, out + d);
       });

@@ -92,33 +92,23 @@ struct RowStore {
   const std::byte* data = nullptr;
   DType type = DType::kF32;
   bool paged = false;
-  int32_t slots = 0;  // of a page or ring
-  int32_t num_kv_heads = 0;
+  int32_t slots = 0;      // of a page or ring
+  int32_t num_heads = 0;  // H_kv, or that times the slices of a value
   int32_t head_dim = 0;
   int64_t slot_stride = 0;  // ring: bytes from one sequence's ring to the next
-  Matrix step_rows;         // ring: this step's rows [T, H_kv * D]
+  Matrix step_rows;         // ring: this step's rows [T, num_heads * D]
 
-  LONGSTREAM_INLINE static RowStore Pages(const PagedCache& cache, const void* data) {
-    RowStore store;
-    store.data = static_cast<const std::byte*>(data);
-    store.type = cache.type;
-    store.paged = true;
-    store.slots = cache.page_tokens;
-    store.num_kv_heads = cache.num_kv_heads;
-    store.head_dim = cache.head_dim;
-    return store;
+  LONGSTREAM_INLINE static RowStore Keys(const PagedCache& cache) {
+    return Pages(cache, cache.keys, cache.num_kv_heads);
   }
-  LONGSTREAM_INLINE static RowStore Ring(const RingCache& ring, const std::byte* data,
-                                         const Matrix& step_rows) {
-    RowStore store;
-    store.data = data;
-    store.type = ring.type;
-    store.slots = ring.slots;
-    store.num_kv_heads = ring.num_kv_heads;
-    store.head_dim = ring.head_dim;
-    store.slot_stride = ring.slot_stride;
-    store.step_rows = step_rows;
-    return store;
+  LONGSTREAM_INLINE static RowStore Values(const PagedCache& cache) {
+    return Pages(cache, cache.values, cache.num_value_heads());
+  }
+  LONGSTREAM_INLINE static RowStore Keys(const RingCache& ring, const Matrix& step_rows) {
+    return Ring(ring, ring.keys, ring.num_kv_heads, step_rows);
+  }
+  LONGSTREAM_INLINE static RowStore Values(const RingCache& ring, const Matrix& step_rows) {
+    return Ring(ring, ring.values, ring.num_value_heads(), step_rows);
   }
 
   LONGSTREAM_INLINE HeadRows Head(const BatchLayout& batch, const SequenceRows& sequence,
@@ -132,7 +122,7 @@ struct RowStore {
     if (paged) {
       if (type == DType::kI8) rows.scales = slots * head_dim;
       rows.pages = batch.page_tables + sequence.page_offset;
-      rows.block_bytes = num_kv_heads * head_bytes;
+      rows.block_bytes = num_heads * head_bytes;
       return rows;
     }
     rows.store += sequence.slot * slot_stride;
@@ -141,6 +131,31 @@ struct RowStore {
     rows.step_stride = step_rows.stride * element;
     rows.first_position = sequence.first_position;
     return rows;
+  }
+
+ private:
+  LONGSTREAM_INLINE static RowStore Pages(const PagedCache& cache, const void* data,
+                                          int32_t num_heads) {
+    RowStore store;
+    store.data = static_cast<const std::byte*>(data);
+    store.type = cache.type;
+    store.paged = true;
+    store.slots = cache.page_tokens;
+    store.num_heads = num_heads;
+    store.head_dim = cache.head_dim;
+    return store;
+  }
+  LONGSTREAM_INLINE static RowStore Ring(const RingCache& ring, const std::byte* data,
+                                         int32_t num_heads, const Matrix& step_rows) {
+    RowStore store;
+    store.data = data;
+    store.type = ring.type;
+    store.slots = ring.slots;
+    store.num_heads = num_heads;
+    store.head_dim = ring.head_dim;
+    store.slot_stride = ring.slot_stride;
+    store.step_rows = step_rows;
+    return store;
   }
 };
 

@@ -16,6 +16,7 @@ const OpTable& Ops() {
       .norm_project = NormProject,
       .norm_rows = NormRows,
       .gated_mlp = GatedMlp,
+      .gau_activate = GauActivate,
       .project_residual = ProjectResidual,
       .rope_table = RopeTable,
       .logit_scale = LogitScale,

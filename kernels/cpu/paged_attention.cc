@@ -13,8 +13,8 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.num_heads = args.num_heads;
   attention.scale = args.scale;
   attention.q = args.q;
-  attention.keys = RowStore::Pages(args.cache, args.cache.keys);
-  attention.values = RowStore::Pages(args.cache, args.cache.values);
+  attention.keys = RowStore::Keys(args.cache);
+  attention.values = RowStore::Values(args.cache);
   attention.alibi_slopes = args.alibi_slopes;
   attention.split = true;
   attention.max_position = args.max_position;

@@ -21,6 +21,7 @@ struct RowInputs {
   float inverse_rms;
   const float* addend;
   const float* gate;
+  bool silu_gate;
 };
 
 RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
@@ -37,6 +38,7 @@ RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
   }
   if (source.addend.data != nullptr) in.addend = source.addend.f32_row(source.addend_rows[r]);
   if (source.gate.data != nullptr) in.gate = source.gate.f32_row(r);
+  in.silu_gate = source.silu_gate;
   return in;
 }
 
@@ -49,7 +51,11 @@ LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Ac
         (value - Broadcast(in.mean)) * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
   }
   if (in.addend != nullptr) value = value + access.Read(in.addend + i);
-  if (in.gate != nullptr) value = value * Sigmoid(access.Read(in.gate + i));
+  if (in.gate != nullptr) {
+    const F32x16 gate = access.Read(in.gate + i);
+    value = value * Sigmoid(gate);
+    if (in.silu_gate) value = value * gate;
+  }
   return value;
 }
 

@@ -27,7 +27,8 @@ struct RowGroup {
   int32_t sum;  // of the values
 };
 
-// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]).
+// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
+// or the same with silu(x) = x sigmoid(x).
 struct RowSource {
   Matrix x;
   int64_t num_rows = 0;
@@ -36,6 +37,7 @@ struct RowSource {
   Matrix addend;
   const int32_t* addend_rows = nullptr;
   Matrix gate;
+  bool silu_gate = false;
 };
 
 // For a bf16 weight an odd k is followed by a zero. An element is a RowGroup for an int8 or int4

@@ -16,7 +16,8 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
                                       .norm = args.norm,
                                       .addend = {},
                                       .addend_rows = nullptr,
-                                      .gate = args.gate},
+                                      .gate = args.gate,
+                                      .silu_gate = args.silu_gate},
                                      args.weight.type, args.weight.k);
   if (!stream.ok()) return;
   const F32x16 scale = Broadcast(args.scale);

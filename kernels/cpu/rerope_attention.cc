@@ -15,9 +15,9 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   attention.window = args.window;
   attention.q = args.q;
   attention.q_far = args.q_far;
-  attention.keys = RowStore::Ring(args.near, args.near.keys, args.near_rows);
-  attention.far_keys = RowStore::Pages(args.cache, args.cache.keys);
-  attention.values = RowStore::Pages(args.cache, args.cache.values);
+  attention.keys = RowStore::Keys(args.near, args.near_rows);
+  attention.far_keys = RowStore::Keys(args.cache);
+  attention.values = RowStore::Values(args.cache);
   attention.split = true;
   attention.max_position = args.max_position;
   attention.out = args.out;

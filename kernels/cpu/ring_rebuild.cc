@@ -19,7 +19,7 @@ void RebuildHead(const RingRebuildArgs& args, int64_t head) {
   const int64_t dim = ring.head_dim;
   BatchLayout batch;
   batch.page_tables = args.page_table;
-  const HeadRows keys = RowStore::Pages(args.cache, args.cache.keys).Head(batch, {}, head);
+  const HeadRows keys = RowStore::Keys(args.cache).Head(batch, {}, head);
   Near* near_keys = reinterpret_cast<Near*>(ring.keys + args.slot * ring.slot_stride);
   for (int64_t j = args.begin; j < args.end; ++j) {
     const RowRun run = keys.From(j);

@@ -33,7 +33,10 @@ void RingWrite(Stream& stream, const RingWriteArgs& args) {
     const int64_t first = surplus > 0 ? surplus : 0;
     for (int64_t head = 0; head < ring.num_kv_heads; ++head) {
       WriteHead(sequence, first, head, args.k, ring, ring.keys);
-      if (ring.values != nullptr) WriteHead(sequence, first, head, args.v, ring, ring.values);
+    }
+    if (ring.values == nullptr) return;
+    for (int64_t head = 0; head < ring.num_value_heads(); ++head) {
+      WriteHead(sequence, first, head, args.v, ring, ring.values);
     }
   });
 }

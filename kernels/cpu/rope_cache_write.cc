@@ -59,13 +59,12 @@ PageSlot PageSlotOf(const RopeCacheWriteArgs& args, int64_t t) {
   return {pages[position / args.paged.page_tokens], position % args.paged.page_tokens};
 }
 
-// Where row t's keys and values of head 0 go, and how far apart heads are.
+// Where row t's keys and values of head 0 go, and how far apart heads of width D are.
 template <typename T>
 struct Destination {
   T* keys;
   T* values;  // nullptr: not wanted
-  int64_t key_stride;
-  int64_t value_stride;
+  int64_t stride;
 };
 
 template <typename T>
@@ -73,13 +72,15 @@ Destination<T> DestinationOf(const RopeCacheWriteArgs& args, int64_t t) {
   const PagedCache& cache = args.paged;
   if (cache.keys == nullptr) {
     T* values = args.v_out.data == nullptr ? nullptr : RowOf<T>(args.v_out, t);
-    return {RowOf<T>(args.k_out, t), values, args.head_dim, args.value_dim};
+    return {RowOf<T>(args.k_out, t), values, args.head_dim};
   }
   const PageSlot at = PageSlotOf(args, t);
   const int64_t head_stride = int64_t{cache.page_tokens} * cache.head_dim;
-  const int64_t offset = at.page * cache.num_kv_heads * head_stride + at.slot * cache.head_dim;
-  return {static_cast<T*>(cache.keys) + offset, static_cast<T*>(cache.values) + offset, head_stride,
-          head_stride};
+  const auto offset = [&](int64_t num_heads) {
+    return at.page * num_heads * head_stride + at.slot * cache.head_dim;
+  };
+  return {static_cast<T*>(cache.keys) + offset(cache.num_kv_heads),
+          static_cast<T*>(cache.values) + offset(cache.num_value_heads()), head_stride};
 }
 
 template <typename T>
@@ -88,7 +89,7 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
   const Destination<T> to = DestinationOf<T>(args, t);
   for (int64_t h = 0; h < args.num_kv_heads; ++h) {
     const float* k = args.k.f32_row(t) + h * dim;
-    T* stored = to.keys + h * to.key_stride;
+    T* stored = to.keys + h * to.stride;
     HeadTransform transform = Normalised(args.k_norm, k, dim);
     transform.rope = RopeRow(args.rope_k, t, dim);
     TransformHead(transform, dim, k, stored);
@@ -97,22 +98,27 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
       rotation.rope = RopeRow(args.rope_near, t, dim);
       TransformHead(rotation, dim, stored, RowOf<T>(args.near_out, t) + h * dim);
     }
-    if (to.values != nullptr) {
-      const float* v = args.v.f32_row(t) + h * args.value_dim;
-      TransformHead({}, args.value_dim, v, to.values + h * to.value_stride);
-    }
+  }
+  if (to.values == nullptr) return;
+  // Rows hold values side by side, whatever their slices are; pages hold each slice as a head.
+  const bool paged = args.paged.keys != nullptr;
+  const int64_t width = int64_t{args.num_kv_heads} * args.value_dim;
+  const int64_t part = paged ? dim : width;
+  for (int64_t first = 0, head = 0; first < width; first += part, ++head) {
+    TransformHead({}, part, args.v.f32_row(t) + first, to.values + head * to.stride);
   }
 }
 
-// Row t of head h in pages of int8.
+// Row t of head h in pages of int8, of a store with that many heads.
 struct Int8Row {
   int8_t* numbers;
   BF16* scale;
 };
 
-Int8Row Int8RowOf(const PagedCache& cache, void* store, const PageSlot& at, int64_t h) {
-  const int64_t head = (at.page * cache.num_kv_heads + h) *
-                       PagedHeadBytes(cache.type, cache.page_tokens, cache.head_dim);
+Int8Row Int8RowOf(const PagedCache& cache, void* store, int64_t num_heads, const PageSlot& at,
+                  int64_t h) {
+  const int64_t head =
+      (at.page * num_heads + h) * PagedHeadBytes(cache.type, cache.page_tokens, cache.head_dim);
   int8_t* numbers = static_cast<int8_t*>(store) + head;
   auto* scales = reinterpret_cast<BF16*>(numbers + int64_t{cache.page_tokens} * cache.head_dim);
   return {numbers + at.slot * cache.head_dim, scales + at.slot};
@@ -121,13 +127,14 @@ Int8Row Int8RowOf(const PagedCache& cache, void* store, const PageSlot& at, int6
 void WriteInt8Pages(const RopeCacheWriteArgs& args, int64_t t) {
   const int64_t dim = args.head_dim;
   const PageSlot at = PageSlotOf(args, t);
+  const int64_t num_value_heads = args.paged.num_value_heads();
   alignas(64) float row[kMaxHeadDim];
   for (int64_t h = 0; h < args.num_kv_heads; ++h) {
     const float* k = args.k.f32_row(t) + h * dim;
     HeadTransform transform = Normalised(args.k_norm, k, dim);
     transform.rope = RopeRow(args.rope_k, t, dim);
     TransformHead(transform, dim, k, row);
-    const Int8Row key = Int8RowOf(args.paged, args.paged.keys, at, h);
+    const Int8Row key = Int8RowOf(args.paged, args.paged.keys, args.num_kv_heads, at, h);
     StoreInt8Row(row, dim, key.numbers, key.scale);
     if (args.near_out.data != nullptr) {
       LoadInt8Row(key.numbers, *key.scale, dim, row);
@@ -135,7 +142,9 @@ void WriteInt8Pages(const RopeCacheWriteArgs& args, int64_t t) {
       rotation.rope = RopeRow(args.rope_near, t, dim);
       TransformHead(rotation, dim, row, RowOf<BF16>(args.near_out, t) + h * dim);
     }
-    const Int8Row value = Int8RowOf(args.paged, args.paged.values, at, h);
+  }
+  for (int64_t h = 0; h < num_value_heads; ++h) {
+    const Int8Row value = Int8RowOf(args.paged, args.paged.values, num_value_heads, at, h);
     StoreInt8Row(args.v.f32_row(t) + h * dim, dim, value.numbers, value.scale);
   }
 }

@@ -14,8 +14,8 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   attention.scale = args.scale;
   attention.window = args.window;
   attention.q = args.q;
-  attention.keys = RowStore::Ring(args.ring, args.ring.keys, args.k);
-  attention.values = RowStore::Ring(args.ring, args.ring.values, args.v);
+  attention.keys = RowStore::Keys(args.ring, args.k);
+  attention.values = RowStore::Values(args.ring, args.v);
   attention.out = args.out;
   Attend(stream, attention);
 }

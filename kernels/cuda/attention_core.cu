@@ -45,17 +45,24 @@ struct Parts {
   }
 };
 
-// Which heads a block takes: groups of at most kMaxHeads that share a K/V head.
+// Which heads a block takes: groups of at most kMaxHeads that share a K/V head, each once for every
+// slice of the values.
 struct HeadGroups {
   int heads_per_kv_head;
   int groups_per_kv_head;
+  int slices;
+  int count;
 
   static HeadGroups Of(const Attention& attention, int max_heads) {
     const int heads = attention.num_heads / attention.num_kv_heads;
-    return {heads, static_cast<int>(CeilDiv(heads, max_heads))};
+    const int groups = static_cast<int>(CeilDiv(heads, max_heads));
+    const int slices = attention.value_slices;
+    return {heads, groups, slices, attention.num_kv_heads * groups * slices};
   }
-  __device__ void Select(int group, int max_heads, TileRows* rows) const {
+  __device__ void Select(int number, int max_heads, TileRows* rows) const {
+    const int group = number / slices;
     const int skipped = group % groups_per_kv_head * max_heads;
+    rows->slice = number % slices;
     rows->kv_head = group / groups_per_kv_head;
     rows->first_head = rows->kv_head * heads_per_kv_head + skipped;
     rows->num_heads = min(heads_per_kv_head - skipped, max_heads);
@@ -71,13 +78,18 @@ __device__ const SequenceRows* DecodeRow(const BatchLayout& batch, int number) {
   return nullptr;
 }
 
-__device__ float* OutRow(const Attention& attention, int64_t row, int head) {
-  return static_cast<float*>(attention.out.data) + row * attention.out.stride +
-         int64_t{head} * attention.head_dim;
+// The head of `out` that query head `head` of the rows has.
+__device__ int OutHead(const Attention& attention, const TileRows& rows, int head) {
+  return (rows.first_head + head) * attention.value_slices + rows.slice;
 }
 
-__device__ float* Partial(const Attention& attention, int decode_row, int head, int part) {
-  const int64_t row = int64_t{decode_row} * attention.num_heads + head;
+__device__ float* OutRow(const Attention& attention, int64_t row, int out_head) {
+  return static_cast<float*>(attention.out.data) + row * attention.out.stride +
+         int64_t{out_head} * attention.head_dim;
+}
+
+__device__ float* Partial(const Attention& attention, int decode_row, int out_head, int part) {
+  const int64_t row = int64_t{decode_row} * attention.num_out_heads() + out_head;
   return attention.partials + (row * attention.max_parts + part) * (attention.head_dim + 2);
 }
 
@@ -92,7 +104,7 @@ __device__ void WriteRows(const Attention& attention, const TileRows& rows, Tile
       const int row = tile.RowOf(r, half);
       if (row >= rows.count()) continue;
       float* out = OutRow(attention, rows.first_row + row / rows.num_heads,
-                          rows.first_head + row % rows.num_heads);
+                          OutHead(attention, rows, row % rows.num_heads));
 #pragma unroll
       for (int d = 0; d < Shape::kDimTiles; ++d) {
 #pragma unroll
@@ -146,9 +158,9 @@ void LaunchPrefill(Stream& stream, const Attention& attention) {
   const int prefill_rows = batch.num_rows - batch.num_decode_rows;
   const int prefills = batch.num_sequences - batch.num_decode_rows;
   const unsigned tiles = static_cast<unsigned>(prefill_rows / positions + prefills);
-  const unsigned num_groups =
-      static_cast<unsigned>(attention.num_kv_heads * groups.groups_per_kv_head);
-  const LaunchShape shape = {{tiles, num_groups}, Shape::kThreads, sizeof(typename Shape::Shared)};
+  const LaunchShape shape = {{tiles, static_cast<unsigned>(groups.count)},
+                             Shape::kThreads,
+                             sizeof(typename Shape::Shared)};
   Launch(stream, shape, PrefillKernel<Shape>, attention, groups);
 }
 
@@ -202,8 +214,9 @@ __device__ void AddWarps(const Attention& attention, const TileRows& rows, int d
       weights[w] = Exp2((from.max[w][head] - max) * scale);
       sum += weights[w] * from.sum[w][head];
     }
-    float* out = only_part ? OutRow(attention, rows.first_row, rows.first_head + head)
-                           : Partial(attention, decode_row, rows.first_head + head, part);
+    const int out_head = OutHead(attention, rows, head);
+    float* out = only_part ? OutRow(attention, rows.first_row, out_head)
+                           : Partial(attention, decode_row, out_head, part);
     const float factor = only_part ? 1.0f / sum : 1.0f;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (int d = lane; d < attention.head_dim; d += kWarp) {
@@ -246,7 +259,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   AddWarps(attention, rows, number, part, parts.count == 1, *sums);
 }
 
-// Block (x, y): head x of decode row y, whose parts are merged in their order.
+// Block (x, y): head x of `out` of decode row y, whose parts are merged in their order.
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention) {
   const int number = static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x);
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
@@ -278,13 +291,12 @@ void LaunchDecode(Stream& stream, const Attention& attention) {
   const HeadGroups groups = HeadGroups::Of(attention, Shape::kMaxHeads);
   const auto decode_rows = static_cast<unsigned>(attention.batch.num_decode_rows);
   const auto parts = static_cast<unsigned>(attention.max_parts);
-  const unsigned num_groups =
-      static_cast<unsigned>(attention.num_kv_heads * groups.groups_per_kv_head);
-  const LaunchShape shape = {
-      {parts, num_groups, decode_rows}, Shape::kThreads, sizeof(typename Shape::Shared)};
+  const LaunchShape shape = {{parts, static_cast<unsigned>(groups.count), decode_rows},
+                             Shape::kThreads,
+                             sizeof(typename Shape::Shared)};
   Launch(stream, shape, DecodeKernel<Shape>, attention, groups);
   if (parts == 1) return;
-  const LaunchShape merge = {{static_cast<unsigned>(attention.num_heads), decode_rows},
+  const LaunchShape merge = {{static_cast<unsigned>(attention.num_out_heads()), decode_rows},
                              kMergeThreads};
   Launch(stream, merge, MergeKernel, attention);
 }
@@ -305,7 +317,7 @@ void Attend(Stream& stream, const Attention& attention) {
   }
   const int64_t last = std::min<int64_t>(attention.max_position, placed.reach);
   const size_t workspace =
-      AttentionWorkspace(attention.batch.num_decode_rows, attention.num_heads, dim, last);
+      AttentionWorkspace(attention.batch.num_decode_rows, attention.num_out_heads(), dim, last);
   static_assert(kMaxHeadDim == 256);
   if (dim > kMaxHeadDim || stream.workspace_bytes < workspace) {
     stream.Fail(OpStatus::kUnsupported);

@@ -10,6 +10,9 @@
 //   prefill  a block per K/V head and tile of (position, query head) pairs; each warp takes some
 //            of the rows and all keys that they see
 //
+// Where values have slices (batch_layout.h) there is a block for each, which computes the scores
+// anew.
+//
 // bf16 keys and values go through the tensor cores, others through f32 FMAs (attention_product).
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_CORE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_CORE_CUH_
@@ -31,15 +34,32 @@ inline constexpr int32_t kUnbounded = 1 << 30;
 struct KeyStore {
   const std::byte* data = nullptr;  // pages, or the ring of slot 0
   bool paged = false;
+  int32_t num_heads = 0;    // H_kv, or that times the slices of a value
   int32_t cycle = 0;        // tokens of a page, slots of a ring
   int64_t slot_stride = 0;  // bytes from one sequence's ring to the next
-  Matrix rows;              // [T, H_kv * D] of the ring's type
+  Matrix rows;              // [T, num_heads * D] of the ring's type
 
-  static KeyStore Pages(const PagedCache& cache, const void* store) {
-    return {static_cast<const std::byte*>(store), true, cache.page_tokens, 0, {}};
+  static KeyStore Keys(const PagedCache& cache) {
+    return {static_cast<const std::byte*>(cache.keys),
+            true,
+            cache.num_kv_heads,
+            cache.page_tokens,
+            0,
+            {}};
   }
-  static KeyStore Ring(const RingCache& ring, const std::byte* store, const Matrix& rows) {
-    return {store, false, ring.slots, ring.slot_stride, rows};
+  static KeyStore Values(const PagedCache& cache) {
+    return {static_cast<const std::byte*>(cache.values),
+            true,
+            cache.num_value_heads(),
+            cache.page_tokens,
+            0,
+            {}};
+  }
+  static KeyStore Keys(const RingCache& ring, const Matrix& rows) {
+    return {ring.keys, false, ring.num_kv_heads, ring.slots, ring.slot_stride, rows};
+  }
+  static KeyStore Values(const RingCache& ring, const Matrix& rows) {
+    return {ring.values, false, ring.num_value_heads(), ring.slots, ring.slot_stride, rows};
   }
 };
 
@@ -57,6 +77,7 @@ struct Attention {
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D
+  int32_t value_slices = 1;
   float scale = 1.0f;
   // Disjoint; visited one after the other. A block of keys that the border crosses is visited for
   // each.
@@ -65,12 +86,15 @@ struct Attention {
   KeyStore values;
   const float* alibi_slopes = nullptr;  // [H]: a score loses alibi_slopes[h] * (p - j)
   int64_t max_position = kUnbounded;
-  Matrix out;  // [T, H * D]
+  Matrix out;  // [T, H * value_slices * D]
 
   // Set by Attend.
   int32_t reach = 0;          // the largest p - j of a key j that a row at position p sees
   int32_t max_parts = 0;      // of a decode row
-  float* partials = nullptr;  // [decode rows, H, max_parts, D + 2]
+  float* partials = nullptr;  // [decode rows, H * value_slices, max_parts, D + 2]
+
+  // Of width D in `out`.
+  constexpr int num_out_heads() const { return num_heads * value_slices; }
 };
 
 // Uses AttentionWorkspace for rows that see no more keys than those at max_position, nor than the

@@ -15,7 +15,7 @@ namespace longstream::cuda {
 
 inline constexpr int kChunkBytes = 16;  // of one asynchronous copy
 
-// The rows of one K/V head of one sequence in a KeyStore.
+// The rows of one head of one sequence in a KeyStore.
 template <typename T>
 struct HeadRows {
   const T* data = nullptr;         // the head's first row in page 0 or in the sequence's ring
@@ -28,20 +28,20 @@ struct HeadRows {
   int first_row_position = INT_MAX;
 
   __device__ HeadRows(const Attention& attention, const KeyStore& store,
-                      const SequenceRows& sequence, int kv_head)
+                      const SequenceRows& sequence, int head)
       : cycle(store.cycle), dim(attention.head_dim) {
     const int64_t head_stride = int64_t{cycle} * dim;
     if (store.paged) {
       pages = PagesOf(attention.batch, sequence);
-      page_stride = attention.num_kv_heads * head_stride;
+      page_stride = store.num_heads * head_stride;
     }
     // Pages are shared by all sequences: their slot_stride is 0.
     data = reinterpret_cast<const T*>(store.data + sequence.slot * store.slot_stride) +
-           kv_head * head_stride;
+           head * head_stride;
     if (store.rows.data == nullptr) return;
     row_stride = store.rows.stride;
     rows = static_cast<const T*>(store.rows.data) + sequence.first_row * row_stride +
-           int64_t{kv_head} * dim;
+           int64_t{head} * dim;
     first_row_position = static_cast<int>(sequence.first_position);
   }
 

@@ -80,6 +80,7 @@ struct TileShape {
 // first_head + r % num_heads at position first_position + r / num_heads.
 struct TileRows {
   int kv_head = 0;
+  int slice = 0;  // of the values
   int first_head = 0;
   int num_heads = 0;
   int first_position = 0;
@@ -183,7 +184,8 @@ class Tile {
   // and a weight of 0 hides them.
   __device__ void FindRows(const KeyRange& range, int block, int low, int high) {
     const HeadRows<T> keys(attention_, range.keys, sequence_, rows_.kv_head);
-    const HeadRows<T> values(attention_, attention_.values, sequence_, rows_.kv_head);
+    const int value_head = rows_.kv_head * attention_.value_slices + rows_.slice;
+    const HeadRows<T> values(attention_, attention_.values, sequence_, value_head);
     for (int i = static_cast<int>(threadIdx.x); i < Shape::kKeys; i += Shape::kThreads) {
       const int position = block + i;
       const bool seen = low <= position && position < high;

@@ -19,12 +19,14 @@ __device__ __forceinline__ const int32_t* PagesOf(const BatchLayout& batch,
   return batch.page_tables + sequence.page_offset;
 }
 
-// Index of element 0 of a head's row in the stores of `cache`; `pages`: of the sequence.
-__device__ __forceinline__ int64_t PagedIndex(const PagedCache& cache, const int32_t* pages,
-                                              int64_t head, int64_t position) {
+// Index of element 0 of a head's row in a store of `cache` that has `num_heads` heads; `pages`: of
+// the sequence.
+__device__ __forceinline__ int64_t PagedIndex(const PagedCache& cache, int64_t num_heads,
+                                              const int32_t* pages, int64_t head,
+                                              int64_t position) {
   const int64_t page = pages[position / cache.page_tokens];
   const int64_t slot = position % cache.page_tokens;
-  return ((page * cache.num_kv_heads + head) * cache.page_tokens + slot) * cache.head_dim;
+  return ((page * num_heads + head) * cache.page_tokens + slot) * cache.head_dim;
 }
 
 // Index of element 0 of a head's row in one sequence's ring.

@@ -12,6 +12,7 @@ const OpTable& CudaOps() {
       .norm_project = cuda::NormProject,
       .norm_rows = cuda::NormRows,
       .gated_mlp = cuda::GatedMlp,
+      .gau_activate = cuda::GauActivate,
       .project_residual = cuda::ProjectResidual,
       .rope_table = cuda::RopeTable,
       .logit_scale = cuda::LogitScale,

@@ -14,9 +14,10 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.num_heads = args.num_heads;
   attention.num_kv_heads = cache.num_kv_heads;
   attention.head_dim = cache.head_dim;
+  attention.value_slices = cache.value_slices;
   attention.scale = args.scale;
-  attention.ranges[0] = {args.q, KeyStore::Pages(cache, cache.keys)};
-  attention.values = KeyStore::Pages(cache, cache.values);
+  attention.ranges[0] = {args.q, KeyStore::Keys(cache)};
+  attention.values = KeyStore::Values(cache);
   attention.alibi_slopes = args.alibi_slopes;
   attention.max_position = args.max_position;
   attention.out = args.out;

@@ -43,6 +43,7 @@ struct RowInputs {
   float inverse_rms;
   const float* addend;
   const float* gate;
+  bool silu_gate;
   int64_t k;
 
   // All threads of the block together.
@@ -54,6 +55,7 @@ struct RowInputs {
         addend(source.addend.data == nullptr ? nullptr
                                              : RowOf(source.addend, source.addend_rows[r])),
         gate(source.gate.data == nullptr ? nullptr : RowOf(source.gate, r)),
+        silu_gate(source.silu_gate),
         k(size) {}
 
   // h[i]; 0 behind k.
@@ -62,7 +64,7 @@ struct RowInputs {
     float value = x[i];
     if (norm_weight != nullptr) value = (value - mean) * (inverse_rms * norm_weight[i]);
     if (addend != nullptr) value += addend[i];
-    if (gate != nullptr) value *= 1.0f / (1.0f + expf(-gate[i]));
+    if (gate != nullptr) value *= (silu_gate ? gate[i] : 1.0f) / (1.0f + expf(-gate[i]));
     return value;
   }
 };

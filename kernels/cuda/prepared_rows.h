@@ -11,7 +11,8 @@
 
 namespace longstream::cuda {
 
-// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]).
+// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
+// or the same with silu(x) = x sigmoid(x).
 struct RowSource {
   Matrix x;
   int64_t num_rows = 0;
@@ -20,6 +21,7 @@ struct RowSource {
   Matrix addend;  // data nullptr: none
   const int32_t* addend_rows = nullptr;
   Matrix gate;  // data nullptr: none
+  bool silu_gate = false;
 };
 
 // [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, int8 with scales for int8

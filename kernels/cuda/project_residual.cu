@@ -14,7 +14,8 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
                                          .norm = args.norm,
                                          .addend = {},
                                          .addend_rows = nullptr,
-                                         .gate = args.gate},
+                                         .gate = args.gate,
+                                         .silu_gate = args.silu_gate},
                                         args.weight);
   if (!stream.ok()) return;
   LinearProjection(stream, {.rows = rows,

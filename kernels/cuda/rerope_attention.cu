@@ -14,12 +14,12 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   attention.num_heads = args.num_heads;
   attention.num_kv_heads = cache.num_kv_heads;
   attention.head_dim = cache.head_dim;
+  attention.value_slices = cache.value_slices;
   attention.scale = args.scale;
   attention.num_ranges = 2;
-  attention.ranges[0] = {args.q_far, KeyStore::Pages(cache, cache.keys), args.window};
-  attention.ranges[1] = {args.q, KeyStore::Ring(args.near, args.near.keys, args.near_rows), 0,
-                         args.window - 1};
-  attention.values = KeyStore::Pages(cache, cache.values);
+  attention.ranges[0] = {args.q_far, KeyStore::Keys(cache), args.window};
+  attention.ranges[1] = {args.q, KeyStore::Keys(args.near, args.near_rows), 0, args.window - 1};
+  attention.values = KeyStore::Values(cache);
   attention.max_position = args.max_position;
   attention.out = args.out;
   Attend(stream, attention);

@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) RingRebuildKernel(RingRebuildArgs ar
   for (int64_t index = threadIdx.x; index < ring.num_kv_heads * half; index += kThreads) {
     const int64_t head = index / half;
     const int64_t i = index % half;
-    const int64_t from = PagedIndex(args.cache, args.page_table, head, position) + i;
+    const int64_t from =
+        PagedIndex(args.cache, args.cache.num_kv_heads, args.page_table, head, position) + i;
     const int64_t to = RingIndex(ring, head, position) + i;
     const Pair near =
         Rotate({Widen(main_keys[from]), Widen(main_keys[from + half])}, rope, half, i);

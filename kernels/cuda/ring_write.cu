@@ -20,13 +20,14 @@ __global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) 
   if (position + ring.slots < sequence.first_position + sequence.num_rows) return;
   T* keys = RingOf<T>(ring, ring.keys, sequence.slot);
   T* values = ring.values == nullptr ? nullptr : RingOf<T>(ring, ring.values, sequence.slot);
-  const T* k = static_cast<const T*>(args.k.data) + t * args.k.stride;
-  const T* v = static_cast<const T*>(args.v.data) + t * args.v.stride;
-  for (int64_t i = threadIdx.x; i < int64_t{ring.num_kv_heads} * ring.head_dim; i += kThreads) {
-    const int64_t to = RingIndex(ring, i / ring.head_dim, position) + i % ring.head_dim;
-    keys[to] = k[i];
-    if (values != nullptr) values[to] = v[i];
-  }
+  const auto write = [&](T* store, const Matrix& rows, int64_t num_heads) {
+    const T* from = static_cast<const T*>(rows.data) + t * rows.stride;
+    for (int64_t i = threadIdx.x; i < num_heads * ring.head_dim; i += kThreads) {
+      store[RingIndex(ring, i / ring.head_dim, position) + i % ring.head_dim] = from[i];
+    }
+  };
+  write(keys, args.k, ring.num_kv_heads);
+  if (values != nullptr) write(values, args.v, ring.num_value_heads());
 }
 
 }  // namespace

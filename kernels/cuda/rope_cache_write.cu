@@ -75,13 +75,17 @@ __device__ void WriteQuery(const RopeCacheWriteArgs& args, int64_t t, int64_t he
 template <typename T>
 __device__ void WriteKeyAndValue(const RopeCacheWriteArgs& args, int64_t t, int64_t head) {
   const int64_t dim = args.head_dim, half = dim / 2;
+  const bool paged = args.paged.keys != nullptr;
   T* key_out;
   T* value_out;
-  if (args.paged.keys != nullptr) {
+  if (paged) {
     const int32_t* pages = PagesOf(args.batch, SequenceOf(args.batch, t));
-    const int64_t index = PagedIndex(args.paged, pages, head, args.batch.positions[t]);
-    key_out = static_cast<T*>(args.paged.keys) + index;
-    value_out = static_cast<T*>(args.paged.values) + index;
+    const auto index = [&](int64_t num_heads, int64_t of) {
+      return PagedIndex(args.paged, num_heads, pages, of, args.batch.positions[t]);
+    };
+    key_out = static_cast<T*>(args.paged.keys) + index(args.num_kv_heads, head);
+    value_out = static_cast<T*>(args.paged.values) +
+                index(args.paged.num_value_heads(), head * args.paged.value_slices);
   } else {
     key_out = static_cast<T*>(args.k_out.data) + t * args.k_out.stride + head * dim;
     value_out = args.v_out.data == nullptr ? nullptr
@@ -106,7 +110,12 @@ __device__ void WriteKeyAndValue(const RopeCacheWriteArgs& args, int64_t t, int6
   });
   if (value_out == nullptr) return;
   const float* v = RowOf(args.v, t, head * args.value_dim);
-  for (int64_t i = threadIdx.x; i < args.value_dim; i += kWarp) value_out[i] = RoundTo<T>(v[i]);
+  // In pages each slice of a value is a head.
+  const int64_t width = paged ? dim : args.value_dim;
+  const int64_t stride = paged ? int64_t{args.paged.page_tokens} * dim : 0;
+  for (int64_t first = 0; first < args.value_dim; first += width, value_out += stride) {
+    for (int64_t i = threadIdx.x; i < width; i += kWarp) value_out[i] = RoundTo<T>(v[first + i]);
+  }
 }
 
 template <typename T>

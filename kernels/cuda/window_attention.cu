@@ -14,9 +14,10 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   attention.num_heads = args.num_heads;
   attention.num_kv_heads = ring.num_kv_heads;
   attention.head_dim = ring.head_dim;
+  attention.value_slices = ring.value_slices;
   attention.scale = args.scale;
-  attention.ranges[0] = {args.q, KeyStore::Ring(ring, ring.keys, args.k), 0, args.window - 1};
-  attention.values = KeyStore::Ring(ring, ring.values, args.v);
+  attention.ranges[0] = {args.q, KeyStore::Keys(ring, args.k), 0, args.window - 1};
+  attention.values = KeyStore::Values(ring, args.v);
   attention.out = args.out;
   Attend(stream, attention);
 }

@@ -10,6 +10,7 @@
 #include "kernels/ops/embed.h"
 #include "kernels/ops/finite_rows.h"
 #include "kernels/ops/gated_mlp.h"
+#include "kernels/ops/gau_activate.h"
 #include "kernels/ops/linear_recurrence.h"
 #include "kernels/ops/log_probs.h"
 #include "kernels/ops/logit_scale.h"
@@ -36,6 +37,7 @@ struct OpTable {
   NormProjectFunction norm_project = nullptr;
   NormRowsFunction norm_rows = nullptr;
   GatedMlpFunction gated_mlp = nullptr;
+  GauActivateFunction gau_activate = nullptr;
   ProjectResidualFunction project_residual = nullptr;
   RopeTableFunction rope_table = nullptr;
   LogitScaleFunction logit_scale = nullptr;

@@ -1,9 +1,10 @@
 // Causal softmax attention over all tokens of a sequence, kept in pages.
 //
 //   s_j       = scale * q[t, h] . K[j, h / (H / H_kv)] - m_h (p(t) - j),   0 <= j <= p(t)
-//   out[t, h] = sum_j softmax_j(s_j) V[j, ...]
+//   out[t, h] = sum_j softmax_j(s_j) V[j, h / (H / H_kv)]
 //
-// m_h: the slope of ALiBi (Press et al., Train Short, Test Long), 0 where none are given.
+// Values are Dv = value_slices * D wide (PagedCache). m_h: the slope of ALiBi (Press et al., Train
+// Short, Test Long), 0 where none are given.
 //
 // Keys are visited in fixed blocks of absolute positions and merged by log-sum-exp in that order: a
 // row's bits depend on its own history alone.
@@ -28,7 +29,8 @@
 
 namespace longstream {
 
-// The widest head D that attention serves, over pages, rings and both. It bounds the scratch that
+// The widest head D that attention serves, over pages, rings and both; a value may have any number
+// of slices of that width. It bounds the scratch that
 // an implementation keeps on chip: about 1 MiB of a CPU thread's stack.
 inline constexpr int32_t kMaxHeadDim = 256;
 
@@ -42,7 +44,7 @@ struct PagedAttentionArgs {
   PagedCache cache;
   const float* alibi_slopes = nullptr;  // [H] m, of scores as they are after `scale`
   int64_t max_position = 0;             // at least the largest position in the batch
-  Matrix out;                           // [T, H * D]
+  Matrix out;                           // [T, H * Dv]
 };
 using PagedAttentionFunction = void (*)(Stream& stream, const PagedAttentionArgs& args);
 
@@ -69,7 +71,8 @@ constexpr int64_t AttentionSplit(int64_t position) {
 }
 
 // Workspace in bytes for decode rows of H heads of width D, none at a position > max_position: each
-// split's weighted sum of values, its largest score and its sum of weights. Prefill rows need none.
+// split's weighted sum of values, its largest score and its sum of weights. Where values have
+// slices, `heads` is H * value_slices. Prefill rows need none.
 constexpr size_t AttentionWorkspace(int64_t decode_rows, int64_t heads, int64_t head_dim,
                                     int64_t max_position) {
   return static_cast<size_t>(decode_rows * heads * AttentionSplits(max_position) * (head_dim + 2)) *

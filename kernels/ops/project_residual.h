@@ -1,9 +1,10 @@
 // Project a block's result back and add it to the residual stream:
 //
-//   h[t, :] = Norm(in[t, :]) * sigmoid(gate[t, :])
+//   h[t, :] = Norm(in[t, :]) * sigmoid(gate[t, :])     or  * silu(gate[t, :])
 //   x[t, :] += scale * (h[t, :] W^T + bias)
 //
-// Norm and gate are each optional: attention and MLP use neither or the gate, lightning both.
+// Norm and gate are each optional: attention and MLP use neither or the gate, lightning both, a
+// gated attention unit the gate by silu(x) = x sigmoid(x).
 #ifndef LONGSTREAM_KERNELS_OPS_PROJECT_RESIDUAL_H_
 #define LONGSTREAM_KERNELS_OPS_PROJECT_RESIDUAL_H_
 
@@ -20,6 +21,7 @@ struct ProjectResidualArgs {
   Matrix in;                    // [T, k]; not modified
   Norm norm{};                  // over all k elements; disabled: in as it is
   Matrix gate{};                // [T, k] logits; data nullptr: no gate
+  bool silu_gate = false;       // silu in place of sigmoid
   PackedWeight weight;          // [d, k]
   const float* bias = nullptr;  // [d] f32 or nullptr
   float scale = 1.0f;

@@ -28,7 +28,7 @@ struct ReropeAttentionArgs {
   RingCache near;    // near keys of earlier steps, of the pages' type, bf16 beside int8; no values
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
   int64_t max_position = 0;
-  Matrix out;  // [T, H * D]
+  Matrix out;  // [T, H * Dv], Dv = cache.value_slices * D
 };
 using ReropeAttentionFunction = void (*)(Stream& stream, const ReropeAttentionArgs& args);
 

@@ -14,7 +14,7 @@ namespace longstream {
 struct RingWriteArgs {
   BatchLayout batch;
   Matrix k;    // [T, H_kv * D] of the ring's type
-  Matrix v{};  // likewise; data nullptr where the ring holds keys only
+  Matrix v{};  // [T, H_kv * value_slices * D]; data nullptr where the ring holds keys only
   RingCache ring;
 };
 using RingWriteFunction = void (*)(Stream& stream, const RingWriteArgs& args);

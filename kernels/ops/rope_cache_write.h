@@ -31,7 +31,7 @@ struct RopeCacheWriteArgs {
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D of queries and keys
-  int32_t value_dim = 0;     // width of a value head; D for attention
+  int32_t value_dim = 0;     // of a value; REQUIRES: paged.value_slices * D if it goes to pages
   Matrix q;                  // [T, H * D]
   Matrix k;                  // [T, H_kv * D]
   Matrix v;                  // [T, H_kv * value_dim]

@@ -25,9 +25,9 @@ struct WindowAttentionArgs {
   float scale = 1.0f;
   Matrix q;  // [T, H * D]
   Matrix k;  // [T, H_kv * D] of the ring's type, rotated
-  Matrix v;  // [T, H_kv * D] of the ring's type
+  Matrix v;  // [T, H_kv * Dv] of the ring's type, Dv = ring.value_slices * D
   RingCache ring;
-  Matrix out;  // [T, H * D]
+  Matrix out;  // [T, H * Dv]
 };
 using WindowAttentionFunction = void (*)(Stream& stream, const WindowAttentionArgs& args);
 

@@ -11,9 +11,10 @@
 
 namespace longstream::reference {
 
-// out[d] = sum_j softmax_j(score(j)) value(j)[d],   begin <= j <= end, 0 <= d < head_dim
+// out[i * head_dim + d] = sum_j softmax_j(score(j)) value(i, j)[d],
+//                         begin <= j <= end, 0 <= i < slices, 0 <= d < head_dim
 template <typename Score, typename Value>
-void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score,
+void SoftmaxSum(int64_t begin, int64_t end, int64_t slices, int64_t head_dim, const Score& score,
                 const Value& value, float* out) {
   std::vector<double> scores;
   double largest = -std::numeric_limits<double>::infinity();
@@ -22,14 +23,18 @@ void SoftmaxSum(int64_t begin, int64_t end, int64_t head_dim, const Score& score
     largest = std::fmax(largest, scores.back());
   }
   double sum = 0.0;
-  std::vector<double> weighted(static_cast<size_t>(head_dim), 0.0);
+  std::vector<double> weighted(static_cast<size_t>(slices * head_dim), 0.0);
   for (int64_t j = begin; j <= end; ++j) {
     const double weight = std::exp(scores[static_cast<size_t>(j - begin)] - largest);
-    const auto row = value(j);
     sum += weight;
-    for (int64_t d = 0; d < head_dim; ++d) weighted[static_cast<size_t>(d)] += weight * At(row, d);
+    for (int64_t i = 0; i < slices; ++i) {
+      const auto row = value(i, j);
+      for (int64_t d = 0; d < head_dim; ++d) {
+        weighted[static_cast<size_t>(i * head_dim + d)] += weight * At(row, d);
+      }
+    }
   }
-  for (int64_t d = 0; d < head_dim; ++d) {
+  for (int64_t d = 0; d < slices * head_dim; ++d) {
     out[d] = static_cast<float>(weighted[static_cast<size_t>(d)] / sum);
   }
 }

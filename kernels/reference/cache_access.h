@@ -55,13 +55,22 @@ struct PagedRow {
   }
 };
 
-// `pages` is the sequence's page table.
-inline PagedRow PagedRowOf(const PagedCache& cache, void* store, const int32_t* pages, int64_t head,
-                           int64_t position) {
+// Of a store with `num_heads` heads. `pages` is the sequence's page table.
+inline PagedRow PagedRowOf(const PagedCache& cache, void* store, int64_t num_heads,
+                           const int32_t* pages, int64_t head, int64_t position) {
   const int64_t page = pages[position / cache.page_tokens];
   const int64_t head_bytes = PagedHeadBytes(cache.type, cache.page_tokens, cache.head_dim);
-  return {static_cast<std::byte*>(store) + (page * cache.num_kv_heads + head) * head_bytes,
+  return {static_cast<std::byte*>(store) + (page * num_heads + head) * head_bytes,
           position % cache.page_tokens, cache.page_tokens, cache.head_dim, cache.type};
+}
+inline PagedRow PagedKey(const PagedCache& cache, const int32_t* pages, int64_t head,
+                         int64_t position) {
+  return PagedRowOf(cache, cache.keys, cache.num_kv_heads, pages, head, position);
+}
+// head: of the slices of values.
+inline PagedRow PagedValue(const PagedCache& cache, const int32_t* pages, int64_t head,
+                           int64_t position) {
+  return PagedRowOf(cache, cache.values, cache.num_value_heads(), pages, head, position);
 }
 
 // Rounds as kernels/ops/rope_cache_write.h says. values: [row.dim].

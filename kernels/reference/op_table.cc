@@ -12,6 +12,7 @@ const OpTable& ReferenceOps() {
       .norm_project = reference::NormProject,
       .norm_rows = reference::NormRows,
       .gated_mlp = reference::GatedMlp,
+      .gau_activate = reference::GauActivate,
       .project_residual = reference::ProjectResidual,
       .rope_table = reference::RopeTable,
       .logit_scale = reference::LogitScale,

@@ -12,7 +12,9 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
     Row h = Normalised(args.in.f32_row(t), args.weight.k, args.norm);
     if (args.gate.data != nullptr) {
       const float* gate = args.gate.f32_row(t);
-      for (int64_t i = 0; i < args.weight.k; ++i) h[static_cast<size_t>(i)] *= Sigmoid(gate[i]);
+      for (int64_t i = 0; i < args.weight.k; ++i) {
+        h[static_cast<size_t>(i)] *= args.silu_gate ? Silu(gate[i]) : Sigmoid(gate[i]);
+      }
     }
     h = RoundedFor(args.weight.type, std::move(h));
     for (int64_t c = 0; c < args.weight.n; ++c) {

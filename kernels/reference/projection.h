@@ -17,6 +17,7 @@ namespace longstream::reference {
 using Row = std::vector<double>;
 
 inline double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+inline double Silu(double x) { return x * Sigmoid(x); }
 
 // Norm(x), or x itself.
 inline Row Normalised(const float* x, int64_t size, const Norm& norm) {

@@ -23,6 +23,7 @@ void Pack(const Executor& executor, const PackArgs& args);
 void Embed(Stream& stream, const EmbedArgs& args);
 void NormProject(Stream& stream, const NormProjectArgs& args);
 void GatedMlp(Stream& stream, const GatedMlpArgs& args);
+void GauActivate(Stream& stream, const GauActivateArgs& args);
 void ProjectResidual(Stream& stream, const ProjectResidualArgs& args);
 void RopeTable(Stream& stream, const RopeTableArgs& args);
 void LogitScale(Stream& stream, const LogitScaleArgs& args);

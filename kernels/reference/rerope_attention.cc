@@ -10,7 +10,7 @@ namespace longstream::reference {
 void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   if (!stream.ok()) return;
   const PagedCache& cache = args.cache;
-  const int64_t dim = cache.head_dim;
+  const int64_t dim = cache.head_dim, slices = cache.value_slices;
   for (int64_t t = 0; t < args.batch.num_rows; ++t) {
     const SequenceRows& sequence = SequenceOf(args.batch, t);
     const int32_t* pages = PagesOf(args.batch, sequence);
@@ -29,16 +29,15 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
       const int64_t kv_head = h / (args.num_heads / cache.num_kv_heads);
       const float* q_near = args.q.f32_row(t) + h * dim;
       const float* q_far = args.q_far.f32_row(t) + h * dim;
-      const auto paged_row = [&](void* store, int64_t j) {
-        return PagedRowOf(cache, store, pages, kv_head, j);
-      };
       const auto score = [&](int64_t j) {
         const bool near = p - j < args.window;
         return args.scale * (near ? Dot(q_near, near_key(kv_head, j), dim)
-                                  : Dot(q_far, paged_row(cache.keys, j), dim));
+                                  : Dot(q_far, PagedKey(cache, pages, kv_head, j), dim));
       };
-      const auto value = [&](int64_t j) { return paged_row(cache.values, j); };
-      SoftmaxSum(0, p, dim, score, value, args.out.f32_row(t) + h * dim);
+      const auto value = [&](int64_t i, int64_t j) {
+        return PagedValue(cache, pages, kv_head * slices + i, j);
+      };
+      SoftmaxSum(0, p, slices, dim, score, value, args.out.f32_row(t) + h * slices * dim);
     }
   }
 }

@@ -15,7 +15,7 @@ void RingRebuild(Stream& stream, const RingRebuildArgs& args) {
   std::byte* keys = ring.keys + args.slot * ring.slot_stride;
   for (int64_t j = args.begin; j < args.end; ++j) {
     for (int64_t h = 0; h < ring.num_kv_heads; ++h) {
-      const PagedRow main_row = PagedRowOf(args.cache, args.cache.keys, args.page_table, h, j);
+      const PagedRow main_row = PagedKey(args.cache, args.page_table, h, j);
       std::vector<float> main_key(static_cast<size_t>(ring.head_dim));
       for (int64_t d = 0; d < ring.head_dim; ++d) {
         main_key[static_cast<size_t>(d)] = PagedElement(main_row, d);

@@ -12,15 +12,17 @@ void RingWrite(Stream& stream, const RingWriteArgs& args) {
   // In the order of positions, so that of a piece longer than the ring the last rows stay.
   for (int64_t t = 0; t < args.batch.num_rows; ++t) {
     const int64_t offset = SequenceOf(args.batch, t).slot * ring.slot_stride;
-    for (int64_t h = 0; h < ring.num_kv_heads; ++h) {
-      const int64_t index = RingIndex(ring, h, args.batch.positions[t]);
-      for (int64_t d = 0; d < ring.head_dim; ++d) {
-        const int64_t column = h * ring.head_dim + d;
-        SetElement(ring.keys + offset, ring.type, index + d, MatrixAt(args.k, t, column));
-        if (ring.values == nullptr) continue;
-        SetElement(ring.values + offset, ring.type, index + d, MatrixAt(args.v, t, column));
+    const auto write = [&](std::byte* store, const Matrix& rows, int64_t num_heads) {
+      for (int64_t h = 0; h < num_heads; ++h) {
+        const int64_t index = RingIndex(ring, h, args.batch.positions[t]);
+        for (int64_t d = 0; d < ring.head_dim; ++d) {
+          SetElement(store + offset, ring.type, index + d,
+                     MatrixAt(rows, t, h * ring.head_dim + d));
+        }
       }
-    }
+    };
+    write(ring.keys, args.k, ring.num_kv_heads);
+    if (ring.values != nullptr) write(ring.values, args.v, ring.num_value_heads());
   }
 }
 

@@ -54,10 +54,10 @@ void WriteQueries(const RopeCacheWriteArgs& args, int64_t t) {
   }
 }
 
-// Writes row t's keys (or values) of one head to the pages at `store` or, where there are none, to
-// `rows`. Returns them as rounded.
-std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, const Matrix& rows, int64_t t,
-                         int64_t head, std::vector<float> x) {
+// Writes row t's keys (or values) of one of `num_heads` heads to the pages at `store` or, where
+// there are none, to `rows`. Returns them as rounded.
+std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, int64_t num_heads,
+                         const Matrix& rows, int64_t t, int64_t head, std::vector<float> x) {
   if (args.paged.keys == nullptr) {
     SetHead(rows, t, head, x);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -66,7 +66,8 @@ std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, const Matr
     return x;
   }
   const int32_t* pages = PagesOf(args.batch, SequenceOf(args.batch, t));
-  const PagedRow row = PagedRowOf(args.paged, store, pages, head, args.batch.positions[t]);
+  const PagedRow row =
+      PagedRowOf(args.paged, store, num_heads, pages, head, args.batch.positions[t]);
   SetPagedRow(row, x.data());
   for (size_t i = 0; i < x.size(); ++i) x[i] = PagedElement(row, static_cast<int64_t>(i));
   return x;
@@ -75,15 +76,20 @@ std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, const Matr
 void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
   for (int64_t h = 0; h < args.num_kv_heads; ++h) {
     const std::vector<float> k =
-        Write(args, args.paged.keys, args.k_out, t, h,
+        Write(args, args.paged.keys, args.num_kv_heads, args.k_out, t, h,
               Rotated(NormalisedHead(args.k, t, h, args.head_dim, args.k_norm),
                       RopeRow(args.rope_k, t, args.head_dim)));
     if (args.near_out.data != nullptr) {
       SetHead(args.near_out, t, h, Rotated(k, RopeRow(args.rope_near, t, args.head_dim)));
     }
-    if (args.paged.keys == nullptr && args.v_out.data == nullptr) continue;
-    Write(args, args.paged.values, args.v_out, t, h,
-          NormalisedHead(args.v, t, h, args.value_dim, {}));
+  }
+  if (args.paged.keys == nullptr && args.v_out.data == nullptr) return;
+  // In pages each slice of a value is a head.
+  const int64_t width = args.paged.keys == nullptr ? args.value_dim : args.head_dim;
+  const int64_t num_value_heads = args.num_kv_heads * args.value_dim / width;
+  for (int64_t h = 0; h < num_value_heads; ++h) {
+    Write(args, args.paged.values, num_value_heads, args.v_out, t, h,
+          NormalisedHead(args.v, t, h, width, {}));
   }
 }
 

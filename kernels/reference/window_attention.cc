@@ -12,7 +12,7 @@ namespace longstream::reference {
 void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   if (!stream.ok()) return;
   const RingCache& ring = args.ring;
-  const int64_t dim = ring.head_dim;
+  const int64_t dim = ring.head_dim, slices = ring.value_slices;
   for (int64_t t = 0; t < args.batch.num_rows; ++t) {
     const SequenceRows& sequence = SequenceOf(args.batch, t);
     // The key or value of position j: in the ring, or in a row of this step.
@@ -33,8 +33,10 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
       const auto score = [&](int64_t j) {
         return args.scale * Dot(q, element_row(ring.keys, args.k, kv_head, j), dim);
       };
-      const auto value = [&](int64_t j) { return element_row(ring.values, args.v, kv_head, j); };
-      SoftmaxSum(first, last, dim, score, value, args.out.f32_row(t) + h * dim);
+      const auto value = [&](int64_t i, int64_t j) {
+        return element_row(ring.values, args.v, kv_head * slices + i, j);
+      };
+      SoftmaxSum(first, last, slices, dim, score, value, args.out.f32_row(t) + h * slices * dim);
     }
   }
 }

@@ -42,7 +42,8 @@ DType RowType(DType type) { return type == DType::kI8 ? DType::kF32 : type; }
 
 std::string NameOf(const AttentionShape& shape, DType type) {
   return std::string(NameOf(type)) + " H " + std::to_string(shape.num_heads) + "/" +
-         std::to_string(shape.num_kv_heads) + " D " + std::to_string(shape.head_dim);
+         std::to_string(shape.num_kv_heads) + " D " + std::to_string(shape.head_dim) +
+         (shape.value_slices == 1 ? "" : " slices " + std::to_string(shape.value_slices));
 }
 
 AttentionHistory::AttentionHistory(int64_t tokens, const AttentionShape& shape, DType type,
@@ -51,7 +52,8 @@ AttentionHistory::AttentionHistory(int64_t tokens, const AttentionShape& shape, 
       q_far(tokens, shape.num_heads * shape.head_dim, random),
       k(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RowType(type)),
       k_near(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RingType(type)),
-      v(tokens, shape.num_kv_heads * shape.head_dim, random, 1.0f, RowType(type)) {}
+      v(tokens, shape.num_kv_heads * shape.value_slices * shape.head_dim, random, 1.0f,
+        RowType(type)) {}
 
 AttentionStep::AttentionStep(const std::vector<AttentionHistory>& histories,
                              const std::vector<AttentionEntry>& entries,
@@ -64,7 +66,7 @@ AttentionStep::AttentionStep(const std::vector<AttentionHistory>& histories,
   const int64_t key_cols = first.k.cols() + gap;
   k = OwnedMatrix(rows, key_cols, first.k.view().type);
   k_near = OwnedMatrix(rows, key_cols, first.k_near.view().type);
-  v = OwnedMatrix(rows, key_cols, first.k.view().type);
+  v = OwnedMatrix(rows, first.v.cols() + gap, first.v.view().type);
   int64_t row = 0;
   for (const auto& [index, part] : entries) {
     const AttentionHistory& history = histories[static_cast<size_t>(index)];
@@ -104,7 +106,8 @@ std::vector<DType> AttentionTest::AndInt8(std::vector<DType> types) const {
 }
 
 OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool near_keys) const {
-  OwnedPages pages(type_, NumPages(places_), page_tokens_, shape_.num_kv_heads, shape_.head_dim);
+  OwnedPages pages(type_, NumPages(places_), page_tokens_, shape_.num_kv_heads, shape_.head_dim,
+                   shape_.value_slices);
   for (const auto& [index, part] : entries) {
     const AttentionHistory& history = histories_[static_cast<size_t>(index)];
     for (int64_t j = 0; j < part.end(); ++j) {
@@ -118,7 +121,7 @@ OwnedPages AttentionTest::Pages(const std::vector<AttentionEntry>& entries, bool
 OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int32_t window,
                                 int32_t slots, bool near_keys) const {
   OwnedRings rings(RingType(type_), NumSlots(places_), slots, shape_.num_kv_heads, shape_.head_dim,
-                   !near_keys);
+                   !near_keys, shape_.value_slices);
   for (const auto& [index, part] : entries) {
     const AttentionHistory& history = histories_[static_cast<size_t>(index)];
     const int64_t first = std::max<int64_t>(0, part.first_position - window + 1);
@@ -267,6 +270,20 @@ void AttentionTest::ExpectSameBitsInPieces(const AttentionShape& shape, DType ty
       position += piece;
     }
     EXPECT_EQ(position, kMixedTokens);
+  }
+}
+
+void AttentionTest::ExpectSlicesOfValues(const std::string& what) {
+  for (const AttentionShape& shape :
+       {AttentionShape{1, 1, 24, 5}, AttentionShape{1, 1, 64, 4}, AttentionShape{4, 2, 40, 2}}) {
+    for (const DType type : AndInt8({DType::kF32, DType::kBF16})) {
+      MakeHistories(kMixedHistories, kMixedTokens, shape, type, 64);
+      ExpectMatch(MixedBatch(), what);
+    }
+    for (const DType type : AndInt8({DType::kBF16})) {
+      ExpectSameBitsAlone(shape, type);
+      ExpectSameBitsInPieces(shape, type);
+    }
   }
 }
 

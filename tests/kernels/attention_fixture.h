@@ -16,6 +16,9 @@ struct AttentionShape {
   int32_t num_heads = 1;
   int32_t num_kv_heads = 1;
   int32_t head_dim = 8;
+  int32_t value_slices = 1;
+
+  int32_t num_out_heads() const { return num_heads * value_slices; }
 };
 
 std::string NameOf(const AttentionShape& shape, DType type);
@@ -28,7 +31,7 @@ struct AttentionHistory {
   OwnedMatrix q_far;   // [tokens, H * D]
   OwnedMatrix k;       // [tokens, H_kv * D] of the pages' type, f32 where that is int8
   OwnedMatrix k_near;  // [tokens, H_kv * D] of the rings' type
-  OwnedMatrix v;       // as k
+  OwnedMatrix v;       // [tokens, H_kv * value_slices * D] as k
 };
 
 // A sequence's part of a step: which history, and which of its rows.
@@ -71,6 +74,9 @@ class AttentionTest : public OpTest {
   void ExpectSameBitsOnAnyThreads();
   // A prefill of 300 tokens has the same bits however it is cut.
   void ExpectSameBitsInPieces();
+  // Values of several slices, among them as many as a task computes together: the reference, and
+  // the same bits in any batch, on one thread or two, and in pieces.
+  void ExpectSlicesOfValues(const std::string& what);
 
   // Caches of the current histories for a step.
   OwnedPages Pages(const std::vector<AttentionEntry>& entries, bool near_keys = false) const;

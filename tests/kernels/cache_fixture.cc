@@ -103,17 +103,18 @@ int64_t TestBatch::max_position() const {
 }
 
 OwnedPages::OwnedPages(DType type, int64_t num_pages, int32_t page_tokens, int32_t num_kv_heads,
-                       int32_t head_dim)
+                       int32_t head_dim, int32_t value_slices)
     : keys_(static_cast<size_t>(num_pages * num_kv_heads *
                                 PagedHeadBytes(type, page_tokens, head_dim))),
-      values_(keys_.size()),
-      view_{keys_.data(), values_.data(), type, page_tokens, num_kv_heads, head_dim} {}
+      values_(keys_.size() * static_cast<size_t>(value_slices)),
+      view_{keys_.data(), values_.data(), type, page_tokens, num_kv_heads, head_dim, value_slices} {
+}
 
-std::byte* OwnedPages::Head(const Buffer& store, const TestPlace& place, int64_t position,
-                            int64_t head) const {
+std::byte* OwnedPages::Head(const Buffer& store, int64_t num_heads, const TestPlace& place,
+                            int64_t position, int64_t head) const {
   const int64_t page = place.pages[static_cast<size_t>(position / view_.page_tokens)];
-  return store.data() + (page * view_.num_kv_heads + head) *
-                            PagedHeadBytes(view_.type, view_.page_tokens, view_.head_dim);
+  return store.data() +
+         (page * num_heads + head) * PagedHeadBytes(view_.type, view_.page_tokens, view_.head_dim);
 }
 
 std::byte* OwnedPages::Scale(std::byte* head, int64_t slot) const {
@@ -162,29 +163,30 @@ float OwnedPages::Read(std::byte* head, int64_t slot, int64_t d) const {
 void OwnedPages::Write(const TestPlace& place, int64_t position, const OwnedMatrix& k,
                        const OwnedMatrix& v, int64_t row) {
   std::vector<float> values(static_cast<size_t>(view_.head_dim));
-  for (int64_t h = 0; h < view_.num_kv_heads; ++h) {
-    for (const auto& [matrix, store] : {std::pair(&k, &keys_), std::pair(&v, &values_)}) {
-      for (int64_t d = 0; d < view_.head_dim; ++d) {
-        values[static_cast<size_t>(d)] = matrix->at(row, h * view_.head_dim + d);
-      }
-      WriteRow(Head(*store, place, position, h), Slot(position), values);
+  const auto write = [&](const OwnedMatrix& from, int64_t head, std::byte* to) {
+    for (int64_t d = 0; d < view_.head_dim; ++d) {
+      values[static_cast<size_t>(d)] = from.at(row, head * view_.head_dim + d);
     }
-  }
+    WriteRow(to, Slot(position), values);
+  };
+  for (int64_t h = 0; h < view_.num_kv_heads; ++h) write(k, h, Key(place, position, h));
+  for (int64_t h = 0; h < view_.num_value_heads(); ++h) write(v, h, Value(place, position, h));
 }
 
 float OwnedPages::key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
-  return Read(Head(keys_, place, position, head), Slot(position), d);
+  return Read(Key(place, position, head), Slot(position), d);
 }
 
 float OwnedPages::value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {
-  return Read(Head(values_, place, position, head), Slot(position), d);
+  return Read(Value(place, position, head), Slot(position), d);
 }
 
 OwnedRings::OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads,
-                       int32_t head_dim, bool has_values) {
+                       int32_t head_dim, bool has_values, int32_t value_slices) {
   const size_t ring_bytes = RingBytes(type, slots, num_kv_heads, head_dim);
   // Values of a slot follow its keys.
-  view_.slot_stride = static_cast<int64_t>(ring_bytes * (has_values ? 2 : 1)) + kGapBytes;
+  const size_t value_bytes = has_values ? ring_bytes * static_cast<size_t>(value_slices) : 0;
+  view_.slot_stride = static_cast<int64_t>(ring_bytes + value_bytes) + kGapBytes;
   memory_ = Buffer(static_cast<size_t>(num_slots * view_.slot_stride));
   view_.keys = memory_.data();
   if (has_values) view_.values = memory_.data() + ring_bytes;
@@ -192,6 +194,7 @@ OwnedRings::OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num
   view_.slots = slots;
   view_.num_kv_heads = num_kv_heads;
   view_.head_dim = head_dim;
+  view_.value_slices = value_slices;
 }
 
 std::byte* OwnedRings::Element(std::byte* store, const TestPlace& place, int64_t position,
@@ -202,14 +205,16 @@ std::byte* OwnedRings::Element(std::byte* store, const TestPlace& place, int64_t
 
 void OwnedRings::Write(const TestPlace& place, int64_t position, const OwnedMatrix& k,
                        const OwnedMatrix& v, int64_t row) {
-  for (int64_t h = 0; h < view_.num_kv_heads; ++h) {
-    for (int64_t d = 0; d < view_.head_dim; ++d) {
-      const int64_t column = h * view_.head_dim + d;
-      StoreElement(view_.type, k.at(row, column), Element(view_.keys, place, position, h, d));
-      if (view_.values == nullptr) continue;
-      StoreElement(view_.type, v.at(row, column), Element(view_.values, place, position, h, d));
+  const auto write = [&](const OwnedMatrix& from, std::byte* store, int64_t num_heads) {
+    for (int64_t h = 0; h < num_heads; ++h) {
+      for (int64_t d = 0; d < view_.head_dim; ++d) {
+        StoreElement(view_.type, from.at(row, h * view_.head_dim + d),
+                     Element(store, place, position, h, d));
+      }
     }
-  }
+  };
+  write(k, view_.keys, view_.num_kv_heads);
+  if (view_.values != nullptr) write(v, view_.values, view_.num_value_heads());
 }
 
 float OwnedRings::key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const {

@@ -63,12 +63,14 @@ constexpr DType RingType(DType type) { return type == DType::kI8 ? DType::kBF16 
 class OwnedPages {
  public:
   OwnedPages(DType type, int64_t num_pages, int32_t page_tokens, int32_t num_kv_heads,
-             int32_t head_dim);
+             int32_t head_dim, int32_t value_slices = 1);
 
   const PagedCache& view() const { return view_; }
-  // Of the keys, and of the values.
+  // Of the keys.
   size_t size() const { return keys_.size(); }
-  // Writes row `row` of k and v [*, num_kv_heads * head_dim] as position `position` of `place`.
+  size_t value_size() const { return values_.size(); }
+  // Writes row `row` of k [*, num_kv_heads * head_dim] and v [*, num_value_heads * head_dim] as
+  // position `position` of `place`.
   void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,
              int64_t row);
   float key(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
@@ -76,8 +78,14 @@ class OwnedPages {
 
  private:
   // What a store has of a head's page, and the slot in it.
-  std::byte* Head(const Buffer& store, const TestPlace& place, int64_t position,
+  std::byte* Head(const Buffer& store, int64_t num_heads, const TestPlace& place, int64_t position,
                   int64_t head) const;
+  std::byte* Key(const TestPlace& place, int64_t position, int64_t head) const {
+    return Head(keys_, view_.num_kv_heads, place, position, head);
+  }
+  std::byte* Value(const TestPlace& place, int64_t position, int64_t head) const {
+    return Head(values_, view_.num_value_heads(), place, position, head);
+  }
   int64_t Slot(int64_t position) const { return position % view_.page_tokens; }
   std::byte* Scale(std::byte* head, int64_t slot) const;
   void WriteRow(std::byte* head, int64_t slot, const std::vector<float>& values) const;
@@ -92,7 +100,7 @@ class OwnedPages {
 class OwnedRings {
  public:
   OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads, int32_t head_dim,
-             bool has_values);
+             bool has_values, int32_t value_slices = 1);
 
   const RingCache& view() const { return view_; }
   void Write(const TestPlace& place, int64_t position, const OwnedMatrix& k, const OwnedMatrix& v,

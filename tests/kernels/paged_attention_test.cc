@@ -20,7 +20,7 @@ class PagedAttentionTest : public AttentionTest {
     const AttentionStep step(histories_, entries, places_);
     const OwnedPages pages = Pages(entries);
     const OwnedMatrix slopes = AlibiSlopes();
-    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
     PagedAttentionArgs args;
     args.batch = step.batch.layout();
     args.num_heads = shape_.num_heads;
@@ -30,7 +30,7 @@ class PagedAttentionTest : public AttentionTest {
     if (alibi_) args.alibi_slopes = slopes.view().f32_row(0);
     args.max_position = step.batch.max_position();
     args.out = out.view();
-    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
+    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_out_heads(),
                                           shape_.head_dim, args.max_position),
                        executor);
     table.paged_attention(*stream, args);
@@ -154,6 +154,20 @@ TEST_P(PagedAttentionTest, AlibiAloneIsAGeometricSeries) {
       }
     }
   }
+}
+
+TEST_P(PagedAttentionTest, ValuesHaveSlices) {
+  ExpectSlicesOfValues("slices");
+  for (DType type : AndInt8({DType::kBF16})) {
+    MakeHistories(2, 5100, {3, 1, 24, 4}, type);
+    ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "slices, splits");
+  }
+  // More query heads than a task takes.
+  MakeHistories(2, 1300, {37, 1, 8, 3}, DType::kF16);
+  ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "slices, many heads");
+  alibi_ = true;
+  MakeHistories(2, 1300, {3, 1, 8, 3}, DType::kF32);
+  ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "slices, ALiBi");
 }
 
 TEST_P(PagedAttentionTest, HasTheSameBitsAlone) { ExpectSameBitsAlone(); }

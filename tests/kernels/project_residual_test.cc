@@ -11,6 +11,7 @@ namespace {
 struct Options {
   bool norm = false;
   bool gate = false;
+  bool silu = false;
   bool bias = false;
   float scale = 1.0f;
 };
@@ -26,6 +27,7 @@ class ProjectResidualTest : public OpTest {
     args.in = in.view();
     if (options.norm) args.norm = {norm_weight.data(), k, 1e-6f};
     if (options.gate) args.gate = gate.view();
+    args.silu_gate = options.silu;
     if (options.bias) args.bias = bias.data();
     args.scale = options.scale;
 
@@ -72,6 +74,7 @@ TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
       for (int64_t k : {7, 129, 256}) {
         Compare(rows, 65, k, type, {.norm = true}, random);
         Compare(rows, 65, k, type, {.gate = true}, random);
+        Compare(rows, 65, k, type, {.gate = true, .silu = true}, random);
         Compare(rows, 65, k, type, {.bias = true}, random);
         Compare(rows, 65, k, type, {.scale = 0.25f}, random);
         Compare(rows, 65, k, type, {.norm = true, .gate = true, .bias = true, .scale = -1.5f},

@@ -17,7 +17,7 @@ class ReropeAttentionTest : public AttentionTest {
     const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedPages pages = Pages(entries);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, true);
-    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
     ReropeAttentionArgs args;
     args.batch = step.batch.layout();
     args.num_heads = shape_.num_heads;
@@ -30,7 +30,7 @@ class ReropeAttentionTest : public AttentionTest {
     args.near_rows = step.k_near.view();
     args.max_position = step.batch.max_position();
     args.out = out.view();
-    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
+    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_out_heads(),
                                           shape_.head_dim, args.max_position),
                        executor);
     table.rerope_attention(*stream, args);
@@ -74,6 +74,12 @@ TEST_P(ReropeAttentionTest, MatchesTheReferenceWithAlignedRows) {
     ASSERT_EQ(rows.view().stride % 8, 0);
     ExpectMatch({{0, {130, 1, true}}, {1, {150, 50, false}}, {2, {40, 90, false}}}, "aligned rows");
   }
+}
+
+TEST_P(ReropeAttentionTest, ValuesHaveSlices) {
+  window_ = 65;
+  slack_ = 64;
+  ExpectSlicesOfValues("slices");
 }
 
 TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {

@@ -277,6 +277,35 @@ void RopeCacheWriteTest::ExpectNearKeysOfStoredKeys(DType type) {
   }
 }
 
+// Each slice of a value is a head of the pages; rows hold values as they come.
+TEST_P(RopeCacheWriteTest, ValuesHaveSlices) {
+  std::vector<DType> types(std::begin(kTypes), std::end(kTypes));
+  if (ops().int8_pages) types.push_back(DType::kI8);
+  constexpr int32_t kSlices = 3, kDim = 24;
+  for (DType type : types) {
+    const Shape shape = {4, 2, kDim};
+    const std::vector<TestPlace> places = ScatteredPlaces(2, 100, 64, random_);
+    const TestBatch batch({{99, 1, true}, {50, 30, false}}, places);
+    const Inputs in(batch.num_rows(), shape, random_);
+    const OwnedMatrix v(batch.num_rows(), 2 * kSlices * kDim, random_);
+    RopeCacheWriteArgs args = in.Args(batch, shape);
+    args.v = v.view();
+    args.value_dim = kSlices * kDim;
+    Outputs out(batch.num_rows(), shape, RingType(type));
+    args.q_out = out.q.view();
+    OwnedPages written(type, NumPages(places), 64, 2, kDim, kSlices);
+    written.Write(places[0], 99, in.k, v, 0);
+    for (int64_t t = 0; t < 30; ++t) written.Write(places[1], 50 + t, in.k, v, 1 + t);
+    for (const OpTable* table : {&ops(), &reference()}) {
+      OwnedPages actual(type, NumPages(places), 64, 2, kDim, kSlices);
+      args.paged = actual.view();
+      Run(*table, args);
+      ExpectSameBytes(actual.view().keys, written.view().keys, actual.size(), "keys");
+      ExpectSameBytes(actual.view().values, written.view().values, actual.value_size(), "values");
+    }
+  }
+}
+
 TEST_P(RopeCacheWriteTest, ValuesOfAnotherWidthAndOutputsInPlace) {
   constexpr int32_t kDk = 24, kDv = 40;
   const std::vector<TestPlace> places = ScatteredPlaces(1, 7, 16, random_);

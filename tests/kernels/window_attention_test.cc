@@ -12,7 +12,7 @@ class WindowAttentionTest : public AttentionTest {
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, false);
-    OwnedMatrix out(step.batch.num_rows(), step.q.cols());
+    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
     WindowAttentionArgs args;
     args.batch = step.batch.layout();
     args.num_heads = shape_.num_heads;
@@ -23,8 +23,8 @@ class WindowAttentionTest : public AttentionTest {
     args.v = step.v.view();
     args.ring = rings.view();
     args.out = out.view();
-    OwnedStream stream(WindowAttentionWorkspace(step.batch.num_decode_rows(), shape_.num_heads,
-                                                shape_.head_dim, window_),
+    OwnedStream stream(WindowAttentionWorkspace(step.batch.num_decode_rows(),
+                                                shape_.num_out_heads(), shape_.head_dim, window_),
                        executor);
     table.window_attention(*stream, args);
     EXPECT_TRUE(stream->ok());
@@ -83,6 +83,13 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
     ASSERT_EQ(rows.view().stride % 8, 0);
     ExpectMatch({{0, {130, 1, true}}, {1, {150, 50, false}}, {2, {40, 90, false}}}, "aligned rows");
   }
+}
+
+TEST_P(WindowAttentionTest, ValuesHaveSlices) {
+  window_ = 65;
+  slack_ = 64;
+  row_gap_ = 5;
+  ExpectSlicesOfValues("slices");
 }
 
 TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {

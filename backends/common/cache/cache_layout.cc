@@ -27,9 +27,8 @@ int64_t ArrayBytes(std::initializer_list<int64_t> factors) {
   return bytes;
 }
 
-int64_t RingBytes(const RingLayout& ring, DType type) {
-  return ArrayBytes(
-      {ring.num_kv_heads, ring.slots, ring.head_dim, static_cast<int64_t>(SizeOf(type))});
+int64_t RingBytes(const RingLayout& ring, int32_t num_heads, DType type) {
+  return ArrayBytes({num_heads, ring.slots, ring.head_dim, static_cast<int64_t>(SizeOf(type))});
 }
 
 // Places arrays one after the other in a slot.
@@ -47,21 +46,22 @@ class SlotPlanner {
   int64_t end_ = 0;
 };
 
-RingLayout Ring(const MixerSpec& mixer, int32_t window) {
-  return {window, window + kPrefillGrid, mixer.num_kv_heads, mixer.head_dim};
+RingLayout Ring(const MixerSpec& mixer, int32_t window, int32_t value_slices) {
+  return {window, window + kPrefillGrid, mixer.num_kv_heads, mixer.head_dim, value_slices};
 }
 
 void PlaceWindow(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
-  RingLayout& ring = layer->ring.emplace(Ring(mixer, mixer.window));
-  const int64_t bytes = RingBytes(ring, type);
-  ring.keys = slot.Place(bytes);
-  ring.values = slot.Place(bytes);
-  layer->bytes_fixed = static_cast<uint64_t>(2 * bytes);
+  RingLayout& ring = layer->ring.emplace(Ring(mixer, mixer.window, mixer.value_slices()));
+  const int64_t key_bytes = RingBytes(ring, ring.num_kv_heads, type);
+  const int64_t value_bytes = RingBytes(ring, ring.num_value_heads(), type);
+  ring.keys = slot.Place(key_bytes);
+  ring.values = slot.Place(value_bytes);
+  layer->bytes_fixed = static_cast<uint64_t>(key_bytes + value_bytes);
 }
 
 void PlaceNear(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
-  RingLayout& near = layer->near.emplace(Ring(mixer, mixer.rerope_window));
-  const int64_t bytes = RingBytes(near, type);
+  RingLayout& near = layer->near.emplace(Ring(mixer, mixer.rerope_window, 0));
+  const int64_t bytes = RingBytes(near, near.num_kv_heads, type);
   near.keys = slot.Place(bytes);
   layer->bytes_fixed = static_cast<uint64_t>(bytes);
 }
@@ -123,8 +123,9 @@ CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
     const MixerSpec& mixer = spec.layers[i];
     LayerCacheLayout& layer = layout.layers[i];
     if (mixer.kind != MixerKind::kFull) continue;
-    layer.paged = PagedLayout{mixer.num_kv_heads, mixer.head_dim};
-    layer.bytes_per_token = 2 * static_cast<uint64_t>(layer.paged->page_bytes(type)) / kPageTokens;
+    layer.paged = PagedLayout{mixer.num_kv_heads, mixer.head_dim, mixer.value_slices()};
+    const int64_t bytes = layer.paged->key_bytes(type) + layer.paged->value_bytes(type);
+    layer.bytes_per_token = static_cast<uint64_t>(bytes) / kPageTokens;
     if (mixer.rerope()) PlaceNear(mixer, layout.ring_type, slot, &layer);
   }
   layout.slot_stride = slot.end();

@@ -25,23 +25,30 @@ inline constexpr int32_t kPrefillGrid = 64;
 struct PagedLayout {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
+  int32_t value_slices = 1;
 
-  // Of the keys of one page; the values have as many.
-  int64_t page_bytes(DType type) const {
+  int32_t num_value_heads() const { return num_kv_heads * value_slices; }
+  // Of the keys of one page, and of the values.
+  int64_t key_bytes(DType type) const {
     return num_kv_heads * PagedHeadBytes(type, kPageTokens, head_dim);
   }
+  int64_t value_bytes(DType type) const { return value_slices * key_bytes(type); }
 };
 
-// A ring of keys, and values unless it is a near ring, [num_kv_heads, slots, head_dim] each.
+// A ring of keys [num_kv_heads, slots, head_dim] and, unless it is a near ring, values
+// [num_value_heads, slots, head_dim].
 struct RingLayout {
   int32_t window = 0;  // keys that attention reaches, the current one included
   int32_t slots = 0;   // window + kPrefillGrid
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
-  int64_t keys = 0;    // byte offset in a slot
-  int64_t values = 0;  // likewise; unused in a near ring
+  int32_t value_slices = 1;  // 0 in a near ring
+  int64_t keys = 0;          // byte offset in a slot
+  int64_t values = 0;        // likewise; unused in a near ring
 
-  int64_t elements() const { return int64_t{num_kv_heads} * slots * head_dim; }
+  int32_t num_value_heads() const { return num_kv_heads * value_slices; }
+  int64_t key_elements() const { return int64_t{num_kv_heads} * slots * head_dim; }
+  int64_t value_elements() const { return value_slices * key_elements(); }
 };
 
 // The memory of a linear RNN, f32 (RecurrentCache in kernels/core/batch_layout.h).

@@ -19,12 +19,14 @@ PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget&
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (!layout.layers[i].paged) continue;
     LayerStore& store = layers_[i];
-    store.page_bytes = static_cast<size_t>(layout.layers[i].paged->page_bytes(layout.page_type));
-    const size_t size = store.page_bytes * (static_cast<size_t>(capacity_) + 1);
-    store.keys = DeviceMemory(device, size, "pages of keys");
-    store.values = DeviceMemory(device, size, "pages of values");
-    store.keys.SetPieceBytes(store.page_bytes);
-    store.values.SetPieceBytes(store.page_bytes);
+    const PagedLayout& paged = *layout.layers[i].paged;
+    store.key_bytes = static_cast<size_t>(paged.key_bytes(layout.page_type));
+    store.value_bytes = static_cast<size_t>(paged.value_bytes(layout.page_type));
+    const size_t pages = static_cast<size_t>(capacity_) + 1;
+    store.keys = DeviceMemory(device, store.key_bytes * pages, "pages of keys");
+    store.values = DeviceMemory(device, store.value_bytes * pages, "pages of values");
+    store.keys.SetPieceBytes(store.key_bytes);
+    store.values.SetPieceBytes(store.value_bytes);
   }
 }
 
@@ -68,9 +70,9 @@ int32_t PageStore::Take() {
   const int32_t page = ids_.Take();
   holders_[static_cast<size_t>(page)] = 1;
   for (LayerStore& store : layers_) {
-    const size_t offset = static_cast<size_t>(page) * store.page_bytes;
-    store.keys.Unpoison(offset, store.page_bytes);
-    store.values.Unpoison(offset, store.page_bytes);
+    const size_t index = static_cast<size_t>(page);
+    store.keys.Unpoison(index * store.key_bytes, store.key_bytes);
+    store.values.Unpoison(index * store.value_bytes, store.value_bytes);
   }
   return page;
 }
@@ -81,19 +83,18 @@ void PageStore::Release(int32_t page) {
   if (--holders > 0) return;
   budget_.Remove(CacheKind::kPages, layout_.page_bytes);
   for (LayerStore& store : layers_) {
-    const size_t offset = static_cast<size_t>(page) * store.page_bytes;
-    store.keys.Poison(offset, store.page_bytes);
-    store.values.Poison(offset, store.page_bytes);
+    const size_t index = static_cast<size_t>(page);
+    store.keys.Poison(index * store.key_bytes, store.key_bytes);
+    store.values.Poison(index * store.value_bytes, store.value_bytes);
   }
   ids_.Give(page);
 }
 
 void PageStore::Copy(int32_t from, int32_t to) {
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const size_t bytes = layers_[i].page_bytes;
-    if (bytes == 0) continue;
-    device_.Copy(keys(i, to), keys(i, from), bytes);
-    device_.Copy(values(i, to), values(i, from), bytes);
+    if (!layout_.layers[i].paged) continue;
+    device_.Copy(keys(i, to), keys(i, from), layers_[i].key_bytes);
+    device_.Copy(values(i, to), values(i, from), layers_[i].value_bytes);
   }
 }
 
@@ -101,15 +102,16 @@ PagedCache PageStore::layer(size_t layer) const {
   const PagedLayout& paged = *layout_.layers[layer].paged;
   return {layers_[layer].keys.data(), layers_[layer].values.data(),
           layout_.page_type,          kPageTokens,
-          paged.num_kv_heads,         paged.head_dim};
+          paged.num_kv_heads,         paged.head_dim,
+          paged.value_slices};
 }
 
 std::byte* PageStore::keys(size_t layer, int32_t page) const {
-  return layers_[layer].keys.data() + static_cast<size_t>(page) * layers_[layer].page_bytes;
+  return layers_[layer].keys.data() + static_cast<size_t>(page) * layers_[layer].key_bytes;
 }
 
 std::byte* PageStore::values(size_t layer, int32_t page) const {
-  return layers_[layer].values.data() + static_cast<size_t>(page) * layers_[layer].page_bytes;
+  return layers_[layer].values.data() + static_cast<size_t>(page) * layers_[layer].value_bytes;
 }
 
 }  // namespace longstream

@@ -47,7 +47,7 @@ class PageStore {
 
   // The store of one layer as ops see it. REQUIRES: layers[layer].paged.
   PagedCache layer(size_t layer) const;
-  // Keys of one page in one layer: num_kv_heads times PagedHeadBytes.
+  // Keys of one page in one layer, and its values.
   std::byte* keys(size_t layer, int32_t page) const;
   std::byte* values(size_t layer, int32_t page) const;
 
@@ -58,7 +58,8 @@ class PageStore {
   struct LayerStore {
     DeviceMemory keys;
     DeviceMemory values;
-    size_t page_bytes = 0;  // of the keys of a page
+    size_t key_bytes = 0;  // of a page
+    size_t value_bytes = 0;
   };
 
   const CacheLayout& layout_;

@@ -97,7 +97,8 @@ RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {
           layout_.ring_type,
           ring.slots,
           ring.num_kv_heads,
-          ring.head_dim};
+          ring.head_dim,
+          ring.value_slices};
 }
 
 RingCache SlotStore::ring(size_t layer) const { return Ring(*layout_.layers[layer].ring, true); }

@@ -63,11 +63,12 @@ void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& vi
   const DType type = store.layout.page_type;
   const size_t row = static_cast<size_t>(paged.head_dim) * SizeOf(type);
   const auto head_bytes = static_cast<size_t>(PagedHeadBytes(type, kPageTokens, paged.head_dim));
+  const int32_t num_heads = values ? paged.num_value_heads() : paged.num_kv_heads;
   int64_t left = cache.position();
   for (const int32_t page : cache.page_table()) {
     std::byte* data = values ? store.pages.values(layer, page) : store.pages.keys(layer, page);
     const size_t tokens = static_cast<size_t>(std::min<int64_t>(left, kPageTokens));
-    for (int32_t head = 0; head < paged.num_kv_heads; ++head) {
+    for (int32_t head = 0; head < num_heads; ++head) {
       std::byte* rows = data + static_cast<size_t>(head) * head_bytes;
       visit(rows, tokens * row);
       if (type == DType::kI8) visit(rows + kPageTokens * row, tokens * sizeof(BF16));
@@ -78,11 +79,12 @@ void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& vi
 
 // The window before the position, [head][token] with tokens in order: at most two runs a head.
 template <typename Visit>
-void RingRuns(const SequenceCache& cache, const RingLayout& ring, int64_t offset, Visit&& visit) {
+void RingRuns(const SequenceCache& cache, const RingLayout& ring, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
   const size_t row = static_cast<size_t>(ring.head_dim) * SizeOf(store.layout.ring_type);
-  std::byte* data = store.slots.data(cache.slot()) + offset;
-  for (int32_t head = 0; head < ring.num_kv_heads; ++head) {
+  std::byte* data = store.slots.data(cache.slot()) + (values ? ring.values : ring.keys);
+  const int32_t num_heads = values ? ring.num_value_heads() : ring.num_kv_heads;
+  for (int32_t head = 0; head < num_heads; ++head) {
     int64_t token = std::max<int64_t>(cache.position() - ring.window, 0);
     while (token < cache.position()) {
       const int64_t at = token % ring.slots;
@@ -109,9 +111,9 @@ void ForEachRun(const SequenceCache& cache, size_t layer, Array array, Visit&& v
     case Array::kPagedValues:
       return PagedRuns(cache, layer, /*values=*/true, visit);
     case Array::kRingKeys:
-      return RingRuns(cache, *layout.ring, layout.ring->keys, visit);
+      return RingRuns(cache, *layout.ring, /*values=*/false, visit);
     case Array::kRingValues:
-      return RingRuns(cache, *layout.ring, layout.ring->values, visit);
+      return RingRuns(cache, *layout.ring, /*values=*/true, visit);
     case Array::kState:
       return f32(layout.recurrent->state, layout.recurrent->state_elements());
     case Array::kPendingKeys:

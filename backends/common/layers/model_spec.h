@@ -56,6 +56,11 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
+enum class BlockKind {
+  kTransformer,  // a mixer and an MLP
+  kGau,          // a gated attention unit: attention whose values are gated, and no MLP
+};
+
 // The mixer of one layer.
 struct MixerSpec {
   MixerKind kind = MixerKind::kFull;
@@ -63,7 +68,7 @@ struct MixerSpec {
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D; Dk of an RNN layer
-  int32_t value_dim = 0;     // width of a value head; D unless kGatedRnn
+  int32_t value_dim = 0;     // width of a value; D unless kGatedRnn or kGau, there a multiple of D
   bool qk_norm = false;      // RMSNorm on q and k before the rotation, per head
   bool qk_norm_all = false;  // ... of an attention layer, over all heads together
   bool qkv_bias = false;
@@ -79,6 +84,8 @@ struct MixerSpec {
   bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
 
   bool recurrent() const { return kind == MixerKind::kLightning || kind == MixerKind::kGatedRnn; }
+  // Heads of width D that a value of an attention layer is stored as.
+  int32_t value_slices() const { return value_dim / head_dim; }
   bool rerope() const {
     return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
   }
@@ -89,8 +96,9 @@ struct MixerSpec {
 struct ModelSpec {
   std::string architecture;  // model_type, for people
   int64_t vocabulary = 0;
+  BlockKind block = BlockKind::kTransformer;
   int64_t width = 0;      // d
-  int64_t mlp_width = 0;  // ff
+  int64_t mlp_width = 0;  // ff; 0 of kGau
   float norm_eps = 1e-6f;
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down

@@ -61,6 +61,25 @@ TEST(CacheLayoutTest, CountsBytesByKind) {
   EXPECT_EQ(layout.min_near_slots, 50 + kPrefillGrid);
 }
 
+// A gated attention unit with s = 16 and e = 5 s.
+TEST(CacheLayoutTest, CountsBytesOfWideValues) {
+  ModelSpec spec;
+  for (const MixerKind kind : {MixerKind::kFull, MixerKind::kWindow, MixerKind::kFull}) {
+    spec.layers.push_back(Mixer(kind, 1, 1, 16));
+    spec.layers.back().value_dim = 5 * 16;
+  }
+  spec.layers[1].window = 100;
+  spec.layers[2].position = PositionKind::kRerope;
+  spec.layers[2].rerope_window = 50;
+  const CacheLayout layout = MakeCacheLayout(spec, DType::kBF16);
+  EXPECT_EQ(layout.layers[0].bytes_per_token, (16 + 80) * 2u);
+  EXPECT_EQ(layout.page_bytes, kPageTokens * 2 * (16 + 80) * 2u);
+  EXPECT_EQ(layout.layers[1].bytes_fixed, (100 + kPrefillGrid) * (16 + 80) * 2u);
+  EXPECT_EQ(layout.layers[2].bytes_fixed, (50 + kPrefillGrid) * 16 * 2u);
+  // A scale for the key, and for each slice of the value.
+  EXPECT_EQ(MakeCacheLayout(spec, DType::kI8).layers[0].bytes_per_token, 16 + 80 + 6 * 2u);
+}
+
 TEST(CacheLayoutTest, CountsBytesOfInt8Pages) {
   ModelSpec spec;
   spec.layers.push_back(Mixer(MixerKind::kFull, 8, 2, 16));
@@ -80,19 +99,19 @@ TEST(CacheLayoutTest, CountsBytesOfInt8Pages) {
 }
 
 TEST(CacheLayoutTest, ArraysOfASlotDoNotOverlap) {
-  const CacheLayout layout = LayoutOf("window+rerope+recurrent+window+recurrent+rerope");
+  const CacheLayout layout = LayoutOf("window+rerope+recurrent+wide_window+recurrent+rerope");
   std::vector<std::pair<int64_t, int64_t>> arrays;  // [begin, end)
   const auto add = [&](int64_t begin, int64_t elements) {
     arrays.emplace_back(begin, begin + elements * static_cast<int64_t>(sizeof(float)));
   };
   for (const LayerCacheLayout& layer : layout.layers) {
     if (layer.near) {
-      add(layer.near->keys, layer.near->elements());
+      add(layer.near->keys, layer.near->key_elements());
       EXPECT_GE(layer.near->keys, layout.checkpoint_end);
     }
     if (layer.ring) {
-      add(layer.ring->keys, layer.ring->elements());
-      add(layer.ring->values, layer.ring->elements());
+      add(layer.ring->keys, layer.ring->key_elements());
+      add(layer.ring->values, layer.ring->value_elements());
     }
     if (layer.recurrent) {
       add(layer.recurrent->state, layer.recurrent->state_elements());

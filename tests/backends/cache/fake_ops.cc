@@ -26,10 +26,19 @@ int32_t PageOf(const SequenceCache& cache, int64_t position) {
   return cache.page_table()[static_cast<size_t>(position / kPageTokens)];
 }
 
-void WriteRing(const SequenceCache& cache, const RingLayout& ring, int64_t offset, int64_t position,
-               float value) {
-  for (int32_t head = 0; head < ring.num_kv_heads; ++head) {
-    WriteRow(SlotData(cache, offset), head, ring.slots, position % ring.slots, ring.head_dim,
+// The keys or the values of a ring.
+struct RingArray {
+  int64_t offset = 0;
+  int32_t num_heads = 0;
+
+  static RingArray Keys(const RingLayout& ring) { return {ring.keys, ring.num_kv_heads}; }
+  static RingArray Values(const RingLayout& ring) { return {ring.values, ring.num_value_heads()}; }
+};
+
+void WriteRing(const SequenceCache& cache, const RingLayout& ring, const RingArray& array,
+               int64_t position, float value) {
+  for (int32_t head = 0; head < array.num_heads; ++head) {
+    WriteRow(SlotData(cache, array.offset), head, ring.slots, position % ring.slots, ring.head_dim,
              value + static_cast<float>(head));
   }
 }
@@ -38,12 +47,14 @@ void WritePaged(const SequenceCache& cache, size_t layer, int64_t position, floa
   const PagedLayout& paged = *cache.store().layout.layers[layer].paged;
   const PageStore& pages = cache.store().pages;
   const int32_t page = PageOf(cache, position);
+  const int64_t at = position % kPageTokens;
   for (int32_t head = 0; head < paged.num_kv_heads; ++head) {
-    const float of_head = value + static_cast<float>(head);
-    WriteRow(pages.keys(layer, page), head, kPageTokens, position % kPageTokens, paged.head_dim,
-             of_head);
-    WriteRow(pages.values(layer, page), head, kPageTokens, position % kPageTokens, paged.head_dim,
-             -of_head);
+    WriteRow(pages.keys(layer, page), head, kPageTokens, at, paged.head_dim,
+             value + static_cast<float>(head));
+  }
+  for (int32_t head = 0; head < paged.num_value_heads(); ++head) {
+    WriteRow(pages.values(layer, page), head, kPageTokens, at, paged.head_dim,
+             -value - static_cast<float>(head));
   }
 }
 
@@ -70,10 +81,10 @@ void WriteToken(const SequenceCache& cache, int64_t position, int32_t token) {
   for (size_t i = 0; i < layout.layers.size(); ++i) {
     const LayerCacheLayout& layer = layout.layers[i];
     if (layer.paged) WritePaged(cache, i, position, value);
-    if (layer.near) WriteRing(cache, *layer.near, layer.near->keys, position, value);
+    if (layer.near) WriteRing(cache, *layer.near, RingArray::Keys(*layer.near), position, value);
     if (layer.ring) {
-      WriteRing(cache, *layer.ring, layer.ring->keys, position, value);
-      WriteRing(cache, *layer.ring, layer.ring->values, position, -value);
+      WriteRing(cache, *layer.ring, RingArray::Keys(*layer.ring), position, value);
+      WriteRing(cache, *layer.ring, RingArray::Values(*layer.ring), position, -value);
     }
     if (layer.recurrent) WriteRecurrent(cache, *layer.recurrent, position, value);
   }
@@ -98,16 +109,16 @@ class Comparison {
   std::string text_;
 };
 
-void CompareRing(const SequenceCache& cache, const RingLayout& ring, int64_t offset, float sign,
-                 std::span<const int32_t> history, Comparison& comparison) {
+void CompareRing(const SequenceCache& cache, const RingLayout& ring, const RingArray& array,
+                 float sign, std::span<const int32_t> history, Comparison& comparison) {
   const int64_t first = std::max<int64_t>(cache.position() - ring.window + 1, 0);
   for (int64_t p = first; p < cache.position(); ++p) {
-    for (int32_t head = 0; head < ring.num_kv_heads; ++head) {
+    for (int32_t head = 0; head < array.num_heads; ++head) {
       const float expected =
           sign * static_cast<float>(history[static_cast<size_t>(p)]) + static_cast<float>(head);
-      comparison.Expect(
-          expected, Row(SlotData(cache, offset), head, ring.slots, p % ring.slots, ring.head_dim),
-          "ring", p);
+      const float found =
+          Row(SlotData(cache, array.offset), head, ring.slots, p % ring.slots, ring.head_dim);
+      comparison.Expect(expected, found, "ring", p);
     }
   }
 }
@@ -118,15 +129,17 @@ void ComparePages(const SequenceCache& cache, size_t layer, std::span<const int3
   const PageStore& pages = cache.store().pages;
   for (int64_t p = 0; p < cache.position(); ++p) {
     const int32_t page = PageOf(cache, p);
-    for (int32_t head = 0; head < paged.num_kv_heads; ++head) {
+    const int64_t at = p % kPageTokens;
+    const auto expect = [&](std::byte* data, int32_t head, float sign, const char* what) {
       const float expected =
-          static_cast<float>(history[static_cast<size_t>(p)]) + static_cast<float>(head);
-      const int64_t at = p % kPageTokens;
-      comparison.Expect(
-          expected, Row(pages.keys(layer, page), head, kPageTokens, at, paged.head_dim), "key", p);
-      comparison.Expect(-expected,
-                        Row(pages.values(layer, page), head, kPageTokens, at, paged.head_dim),
-                        "value", p);
+          sign * (static_cast<float>(history[static_cast<size_t>(p)]) + static_cast<float>(head));
+      comparison.Expect(expected, Row(data, head, kPageTokens, at, paged.head_dim), what, p);
+    };
+    for (int32_t head = 0; head < paged.num_kv_heads; ++head) {
+      expect(pages.keys(layer, page), head, 1.0f, "key");
+    }
+    for (int32_t head = 0; head < paged.num_value_heads(); ++head) {
+      expect(pages.values(layer, page), head, -1.0f, "value");
     }
   }
 }
@@ -166,7 +179,7 @@ CacheLayout LayoutOf(const std::string& plan) {
     if (name == "rerope") {
       mixer.position = PositionKind::kRerope;
       mixer.rerope_window = 9;
-    } else if (name == "window") {
+    } else if (name == "window" || name == "wide_window") {
       mixer.kind = MixerKind::kWindow;
       mixer.window = window;
       window = 20;
@@ -175,6 +188,7 @@ CacheLayout LayoutOf(const std::string& plan) {
       mixer.num_kv_heads = 4;
       mixer.value_dim = 5;
     }
+    if (name.starts_with("wide")) mixer.value_dim = 3 * mixer.head_dim;
   }
   return MakeCacheLayout(spec, DType::kF32);
 }
@@ -200,7 +214,7 @@ void FakeRebuild(SequenceCache& cache) {
     if (!layer.near) continue;
     for (int64_t p = std::max<int64_t>(cache.position() - layer.near->slots, 0);
          p < cache.position(); ++p) {
-      WriteRing(cache, *layer.near, layer.near->keys, p,
+      WriteRing(cache, *layer.near, RingArray::Keys(*layer.near), p,
                 Row(store.pages.keys(i, PageOf(cache, p)), 0, kPageTokens, p % kPageTokens,
                     layer.paged->head_dim));
     }
@@ -218,10 +232,12 @@ std::string Difference(const SequenceCache& cache, std::span<const int32_t> hist
     const LayerCacheLayout& layer = layout.layers[i];
     Comparison comparison(i);
     if (layer.paged) ComparePages(cache, i, history, comparison);
-    if (layer.near) CompareRing(cache, *layer.near, layer.near->keys, 1, history, comparison);
+    if (layer.near) {
+      CompareRing(cache, *layer.near, RingArray::Keys(*layer.near), 1, history, comparison);
+    }
     if (layer.ring) {
-      CompareRing(cache, *layer.ring, layer.ring->keys, 1, history, comparison);
-      CompareRing(cache, *layer.ring, layer.ring->values, -1, history, comparison);
+      CompareRing(cache, *layer.ring, RingArray::Keys(*layer.ring), 1, history, comparison);
+      CompareRing(cache, *layer.ring, RingArray::Values(*layer.ring), -1, history, comparison);
     }
     if (layer.recurrent) CompareRecurrent(cache, *layer.recurrent, history, comparison);
     if (!comparison.text().empty()) return comparison.text();

@@ -14,8 +14,9 @@
 
 namespace longstream {
 
-// Layer plans, small and odd: "full", "rerope", "window", "recurrent", joined by '+'.
-// A window is 5 tokens wide in the first window layer and 20 in later ones; ReRoPE's 9.
+// Layer plans, small and odd: "full", "rerope", "window", "recurrent", and "wide" and
+// "wide_window", whose values have three slices, joined by '+'. A window is 5 tokens wide in the
+// first window layer and 20 in later ones; ReRoPE's 9.
 CacheLayout LayoutOf(const std::string& plan);
 
 // Token ids are below this, so that every sum that a state holds is exact in f32.

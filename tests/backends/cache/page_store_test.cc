@@ -102,7 +102,7 @@ TEST(PageStoreTest, PagesHaveMemoryOfTheirOwnAndCopyInAllLayers) {
   CacheStore store(LayoutOf("full+window+full"), 0);
   store.pages.Promise(3);
   const auto bytes =
-      static_cast<size_t>(store.layout.layers[0].paged->page_bytes(store.layout.page_type));
+      static_cast<size_t>(store.layout.layers[0].paged->key_bytes(store.layout.page_type));
   for (int32_t page = 0; page < 3; ++page) {
     ASSERT_EQ(store.pages.Take(), page);
     for (const size_t layer : {0, 2}) {
@@ -133,7 +133,7 @@ TEST(PageStoreTest, LayersSeeTheirStore) {
   EXPECT_EQ(layer.page_tokens, kPageTokens);
   EXPECT_EQ(layer.num_kv_heads, 2);
   EXPECT_EQ(layer.head_dim, 3);
-  const int64_t bytes = store.layout.layers[1].paged->page_bytes(store.layout.page_type);
+  const int64_t bytes = store.layout.layers[1].paged->key_bytes(store.layout.page_type);
   EXPECT_EQ(static_cast<std::byte*>(layer.keys) + page * bytes, store.pages.keys(1, page));
 }
 

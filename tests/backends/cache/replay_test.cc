@@ -238,7 +238,8 @@ TEST_P(ReplayTest, CachesHoldTheirHistories) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, ReplayTest,
                          testing::Values("full", "full+rerope", "window+window", "recurrent",
-                                         "full+window", "window+recurrent+rerope+full+window"),
+                                         "full+window", "wide+wide_window",
+                                         "window+recurrent+rerope+full+window"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
                            std::replace(name.begin(), name.end(), '+', '_');

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kFingerprint = 0x1234567890abcdefu;
 constexpr int64_t kContextLimit = 1000;
-constexpr char kPlan[] = "full+rerope+window+recurrent+window";
+constexpr char kPlan[] = "full+rerope+window+recurrent+window+wide+wide_window";
 
 std::string Export(const SequenceCache& cache) {
   MemoryStream stream;

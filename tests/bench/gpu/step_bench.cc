@@ -82,10 +82,11 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
     const auto& paged = store.layout.layers[layer].paged;
     if (!paged.has_value()) continue;
     const DType type = store.layout.page_type;
-    const int64_t elements =
-        paged->page_bytes(type) / static_cast<int64_t>(SizeOf(type)) * PagesFor(context);
-    bench.FillRandom(type, store.pages.keys(layer, 0), elements);
-    bench.FillRandom(type, store.pages.values(layer, 0), elements);
+    const auto elements = [&](int64_t page_bytes) {
+      return page_bytes / static_cast<int64_t>(SizeOf(type)) * PagesFor(context);
+    };
+    bench.FillRandom(type, store.pages.keys(layer, 0), elements(paged->key_bytes(type)));
+    bench.FillRandom(type, store.pages.values(layer, 0), elements(paged->value_bytes(type)));
   }
   if (store.layout.slot_stride > 0) {
     // Pairs of bf16 numbers are f32 numbers of the same size, which states are.

@@ -45,11 +45,11 @@ void FillRandom(std::byte* data, size_t bytes) {
 }
 
 // Numbers, and in int8 pages scales of 1/64 behind them.
-void FillPage(std::byte* page, const PagedLayout& layout, DType type) {
-  FillRandom(page, static_cast<size_t>(layout.page_bytes(type)));
+void FillPage(std::byte* page, int64_t num_heads, int64_t head_dim, DType type) {
+  const int64_t head_bytes = PagedHeadBytes(type, kPageTokens, head_dim);
+  FillRandom(page, static_cast<size_t>(num_heads * head_bytes));
   if (type != DType::kI8) return;
-  const int64_t head_bytes = PagedHeadBytes(type, kPageTokens, layout.head_dim);
-  for (int64_t head = 1; head <= layout.num_kv_heads; ++head) {
+  for (int64_t head = 1; head <= num_heads; ++head) {
     auto* end = reinterpret_cast<BF16*>(page + head * head_bytes);
     std::fill(end - kPageTokens, end, ToBF16(0x1p-6f));
   }
@@ -61,8 +61,10 @@ void FillPages(SequenceCache& cache) {
     const LayerCacheLayout& layer = store.layout.layers[i];
     if (!layer.paged.has_value()) continue;
     for (const int32_t page : cache.page_table()) {
-      FillPage(store.pages.keys(i, page), *layer.paged, store.layout.page_type);
-      FillPage(store.pages.values(i, page), *layer.paged, store.layout.page_type);
+      const PagedLayout& paged = *layer.paged;
+      const DType type = store.layout.page_type;
+      FillPage(store.pages.keys(i, page), paged.num_kv_heads, paged.head_dim, type);
+      FillPage(store.pages.values(i, page), paged.num_value_heads(), paged.head_dim, type);
     }
   }
 }
