@@ -7,6 +7,13 @@ def _hwfa2(*sizes, **extra):
     return shape(*sizes) | {"architectures": ["Hwfa2ForCausalLM"], "model_type": "hwfa2"} | extra
 
 
+def _gau(base, vocab, d, layers, s, **extra):
+    """A config of `base` whose block is a gated attention unit, without keys of heads and MLP."""
+    config = base(vocab, d, 0, layers, 1, 1, s) | {"block_type": "gau", "gau_key_dim": s}
+    absent = ("intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    return {key: value for key, value in config.items() if key not in absent} | extra
+
+
 def _hypenet(*sizes, **extra):
     return shape(*sizes) | {
         "architectures": ["HypeNetForCausalLM"],
@@ -133,6 +140,43 @@ CASES = FAMILY_CASES | {
         ),
         "edges": [33],
         "note": "full layer with plain RoPE; no QK-norm, untied head",
+    },
+    "gau": {
+        "dtype": "bfloat16",
+        "config": _gau(llama, 69, 30, 3, 12),
+        "note": "gated attention units with RoPE, e = 2d = 60 and s = 12: values of five slices",
+    },
+    "gau_hwfa": {
+        "dtype": "bfloat16",
+        "config": _gau(
+            _hwfa2, 71, 22, 4, 10,
+            gau_expansion=40, training_length=64, sliding_window=12,
+            layer_types=[LOCAL, LOCAL, LOCAL, FULL], full_position="nope", logn_scaling="always",
+        ),
+        "edges": [12, 64],
+        "note": "HWFA of gated attention units: windows of 12, last layer full without positions, "
+        "log n always",
+    },
+    "gau_hwfa2": {
+        "dtype": "float16",
+        "config": _gau(
+            _hwfa2, 63, 28, 4, 14,
+            training_length=96, sliding_window=21, num_full_layers=1, rerope_window=40,
+            tie_word_embeddings=False,
+        ),
+        "edges": [21, 40],
+        "note": "HWFA2 of gated attention units: windows of 21, layer 2 ReRoPE w = 40; untied head",
+    },
+    "gau_override_rerope": {
+        "dtype": "bfloat16",
+        "config": _gau(
+            llama, 59, 26, 3, 24,
+            gau_expansion=48, partial_rotary_factor=0.5, training_length=96,
+        ),
+        "overrides": {"rerope_window": 33, "logn": "extrapolate"},
+        "edges": [33, 96],
+        "note": "gated attention units trained with RoPE on half of a key, ReRoPE w = 33 and log n "
+        "by option",
     },
     "qwen3_overrides": {
         "dtype": "bfloat16",

@@ -269,7 +269,11 @@ class Reference:
         self.tensors = {name: value.double() for name, value in tensors.items()}
         self.plan = layer_plan(config, overrides)
         self.eps = config.get("rms_norm_eps", 1e-6)
-        width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        self.gau = config.get("block_type") == "gau"
+        if self.gau:
+            width = config.get("gau_key_dim", 128)
+        else:
+            width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
         context = context or config["max_position_embeddings"]
         self.rope = rope_of(config, width, context, overrides.get("rope_scaling"))
         self.window_rope = self.rope
@@ -296,8 +300,9 @@ class Reference:
         if self.gemma:
             self.embedding_scale = math.sqrt(config["hidden_size"])
         self.branch_scale = config.get("residual_multiplier", 1.0)
-        self.qk_norm = config["model_type"] in ("qwen3", "gemma3_text", *POST_NORM) or (
-            config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True)
+        self.qk_norm = not self.gau and (
+            config["model_type"] in ("qwen3", "gemma3_text", *POST_NORM)
+            or (config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True))
         )
         self.position = 0
         self.past = [{"keys": [], "values": [], "state": 0.0} for _ in self.plan]
@@ -310,6 +315,9 @@ class Reference:
         x = self.tensors["model.embed_tokens.weight"][token]
         x = x * self.embedding_scale
         for index, layer in enumerate(self.plan):
+            if self.gau:
+                x = self.gated_unit(index, layer, x)
+                continue
             h = x if self.post_norm else self.block_norm(index, "input", x)
             mixer = {
                 "attention": self.attention,
@@ -335,7 +343,8 @@ class Reference:
             x = x + self.branch_scale * out
         self.position += 1
         norm = layer_norm if self.cohere else rms_norm
-        h = norm(x, self.tensors["model.norm.weight"], self.eps)
+        # A gated attention unit ends with its norm.
+        h = x if self.gau else norm(x, self.tensors["model.norm.weight"], self.eps)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
         return self.tensors[head + ".weight"] @ h * self.logit_scale
 
@@ -358,8 +367,24 @@ class Reference:
             return rms_norm(x.flatten(), weight, self.eps).view_as(x)
         return rms_norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
 
+    def gated_unit(self, index, layer, x):
+        """[u v z] = silu(W_i x), q and k from z:  RMSNorm(x + W_o (u ⊙ softmax(q kᵀ / √s) v))"""
+        s = self.config.get("gau_key_dim", 128)
+        e = self.config.get("gau_expansion", 2 * self.config["hidden_size"])
+        active = self.linear(index, "gau.in_proj", x)
+        active = active * torch.sigmoid(active)
+        u, v, z = active[:e], active[e : 2 * e], active[2 * e :]
+        q, k = (
+            self.tensor(index, f"gau.{name}_scale") * z + self.tensor(index, f"gau.{name}_offset")
+            for name in "qk"
+        )
+        out = self.attend(index, layer, q.view(1, 1, s), k.view(1, 1, s), v.view(1, 1, e))
+        return self.block_norm(
+            index, "post_attention", x + self.linear(index, "gau.out_proj", u * out)
+        )
+
     def attention(self, index, layer, h):
-        config, position, past = self.config, self.position, self.past[index]
+        config, position = self.config, self.position
         heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
         qk_input = h
         if layer["position"] == "chunk":
@@ -370,14 +395,24 @@ class Reference:
         v = self.project(index, "v", h, kv_heads)
         if self.qk_norm:
             q, k = self.normed(index, "q", q), self.normed(index, "k", k)
+        out = self.attend(index, layer, q, k, v)
+        if layer.get("gate"):
+            out = out * torch.sigmoid(self.linear(index, "self_attn.o_gate", h))
+        return self.linear(index, "self_attn.o_proj", out)
+
+    def attend(self, index, layer, q, k, v):
+        """Softmax attention of the newest token, all heads side by side; keeps its k and v."""
+        position, past = self.position, self.past[index]
+        heads = q.shape[1]
+        repeat = heads // k.shape[1]
         q = q * log_n(layer["logn"], position, layer.get("N"))
         q = q * hype_scale(layer.get("hype"), position)
         past["keys"].append(k)
         past["values"].append(v)
 
         first = 0 if layer["window"] is None else max(0, position - layer["window"] + 1)
-        keys = torch.cat(past["keys"][first:]).repeat_interleave(heads // kv_heads, dim=1)
-        values = torch.cat(past["values"][first:]).repeat_interleave(heads // kv_heads, dim=1)
+        keys = torch.cat(past["keys"][first:]).repeat_interleave(repeat, dim=1)
+        values = torch.cat(past["values"][first:]).repeat_interleave(repeat, dim=1)
         if layer["position"] not in ("nope", "alibi"):
             rope = self.rope if layer["window"] is None else self.window_rope
             keys = rope.magnify(rope.rotate(keys, self.key_turns(layer, first)))
@@ -388,10 +423,7 @@ class Reference:
             slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64)
             scores = scores - distance[:, None] * slopes
         weights = torch.softmax(scores, dim=0)
-        out = (weights[:, :, None] * values).sum(0).flatten()
-        if layer.get("gate"):
-            out = out * torch.sigmoid(self.linear(index, "self_attn.o_gate", h))
-        return self.linear(index, "self_attn.o_proj", out)
+        return (weights[:, :, None] * values).sum(0).flatten()
 
     def key_turns(self, layer, first):
         """How far each key from `first` on is turned relative to an unturned query."""

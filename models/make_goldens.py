@@ -90,14 +90,31 @@ def mixer_shapes(config, layer):
     return lightning
 
 
+def gau_shapes(config):
+    """Names and shapes of one layer whose block is a gated attention unit."""
+    d, s = config["hidden_size"], config.get("gau_key_dim", 128)
+    e = config.get("gau_expansion", 2 * d)
+    affine = {f"gau.{name}_{part}": (s,) for name in "qk" for part in ("scale", "offset")}
+    return affine | {
+        "gau.in_proj.weight": (2 * e + s, d),
+        "gau.out_proj.weight": (d, e),
+        "post_attention_layernorm.weight": (d,),
+    }
+
+
 def tensor_shapes(config):
-    d, ff, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    d, ff, vocab = config["hidden_size"], config.get("intermediate_size"), config["vocab_size"]
     shapes = {"model.embed_tokens.weight": (vocab, d), "model.norm.weight": (d,)}
     if not config["tie_word_embeddings"]:
         shapes["lm_head.weight"] = (vocab, d)
     if config.get("hypenet_profile") == "chunked":
         shapes["model.chunk_embed.weight"] = (config["num_chunks"], d)
     for layer in range(config["num_hidden_layers"]):
+        if config.get("block_type") == "gau":
+            unit = gau_shapes(config).items()
+            shapes |= {f"model.layers.{layer}.{name}": shape for name, shape in unit}
+            shapes.pop("model.norm.weight", None)
+            continue
         mixer = mixer_shapes(config, layer)
         block = {f"self_attn.{name}": shape for name, shape in mixer.items()} | {
             "post_attention_layernorm.weight": (d,),
@@ -134,8 +151,10 @@ def random_tensors(config, dtype, random):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):
             value = 2.5 + noise  # Slow gates: the state reaches across chunks.
-        elif name.endswith("_proj.bias") or "chunk_embed" in name:
+        elif name.endswith(("_proj.bias", "_offset")) or "chunk_embed" in name:
             value = 0.5 * noise
+        elif name.endswith("_scale"):
+            value = 2.0 + 0.5 * noise
         else:
             value = noise / np.sqrt(shape[1])
             mixer, _, matrix = name.partition("self_attn.")
@@ -145,6 +164,8 @@ def random_tensors(config, dtype, random):
                 value *= 1.5
             elif matrix == "qkv_proj.weight":
                 value[: config["hidden_size"]] *= 1.5  # The rows of q.
+            elif name.endswith("gau.out_proj.weight"):
+                value *= 4.0  # Of a product of two silus.
             if name == "lm_head.weight":
                 value *= config.get("logits_scaling", 1.0) / config.get("logit_scale", 1.0)
         tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))

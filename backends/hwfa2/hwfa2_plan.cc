@@ -77,11 +77,12 @@ void RefuseIdleKey(const Config& config, const char* key, const char* positions)
 Stated ReadOwn(const Config& config, const LoadOptions& options) {
   Stated stated;
   stated.own = true;
-  stated.plan = ReadTransformer(config, options, "hwfa2", {});
+  stated.plan = ReadTransformer(config, options, "hwfa2", {.gau = true});
   ModelSpec& spec = stated.plan.spec;
   ReadAttentionBias(config, &spec);
   RequireFalse(config, "mlp_bias");
-  if (config.FindBool("use_qk_norm").value_or(true)) SetQkNorm(&spec);
+  const bool qk_norm = config.FindBool("use_qk_norm").value_or(spec.block != BlockKind::kGau);
+  if (qk_norm) SetQkNorm(&spec);
   stated.full_layers = FullLayersOfConfig(config, static_cast<int64_t>(spec.layers.size()));
   stated.window = config.FindInteger("sliding_window", 1, kMaxWindow);
   stated.full_position = ReadFullPosition(config);

@@ -76,7 +76,7 @@ std::string FamilyNames() {
 
 TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family) {
   TransformerPlan plan = ReadTransformer(config, options, family.model_type, family.defaults);
-  plan.spec.names = family.names;
+  if (plan.spec.block == BlockKind::kTransformer) plan.spec.names = family.names;
   family.read(config, &plan);
   for (MixerSpec& mixer : plan.spec.layers) {
     if (mixer.kind == MixerKind::kWindow && mixer.window >= plan.spec.context_limit) {

@@ -6,9 +6,36 @@
 
 namespace longstream {
 
+//   [u v z] = W_in x,  v = silu(v),  q = q_scale * silu(z) + q_offset,  k likewise
+Decoder::Projections Decoder::ProjectGau(Stream& stream, size_t layer) {
+  const MixerSpec& mixer = spec_.layers[layer];
+  const LayerWeights& weights = weights_.layers[layer];
+  const int64_t e = mixer.value_dim, s = mixer.head_dim;
+  const Matrix all = buffers_.Projected(num_rows_, 2 * e + 2 * s);
+  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_),
+                             .norm = StreamNorm(weights.mixer_norm),
+                             .weight = weights.mixer_in,
+                             .num_decode_rows = num_decode_rows_,
+                             .out = all.Columns(0, 2 * e + s)});
+  const Projections out = {.q = all.Columns(2 * e, s),
+                           .k = all.Columns(2 * e + s, s),
+                           .v = all.Columns(e, e),
+                           .gate = all.Columns(0, e)};
+  ops_.gau_activate(stream, {.v = out.v,
+                             .z = out.q,
+                             .q_scale = weights.q_scale,
+                             .q_offset = weights.q_offset,
+                             .k_scale = weights.k_scale,
+                             .k_offset = weights.k_offset,
+                             .q = out.q,
+                             .k = out.k});
+  return out;
+}
+
 // (in a layer with a norm over all heads, that first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
+// or, of a gated attention unit,  x = x + W_o (o * silu(u)),
 // with q and k normed per head, rotated and, q, scaled by position (PositionTables). Of ReRoPE the
 // pages hold main keys, whose score with far queries is that of far keys, and the near ring the
 // rotated ones.
@@ -16,8 +43,9 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
   const LayerTables tables = tables_.layer(layer);
-  const Projections in = Project(stream, rows, layer);
-  const Matrix mixed = buffers_.Mixed(num_rows_, in.q.cols);
+  const bool gau = spec_.block == BlockKind::kGau;
+  const Projections in = gau ? ProjectGau(stream, layer) : Project(stream, rows, layer);
+  const Matrix mixed = buffers_.Mixed(num_rows_, int64_t{mixer.num_heads} * mixer.value_dim);
   if (mixer.qk_norm_all) {
     for (const auto& [rows_of, norm] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
       ops_.norm_rows(stream, {.in = rows_of, .norm = NormOf(norm, rows_of.cols), .out = rows_of});
@@ -29,7 +57,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                               .num_heads = mixer.num_heads,
                               .num_kv_heads = mixer.num_kv_heads,
                               .head_dim = mixer.head_dim,
-                              .value_dim = mixer.head_dim,
+                              .value_dim = mixer.value_dim,
                               .q = in.q,
                               .k = in.k,
                               .v = in.v,

@@ -36,7 +36,8 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 
 //   x = embedding_multiplier * embed[token]
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
-// each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)).
+// each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),
+// a gated attention unit  x = Norm(x + Mixer_l(x)).
 OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   num_rows_ = rows.num_rows();
@@ -55,10 +56,19 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
     } else {
       Attend(stream, rows, layer);
     }
+    if (spec_.block == BlockKind::kGau) {
+      NormStream(stream, weights_.layers[layer].stream_norm);
+      continue;
+    }
     if (!spec_.parallel) MlpHidden(stream, layer, weights_.layers[layer].mlp_norm);
     MlpBack(stream, layer);
   }
   return stream.status;
+}
+
+void Decoder::NormStream(Stream& stream, const float* weight) {
+  const Matrix x = buffers_.Residual(num_rows_);
+  ops_.norm_rows(stream, {.in = x, .norm = NormOf(weight, spec_.width), .out = x});
 }
 
 //   hidden = act(W_gate h) * (W_up h),  h = Norm(x)
@@ -162,6 +172,7 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
                               .x = buffers_.Residual(num_rows_)};
   if (mixer.output_norm) args.norm = NormOf(weights.output_norm, mixed.cols);
   if (mixer.output_gate) args.gate = gate;
+  args.silu_gate = spec_.block == BlockKind::kGau;
   AddBranch(stream, args, weights.mixer_post_norm);
 }
 

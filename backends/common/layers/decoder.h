@@ -47,6 +47,8 @@ class Decoder {
   }
 
  private:
+  // x = Norm(x), of the residual stream behind a layer.
+  void NormStream(Stream& stream, const float* weight);
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
@@ -63,6 +65,8 @@ class Decoder {
     Matrix gate;  // of the output (attention, lightning) or of the decay (gated RNN)
   };
   Projections Project(Stream& stream, const StepRows& rows, size_t layer);
+  // Those of a gated attention unit; `gate` is u.
+  Projections ProjectGau(Stream& stream, size_t layer);
   // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
   // and decode rows are filled in.
   void AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm);

@@ -20,14 +20,23 @@ struct LayerWeights {
   const float* mixer_post_norm = nullptr;
   const float* mlp_norm = nullptr;
   const float* mlp_post_norm = nullptr;
+  const float* stream_norm =
+      nullptr;  // of the residual stream behind the layer, [d]; nullptr: none
 
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
   // kChunkedRope layers:     rows q | k here, v in `value`, because v sees the plain input.
+  // Gated attention unit:    rows u [e] | v [e] | z [s].
   PackedWeight mixer_in;
   const float* mixer_in_bias = nullptr;  // [mixer_in.n] or nullptr
   PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
   const float* value_bias = nullptr;
+
+  // Of a gated attention unit, [s]: q = q_scale * z + q_offset, k likewise.
+  const float* q_scale = nullptr;
+  const float* q_offset = nullptr;
+  const float* k_scale = nullptr;
+  const float* k_offset = nullptr;
 
   const float* q_norm = nullptr;        // [D], or [H*D] over all heads
   const float* k_norm = nullptr;        // [D], or [H_kv*D]
@@ -52,7 +61,7 @@ using OwnedMemory = std::unique_ptr<void, std::function<void(void*)>>;
 struct ModelWeights {
   PackedWeight embedding;             // [vocabulary, d]
   PackedWeight head;                  // [vocabulary, d]; the same bytes as embedding where tied
-  const float* final_norm = nullptr;  // [d]
+  const float* final_norm = nullptr;  // [d]; nullptr: none
   Matrix chunk_embedding;             // [num_chunks, d] f32; data nullptr where not chunked
   std::vector<LayerWeights> layers;   // [L]
 

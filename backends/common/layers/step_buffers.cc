@@ -14,7 +14,8 @@ namespace {
 struct Widths {
   int64_t projected = 0;
   int64_t far_queries = 0;
-  int64_t keys_values = 0;
+  int64_t keys = 0;
+  int64_t values = 0;
   int64_t mixed = 0;
   int64_t branch = 0;
   size_t workspace = 0;
@@ -33,7 +34,10 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     if (layer.mixer_post_norm != nullptr || layer.mlp_post_norm != nullptr) {
       widths.branch = spec.width;
     }
-    raise(widths.projected, layer.mixer_in.n + layer.value.n);
+    // A gated attention unit makes queries and keys of one projection.
+    const int64_t keys = int64_t{mixer.num_kv_heads} * mixer.head_dim;
+    raise(widths.projected,
+          layer.mixer_in.n + (spec.block == BlockKind::kGau ? keys : 0) + layer.value.n);
     raise(widths.mixed, mixed);
     raise(widths.workspace, NormProjectWorkspace(max_rows, mixed));
     if (mixer.recurrent()) {
@@ -41,13 +45,14 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
             LinearRecurrenceWorkspace(max_rows, mixer.num_heads, kPrefillGrid, mixer.head_dim));
       continue;
     }
-    raise(widths.keys_values, int64_t{mixer.num_kv_heads} * mixer.head_dim);
+    raise(widths.keys, keys);
+    raise(widths.values, int64_t{mixer.num_kv_heads} * mixer.value_dim);
     if (mixer.rerope()) raise(widths.far_queries, int64_t{mixer.num_heads} * mixer.head_dim);
+    const int64_t out_heads = int64_t{mixer.num_heads} * mixer.value_slices();
     raise(widths.workspace,
           mixer.kind == MixerKind::kWindow
-              ? WindowAttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim, mixer.window)
-              : AttentionWorkspace(decode_rows, mixer.num_heads, mixer.head_dim,
-                                   spec.context_limit - 1));
+              ? WindowAttentionWorkspace(decode_rows, out_heads, mixer.head_dim, mixer.window)
+              : AttentionWorkspace(decode_rows, out_heads, mixer.head_dim, spec.context_limit - 1));
   }
   return widths;
 }
@@ -69,8 +74,8 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
       {&residual_, rows_of(spec.width)},
       {&projected_, rows_of(widths.projected)},
       {&far_queries_, rows_of(widths.far_queries)},
-      {&keys_, rows_of(widths.keys_values, ring_type)},
-      {&values_, rows_of(widths.keys_values, ring_type)},
+      {&keys_, rows_of(widths.keys, ring_type)},
+      {&values_, rows_of(widths.values, ring_type)},
       {&mixed_, rows_of(widths.mixed)},
       {&hidden_, rows_of(spec.mlp_width)},
       {&branch_, rows_of(widths.branch)},

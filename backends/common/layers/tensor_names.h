@@ -25,7 +25,7 @@ struct TensorNames {
   std::span<const std::string_view> ignored{};
 
   std::string_view embedding = "embed_tokens";
-  std::string_view final_norm = "norm";
+  std::string_view final_norm = "norm";  // "": none
   std::string_view layers = "layers";
 
   std::string_view mixer_norm = "input_layernorm";  // before a branch; "": none
@@ -41,6 +41,7 @@ struct TensorNames {
   std::string_view gate = "mlp.gate_proj";
   std::string_view up = "mlp.up_proj";
   std::string_view down = "mlp.down_proj";
+  std::string_view stream_norm = "";  // of the residual stream behind a layer; "": none
 };
 
 }  // namespace longstream

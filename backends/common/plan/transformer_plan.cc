@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/common/error.h"
+#include "backends/common/plan/gau_config.h"
 #include "backends/common/plan/rope_config.h"
 
 namespace longstream {
@@ -57,6 +58,18 @@ int64_t ContextLimit(const Config& config, int64_t max_position_embeddings) {
   return limit;
 }
 
+BlockKind ReadBlock(const Config& config, const TransformerDefaults& defaults) {
+  if (!defaults.gau) {
+    RequireString(config, "block_type", "transformer");
+    return BlockKind::kTransformer;
+  }
+  const std::string name = config.FindString("block_type").value_or("transformer");
+  if (name == "transformer") return BlockKind::kTransformer;
+  if (name == "gau") return BlockKind::kGau;
+  config.Unsupported("block_type",
+                     "must be transformer or gau, found " + config.Found("block_type"));
+}
+
 }  // namespace
 
 void TransformerPlan::SetWindow(size_t layer, int64_t window) {
@@ -76,15 +89,16 @@ void TransformerPlan::SetFull(size_t layer) {
 TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options,
                                 std::string_view architecture,
                                 const TransformerDefaults& defaults) {
-  RequireString(config, "block_type", "transformer");
   RefuseQuantised(config);
 
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
   spec.architecture = architecture;
+  spec.block = ReadBlock(config, defaults);
+  const bool gau = spec.block == BlockKind::kGau;
   spec.vocabulary = ReadSize(config, "vocab_size", INT32_MAX, defaults.vocabulary);
   spec.width = config.Integer("hidden_size", 1, kMaxWidth);
-  spec.mlp_width = config.Integer("intermediate_size", 1, kMaxWidth);
+  if (!gau) spec.mlp_width = config.Integer("intermediate_size", 1, kMaxWidth);
   spec.norm_eps =
       static_cast<float>(config.FindNumber("rms_norm_eps", 0.0, 1.0).value_or(defaults.norm_eps));
   const bool legacy_gelu = defaults.gelu_is_tanh && config.FindString("hidden_act") == "gelu";
@@ -102,7 +116,9 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   spec.training_length = options.training_length().value_or(
       stated.value_or(defaults.trained_to_limit ? positions : 0));
 
-  MixerSpec mixer = AttentionMixer(config, defaults, spec.width);
+  MixerSpec mixer =
+      gau ? ReadGauMixer(config, spec.width) : AttentionMixer(config, defaults, spec.width);
+  if (gau) spec.names = GauNames();
   const RopeOfLayers rope = ReadRope(config, options,
                                      {.head_dim = mixer.head_dim,
                                       .default_theta = defaults.rope_theta,

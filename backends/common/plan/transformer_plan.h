@@ -28,6 +28,7 @@ struct TransformerDefaults {
   bool gelu_is_tanh = false;  // hidden_act "gelu" means its approximation
   // Configs that never state training_length: it is then max_position_embeddings.
   bool trained_to_limit = false;
+  bool gau = false;  // block_type may be gau
 };
 
 // A plan on its way: the base, to which a backend or family adds what it reads.

@@ -47,9 +47,9 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
 void CheckServed(const ModelSpec& spec, const Config& config) {
   for (const MixerSpec& mixer : spec.layers) {
     if (mixer.recurrent() || mixer.head_dim <= kMaxHeadDim) continue;
-    config.Unsupported("head_dim", "must be at most " + std::to_string(kMaxHeadDim) +
-                                       " in attention layers, found " +
-                                       std::to_string(mixer.head_dim));
+    config.Unsupported(spec.block == BlockKind::kGau ? "gau_key_dim" : "head_dim",
+                       "must be at most " + std::to_string(kMaxHeadDim) +
+                           " in attention layers, found " + std::to_string(mixer.head_dim));
   }
 }
 

@@ -84,6 +84,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                   spec.embedding_multiplier, spec.residual_multiplier, spec.logit_multiplier,
                   spec.chunk_size);
   if (spec.layer_norm || spec.parallel) fingerprint.Add(spec.layer_norm, spec.parallel);
+  if (spec.block != BlockKind::kTransformer) fingerprint.Add(spec.block);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
   return fingerprint.value();

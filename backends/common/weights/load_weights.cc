@@ -149,6 +149,27 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
   if (mixer.output_bias) layer->mixer_out_bias = reader->Vector(Parts(prefix, out, ".bias"));
 }
 
+// The names are ours (docs/checkpoints.md). z, of which queries and keys are made, has the order of
+// a head.
+void ReadGau(const ModelSpec& spec, const MixerSpec& mixer, const std::string& prefix,
+             WeightReader* reader, LayerWeights* layer) {
+  const int64_t e = mixer.value_dim, s = mixer.head_dim;
+  const std::vector<int32_t> order = HeadOrder(mixer);
+  const std::vector<NamedRows> in = {{"gau.in_proj", 2 * e}, {"gau.in_proj", s, order}};
+  layer->mixer_in = reader->Projection(Parts(prefix, in, ".weight"), spec.width);
+  const auto vector = [&](std::string_view name) {
+    return reader->Vector(Parts(prefix, {{name, s, order}}, ""));
+  };
+  layer->q_scale = vector("gau.q_scale");
+  layer->q_offset = vector("gau.q_offset");
+  layer->k_scale = vector("gau.k_scale");
+  layer->k_offset = vector("gau.k_offset");
+  if (mixer.position == PositionKind::kAlibi) {
+    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads));
+  }
+  layer->mixer_out = reader->Projection({{prefix + "gau.out_proj.weight", spec.width}}, e);
+}
+
 LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t index,
                        WeightReader* reader) {
   const TensorNames& names = spec.names;
@@ -158,6 +179,11 @@ LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t 
     return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"), PlusOf(spec));
   };
   LayerWeights layer;
+  if (spec.block == BlockKind::kGau) {
+    ReadGau(spec, spec.layers[index], prefix, reader, &layer);
+    layer.stream_norm = norm(names.stream_norm);
+    return layer;
+  }
   layer.mixer_norm = norm(names.mixer_norm);
   ReadMixer(spec, spec.layers[index], prefix, reader, &layer);
   layer.mixer_post_norm = norm(names.mixer_post_norm);
@@ -205,8 +231,10 @@ ModelWeights ReadModel(const ModelSpec& spec, const TensorRoot& root, WeightRead
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     weights.layers.push_back(ReadLayer(spec, layers, i, reader));
   }
-  weights.final_norm = reader->Vector(
-      {{prefix + std::string(spec.names.final_norm) + ".weight", spec.width}}, PlusOf(spec));
+  if (!spec.names.final_norm.empty()) {
+    const std::string final_norm = prefix + std::string(spec.names.final_norm) + ".weight";
+    weights.final_norm = reader->Vector({{final_norm, spec.width}}, PlusOf(spec));
+  }
   reader->RefuseUnread(spec.names.ignored);
   return weights;
 }

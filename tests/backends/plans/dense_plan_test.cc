@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(
                     " for the backend dense, found nothing"},
         Refusal{R"({"hidden_act": "gelu"})", LS_UNIMPLEMENTED,
                 "m/config.json: hidden_act must be silu or gelu_pytorch_tanh, found \"gelu\""},
-        Refusal{R"({"block_type": "gau"})", LS_UNIMPLEMENTED,
+        Refusal{R"({"model_type": "qwen3", "block_type": "gau"})", LS_UNIMPLEMENTED,
                 "m/config.json: block_type must be \"transformer\", found \"gau\""},
         Refusal{R"({"model_type": "qwen3", "mlp_bias": true})", LS_UNIMPLEMENTED,
                 "m/config.json: mlp_bias must be false, found true"},

@@ -224,8 +224,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "m/config.json: leaky_rerope_factor must be a number from 1 to 1e+09, found 0.5"},
         Refusal{R"({"rerope_window": 0})", LS_INVALID_ARGUMENT,
                 "m/config.json: rerope_window must be an integer from 1 to 1073741824, found 0"},
-        Refusal{R"({"block_type": "gau", "gau_expansion": 48})", LS_UNIMPLEMENTED,
-                "m/config.json: block_type must be \"transformer\", found \"gau\""},
+        Refusal{R"({"block_type": "moe"})", LS_UNIMPLEMENTED,
+                "m/config.json: block_type must be transformer or gau, found \"moe\""},
+        Refusal{R"({"gau_expansion": 48})", LS_UNIMPLEMENTED,
+                "m/config.json: gau_expansion = 48 is not known to the backend hwfa2, and what is "
+                "not known may change the mathematics"},
         Refusal{R"({"attention_window": 48})", LS_UNIMPLEMENTED,
                 "m/config.json: attention_window = 48 is not known to the backend hwfa2, and what "
                 "is not known may change the mathematics"},
