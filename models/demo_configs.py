@@ -1,4 +1,4 @@
-"""config.json of the three demo models."""
+"""config.json of the demo models, and of two whose block is a gated attention unit."""
 
 TRAINING_LENGTH = 512
 
@@ -22,6 +22,19 @@ _COMMON = {
     "torch_dtype": "bfloat16",
 }
 
+# Two units for one layer of attention and MLP.
+_GAU = {
+    **{
+        key: value
+        for key, value in _COMMON.items()
+        if key not in ("intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    },
+    "block_type": "gau",
+    "num_hidden_layers": 16,
+    "gau_expansion": 256,
+    "gau_key_dim": 64,
+}
+
 CONFIGS = {
     "dense": {
         "architectures": ["Qwen3ForCausalLM"],
@@ -38,6 +51,25 @@ CONFIGS = {
         # ⌊k·8/3⌋, k = 1, 2: layers 2 and 5.
         "layer_types": [
             "full_attention" if layer in (2, 5) else "sliding_attention" for layer in range(8)
+        ],
+        "full_position": "rerope",
+        "rerope_window": TRAINING_LENGTH // 2,
+        "logn_scaling": None,
+    },
+    "gau": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        **_GAU,
+    },
+    "gau_hwfa2": {
+        "architectures": ["Hwfa2ForCausalLM"],
+        "model_type": "hwfa2",
+        **_GAU,
+        "sliding_window": 64,
+        "num_full_layers": 2,
+        # ⌊k·16/3⌋, k = 1, 2: layers 5 and 10.
+        "layer_types": [
+            "full_attention" if layer in (5, 10) else "sliding_attention" for layer in range(16)
         ],
         "full_position": "rerope",
         "rerope_window": TRAINING_LENGTH // 2,

@@ -1,7 +1,7 @@
-"""The three demo models as PyTorch modules, in the parallel form that training needs.
+"""The demo models as PyTorch modules, in the parallel form that training needs.
 
 Module names are the checkpoints' tensor names, so state_dict() is the checkpoint. Shapes:
-x [B, T, d]; q, k, v [B, H, T, D]. Norms, softmax, recurrence and logits are computed in float32.
+x [B, T, d]; q, k, v [B, H, T, D], values of any width. Norms, softmax, recurrence and logits are computed in float32.
 """
 
 import math
@@ -64,9 +64,9 @@ def window_attention(q, k, v, window):
     blocks = t // window
 
     def with_previous(x):
-        x = x.reshape(b, h, blocks, window, d)
+        x = x.reshape(b, h, blocks, window, -1)
         previous = F.pad(x, (0, 0, 0, 0, 1, 0))[:, :, :-1]
-        return torch.cat([previous, x], 3).transpose(1, 2).reshape(b * blocks, h, 2 * window, d)
+        return torch.cat([previous, x], 3).transpose(1, 2).flatten(0, 1)
 
     row = torch.arange(window)[:, None] + window
     column = torch.arange(2 * window)
@@ -75,7 +75,7 @@ def window_attention(q, k, v, window):
     mask = torch.stack([first] + [band] * (blocks - 1)).repeat(b, 1, 1)[:, None]
     q = q.reshape(b, h, blocks, window, d).transpose(1, 2).reshape(b * blocks, h, window, d)
     out = F.scaled_dot_product_attention(q, with_previous(k), with_previous(v), attn_mask=mask)
-    return out.reshape(b, blocks, h, window, d).transpose(1, 2).reshape(b, h, t, d)
+    return out.reshape(b, blocks, h, window, -1).transpose(1, 2).flatten(2, 3)
 
 
 def rerope_attention(q, k, v, window, theta, turn):
@@ -110,6 +110,25 @@ def query_factor(config, positions):
     return (n.log() / base).clamp(min=1)
 
 
+def attend(config, kind, q, k, v, tables, full_position):
+    """Softmax attention of one layer's heads, not yet turned, and as many of keys and values."""
+    length = q.shape[2]
+    turn = tables.cos[:length], tables.sin[:length]
+    if kind != "sliding_attention" and tables.query_factor is not None:
+        q = q * tables.query_factor[:length]
+    full = kind == "full_attention"
+    if full and full_position == "rerope":
+        return rerope_attention(q, k, v, config.rerope_window, config.rope_theta, turn)
+    if kind != "attn" and not (full and config.full_position == "nope"):
+        q, k = rotate(q, turn), rotate(k, turn)
+    # float32: on the CPU its backward pass is the faster one.
+    with torch.autocast("cpu", enabled=False):
+        q, k, v = q.float(), k.float(), v.float()
+        if kind == "sliding_attention":
+            return window_attention(q, k, v, config.sliding_window)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 class Attention(nn.Module):
     """Softmax attention of one layer. kind: full_attention, sliding_attention or attn (HyPE)."""
 
@@ -129,27 +148,12 @@ class Attention(nn.Module):
             self.o_gate = linear(d, self.heads * self.head_dim)
 
     def forward(self, x, tables, full_position):
-        config, length = self.config, x.shape[1]
-        turn = tables.cos[:length], tables.sin[:length]
         q = self.q_norm(split_heads(self.q_proj(x), self.heads))
         k = self.k_norm(split_heads(self.k_proj(x), self.kv_heads))
         v = split_heads(self.v_proj(x), self.kv_heads)
         repeat = self.heads // self.kv_heads
         k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
-        if self.kind != "sliding_attention" and tables.query_factor is not None:
-            q = q * tables.query_factor[:length]
-        if self.kind == "full_attention" and full_position == "rerope":
-            out = rerope_attention(q, k, v, config.rerope_window, config.rope_theta, turn)
-        else:
-            if self.kind != "attn":
-                q, k = rotate(q, turn), rotate(k, turn)
-            # float32: on the CPU its backward pass is the faster one.
-            with torch.autocast("cpu", enabled=False):
-                if self.kind == "sliding_attention":
-                    out = window_attention(q, k, v.float(), config.sliding_window)
-                else:
-                    out = F.scaled_dot_product_attention(q, k, v.float(), is_causal=True)
-        out = merge_heads(out)
+        out = merge_heads(attend(self.config, self.kind, q, k, v, tables, full_position))
         if self.kind == "attn":
             out = out * torch.sigmoid(self.o_gate(x).float())
         return self.o_proj(out)
@@ -228,6 +232,37 @@ class Block(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
+class GatedUnit(nn.Module):
+    """[u v z] = silu(W_i x), q and k from z; W_o (u ⊙ softmax(q kᵀ / √s) v)."""
+
+    def __init__(self, config, kind):
+        super().__init__()
+        self.config, self.kind = config, kind
+        e, s = config.gau_expansion, config.gau_key_dim
+        self.in_proj = linear(config.hidden_size, 2 * e + s)
+        self.out_proj = linear(e, config.hidden_size)
+        self.q_scale, self.k_scale = (nn.Parameter(torch.ones(s)) for _ in range(2))
+        self.q_offset, self.k_offset = (nn.Parameter(torch.zeros(s)) for _ in range(2))
+
+    def forward(self, x, tables, full_position):
+        e, s = self.config.gau_expansion, self.config.gau_key_dim
+        u, v, z = F.silu(self.in_proj(x)).split([e, e, s], -1)
+        q = (self.q_scale * z + self.q_offset)[:, None]
+        k = (self.k_scale * z + self.k_offset)[:, None]
+        out = attend(self.config, self.kind, q, k, v[:, None], tables, full_position)
+        return self.out_proj(u * merge_heads(out))
+
+
+class GatedBlock(nn.Module):
+    def __init__(self, config, kind):
+        super().__init__()
+        self.gau = GatedUnit(config, kind)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, x, tables, full_position):
+        return self.post_attention_layernorm(x + self.gau(x, tables, full_position))
+
+
 def layer_kinds(config):
     if config.model_type == "hypenet":
         return config.mixer_types
@@ -249,14 +284,19 @@ class Decoder(nn.Module):
 
     def __init__(self, config, length):
         super().__init__()
-        config = types.SimpleNamespace(**{"logn_scaling": None, **config})
+        absent = {"logn_scaling": None, "full_position": "rope", "block_type": "transformer"}
+        config = types.SimpleNamespace(**(absent | config))
         self.config = config
         self.model = nn.Module()
         self.model.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.model.layers = nn.ModuleList(Block(config, kind) for kind in layer_kinds(config))
-        self.model.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        gau = config.block_type == "gau"
+        block = GatedBlock if gau else Block
+        self.model.layers = nn.ModuleList(block(config, kind) for kind in layer_kinds(config))
+        # The last gated unit ends with a norm.
+        self.model.norm = nn.Identity() if gau else RMSNorm(config.hidden_size, config.rms_norm_eps)
         positions = torch.arange(length)
-        cos, sin = rotation(positions, config.head_dim, config.rope_theta)
+        width = config.gau_key_dim if gau else config.head_dim
+        cos, sin = rotation(positions, width, config.rope_theta)
         self.tables = Tables(cos, sin, query_factor(config, positions))
         self.initialise()
 
@@ -266,7 +306,7 @@ class Decoder(nn.Module):
             if weight.dim() < 2:
                 continue
             std = 0.02 if "embed_tokens" in name else weight.shape[1] ** -0.5
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
+            if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
                 std /= math.sqrt(depth)
             nn.init.normal_(weight, std=std)
 
