@@ -20,8 +20,8 @@ struct LayerWeights {
   const float* mixer_post_norm = nullptr;
   const float* mlp_norm = nullptr;
   const float* mlp_post_norm = nullptr;
-  const float* stream_norm =
-      nullptr;  // of the residual stream behind the layer, [d]; nullptr: none
+  // Of the residual stream behind the layer, [d]; nullptr: none.
+  const float* stream_norm = nullptr;
 
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.

@@ -27,8 +27,9 @@ MixerSpec ReadGauMixer(const Config& config, int64_t width) {
   const int64_t s = config.FindInteger("gau_key_dim", 2, kMaxWidth).value_or(128);
   const std::optional<int64_t> stated = config.FindInteger("gau_expansion", 1, kMaxWidth);
   const int64_t e = stated.value_or(2 * width);
-  if (s % 2 != 0)
+  if (s % 2 != 0) {
     config.Invalid("gau_key_dim", "must be even for RoPE, found " + std::to_string(s));
+  }
   if (e % s != 0) {
     config.Invalid("gau_expansion",
                    "is the width of values and must be a multiple of gau_key_dim = " +

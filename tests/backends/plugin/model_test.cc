@@ -173,6 +173,13 @@ TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
       return RandomSpec("lightning+window", {.head_dim = 258});
     });
   });
+  ExpectError(LS_UNIMPLEMENTED, ::testing::HasSubstr(": gau_key_dim must be at most 256"), [&] {
+    open([](const Config&, const LoadOptions&) {
+      ModelSpec spec = RandomSpec("full", {.head_dim = 258});
+      spec.block = BlockKind::kGau;
+      return spec;
+    });
+  });
   // There are no weights, which comes next.
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"), [&] {
     open([](const Config&, const LoadOptions&) {
