@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -73,9 +74,11 @@ class ModelDirectoriesTest : public testing::TestWithParam<fs::path> {
 
   void SetUp() override {
     const auto until = std::chrono::steady_clock::now() + kPatience;
-    do {
+    model_ = connection_.Model(name_);
+    while (model_.state() == v1::MODEL_STATE_LOADING && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
       model_ = connection_.Model(name_);
-    } while (model_.state() == v1::MODEL_STATE_LOADING && std::chrono::steady_clock::now() < until);
+    }
     ASSERT_EQ(model_.state(), v1::MODEL_STATE_READY) << model_.error();
   }
 
