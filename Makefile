@@ -1,6 +1,6 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
+.PHONY: help demo eval test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
         install packages release
 
 PREFIX ?= /usr/local
@@ -16,6 +16,11 @@ demo: packages  ## Start the server with the three demo models, stream from each
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/demo.sh
+
+eval: packages  ## Measure the demo models past their training length: docs/length-extrapolation.md.
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
+	@tools/eval.sh
 
 test: release  ## Build the release preset and run every test.
 	@ctest --preset release

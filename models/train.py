@@ -1,6 +1,10 @@
-"""Trains one demo model from scratch on the standard library's text and writes its checkpoint.
+"""Trains one demo model on the standard library's text and writes its checkpoint.
 
     python train.py --model hwfa2 --out demo/hwfa2
+    python train.py --model hwfa2 --start demo/hwfa2 --tasks 4 --steps 500 --out demo/hwfa2
+
+From scratch, or from the weights of --start; --tasks of the windows of a batch are questions with
+their answers (tasks.py).
 
 Muon for the layers' matrices, AdamW for the rest; the learning rate is constant and then falls
 linearly to zero over the last part. Every --save-every steps the whole state goes to --state, from
@@ -15,9 +19,10 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import corpus
+import tasks
 from demo_configs import CONFIGS, TRAINING_LENGTH
 from layers import Decoder
 
@@ -34,6 +39,8 @@ def arguments():
     parser.add_argument("--model", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--batch", type=int, default=8, help="windows of 512 bytes a step")
+    parser.add_argument("--tasks", type=int, default=0, help="windows of them that are tasks")
+    parser.add_argument("--start", type=pathlib.Path, help="checkpoint directory to begin with")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--stdlib", type=pathlib.Path, default=corpus.default_root())
@@ -44,11 +51,13 @@ def arguments():
     return parser.parse_args()
 
 
-def windows(data, batch, seed, step):
-    """Inputs and targets of one step, [batch, N] each, at places that depend on seed and step."""
-    random = np.random.default_rng([seed, step])
-    starts = random.integers(0, len(data) - TRAINING_LENGTH, batch)
-    rows = np.stack([data[s : s + TRAINING_LENGTH + 1] for s in starts]).astype(np.int64)
+def windows(data, args, step):
+    """Inputs and targets of one step, [batch, N] each, which depend on seed and step."""
+    random = np.random.default_rng([args.seed, step])
+    starts = random.integers(0, len(data) - TRAINING_LENGTH, args.batch - args.tasks)
+    rows = [data[s : s + TRAINING_LENGTH + 1] for s in starts]
+    rows += [tasks.window(random, data, TRAINING_LENGTH + 1) for _ in range(args.tasks)]
+    rows = np.stack(rows).astype(np.int64)
     return torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, 1:].copy())
 
 
@@ -115,6 +124,8 @@ def main():
     data = corpus.training_bytes(args.stdlib, args.seed)
     config = CONFIGS[args.model]
     model = Decoder(config, TRAINING_LENGTH)
+    if args.start:
+        model.load_state_dict(load_file(args.start / "model.safetensors"))
     parts = optimizers(model)
     resume = args.state is not None and args.state.exists()
     first = load_state(args.state, model, parts) if resume else 0
@@ -123,7 +134,7 @@ def main():
     run = torch.compile(model) if args.compile else model
     start, recent = time.monotonic(), []
     for step in range(first, args.steps):
-        batch = windows(data, args.batch, args.seed, step)
+        batch = windows(data, args, step)
         recent.append(train_step(run, model, parts, batch, rate(step, args.steps)))
         done = step + 1
         if done % REPORT_EVERY == 0:

@@ -4,38 +4,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=build/release
-results=$(mktemp -d)
-server=""
-
-stop() {
-  if [[ -n "$server" ]]; then
-    kill -TERM "$server" 2>/dev/null || true
-    wait "$server" || echo "the server ended with status $?"
-  fi
-  rm -rf "$results"
-}
-trap stop EXIT
+source tools/demo_server.sh
 
 models=(dense hwfa2 hypenet)
 flags=()
 for model in "${models[@]}"; do
   flags+=(--model "$model=models/demo/$model")
 done
-# Any free ports; the server's log says which it got.
-"$build/bin/longstream-server" "${flags[@]}" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
-  2>"$results/server.log" &
-server=$!
-for _ in $(seq 200); do
-  grep -q '"listening"' "$results/server.log" && break
-  if ! kill -0 "$server" 2>/dev/null; then
-    cat "$results/server.log"
-    exit 1
-  fi
-  sleep 0.05
-done
-port=$(sed -n 's/.*"listening","port":"\([0-9]*\)".*/\1/p' "$results/server.log")
-client=("$build/bin/longstream" --server "127.0.0.1:$port" --wait 60)
+start_server "${flags[@]}"
 
 prompt='def read_lines(path):
     """Return the lines of a file."""

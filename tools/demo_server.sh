@@ -1,0 +1,34 @@
+# Sourced by the scripts that serve the demo models: start_server MODEL_FLAG... starts one on free
+# ports and sets `client`, the command line of its client; `results` is a directory for their files.
+# Both end with the script.
+
+build=build/release
+results=$(mktemp -d)
+server=""
+
+stop_server() {
+  if [[ -n "$server" ]]; then
+    kill -TERM "$server" 2>/dev/null || true
+    wait "$server" || echo "the server ended with status $?"
+  fi
+  rm -rf "$results"
+}
+trap stop_server EXIT
+
+start_server() {
+  # The server's log says which ports it got.
+  "$build/bin/longstream-server" "$@" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
+    2>"$results/server.log" &
+  server=$!
+  for _ in $(seq 200); do
+    grep -q '"listening"' "$results/server.log" && break
+    if ! kill -0 "$server" 2>/dev/null; then
+      cat "$results/server.log"
+      exit 1
+    fi
+    sleep 0.05
+  done
+  local port
+  port=$(sed -n 's/.*"listening","port":"\([0-9]*\)".*/\1/p' "$results/server.log")
+  client=("$build/bin/longstream" --server "127.0.0.1:$port" --wait 60)
+}
