@@ -42,11 +42,13 @@ inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 //
 // score(p, j) = scale * q . keys_j         where p - j < window
 //               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
-// less alibi_slopes[h] * (p - j), where there are slopes.
+// softly capped where there is a cap (ops/paged_attention.h), then less alibi_slopes[h] * (p - j),
+// where there are slopes.
 struct Attention {
   BatchLayout batch;
   int32_t num_heads = 0;
   float scale = 1.0f;
+  float softcap = 0.0f;  // 0: none
   int64_t window = kUnbounded;
   Matrix q;      // [T, H * D]
   Matrix q_far;  // [T, H * D]; data nullptr: none

@@ -104,6 +104,16 @@ class DecodeRow {
     const int64_t border = std::clamp(near_begin_, first, last);
     if (has_far_) far_keys_.Score(block, first, border, scores_);
     keys_.Score(block, border, last, scores_);
+    if (attention_.softcap > 0.0f) CapScores();
+  }
+
+  // Hidden ones stay so.
+  void CapScores() {
+    const F32x16 lowest = Broadcast(kLowestScore);
+    for (int64_t i = 0; i < group_.num_heads * kKeyBlock; i += kLanes) {
+      const F32x16 score = Load(scores_ + i);
+      Store(Select(score < lowest, score, SoftCapped(score, attention_.softcap)), scores_ + i);
+    }
   }
 
   // scores[h, j] -= slope_h (p - j)

@@ -51,6 +51,7 @@ class PrefillTile {
       const int64_t begin = block < lowest ? lowest : block;
       const int64_t end = EndOfBlock(block);
       Score(begin, end);
+      if (attention_.softcap > 0.0f) CapScores(begin, end);
       if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, end);
       Mask(begin, end);
       blocks_.LoadScales(values_, begin, end);
@@ -124,6 +125,12 @@ class PrefillTile {
   // Which of the rows r ... r + 15 are at a position p with p - j >= window.
   LONGSTREAM_INLINE I32x16 IsFar(int64_t j, int64_t r) const {
     return Broadcast(static_cast<int32_t>(window_ - 1 + j - first_)) < Load(offset_ + r);
+  }
+
+  void CapScores(int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < (end - begin) * stride_; i += kLanes) {
+      Store(SoftCapped(Load(scores_ + i), attention_.softcap), scores_ + i);
+    }
   }
 
   // scores[j - begin, r] -= slope[r] (p[r] - j)

@@ -7,9 +7,24 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
+namespace {
+
+LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
+  if (activation == Activation::kSilu) return x * Sigmoid(x);
+  const F32x16 one = Broadcast(1.0f);
+  if (activation == Activation::kGelu) {
+    return Broadcast(0.5f) * x * (one + Erf(Broadcast(kSqrtHalf) * x));
+  }
+  return x * Sigmoid(Broadcast(kGeluSlope) * x * (one + Broadcast(kGeluCubic) * x * x));
+}
+
+}  // namespace
+
 void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   if (!stream.ok()) return;
-  if (args.gate.type != args.up.type) return stream.Fail(OpStatus::kUnsupported);
+  if (args.gated() && args.gate.type != args.up.type) {
+    return stream.Fail(OpStatus::kUnsupported);
+  }
   const PreparedRows h = PrepareRows(stream,
                                      {.x = args.x,
                                       .num_rows = args.out.rows,
@@ -24,22 +39,14 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
     alignas(64) float gate[kBlockSums];
     alignas(64) float up[kBlockSums];
     PanelProduct(h, args.gate, block, gate);
-    PanelProduct(h, args.up, block, up);
+    if (args.gated()) PanelProduct(h, args.up, block, up);
     ForEachVector(block, args.gate.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
-      F32x16 logit = Load(gate + i);
-      F32x16 factor = Load(up + i);
-      if (args.gate_bias != nullptr) {
-        const bool whole = count == kLanes;
-        const float* gate_bias = args.gate_bias + c;
-        const float* up_bias = args.up_bias + c;
-        logit = logit + (whole ? Load(gate_bias) : LoadPartial(gate_bias, count));
-        factor = factor + (whole ? Load(up_bias) : LoadPartial(up_bias, count));
-      }
-      const F32x16 exponent = args.activation == Activation::kSilu
-                                  ? logit
-                                  : Broadcast(kGeluSlope) * logit *
-                                        (Broadcast(1.0f) + Broadcast(kGeluCubic) * logit * logit);
-      const F32x16 value = logit * Sigmoid(exponent) * factor;
+      const auto with_bias = [&](const float* sums, const float* bias) LONGSTREAM_INLINE_LAMBDA {
+        if (bias == nullptr) return Load(sums + i);
+        return Load(sums + i) + (count == kLanes ? Load(bias + c) : LoadPartial(bias + c, count));
+      };
+      F32x16 value = Activated(args.activation, with_bias(gate, args.gate_bias));
+      if (args.gated()) value = value * with_bias(up, args.up_bias);
       float* out = args.out.f32_row(row) + c;
       if (count == kLanes) {
         Store(value, out);

@@ -34,6 +34,7 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args);
 void RingWrite(Stream& stream, const RingWriteArgs& args);
 void RingRebuild(Stream& stream, const RingRebuildArgs& args);
 void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args);
+void SoftCap(Stream& stream, const SoftCapArgs& args);
 void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
 void FiniteRows(Stream& stream, const FiniteRowsArgs& args);

@@ -16,7 +16,7 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
                                       .norm = args.norm,
                                       .addend = args.addend,
                                       .addend_rows = args.addend_rows,
-                                      .gate = {}},
+                                      .gate = args.gate},
                                      args.weight.type, args.weight.k);
   if (!stream.ok()) return;
   const F32x16 scale = Broadcast(args.scale);

@@ -11,10 +11,14 @@ void NormRows(Stream& stream, const NormRowsArgs& args) {
   ParallelFor(stream.executor, static_cast<uint32_t>(args.in.rows), [&](uint32_t r) {
     const float* x = args.in.f32_row(r);
     float* out = args.out.f32_row(r);
-    const F32x16 factor =
-        Broadcast(args.scale) * Broadcast(InverseRms(x, args.in.cols, args.norm.eps));
+    const Norm& norm = args.norm;
+    const float mean = norm.centred ? Mean(x, args.in.cols) : 0.0f;
+    const float inverse = norm.centred ? InverseDeviation(x, args.in.cols, mean, norm.eps)
+                                       : InverseRms(x, args.in.cols, norm.eps);
+    const F32x16 scale = Broadcast(args.scale), factor = scale * Broadcast(inverse);
     ForEachRowVector(args.in.cols, [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
-      F32x16 value = access.Read(x + i) * factor * access.Read(args.norm.weight + i);
+      F32x16 value = (access.Read(x + i) - Broadcast(mean)) * factor * access.Read(norm.weight + i);
+      if (norm.bias != nullptr) value = value + scale * access.Read(norm.bias + i);
       if (args.accumulate) value = value + access.Read(out + i);
       access.Write(value, out + i);
     });

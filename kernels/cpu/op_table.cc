@@ -27,6 +27,7 @@ const OpTable& Ops() {
       .ring_write = RingWrite,
       .ring_rebuild = RingRebuild,
       .linear_recurrence = LinearRecurrence,
+      .soft_cap = SoftCap,
       .sample = Sample,
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,

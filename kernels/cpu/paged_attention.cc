@@ -12,6 +12,7 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.batch = args.batch;
   attention.num_heads = args.num_heads;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.q = args.q;
   attention.keys = RowStore::Keys(args.cache);
   attention.values = RowStore::Values(args.cache);

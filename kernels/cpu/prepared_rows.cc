@@ -17,6 +17,7 @@ constexpr int64_t kTaskRows = 4;
 struct RowInputs {
   const float* x;
   const float* norm_weight;
+  const float* norm_bias;
   float mean;  // 0 of RMSNorm
   float inverse_rms;
   const float* addend;
@@ -29,6 +30,7 @@ RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
   in.x = source.x.f32_row(source.rows != nullptr ? source.rows[r] : r);
   if (source.norm.enabled()) {
     in.norm_weight = source.norm.weight;
+    in.norm_bias = source.norm.bias;
     if (source.norm.centred) {
       in.mean = Mean(in.x, k);
       in.inverse_rms = InverseDeviation(in.x, k, in.mean, source.norm.eps);
@@ -49,6 +51,7 @@ LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Ac
   if (in.norm_weight != nullptr) {
     value =
         (value - Broadcast(in.mean)) * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
+    if (in.norm_bias != nullptr) value = value + access.Read(in.norm_bias + i);
   }
   if (in.addend != nullptr) value = value + access.Read(in.addend + i);
   if (in.gate != nullptr) {

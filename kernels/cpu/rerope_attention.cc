@@ -12,6 +12,7 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   attention.batch = args.batch;
   attention.num_heads = args.num_heads;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.window = args.window;
   attention.q = args.q;
   attention.q_far = args.q_far;

@@ -357,6 +357,51 @@ LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
   return one / (one + Exp(Zero() - x));
 }
 
+// tanh x, at most 4 ulp off.
+LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
+  // Near 0 an odd polynomial (Cephes tanhf), which does not cancel; else by e^(2 x).
+  const F32x16 square = x * x;
+  F32x16 p = Broadcast(-5.70498872745e-3f);
+  p = Fma(p, square, Broadcast(2.06390887954e-2f));
+  p = Fma(p, square, Broadcast(-5.37397155531e-2f));
+  p = Fma(p, square, Broadcast(1.33314422036e-1f));
+  p = Fma(p, square, Broadcast(-3.33332819422e-1f));
+  const F32x16 near_zero = Fma(p * square, x, x);
+  const F32x16 one = Broadcast(1.0f);
+  const F32x16 away = one - Broadcast(2.0f) / (one + Exp(x + x));
+  return Select(square < Broadcast(0.625f * 0.625f), near_zero, away);
+}
+
+// erf x, to 3e-7.
+LONGSTREAM_INLINE F32x16 Erf(const F32x16& x) {
+  // Near 0 the first terms of its series, which do not cancel; else Abramowitz and Stegun 7.1.26,
+  // whose own error is 1.5e-7.
+  const F32x16 square = x * x;
+  F32x16 series = Broadcast(-1.0f / 75600.0f);
+  series = Fma(series, square, Broadcast(1.0f / 9360.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 1320.0f));
+  series = Fma(series, square, Broadcast(1.0f / 216.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 42.0f));
+  series = Fma(series, square, Broadcast(1.0f / 10.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 3.0f));
+  const F32x16 near_zero = Broadcast(1.1283791671f) * Fma(series * square, x, x);
+  const F32x16 magnitude = Max(x, Zero() - x);
+  const F32x16 t = Broadcast(1.0f) / Fma(Broadcast(0.3275911f), magnitude, Broadcast(1.0f));
+  F32x16 p = Broadcast(1.061405429f);
+  p = Fma(p, t, Broadcast(-1.453152027f));
+  p = Fma(p, t, Broadcast(1.421413741f));
+  p = Fma(p, t, Broadcast(-0.284496736f));
+  p = Fma(p, t, Broadcast(0.254829592f));
+  const F32x16 erf = Broadcast(1.0f) - p * t * Exp(Zero() - square);
+  const F32x16 away = Select(x < Zero(), Zero() - erf, erf);
+  return Select(square < Broadcast(0.64f), near_zero, away);
+}
+
+// cap tanh(x / cap)
+LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
+  return Broadcast(cap) * Tanh(x / Broadcast(cap));
+}
+
 // Asks for the line at `from`, which need not exist, into the second-level cache: the first would
 // be full before it is used.
 LONGSTREAM_INLINE void PrefetchL2(const void* from) {

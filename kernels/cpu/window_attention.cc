@@ -12,6 +12,7 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   attention.batch = args.batch;
   attention.num_heads = args.num_heads;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.window = args.window;
   attention.q = args.q;
   attention.keys = RowStore::Keys(args.ring, args.k);

@@ -79,6 +79,7 @@ struct Attention {
   int32_t head_dim = 0;      // D
   int32_t value_slices = 1;
   float scale = 1.0f;
+  float softcap = 0.0f;  // 0: none
   // Disjoint; visited one after the other. A block of keys that the border crosses is visited for
   // each.
   int32_t num_ranges = 1;

@@ -237,6 +237,7 @@ class Tile {
     Shape::Product::template Score<Shape::kDim, Shape::kQueryStride, Shape::kStride>(
         shared_.q + first_row_ * Shape::kQueryStride,
         shared_.keys[stage] + warp_key * Shape::kStride, scores);
+    if (attention_.softcap > 0.0f) CapScores(scores);
     if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, scores);
     const bool seen_by_all = begin >= max(rows_.begin, last_position_ - range.back) &&
                              last <= min(rows_.end - 1, first_position_ - range.front);
@@ -244,6 +245,21 @@ class Tile {
     Softmax(scores);
     Shape::Product::template Weigh<Shape::kDim, Shape::kStride, Shape::kRowTiles, Shape::kKeyTiles>(
         scores, shared_.values[stage] + warp_key * Shape::kStride, sums_.weighted);
+  }
+
+  // Scores as they are before Softmax scales them.
+  __device__ void CapScores(Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) const {
+    constexpr int kUsed = Shape::kSplitQueries ? 2 : 4;
+    const float cap = attention_.softcap / attention_.scale;
+    const float inverse = 1.0f / cap;
+#pragma unroll
+    for (int r = 0; r < Shape::kRowTiles; ++r) {
+#pragma unroll
+      for (int j = 0; j < Shape::kKeyTiles; ++j) {
+#pragma unroll
+        for (int i = 0; i < kUsed; ++i) scores[r][j][i] = cap * tanhf(scores[r][j][i] * inverse);
+      }
+    }
   }
 
   // ALiBi, as scores are before Softmax scales them: a row at position p loses slope / scale times

@@ -1,6 +1,7 @@
 // The gated half of an MLP. See kernels/ops/gated_mlp.h.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear_projection.h"
 #include "kernels/cuda/prefill_product.h"
 #include "kernels/cuda/prepared_rows.h"
 #include "kernels/cuda/product.cuh"
@@ -14,6 +15,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
+__device__ __forceinline__ float Activated(Activation activation, float x) {
+  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + erff(kSqrtHalf * x));
+  const float exponent =
+      activation == Activation::kSilu ? x : kGeluSlope * x * (1.0f + kGeluCubic * x * x);
+  return x / (1.0f + expf(-exponent));
+}
+
 // What becomes of a column's sums.
 struct Gating {
   const float* gate_bias;  // [ff]; nullptr: none
@@ -25,10 +33,7 @@ struct Gating {
       gate += gate_bias[column];
       up += up_bias[column];
     }
-    const float exponent = activation == Activation::kSilu
-                               ? gate
-                               : kGeluSlope * gate * (1.0f + kGeluCubic * gate * gate);
-    return gate / (1.0f + expf(-exponent)) * up;
+    return Activated(activation, gate) * up;
   }
 };
 
@@ -52,6 +57,27 @@ __global__ void __launch_bounds__(kThreads)
   *gate = gating(column, *gate, static_cast<const float*>(up.data)[row * up.stride + column]);
 }
 
+__global__ void __launch_bounds__(kThreads) ActivateKernel(Matrix out, Activation activation) {
+  const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  if (column >= out.cols) return;
+  float* value = static_cast<float*>(out.data) + blockIdx.x * out.stride + column;
+  *value = Activated(activation, *value);
+}
+
+// One product, as any other, and the activation behind it.
+void Ungated(Stream& stream, const GatedMlpArgs& args, const PreparedRows& rows) {
+  LinearProjection(stream, {.rows = rows,
+                            .num_decode_rows = args.num_decode_rows,
+                            .weight = args.gate,
+                            .bias = args.gate_bias,
+                            .scale = 1.0f,
+                            .accumulate = false,
+                            .y = args.out});
+  Launch(stream,
+         {{static_cast<unsigned>(args.out.rows), CeilDiv(args.out.cols, kThreads)}, kThreads},
+         ActivateKernel, args.out, args.activation);
+}
+
 // The gate's product goes to `out`, up's to the workspace behind the rows.
 void PrefillBF16(Stream& stream, const GatedMlpArgs& args, const PreparedRows& rows) {
   const int64_t ff = args.gate.n;
@@ -73,7 +99,7 @@ void PrefillBF16(Stream& stream, const GatedMlpArgs& args, const PreparedRows& r
 
 void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   const int64_t num_rows = args.out.rows;
-  if (args.gate.type != args.up.type ||
+  if ((args.gated() && args.gate.type != args.up.type) ||
       stream.workspace_bytes < GatedMlpWorkspace(num_rows, args.gate.k, args.gate.n)) {
     return stream.Fail(OpStatus::kUnsupported);
   }
@@ -87,6 +113,7 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
                                          .gate = {}},
                                         args.gate);
   if (!stream.ok()) return;
+  if (!args.gated()) return Ungated(stream, args, rows);
   const GatedEpilogue epilogue = {static_cast<float*>(args.out.data),
                                   args.out.stride,
                                   {args.gate_bias, args.up_bias, args.activation}};

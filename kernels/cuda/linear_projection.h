@@ -1,4 +1,5 @@
-// Projection of prepared rows by one weight: what norm_project and project_residual end in.
+// Projection of prepared rows by one weight: what norm_project and project_residual end in, and
+// an MLP without a gate.
 #ifndef LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
 #define LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
 

@@ -14,7 +14,7 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
                                          .norm = args.norm,
                                          .addend = args.addend,
                                          .addend_rows = args.addend_rows,
-                                         .gate = {}},
+                                         .gate = args.gate},
                                         args.weight);
   if (!stream.ok()) return;
   LinearProjection(stream, {.rows = rows,

@@ -15,14 +15,14 @@ __global__ void __launch_bounds__(kThreads) NormRowsKernel(NormRowsArgs args) {
   const int64_t r = blockIdx.x;
   const float* x = static_cast<const float*>(args.in.data) + r * args.in.stride;
   float* out = static_cast<float*>(args.out.data) + r * args.out.stride;
-  float squares = 0.0f;
-  for (int64_t i = threadIdx.x; i < args.in.cols; i += kThreads) {
-    squares = __fmaf_rn(x[i], x[i], squares);
-  }
-  const float sum = RowSum<kThreads>(squares, SharedMemory<float>());
-  const float factor = args.scale / sqrtf(sum / static_cast<float>(args.in.cols) + args.norm.eps);
-  for (int64_t i = threadIdx.x; i < args.in.cols; i += kThreads) {
-    const float value = x[i] * factor * args.norm.weight[i];
+  const Norm& norm = args.norm;
+  const int64_t cols = args.in.cols;
+  auto* scratch = SharedMemory<float>();
+  const float mean = norm.centred ? RowMean<kThreads>(x, cols, scratch) : 0.0f;
+  const float factor = args.scale * RowInverseDeviation<kThreads>(x, cols, mean, norm.eps, scratch);
+  for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
+    float value = (x[i] - mean) * factor * norm.weight[i];
+    if (norm.bias != nullptr) value = __fmaf_rn(args.scale, norm.bias[i], value);
     out[i] = args.accumulate ? out[i] + value : value;
   }
 }

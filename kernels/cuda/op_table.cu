@@ -23,6 +23,7 @@ const OpTable& CudaOps() {
       .ring_write = cuda::RingWrite,
       .ring_rebuild = cuda::RingRebuild,
       .linear_recurrence = cuda::LinearRecurrence,
+      .soft_cap = cuda::SoftCap,
       .sample = cuda::Sample,
       .log_probs = cuda::LogProbs,
       .finite_rows = cuda::FiniteRows,

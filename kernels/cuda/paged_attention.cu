@@ -16,6 +16,7 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
   attention.head_dim = cache.head_dim;
   attention.value_slices = cache.value_slices;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.ranges[0] = {args.q, KeyStore::Keys(cache)};
   attention.values = KeyStore::Values(cache);
   attention.alibi_slopes = args.alibi_slopes;

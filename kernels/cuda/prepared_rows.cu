@@ -18,27 +18,11 @@ __device__ const float* RowOf(const Matrix& matrix, int64_t row) {
   return static_cast<const float*>(matrix.data) + row * matrix.stride;
 }
 
-__device__ float Mean(const float* x, int64_t k) {
-  float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < k; i += kThreads) sum += x[i];
-  return RowSum<kThreads>(sum, SharedMemory<float>()) / static_cast<float>(k);
-}
-
-// 1 / sqrt(mean((x - mean)^2) + eps)
-__device__ float InverseRms(const float* x, int64_t k, float mean, float eps) {
-  float squares = 0.0f;
-  for (int64_t i = threadIdx.x; i < k; i += kThreads) {
-    const float deviation = x[i] - mean;
-    squares = __fmaf_rn(deviation, deviation, squares);
-  }
-  const float sum = RowSum<kThreads>(squares, SharedMemory<float>());
-  return 1.0f / sqrtf(sum / static_cast<float>(k) + eps);
-}
-
 // The inputs of one row; absent ones are nullptr.
 struct RowInputs {
   const float* x;
   const float* norm_weight;
+  const float* norm_bias;
   float mean;  // 0 of RMSNorm
   float inverse_rms;
   const float* addend;
@@ -50,8 +34,14 @@ struct RowInputs {
   __device__ RowInputs(const RowSource& source, int64_t r, int64_t size)
       : x(RowOf(source.x, source.rows != nullptr ? source.rows[r] : r)),
         norm_weight(source.norm.weight),
-        mean(norm_weight != nullptr && source.norm.centred ? Mean(x, size) : 0.0f),
-        inverse_rms(norm_weight == nullptr ? 1.0f : InverseRms(x, size, mean, source.norm.eps)),
+        norm_bias(source.norm.bias),
+        mean(norm_weight != nullptr && source.norm.centred
+                 ? RowMean<kThreads>(x, size, SharedMemory<float>())
+                 : 0.0f),
+        inverse_rms(norm_weight == nullptr
+                        ? 1.0f
+                        : RowInverseDeviation<kThreads>(x, size, mean, source.norm.eps,
+                                                        SharedMemory<float>())),
         addend(source.addend.data == nullptr ? nullptr
                                              : RowOf(source.addend, source.addend_rows[r])),
         gate(source.gate.data == nullptr ? nullptr : RowOf(source.gate, r)),
@@ -62,7 +52,10 @@ struct RowInputs {
   __device__ float At(int64_t i) const {
     if (i >= k) return 0.0f;
     float value = x[i];
-    if (norm_weight != nullptr) value = (value - mean) * (inverse_rms * norm_weight[i]);
+    if (norm_weight != nullptr) {
+      value = (value - mean) * (inverse_rms * norm_weight[i]);
+      if (norm_bias != nullptr) value += norm_bias[i];
+    }
     if (addend != nullptr) value += addend[i];
     if (gate != nullptr) value *= (silu_gate ? gate[i] : 1.0f) / (1.0f + expf(-gate[i]));
     return value;

@@ -16,6 +16,7 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
   attention.head_dim = cache.head_dim;
   attention.value_slices = cache.value_slices;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.num_ranges = 2;
   attention.ranges[0] = {args.q_far, KeyStore::Keys(cache), args.window};
   attention.ranges[1] = {args.q, KeyStore::Keys(args.near, args.near_rows), 0, args.window - 1};

@@ -55,6 +55,25 @@ __device__ __forceinline__ T RowSum(T value, T* scratch) {
   return ReduceRow<kThreads>(value, scratch, [](T x, T y) { return x + y; });
 }
 
+// mean(x) over k elements; 1 / sqrt(mean((x - mean)^2) + eps).
+template <int kThreads>
+__device__ __forceinline__ float RowMean(const float* x, int64_t k, float* scratch) {
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < k; i += kThreads) sum += x[i];
+  return RowSum<kThreads>(sum, scratch) / static_cast<float>(k);
+}
+template <int kThreads>
+__device__ __forceinline__ float RowInverseDeviation(const float* x, int64_t k, float mean,
+                                                     float eps, float* scratch) {
+  float squares = 0.0f;
+  for (int64_t i = threadIdx.x; i < k; i += kThreads) {
+    const float deviation = x[i] - mean;
+    squares = __fmaf_rn(deviation, deviation, squares);
+  }
+  const float sum = RowSum<kThreads>(squares, scratch);
+  return 1.0f / sqrtf(sum / static_cast<float>(k) + eps);
+}
+
 }  // namespace longstream::cuda
 
 #endif  // LONGSTREAM_KERNELS_CUDA_ROW_REDUCE_CUH_

@@ -16,6 +16,7 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
   attention.head_dim = ring.head_dim;
   attention.value_slices = ring.value_slices;
   attention.scale = args.scale;
+  attention.softcap = args.softcap;
   attention.ranges[0] = {args.q, KeyStore::Keys(ring, args.k), 0, args.window - 1};
   attention.values = KeyStore::Values(ring, args.v);
   attention.out = args.out;

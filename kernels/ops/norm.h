@@ -6,14 +6,15 @@
 
 namespace longstream {
 
-// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight, the mean taken in f32 over `size` elements. With
-// `centred` LayerNorm: the same of x - mean(x); only before a projection (norm_project, gated_mlp,
-// project_residual).
+// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean taken in f32 over `size`
+// elements. With `centred` LayerNorm: the same of x - mean(x). Not of heads (rope_cache_write):
+// there neither centred nor with a bias.
 struct Norm {
   const float* weight = nullptr;  // [size] f32; nullptr: no normalisation
   int64_t size = 0;
   float eps = 0.0f;
   bool centred = false;
+  const float* bias = nullptr;  // [size] f32; nullptr: none
 
   bool enabled() const { return weight != nullptr; }
 };

@@ -1,6 +1,6 @@
 // Normalise rows and project them: the entry of every mixer, and the language-model head.
 //
-//   h[r, :] = Norm(x[rows[r], :]) + addend[addend_rows[r], :]
+//   h[r, :] = (Norm(x[rows[r], :]) + addend[addend_rows[r], :]) * sigmoid(gate[r, :])
 //   out[r, :] = scale * (h[r, :] W^T + bias)
 //
 // Each output is one sum over k in a fixed order, the same for every number of rows and threads. A
@@ -23,6 +23,7 @@ struct NormProjectArgs {
   Norm norm{};                           // size k; disabled: h = x
   Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none
   const int32_t* addend_rows = nullptr;  // [R] device
+  Matrix gate{};                         // [R, k] logits; data nullptr: no gate
   PackedWeight weight;                   // [n, k]
   const float* bias = nullptr;           // [n] f32 or nullptr
   float scale = 1.0f;

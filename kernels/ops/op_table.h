@@ -25,6 +25,7 @@
 #include "kernels/ops/rope_cache_write.h"
 #include "kernels/ops/rope_table.h"
 #include "kernels/ops/sample.h"
+#include "kernels/ops/soft_cap.h"
 #include "kernels/ops/window_attention.h"
 
 namespace longstream {
@@ -48,6 +49,7 @@ struct OpTable {
   RingWriteFunction ring_write = nullptr;
   RingRebuildFunction ring_rebuild = nullptr;
   LinearRecurrenceFunction linear_recurrence = nullptr;
+  SoftCapFunction soft_cap = nullptr;
   SampleFunction sample = nullptr;
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;

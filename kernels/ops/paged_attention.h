@@ -4,7 +4,8 @@
 //   out[t, h] = sum_j softmax_j(s_j) V[j, h / (H / H_kv)]
 //
 // Values are Dv = value_slices * D wide (PagedCache). m_h: the slope of ALiBi (Press et al., Train
-// Short, Test Long), 0 where none are given.
+// Short, Test Long), 0 where none are given. With a softcap c (Gemma 2), c tanh(x / c) takes the
+// place of x = scale * q . K.
 //
 // Keys are visited in fixed blocks of absolute positions and merged by log-sum-exp in that order: a
 // row's bits depend on its own history alone.
@@ -42,7 +43,8 @@ struct PagedAttentionArgs {
   float scale = 1.0f;     // > 0: 1 / sqrt(D)
   Matrix q;               // [T, H * D]
   PagedCache cache;
-  const float* alibi_slopes = nullptr;  // [H] m, of scores as they are after `scale`
+  const float* alibi_slopes = nullptr;  // [H] m, of scores as they are after `scale` and softcap
+  float softcap = 0.0f;                 // c; 0: none
   int64_t max_position = 0;             // at least the largest position in the batch
   Matrix out;                           // [T, H * Dv]
 };

@@ -22,9 +22,10 @@ struct ReropeAttentionArgs {
   int32_t num_heads = 0;
   int32_t window = 0;  // w; REQUIRES: window <= near.slots
   float scale = 1.0f;
-  Matrix q;          // [T, H * D] for near keys
-  Matrix q_far;      // [T, H * D] for far keys
-  PagedCache cache;  // main keys and values, the step's own included
+  float softcap = 0.0f;  // as in paged attention
+  Matrix q;              // [T, H * D] for near keys
+  Matrix q_far;          // [T, H * D] for far keys
+  PagedCache cache;      // main keys and values, the step's own included
   RingCache near;    // near keys of earlier steps, of the pages' type, bf16 beside int8; no values
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
   int64_t max_position = 0;

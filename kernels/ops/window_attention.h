@@ -23,9 +23,10 @@ struct WindowAttentionArgs {
   int32_t num_heads = 0;
   int32_t window = 0;  // REQUIRES: window <= ring.slots
   float scale = 1.0f;
-  Matrix q;  // [T, H * D]
-  Matrix k;  // [T, H_kv * D] of the ring's type, rotated
-  Matrix v;  // [T, H_kv * Dv] of the ring's type, Dv = ring.value_slices * D
+  float softcap = 0.0f;  // as in paged attention
+  Matrix q;              // [T, H * D]
+  Matrix k;              // [T, H_kv * D] of the ring's type, rotated
+  Matrix v;              // [T, H_kv * Dv] of the ring's type, Dv = ring.value_slices * D
   RingCache ring;
   Matrix out;  // [T, H * Dv]
 };

@@ -11,6 +11,9 @@
 
 namespace longstream::reference {
 
+// cap tanh(x / cap), or x where there is no cap.
+inline double Capped(double x, double cap) { return cap > 0.0 ? cap * std::tanh(x / cap) : x; }
+
 // out[i * head_dim + d] = sum_j softmax_j(score(j)) value(i, j)[d],
 //                         begin <= j <= end, 0 <= i < slices, 0 <= d < head_dim
 template <typename Score, typename Value>

@@ -15,6 +15,10 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
       const float* addend = args.addend.f32_row(args.addend_rows[r]);
       for (int64_t i = 0; i < args.weight.k; ++i) h[static_cast<size_t>(i)] += addend[i];
     }
+    if (args.gate.data != nullptr) {
+      const float* gate = args.gate.f32_row(r);
+      for (int64_t i = 0; i < args.weight.k; ++i) h[static_cast<size_t>(i)] *= Sigmoid(gate[i]);
+    }
     h = RoundedFor(args.weight.type, std::move(h));
     for (int64_t c = 0; c < args.weight.n; ++c) {
       const double bias = args.bias != nullptr ? args.bias[c] : 0.0;

@@ -23,6 +23,7 @@ const OpTable& ReferenceOps() {
       .ring_write = reference::RingWrite,
       .ring_rebuild = reference::RingRebuild,
       .linear_recurrence = reference::LinearRecurrence,
+      .soft_cap = reference::SoftCap,
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
       .finite_rows = reference::FiniteRows,

@@ -18,7 +18,7 @@ void PagedAttention(Stream& stream, const PagedAttentionArgs& args) {
       const float* q = args.q.f32_row(t) + h * dim;
       const double slope = args.alibi_slopes == nullptr ? 0.0 : args.alibi_slopes[h];
       const auto score = [&](int64_t j) {
-        return args.scale * Dot(q, PagedKey(cache, pages, kv_head, j), dim) -
+        return Capped(args.scale * Dot(q, PagedKey(cache, pages, kv_head, j), dim), args.softcap) -
                slope * static_cast<double>(args.batch.positions[t] - j);
       };
       const auto value = [&](int64_t i, int64_t j) {

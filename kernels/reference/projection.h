@@ -31,7 +31,10 @@ inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   double squares = 0.0;
   for (double value : y) squares += value * value;
   const double inverse_rms = 1.0 / std::sqrt(squares / static_cast<double>(size) + norm.eps);
-  for (int64_t i = 0; i < size; ++i) y[static_cast<size_t>(i)] *= inverse_rms * norm.weight[i];
+  for (int64_t i = 0; i < size; ++i) {
+    double& value = y[static_cast<size_t>(i)];
+    value = value * inverse_rms * norm.weight[i] + (norm.bias == nullptr ? 0.0 : norm.bias[i]);
+  }
   return y;
 }
 

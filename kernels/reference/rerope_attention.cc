@@ -31,8 +31,9 @@ void ReropeAttention(Stream& stream, const ReropeAttentionArgs& args) {
       const float* q_far = args.q_far.f32_row(t) + h * dim;
       const auto score = [&](int64_t j) {
         const bool near = p - j < args.window;
-        return args.scale * (near ? Dot(q_near, near_key(kv_head, j), dim)
-                                  : Dot(q_far, PagedKey(cache, pages, kv_head, j), dim));
+        const double dot = near ? Dot(q_near, near_key(kv_head, j), dim)
+                                : Dot(q_far, PagedKey(cache, pages, kv_head, j), dim);
+        return Capped(args.scale * dot, args.softcap);
       };
       const auto value = [&](int64_t i, int64_t j) {
         return PagedValue(cache, pages, kv_head * slices + i, j);

@@ -31,7 +31,8 @@ void WindowAttention(Stream& stream, const WindowAttentionArgs& args) {
       const int64_t kv_head = h / (args.num_heads / ring.num_kv_heads);
       const float* q = args.q.f32_row(t) + h * dim;
       const auto score = [&](int64_t j) {
-        return args.scale * Dot(q, element_row(ring.keys, args.k, kv_head, j), dim);
+        return Capped(args.scale * Dot(q, element_row(ring.keys, args.k, kv_head, j), dim),
+                      args.softcap);
       };
       const auto value = [&](int64_t i, int64_t j) {
         return element_row(ring.values, args.v, kv_head * slices + i, j);

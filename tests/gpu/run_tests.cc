@@ -32,6 +32,7 @@ OpTable WaitingOps() {
   ops.embed = AndWait<EmbedArgs, &OpTable::embed>;
   ops.norm_project = AndWait<NormProjectArgs, &OpTable::norm_project>;
   ops.norm_rows = AndWait<NormRowsArgs, &OpTable::norm_rows>;
+  ops.soft_cap = AndWait<SoftCapArgs, &OpTable::soft_cap>;
   ops.gated_mlp = AndWait<GatedMlpArgs, &OpTable::gated_mlp>;
   ops.project_residual = AndWait<ProjectResidualArgs, &OpTable::project_residual>;
   ops.rope_table = AndWait<RopeTableArgs, &OpTable::rope_table>;

@@ -175,7 +175,9 @@ double AttentionTest::Tolerance(bool is_decode) const {
   // by convexity, is at most ln sum_j e^(s_j) - s_p for scores s without it: below 16 for 5000 of
   // variance 1.
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
-  const double exact = 2 * (e + distances) * 4;
+  // A cap c brings the errors of x / c, tanh and c tanh: 8 eps of the score.
+  const double cap = softcap_ > 0.0f ? 8 * 8 * kEps : 0.0;
+  const double exact = 2 * (e + distances + cap) * 4;
   const LibraryTraits::Attention attention = traits().attention;
   if (attention == LibraryTraits::Attention::kRoundsWeights && type_ == DType::kI8) {
     return exact + Int8Rounding();
@@ -249,6 +251,16 @@ void AttentionTest::ExpectSameBitsOnAnyThreads() {
       }
     }
   }
+}
+
+void AttentionTest::ExpectMatchAndSameBitsWithSoftcap() {
+  // Scores of variance 1: the first bends them, the second is Gemma's.
+  for (const float cap : {0.7f, 50.0f}) {
+    softcap_ = cap;
+    ExpectMatchInMixedBatch("softcap " + std::to_string(cap));
+  }
+  ExpectSameBitsAlone();
+  ExpectSameBitsInPieces();
 }
 
 void AttentionTest::ExpectSameBitsInPieces() {

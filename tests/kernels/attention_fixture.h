@@ -77,6 +77,9 @@ class AttentionTest : public OpTest {
   // Values of several slices, among them as many as a task computes together: the reference, and
   // the same bits in any batch, on one thread or two, and in pieces.
   void ExpectSlicesOfValues(const std::string& what);
+  // The mixed batch with caps of several sizes; and that its rows have the same bits alone, and a
+  // prefill in pieces.
+  void ExpectMatchAndSameBitsWithSoftcap();
 
   // Caches of the current histories for a step.
   OwnedPages Pages(const std::vector<AttentionEntry>& entries, bool near_keys = false) const;
@@ -96,7 +99,8 @@ class AttentionTest : public OpTest {
   int32_t page_tokens_ = 16;
   std::vector<AttentionHistory> histories_;
   std::vector<TestPlace> places_;
-  bool alibi_ = false;  // the op is run with AlibiSlopes
+  bool alibi_ = false;    // the op is run with AlibiSlopes
+  float softcap_ = 0.0f;  // ... and with this cap
   size_t next_pair_ = 0;
   Random random_{1};
 

@@ -10,7 +10,7 @@ namespace {
 class GatedMlpTest : public OpTest {
  protected:
   void Compare(int64_t rows, int64_t ff, int64_t k, DType type, bool norm, Random& random,
-               bool biased = false, Activation activation = Activation::kSilu) {
+               bool biased = false, Activation activation = Activation::kSilu, bool gated = true) {
     OwnedMatrix x(rows, k, random), expected(rows, ff);
     OwnedWeight gate(ff, k, type, random), up(ff, k, type, random);
     const std::vector<float> norm_weight = random.Normals(k);
@@ -22,17 +22,17 @@ class GatedMlpTest : public OpTest {
     const std::vector<float> up_bias = random.Normals(ff);
     if (biased) {
       args.gate_bias = gate_bias.data();
-      args.up_bias = up_bias.data();
+      if (gated) args.up_bias = up_bias.data();
     }
     OwnedStream reference_stream(0), stream(GatedMlpWorkspace(rows, k, ff), ExecutorOf(2));
     args.gate = gate.Pack(reference());
-    args.up = up.Pack(reference());
+    if (gated) args.up = up.Pack(reference());
     args.out = expected.view();
     reference().gated_mlp(*reference_stream, args);
     args.gate = gate.Pack(ops());
-    args.up = up.Pack(ops());
-    // Both factors are off by the tolerance of a dot product; the slope of either activation is
-    // below 1.13 and the factors are below 5 here.
+    if (gated) args.up = up.Pack(ops());
+    // Both factors are off by the tolerance of a dot product; the slope of each activation is
+    // below 1.13 and the factors are below 5 here. An activation itself is off by less.
     double dot = DotTolerance(k);
     if (norm) dot += RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
@@ -87,6 +87,29 @@ TEST_P(GatedMlpTest, GeluByTanh) {
     for (int64_t ff : {1, 35, 97}) {
       for (int64_t rows : {1, 7, 33}) {
         Compare(rows, ff, 129, type, true, random, rows == 7, Activation::kGeluTanh);
+      }
+    }
+  }
+}
+
+TEST_P(GatedMlpTest, GeluByErf) {
+  Random random(8);
+  for (DType type : kWeightTypes) {
+    for (int64_t rows : {1, 7, 33}) {
+      Compare(rows, 35, 129, type, true, random, rows == 7, Activation::kGelu);
+    }
+  }
+}
+
+TEST_P(GatedMlpTest, WithoutAGate) {
+  Random random(9);
+  for (DType type : kWeightTypes) {
+    for (int64_t ff : {1, 35, 97}) {
+      for (int64_t rows : {1, 7, 33}) {
+        for (Activation activation :
+             {Activation::kSilu, Activation::kGeluTanh, Activation::kGelu}) {
+          Compare(rows, ff, 129, type, true, random, rows != 7, activation, /*gated=*/false);
+        }
       }
     }
   }

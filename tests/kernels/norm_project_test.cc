@@ -21,7 +21,9 @@ struct Options {
   bool gather = false;
   bool norm = false;
   bool centred = false;
+  bool norm_bias = false;
   bool addend = false;
+  bool gate = false;
   bool bias = false;
   float scale = 1.0f;
 };
@@ -47,6 +49,10 @@ class NormProjectTest : public OpTest {
     if (options.gather) args.rows = x_rows.data();
     if (options.norm) args.norm = NormOf(norm_weight);
     args.norm.centred = options.centred;
+    const std::vector<float> norm_bias = random.Normals(k);
+    if (options.norm_bias) args.norm.bias = norm_bias.data();
+    const OwnedMatrix gate(rows, k, random);
+    if (options.gate) args.gate = gate.view();
     if (options.addend) {
       args.addend = addend.view();
       args.addend_rows = addend_rows.data();
@@ -61,7 +67,7 @@ class NormProjectTest : public OpTest {
     reference().norm_project(*reference_stream, args);
     args.weight = weight.Pack(ops());
     double tolerance = 2 * DotTolerance(k);
-    if (options.norm) tolerance += 2 * RowRoundingTolerance(type, k);
+    if (options.norm || options.gate) tolerance += 2 * RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
       OwnedMatrix actual(rows, n);
       args.num_decode_rows = num_decode_rows;
@@ -116,6 +122,9 @@ TEST_P(NormProjectTest, MatchesTheReferenceWithEveryOption) {
       Compare(shape, type, {.gather = true}, random);
       Compare(shape, type, {.norm = true}, random);
       Compare(shape, type, {.norm = true, .centred = true}, random);
+      Compare(shape, type, {.norm = true, .centred = true, .norm_bias = true}, random);
+      Compare(shape, type, {.gate = true}, random);
+      Compare(shape, type, {.norm = true, .gate = true}, random);
       Compare(shape, type, {.addend = true}, random);
       Compare(shape, type, {.bias = true}, random);
       Compare(shape, type, {.scale = -0.37f}, random);

@@ -7,6 +7,12 @@
 namespace longstream {
 namespace {
 
+struct Form {
+  bool accumulate = false;
+  bool centred = false;
+  bool biased = false;
+};
+
 class NormRowsTest : public OpTest {};
 LONGSTREAM_INSTANTIATE_OP_TEST(NormRowsTest);
 
@@ -14,14 +20,18 @@ TEST_P(NormRowsTest, MatchesTheReference) {
   Random random(1);
   for (const int64_t n : {1, 2, 15, 16, 17, 33, 129, 600, 1031}) {
     for (const int64_t rows : {1, 7}) {
-      for (const bool accumulate : {false, true}) {
+      for (const auto& [accumulate, centred, biased] :
+           {Form{}, Form{.accumulate = true}, Form{.centred = true},
+            Form{.centred = true, .biased = true}, Form{true, true, true}}) {
+        if (centred && n == 1) continue;  // there is no deviation
         OwnedMatrix in(rows, n, random);
         Random same(2), again(2);
         OwnedMatrix expected(rows, n, same), actual(rows, n, again);
         const std::vector<float> weight = random.Normals(n);
         NormRowsArgs args;
         args.in = in.view();
-        args.norm = {weight.data(), n, 1e-5f};
+        const std::vector<float> bias = random.Normals(n);
+        args.norm = {weight.data(), n, 1e-5f, centred, biased ? bias.data() : nullptr};
         args.scale = 0.75f;
         args.accumulate = accumulate;
         OwnedStream reference_stream(0), stream(0, ExecutorOf(2));
@@ -31,9 +41,10 @@ TEST_P(NormRowsTest, MatchesTheReference) {
         ops().norm_rows(*stream, args);
         ASSERT_TRUE(stream->ok());
         // The mean of squares is a sum of n terms of one sign: n roundings, halved by the root.
-        // What it is added to may cancel values of up to 8.
+        // What it is added to, or the mean that it loses, may cancel values of up to 8.
         const double norm = static_cast<double>(n + 8) * kEps;
-        ExpectNear(actual.view(), expected.view(), accumulate ? 8 * norm : 4 * kEps, norm,
+        const bool adds = accumulate || centred || biased;
+        ExpectNear(actual.view(), expected.view(), adds ? 8 * norm : 4 * kEps, norm,
                    "norm_rows n " + std::to_string(n) + " rows " + std::to_string(rows));
         actual.CheckGaps();
       }

@@ -25,6 +25,7 @@ class PagedAttentionTest : public AttentionTest {
     args.batch = step.batch.layout();
     args.num_heads = shape_.num_heads;
     args.scale = scale();
+    args.softcap = softcap_;
     args.q = step.q.view();
     args.cache = pages.view();
     if (alibi_) args.alibi_slopes = slopes.view().f32_row(0);
@@ -168,6 +169,17 @@ TEST_P(PagedAttentionTest, ValuesHaveSlices) {
   alibi_ = true;
   MakeHistories(2, 1300, {3, 1, 8, 3}, DType::kF32);
   ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "slices, ALiBi");
+}
+
+TEST_P(PagedAttentionTest, Softcap) {
+  ExpectMatchAndSameBitsWithSoftcap();
+  for (DType type : AndInt8({DType::kBF16})) {
+    MakeHistories(2, 5100, {3, 1, 24}, type);
+    ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "softcap, splits");
+  }
+  alibi_ = true;
+  softcap_ = 1.0f;
+  ExpectMatchInMixedBatch("softcap and ALiBi");
 }
 
 TEST_P(PagedAttentionTest, HasTheSameBitsAlone) { ExpectSameBitsAlone(); }

@@ -23,6 +23,7 @@ class ReropeAttentionTest : public AttentionTest {
     args.num_heads = shape_.num_heads;
     args.window = window_;
     args.scale = scale();
+    args.softcap = softcap_;
     args.q = step.q.view();
     args.q_far = step.q_far.view();
     args.cache = pages.view();
@@ -80,6 +81,14 @@ TEST_P(ReropeAttentionTest, ValuesHaveSlices) {
   window_ = 65;
   slack_ = 64;
   ExpectSlicesOfValues("slices");
+}
+
+TEST_P(ReropeAttentionTest, Softcap) {
+  window_ = 65;
+  ExpectMatchAndSameBitsWithSoftcap();
+  MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
+  window_ = 1500;
+  ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
 }
 
 TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {

@@ -26,6 +26,8 @@ SimdFunctions GetSimdFunctions() {
       .log = [](const float* x, float* y, int64_t n) { Map(x, y, n, Log); },
       .exp_of_negative = [](const float* x, float* y, int64_t n) { Map(x, y, n, ExpOfNegative); },
       .sigmoid = [](const float* x, float* y, int64_t n) { Map(x, y, n, Sigmoid); },
+      .tanh = [](const float* x, float* y, int64_t n) { Map(x, y, n, Tanh); },
+      .erf = [](const float* x, float* y, int64_t n) { Map(x, y, n, Erf); },
       .widen_bf16 = [](const BF16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .widen_f16 = [](const F16* x, float* y, int64_t n) { Map(x, y, n, Same); },
       .round_to_bf16 = [](const float* x, BF16* y, int64_t n) { Map(x, y, n, Same); },

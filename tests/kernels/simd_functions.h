@@ -17,6 +17,8 @@ struct SimdFunctions {
   void (*log)(const float* x, float* y, int64_t n);
   void (*exp_of_negative)(const float* x, float* y, int64_t n);
   void (*sigmoid)(const float* x, float* y, int64_t n);
+  void (*tanh)(const float* x, float* y, int64_t n);
+  void (*erf)(const float* x, float* y, int64_t n);
   void (*widen_bf16)(const BF16* x, float* y, int64_t n);
   void (*widen_f16)(const F16* x, float* y, int64_t n);
   void (*round_to_bf16)(const float* x, BF16* y, int64_t n);

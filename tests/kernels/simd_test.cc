@@ -97,6 +97,17 @@ TEST_P(SimdTest, SigmoidIsWithinThreeUlps) {
   ExpectWithin(simd_.sigmoid, exact, Spread(-87.0f, 1000.0f), 3);
 }
 
+TEST_P(SimdTest, TanhIsWithinFourUlps) {
+  ExpectWithin(simd_.tanh, std::tanh, Spread(-1000.0f, 1000.0f), 4);
+}
+
+TEST_P(SimdTest, ErfIsWithinThreeTenMillionths) {
+  const std::vector<float> x = Spread(-20.0f, 20.0f);
+  std::vector<float> y(x.size());
+  simd_.erf(x.data(), y.data(), static_cast<int64_t>(x.size()));
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(y[i], std::erf(double{x[i]}), 3e-7) << x[i];
+}
+
 TEST_P(SimdTest, SpecialValues) {
   const std::vector<float> x = {-kInfinity, kInfinity, kNaN, 0.0f, -0.0f, -1.0f, -200.0f, 200.0f};
   std::vector<float> y(x.size());
@@ -117,6 +128,16 @@ TEST_P(SimdTest, SpecialValues) {
   EXPECT_EQ(y[3], -kInfinity);
   EXPECT_EQ(y[4], -kInfinity);
   EXPECT_TRUE(std::isnan(y[5]));
+
+  for (const auto function : {simd_.tanh, simd_.erf}) {
+    function(x.data(), y.data(), n);
+    EXPECT_EQ(y[0], -1.0f);
+    EXPECT_EQ(y[1], 1.0f);
+    EXPECT_TRUE(std::isnan(y[2]));
+    EXPECT_EQ(y[3], 0.0f);
+    EXPECT_EQ(y[6], -1.0f);
+    EXPECT_EQ(y[7], 1.0f);
+  }
 
   simd_.sigmoid(x.data(), y.data(), n);
   EXPECT_EQ(y[0], 0.0f);

@@ -18,6 +18,7 @@ class WindowAttentionTest : public AttentionTest {
     args.num_heads = shape_.num_heads;
     args.window = window_;
     args.scale = scale();
+    args.softcap = softcap_;
     args.q = step.q.view();
     args.k = step.k.view();
     args.v = step.v.view();
@@ -90,6 +91,14 @@ TEST_P(WindowAttentionTest, ValuesHaveSlices) {
   slack_ = 64;
   row_gap_ = 5;
   ExpectSlicesOfValues("slices");
+}
+
+TEST_P(WindowAttentionTest, Softcap) {
+  window_ = 65;
+  ExpectMatchAndSameBitsWithSoftcap();
+  MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
+  window_ = 2048;
+  ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
 }
 
 TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {

@@ -29,6 +29,7 @@ OpTable MakeTable() {
   Wrap<&OpTable::embed>("embed", &OpTable::embed, &table);
   Wrap<&OpTable::norm_project>("norm_project", &OpTable::norm_project, &table);
   Wrap<&OpTable::norm_rows>("norm_rows", &OpTable::norm_rows, &table);
+  Wrap<&OpTable::soft_cap>("soft_cap", &OpTable::soft_cap, &table);
   Wrap<&OpTable::gated_mlp>("gated_mlp", &OpTable::gated_mlp, &table);
   Wrap<&OpTable::project_residual>("project_residual", &OpTable::project_residual, &table);
   Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);

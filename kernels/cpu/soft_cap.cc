@@ -1,0 +1,28 @@
+// Numbers bounded smoothly. See kernels/ops/soft_cap.h.
+#include "kernels/ops/soft_cap.h"
+
+#include "kernels/cpu/isa_ops.h"
+#include "kernels/cpu/row_vectors.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+constexpr int64_t kTaskCols = 8192;  // of a row; whole vectors
+
+}  // namespace
+
+void SoftCap(Stream& stream, const SoftCapArgs& args) {
+  if (!stream.ok()) return;
+  const int64_t pieces = (args.x.cols + kTaskCols - 1) / kTaskCols;
+  ParallelFor(stream.executor, static_cast<uint32_t>(args.x.rows * pieces), [&](uint32_t task) {
+    const int64_t first = task % pieces * kTaskCols;
+    const int64_t left = args.x.cols - first;
+    float* x = args.x.f32_row(task / pieces) + first;
+    ForEachRowVector(left < kTaskCols ? left : kTaskCols,
+                     [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
+                       access.Write(SoftCapped(access.Read(x + i), args.cap), x + i);
+                     });
+  });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

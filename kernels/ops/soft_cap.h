@@ -1,0 +1,18 @@
+// Numbers bounded smoothly, in place: x = cap * tanh(x / cap), as Gemma 2 has its logits.
+#ifndef LONGSTREAM_KERNELS_OPS_SOFT_CAP_H_
+#define LONGSTREAM_KERNELS_OPS_SOFT_CAP_H_
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+struct SoftCapArgs {
+  Matrix x;          // [R, n] f32; R of any step
+  float cap = 1.0f;  // > 0
+};
+using SoftCapFunction = void (*)(Stream& stream, const SoftCapArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_SOFT_CAP_H_

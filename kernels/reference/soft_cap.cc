@@ -1,0 +1,17 @@
+// Reference soft cap. See kernels/ops/soft_cap.h.
+#include "kernels/ops/soft_cap.h"
+
+#include "kernels/reference/attention.h"
+#include "kernels/reference/reference_ops.h"
+
+namespace longstream::reference {
+
+void SoftCap(Stream& stream, const SoftCapArgs& args) {
+  if (!stream.ok()) return;
+  for (int64_t r = 0; r < args.x.rows; ++r) {
+    float* x = args.x.f32_row(r);
+    for (int64_t c = 0; c < args.x.cols; ++c) x[c] = static_cast<float>(Capped(x[c], args.cap));
+  }
+}
+
+}  // namespace longstream::reference
