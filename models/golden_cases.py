@@ -1,6 +1,7 @@
 """The cases under tests/golden: one configuration each, small and odd-sized on purpose."""
 
 from golden_families import FAMILY_CASES, FULL, LOCAL, llama, phi3, qwen3, shape
+from golden_names import to_sala
 
 
 def _hwfa2(*sizes, **extra):
@@ -206,6 +207,18 @@ CASES = FAMILY_CASES | {
         ),
         "edges": [64, 128],
         "note": "published profile: hype 500, grouped K/V in lightning and attention layers",
+    },
+    "minicpm_sala": {
+        "dtype": "bfloat16",
+        "config": _published(
+            71, 24, 30, 4, 4, 1, 8,
+            mixer_types=[ATTN, LIGHTNING, LIGHTNING, ATTN], lightning_nh=3, lightning_nkv=3,
+            lightning_head_dim=6, lightning_scale="1/sqrt(d)", use_qk_norm=False,
+            logit_scale=0.5, rope_theta=10000.0, tie_word_embeddings=False,
+        ),
+        "store": to_sala,
+        "edges": [64, 128],
+        "note": "MiniCPM-SALA's keys: attention without QK-norm and positions, gates, multipliers",
     },
     "hypenet_published_odd": {
         "dtype": "float16",

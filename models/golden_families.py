@@ -2,7 +2,7 @@
 
 import torch
 
-from golden_names import GEMMA3_SILENT
+from golden_names import GEMMA3_SILENT, stored, to_bloom, to_mpt
 
 _BASE = {
     "hidden_act": "silu",
@@ -261,6 +261,39 @@ FAMILY_CASES = {
         "note": "likewise; windows of 33 in two of three layers, the others without RoPE; "
         "`attention_bias`, tied head",
     },
+    "bloom": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "bloom", "Bloom", 47, 18, 72, 2, 3, 3, 6, layer_norm_eps=1e-5,
+        ),
+        "store": to_bloom,
+        "note": "ALiBi of three heads, LayerNorm with biases and behind the embedding, q, k and v head by "
+        "head in one tensor, biases, no gate",
+    },
+    "mpt": {
+        "source": "transformers",
+        "dtype": "float16",
+        "config": family(
+            "mpt", "Mpt", 43, 18, 72, 2, 3, 3, 6, layer_norm_eps=1e-5, attention_multiplier=0.5,
+        ),
+        "store": to_mpt,
+        "note": "ALiBi of three heads, `softmax_scale`, LayerNorm, q, k and v in one tensor, GELU by erf, no gate",
+    },
+    "afmoe": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "afmoe", "Afmoe", 45, 20, 26, 4, 4, 2, 6, sliding_window=29, num_dense_layers=4,
+            global_attn_every_n_layers=3, mup_enabled=True, rms_norm_eps=1e-5, num_experts=4,
+            num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=10,
+            tie_word_embeddings=False,
+        ),
+        "store": stored,
+        "edges": [29],
+        "note": "all layers dense: a gate on attention, QK-norm, norms on both sides of a branch, "
+        "embeddings × √d, windows of 29, every third layer full without RoPE",
+    },
     "exaone4": {
         "source": "transformers",
         "dtype": "bfloat16",
@@ -310,6 +343,18 @@ FAMILY_CASES = {
             "gemma", "Gemma", 45, 26, 30, 2, 3, 1, 10, hidden_act="gelu_pytorch_tanh",
         ),
         "note": "norms by 1 + w, embeddings × √d, GELU, H·D ≠ d",
+    },
+    "gemma2": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "gemma2", "Gemma2", 45, 20, 26, 3, 4, 2, 6, hidden_act="gelu_pytorch_tanh",
+            hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=9, sliding_window=23,
+            attn_logit_softcapping=1.5, final_logit_softcapping=3.0,
+        ),
+        "edges": [23],
+        "note": "softcaps of scores (1.5) and logits (3), norms on both sides of a branch, windows of 23 "
+        "in every second layer",
     },
     "gemma3_text": {
         "source": "transformers",

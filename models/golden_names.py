@@ -1,4 +1,6 @@
-"""What families call keys and tensors, as golden_reference.py calls them: those of Llama."""
+"""What families call keys and tensors, and what golden_reference.py calls them: as Llama does."""
+
+import torch
 
 # What Gemma 3's config class takes for keys that its releases leave out.
 GEMMA3_SILENT = {
@@ -7,29 +9,195 @@ GEMMA3_SILENT = {
     "max_position_embeddings": 131072,
 }
 
+# Prefixes of tensors: the family's, and the usual ones. Longer names before their beginnings.
+BLOOM = [
+    ("transformer.word_embeddings_layernorm.", "model.embed_norm."),
+    ("transformer.word_embeddings.", "model.embed_tokens."),
+    ("transformer.ln_f.", "model.norm."),
+    ("transformer.h.", "model.layers."),
+    ("self_attention.query_key_value.", "self_attn.qkv_proj."),
+    ("self_attention.dense.", "self_attn.o_proj."),
+    ("mlp.dense_h_to_4h.", "mlp.up_proj."),
+    ("mlp.dense_4h_to_h.", "mlp.down_proj."),
+]
+MPT = [
+    ("transformer.wte.", "model.embed_tokens."),
+    ("transformer.norm_f.", "model.norm."),
+    ("transformer.blocks.", "model.layers."),
+    ("attn.Wqkv.", "self_attn.qkv_proj."),
+    ("attn.out_proj.", "self_attn.o_proj."),
+    ("ffn.", "mlp."),
+    ("norm_1.", "input_layernorm."),
+    ("norm_2.", "post_attention_layernorm."),
+]
+AFMOE = [
+    ("self_attn.gate_proj.", "self_attn.o_gate."),
+    ("pre_mlp_layernorm.", "pre_feedforward_layernorm."),
+    ("post_mlp_layernorm.", "post_feedforward_layernorm."),
+]
+NAMES = {"afmoe": AFMOE, "bloom": BLOOM, "mpt": MPT}
+
 
 def usual(config, tensors):
     """The config and the tensors of a checkpoint by their usual names."""
-    if config["model_type"] == "gemma3":
+    kind = config["model_type"]
+    if kind == "gemma3":
         config = GEMMA3_SILENT | config["text_config"]
         root = "language_model."
         tensors = {n.removeprefix(root): t for n, t in tensors.items() if n.startswith(root)}
-    if config["model_type"] == "phi3":
-        tensors = split_phi3(config, tensors)
-    return config, tensors
+    if kind == "minicpm_sala":
+        return from_sala(config), tensors
+    tensors = renamed(tensors, NAMES.get(kind, []))
+    if kind == "bloom":
+        config = from_bloom(config)
+    elif kind == "mpt":
+        config = from_mpt(config)
+    return config, split(config, tensors)
 
 
-def split_phi3(config, tensors):
-    """q, k and v are one tensor, and gate and up another."""
-    tensors = dict(tensors)
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    width = config["hidden_size"] // heads
-    for layer in range(config["num_hidden_layers"]):
-        prefix = f"model.layers.{layer}."
-        q, k, v = tensors.pop(prefix + "self_attn.qkv_proj.weight").split(
-            [heads * width, kv_heads * width, kv_heads * width]
-        )
-        gate, up = tensors.pop(prefix + "mlp.gate_up_proj.weight").chunk(2)
-        parts = {"self_attn.q": q, "self_attn.k": k, "self_attn.v": v, "mlp.gate": gate, "mlp.up": up}
-        tensors |= {f"{prefix}{name}_proj.weight": part for name, part in parts.items()}
-    return tensors
+def stored(config, tensors):
+    """The way back, for families that rename tensors alone."""
+    return config, renamed(tensors, [(old, new) for new, old in NAMES[config["model_type"]]])
+
+
+def renamed(tensors, names):
+    result = {}
+    for name, tensor in tensors.items():
+        for old, new in names:
+            name = name.replace(old, new, 1)
+        result[name] = tensor
+    return result
+
+
+def split(config, tensors):
+    """Parts of one tensor: q, k and v, below each other or head by head; gate and up."""
+    result = {}
+    for name, tensor in tensors.items():
+        if "self_attn.qkv_proj." in name:
+            heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+            width = config.get("head_dim") or config["hidden_size"] // heads
+            if config["model_type"] == "bloom":
+                by_head = tensor.unflatten(0, (heads, 3, width))
+                parts = [by_head[:, part].flatten(0, 1) for part in range(3)]
+            else:
+                parts = tensor.split([heads * width, kv_heads * width, kv_heads * width])
+            for part, rows in zip("qkv", parts, strict=True):
+                result[name.replace("qkv_proj", f"{part}_proj")] = rows
+        elif "mlp.gate_up_proj." in name:
+            gate, up = tensor.chunk(2)
+            result[name.replace("gate_up", "gate")] = gate
+            result[name.replace("gate_up", "up")] = up
+        else:
+            result[name] = tensor
+    return result
+
+
+def fused(config, tensors):
+    """q, k and v as one tensor, as `split` takes them apart."""
+    heads = config["num_attention_heads"]
+    result = {}
+    for name, tensor in tensors.items():
+        if "self_attn.q_proj." in name:
+            parts = [tensors[name.replace("q_proj", f"{part}_proj")] for part in "qkv"]
+            if config["model_type"] == "bloom":
+                parts = torch.stack([part.unflatten(0, (heads, -1)) for part in parts], dim=1)
+                parts = [parts.flatten(0, 2)]
+            result[name.replace("q_proj", "qkv_proj")] = torch.cat(list(parts))
+        elif "self_attn.k_proj." not in name and "self_attn.v_proj." not in name:
+            result[name] = tensor
+    return result
+
+
+def from_bloom(config):
+    width, heads = config["n_embed"], config["num_attention_heads"]
+    return {
+        "model_type": "bloom", "vocab_size": config["vocab_size"], "hidden_size": width,
+        "intermediate_size": 4 * width, "num_hidden_layers": config["n_layer"],
+        "num_attention_heads": heads, "num_key_value_heads": heads,
+        "max_position_embeddings": 2048, "layer_norm_eps": config["layer_norm_epsilon"],
+        "tie_word_embeddings": True, "full_position": "alibi",
+    }
+
+
+def to_bloom(config, tensors):
+    """As bigscience/bloom-560m has it."""
+    keys = {
+        "architectures": ["BloomForCausalLM"], "model_type": "bloom",
+        "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
+        "attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_dropout": 0.0, "initializer_range": 0.02,
+        "layer_norm_epsilon": config["layer_norm_eps"], "masked_softmax_fusion": True,
+        "n_embed": config["hidden_size"], "n_inner": None,
+        "n_layer": config["num_hidden_layers"],
+        "num_attention_heads": config["num_attention_heads"], "offset_alibi": 100,
+        "pad_token_id": 3, "pretraining_tp": 1, "skip_bias_add": True, "skip_bias_add_qkv": False,
+        "unk_token_id": 0, "use_cache": True, "vocab_size": config["vocab_size"],
+    }
+    return keys, stored(config, fused(config, tensors))[1]
+
+
+def from_mpt(config):
+    width, heads = config["d_model"], config["n_heads"]
+    return {
+        "model_type": "mpt", "vocab_size": config["vocab_size"], "hidden_size": width,
+        "intermediate_size": config["expansion_ratio"] * width,
+        "num_hidden_layers": config["n_layers"], "num_attention_heads": heads,
+        "num_key_value_heads": heads, "max_position_embeddings": config["max_seq_len"],
+        "layer_norm_eps": config["layer_norm_epsilon"], "tie_word_embeddings": True,
+        "full_position": "alibi", "attention_multiplier": config["attn_config"]["softmax_scale"],
+    }
+
+
+def to_mpt(config, tensors):
+    """As mosaicml/mpt-7b has it."""
+    attention = {
+        "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch",
+        "attn_pdrop": 0, "attn_type": "multihead_attention", "attn_uses_sequence_id": False,
+        "clip_qkv": None, "prefix_lm": False, "qk_ln": False, "softmax_scale": config["attention_multiplier"],
+    }
+    keys = {
+        "architectures": ["MptForCausalLM"], "model_type": "mpt", "attn_config": attention,
+        "d_model": config["hidden_size"], "emb_pdrop": 0, "embedding_fraction": 1.0,
+        "expansion_ratio": 4, "init_config": {"name": "kaiming_normal_"}, "init_device": "cpu",
+        "layer_norm_epsilon": config["layer_norm_eps"], "learned_pos_emb": True,
+        "logit_scale": None, "max_seq_len": config["max_position_embeddings"],
+        "n_heads": config["num_attention_heads"], "n_layers": config["num_hidden_layers"],
+        "no_bias": True, "norm_type": "low_precision_layernorm", "resid_pdrop": 0,
+        "tokenizer_name": "EleutherAI/gpt-neox-20b", "use_cache": False, "verbose": 0,
+        "vocab_size": config["vocab_size"],
+    }
+    return keys, stored(config, fused(config, tensors))[1]
+
+
+def from_sala(config):
+    """MiniCPM-SALA in the words of HypeNet's published profile."""
+    layers, width = config["num_hidden_layers"], config["hidden_size"]
+    kinds = {"minicpm4": "attn", "lightning-attn": "lightning-attn"}
+    return config | {
+        "model_type": "hypenet", "mixer_types": [kinds[name] for name in config["mixer_types"]],
+        "use_qk_norm": False, "lightning_use_qk_norm": config["qk_norm"],
+        "lightning_use_output_norm": config["use_output_norm"],
+        "lightning_use_output_gate": config["use_output_gate"],
+        "embedding_multiplier": config["scale_emb"],
+        "residual_multiplier": config["scale_depth"] / layers**0.5,
+        "logit_scale": config["dim_model_base"] / width,
+    }
+
+
+def to_sala(config, tensors):
+    """As openbmb/MiniCPM-SALA has it, with a context that is dense throughout."""
+    kinds = {"attn": "minicpm4", "lightning-attn": "lightning-attn"}
+    used = {"qk_norm": True, "use_output_norm": True, "use_output_gate": True}
+    sparse = {
+        "kernel_size": 32, "kernel_stride": 16, "init_blocks": 1, "block_size": 64,
+        "window_size": 2048, "topk": 64, "use_nope": False, "dense_len": 1024,
+    }
+    own = ("lightning_use_qk_norm", "lightning_use_output_norm", "lightning_use_output_gate",
+           "use_qk_norm", "logit_scale", "expand_kv_proj")
+    kept = {key: value for key, value in config.items() if key not in own}
+    return kept | used | {
+        "architectures": ["MiniCPMSALAForCausalLM"], "model_type": "minicpm_sala",
+        "mixer_types": [kinds[name] for name in config["mixer_types"]], "sparse_config": sparse,
+        "scale_emb": 12, "scale_depth": 1.4, "max_position_embeddings": 4096,
+        "dim_model_base": round(config["logit_scale"] * config["hidden_size"]), "rand_init": False,
+    }, tensors

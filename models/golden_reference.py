@@ -8,14 +8,13 @@ q · R_{-distance} k for one key at a time of that list. Slow and plain on purpo
 """
 
 import math
-import typing
 
 import torch
 
 from golden_names import usual
+from golden_rope import rope_of
 
 DEFAULT_HYPE_BASE = 362.0
-DEFAULT_THETA = 10000.0
 FULL = "full_attention"
 
 
@@ -27,94 +26,19 @@ def layer_norm(x, weight, eps):
     return rms_norm(x - x.mean(-1, keepdim=True), weight, eps)
 
 
-class Rope(typing.NamedTuple):
-    """What turns of a head: pairs of its first elements, and by how much per position."""
+ACTIVATIONS = {
+    "silu": torch.nn.functional.silu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu": torch.nn.functional.gelu,
+}
 
-    frequencies: torch.Tensor  # [R/2]
-    magnitude: float = 1.0  # On what turns, of queries and of keys.
-    neighbours: bool = False  # Pairs are (2i, 2i + 1).
 
-    def rotate(self, x, positions):
-        """R_p x for x [n, H, D] and one position per row, half-split pairs (i, i + R/2)."""
-        half = len(self.frequencies)
-        angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
-        cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]
-        if self.neighbours:
-            first, second = x[..., 0::2], x[..., 1::2]
-            turned = first * cos - second * sin, second * cos + first * sin
-            return torch.stack(turned, dim=-1).flatten(-2)
-        first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-        return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
-
-    def magnify(self, x):
-        """The magnitude on the elements that turn."""
-        turning = 2 * len(self.frequencies)
-        return torch.cat((self.magnitude * x[..., :turning], x[..., turning:]), dim=-1)
+def soft_cap(x, cap):
+    return x if cap is None else cap * torch.tanh(x / cap)
 
 
 # Families whose branches are normed at their end, not at their beginning.
 POST_NORM = ("exaone4", "olmo2", "olmo3")
-
-
-def rope_of(config, width, context, scaling=None):
-    """The Rope of heads of this width for sessions of up to `context` tokens."""
-    stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    theta = stated.get("rope_theta", config.get("rope_theta", DEFAULT_THETA))
-    partial = stated.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
-    rope = stated if scaling is None else scaling
-    longest = config["max_position_embeddings"]
-    original = config.get("original_max_position_embeddings")
-    original = original or rope.get("original_max_position_embeddings", longest)
-    turning = int(width * partial)
-    pair = torch.arange(turning // 2, dtype=torch.float64)
-    plain = theta ** (-2.0 * pair / turning)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    factor = rope.get("factor")
-    if kind == "default":
-        return Rope(plain)
-    if kind == "linear":
-        return Rope(plain / factor)
-    if kind in ("ntk", "dynamic"):
-        growth = factor
-        if kind == "dynamic":
-            growth = factor * max(context, longest) / longest - (factor - 1)
-        return Rope((theta * growth ** (turning / (turning - 2))) ** (-2.0 * pair / turning))
-    turns = original * plain / (2 * math.pi)  # Of each pair within the original length.
-    if kind == "llama3":
-        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-        kept = ((turns - low) / (high - low)).clamp(0, 1)
-        return Rope(plain * (kept + (1 - kept) / factor))
-    if kind == "yarn":
-        return yarn(rope, plain, theta, turning, original, factor or longest / original)
-    if kind == "longrope":
-        factors = rope["long_factor" if context > original else "short_factor"]
-        factor = factor or longest / original
-        grown = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
-        factors = torch.tensor(factors, dtype=torch.float64)
-        return Rope(plain / factors, rope.get("attention_factor", grown))
-    raise ValueError(f"rope_type {kind!r}")
-
-
-def yarn(rope, plain, theta, turning, original, factor):
-    def pair_with(rotations):
-        return turning * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
-
-    low, high = pair_with(rope.get("beta_fast", 32)), pair_with(rope.get("beta_slow", 1))
-    if rope.get("truncate", True):
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, turning - 1)
-    pair = torch.arange(turning // 2, dtype=torch.float64)
-    slowed = ((pair - low) / (high - low)).clamp(0, 1)
-
-    def growth(scale):
-        return 0.1 * scale * math.log(factor) + 1
-
-    magnitude = growth(1)
-    if rope.get("mscale") and rope.get("mscale_all_dim"):
-        magnitude = growth(rope["mscale"]) / growth(rope["mscale_all_dim"])
-    return Rope(
-        plain * (slowed / factor + 1 - slowed), rope.get("attention_factor", magnitude)
-    )
 
 
 def alibi_slopes(heads):
@@ -156,8 +80,10 @@ def family_windows(config):
     kind = config["model_type"]
     if kind in ("mistral", "phi3"):
         return [width] * layers
-    if kind in ("cohere2", "exaone4", "gemma3_text", "olmo3") and width is not None:
-        pattern = config.get("sliding_window_pattern", 4)
+    hybrids = ("afmoe", "cohere2", "exaone4", "gemma2", "gemma3_text", "olmo3")
+    if kind in hybrids and width is not None:
+        pattern = config.get("sliding_window_pattern", 2 if kind == "gemma2" else 4)
+        pattern = config.get("global_attn_every_n_layers", pattern)
         pattern = len(pattern) if isinstance(pattern, str) else pattern
         default = [FULL if (i + 1) % pattern == 0 else "sliding_attention" for i in range(layers)]
         types = config.get("layer_types", default)
@@ -175,7 +101,8 @@ def family_windows(config):
 
 def layers_with_rope(config):
     layers = config["num_hidden_layers"]
-    if config["model_type"] in ("cohere2", "exaone4") and config.get("sliding_window") is not None:
+    without = ("afmoe", "cohere2", "exaone4")
+    if config["model_type"] in without and config.get("sliding_window") is not None:
         return [window is not None for window in family_windows(config)]
     if config["model_type"] != "smollm3":
         return [True] * layers
@@ -193,7 +120,7 @@ def family_plan(config, overrides):
         if "full_layers" in overrides:
             window = None if i in overrides["full_layers"] else overrides.get("window", window)
         layer = {"kind": "attention", "window": window, "position": "rope" if rope else "nope"}
-        layer["logn"] = None
+        layer["logn"], layer["gate"] = None, config["model_type"] == "afmoe"
         if window is None:
             layer["position"] = config.get("full_position", layer["position"])
             layer["logn"] = overrides.get("logn", config.get("logn_scaling"))
@@ -286,22 +213,28 @@ class Reference:
             for name in self.tensors:
                 if name.endswith("norm.weight"):
                     self.tensors[name] = 1.0 + self.tensors[name]
-        self.sandwich = config["model_type"] == "gemma3_text"
-        self.cohere = config["model_type"].startswith("cohere")
-        if self.cohere:
+        self.sandwich = config["model_type"] in ("afmoe", "gemma2", "gemma3_text")
+        self.score_cap = config.get("attn_logit_softcapping")
+        self.logit_cap = config.get("final_logit_softcapping")
+        self.parallel = config["model_type"].startswith("cohere")
+        if self.parallel:
             self.rope = self.window_rope = self.rope._replace(neighbours=True)
-            self.eps = config["layer_norm_eps"]
+        self.eps = config.get("layer_norm_eps", self.eps)
+        self.norm = layer_norm if "layer_norm_eps" in config else rms_norm
+        activations = {"bloom": "gelu_tanh", "mpt": "gelu"}
+        name = "gelu_tanh" if self.gemma else activations.get(config["model_type"], "silu")
+        self.activation = ACTIVATIONS[name]
         self.post_norm = config["model_type"] in POST_NORM
-        self.score_scale = config.get("attention_multiplier", width**-0.5)
+        self.score_scale = config.get("attention_multiplier") or width**-0.5
         if "query_pre_attn_scalar" in config:
             self.score_scale = config["query_pre_attn_scalar"] ** -0.5
         self.logit_scale = config.get("logit_scale", 1.0) / config.get("logits_scaling", 1.0)
         self.embedding_scale = config.get("embedding_multiplier", 1.0)
-        if self.gemma:
+        if self.gemma or config.get("mup_enabled"):
             self.embedding_scale = math.sqrt(config["hidden_size"])
         self.branch_scale = config.get("residual_multiplier", 1.0)
         self.qk_norm = not self.gau and (
-            config["model_type"] in ("qwen3", "gemma3_text", *POST_NORM)
+            config["model_type"] in ("afmoe", "qwen3", "gemma3_text", *POST_NORM)
             or (config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True))
         )
         self.position = 0
@@ -314,6 +247,8 @@ class Reference:
         """Appends one token and returns the logits of the next one: float64 [V]."""
         x = self.tensors["model.embed_tokens.weight"][token]
         x = x * self.embedding_scale
+        if "model.embed_norm.weight" in self.tensors:
+            x = self.normed_by("model.embed_norm", x)
         for index, layer in enumerate(self.plan):
             if self.gau:
                 x = self.gated_unit(index, layer, x)
@@ -329,28 +264,29 @@ class Reference:
                 out = self.block_norm(index, "post_attention", out)
             x = x + self.branch_scale * out
             before = "pre_feedforward" if self.sandwich else "post_attention"
-            if not self.cohere:  # There both take the same input.
+            if not self.parallel:  # There both take the same input.
                 h = x if self.post_norm else self.block_norm(index, before, x)
-            gate = self.linear(index, "mlp.gate_proj", h)
             up = self.linear(index, "mlp.up_proj", h)
-            hidden = gate * torch.sigmoid(gate) * up
-            if self.gemma:
-                inner = math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
-                hidden = 0.5 * gate * (1 + torch.tanh(inner)) * up
+            if f"model.layers.{index}.mlp.gate_proj.weight" in self.tensors:
+                hidden = self.activation(self.linear(index, "mlp.gate_proj", h)) * up
+            else:
+                hidden = self.activation(up)
             out = self.linear(index, "mlp.down_proj", hidden)
             if self.post_norm or self.sandwich:
                 out = self.block_norm(index, "post_feedforward", out)
             x = x + self.branch_scale * out
         self.position += 1
-        norm = layer_norm if self.cohere else rms_norm
         # A gated attention unit ends with its norm.
-        h = x if self.gau else norm(x, self.tensors["model.norm.weight"], self.eps)
+        h = x if self.gau else self.normed_by("model.norm", x)
         head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
-        return self.tensors[head + ".weight"] @ h * self.logit_scale
+        return soft_cap(self.tensors[head + ".weight"] @ h * self.logit_scale, self.logit_cap)
 
     def block_norm(self, index, name, x):
-        norm = layer_norm if self.cohere else rms_norm
-        return norm(x, self.tensor(index, f"{name}_layernorm.weight"), self.eps)
+        return self.normed_by(f"model.layers.{index}.{name}_layernorm", x)
+
+    def normed_by(self, name, x):
+        y = self.norm(x, self.tensors[name + ".weight"], self.eps)
+        return y + self.tensors.get(name + ".bias", 0.0)
 
     def project(self, index, name, h, heads):
         """W h + b as heads: [1, H, D]."""
@@ -417,7 +353,7 @@ class Reference:
             rope = self.rope if layer["window"] is None else self.window_rope
             keys = rope.magnify(rope.rotate(keys, self.key_turns(layer, first)))
             q = rope.magnify(q)
-        scores = (q * keys).sum(-1) * self.score_scale  # [keys, H]
+        scores = soft_cap((q * keys).sum(-1) * self.score_scale, self.score_cap)  # [keys, H]
         if layer["position"] == "alibi":
             distance = torch.arange(len(keys) - 1, -1, -1, dtype=torch.float64)
             slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64)

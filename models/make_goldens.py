@@ -51,10 +51,13 @@ def mixer_shapes(config, layer):
     if kind == "phi3":
         fused = (heads + 2 * kv_heads) * width
         return {"qkv_proj.weight": (fused, d), "o_proj.weight": attention["o_proj.weight"]}
-    if kind == "qwen2" or config.get("attention_bias"):
+    if kind in ("bloom", "qwen2") or config.get("attention_bias"):
         biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
-    if kind in ("cohere", "cohere2", "gemma", "granite", "llama", "mistral", "qwen2", "smollm3"):
+    if kind == "afmoe":
+        return attention | norms | {"o_gate.weight": (heads * width, d)}
+    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "granite", "mpt",
+                 "llama", "mistral", "qwen2", "smollm3"):
         return attention
     if kind in ("exaone4", "gemma3_text", "qwen3"):
         return attention | norms
@@ -68,6 +71,7 @@ def mixer_shapes(config, layer):
         return attention | (norms if config["use_qk_norm"] else {})
     if mixer == "attn":
         gate = {"o_gate.weight": (heads * width, d)}
+        norms = norms if config.get("use_qk_norm", True) else {}
         return attention | norms | (gate if config.get("attn_use_output_gate") else {})
     if mixer == "gated-rnn":
         state = config["rnn_state_dim"]
@@ -109,6 +113,9 @@ def tensor_shapes(config):
         shapes["lm_head.weight"] = (vocab, d)
     if config.get("hypenet_profile") == "chunked":
         shapes["model.chunk_embed.weight"] = (config["num_chunks"], d)
+    if config["model_type"] == "bloom":
+        shapes["model.embed_norm.weight"] = shapes["model.embed_norm.bias"] = (d,)
+        shapes["model.norm.bias"] = (d,)
     for layer in range(config["num_hidden_layers"]):
         if config.get("block_type") == "gau":
             unit = gau_shapes(config).items()
@@ -120,7 +127,7 @@ def tensor_shapes(config):
             "post_attention_layernorm.weight": (d,),
             "mlp.down_proj.weight": (d, ff),
         }
-        if config["model_type"] == "gemma3_text":
+        if config["model_type"] in ("afmoe", "gemma2", "gemma3_text"):
             block["pre_feedforward_layernorm.weight"] = (d,)
             block["post_feedforward_layernorm.weight"] = (d,)
         last = config["model_type"] in POST_NORM
@@ -129,9 +136,14 @@ def tensor_shapes(config):
             del block["post_attention_layernorm.weight"]
         if config["model_type"] == "phi3":
             block["mlp.gate_up_proj.weight"] = (2 * ff, d)
+        elif config["model_type"] in ("bloom", "mpt"):
+            block["mlp.up_proj.weight"] = (ff, d)
         else:
             block |= {"mlp.gate_proj.weight": (ff, d), "mlp.up_proj.weight": (ff, d)}
-        if config.get("mlp_bias"):
+        if config["model_type"] == "bloom":
+            norms = [name for name in block if name.endswith("norm.weight")]
+            block |= {name.replace("weight", "bias"): (d,) for name in norms}
+        if config.get("mlp_bias") or config["model_type"] == "bloom":
             biased = [name for name in block if name.startswith("mlp.")]
             block |= {name.replace("weight", "bias"): block[name][:1] for name in biased}
         shapes |= {f"model.layers.{layer}.{name}": shape for name, shape in block.items()}
@@ -151,7 +163,9 @@ def random_tensors(config, dtype, random):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):
             value = 2.5 + noise  # Slow gates: the state reaches across chunks.
-        elif name.endswith(("_proj.bias", "_offset")) or "chunk_embed" in name:
+        elif name.endswith("norm.bias"):
+            value = 0.1 * noise
+        elif name.endswith((".bias", "_offset")) or "chunk_embed" in name:
             value = 0.5 * noise
         elif name.endswith("_scale"):
             value = 2.0 + 0.5 * noise

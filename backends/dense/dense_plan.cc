@@ -17,8 +17,8 @@ int DenseFit(const Config& whole, std::string* why) {
   if (const Family* family = FindFamily(config)) {
     return HasWindows(config, *family) ? kFitWindows : kFitFull;
   }
-  *why = config.file() + ": model_type must be one of " + FamilyNames() +
-         " for the backend dense, found " + config.Found("model_type");
+  const auto [key, problem] = WhyNoFamily(config, "dense");
+  *why = config.file() + ": " + std::string(key) + " " + problem;
   return 0;
 }
 
@@ -26,9 +26,8 @@ ModelSpec DensePlan(const Config& whole, const LoadOptions& options) {
   const Config config = TextConfig(whole);
   const Family* family = FindFamily(config);
   if (family == nullptr) {
-    config.Unsupported("model_type", "must be one of " + FamilyNames() +
-                                         " for the backend dense, found " +
-                                         config.Found("model_type"));
+    const auto [key, problem] = WhyNoFamily(config, "dense");
+    config.Unsupported(key, problem);
   }
   options.RefuseOverridesBut({"logn", "training_length", "rope_scaling"}, "dense",
                              "name the backend hwfa2 to load this checkpoint with it");

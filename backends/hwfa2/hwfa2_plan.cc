@@ -100,9 +100,8 @@ Stated ReadStated(const Config& config, const LoadOptions& options) {
   if (config.FindString("model_type") == "hwfa2") return ReadOwn(config, options);
   const Family* family = FindFamily(config);
   if (family == nullptr) {
-    config.Unsupported("model_type", "must be hwfa2 or one of " + FamilyNames() +
-                                         " for the backend hwfa2, found " +
-                                         config.Found("model_type"));
+    const auto [key, problem] = WhyNoFamily(config, "hwfa2", "hwfa2");
+    config.Unsupported(key, problem);
   }
   Stated stated;
   stated.plan = ReadFamily(config, options, *family);
@@ -221,8 +220,8 @@ int Hwfa2Fit(const Config& whole, std::string* why) {
   if (const Family* family = FindFamily(config)) {
     return HasWindows(config, *family) ? kFitOwn : kFitDense;
   }
-  *why = config.file() + ": model_type must be hwfa2 or one of " + FamilyNames() +
-         " for the backend hwfa2, found " + config.Found("model_type");
+  const auto [key, problem] = WhyNoFamily(config, "hwfa2", "hwfa2");
+  *why = config.file() + ": " + std::string(key) + " " + problem;
   return 0;
 }
 

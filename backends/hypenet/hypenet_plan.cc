@@ -18,19 +18,26 @@ bool IsHypenet(const Config& config) {
   });
 }
 
+bool IsMiniCpmSala(const Config& config) {
+  return config.FindString("model_type") == "minicpm_sala";
+}
+
 }  // namespace
 
 int HypenetFit(const Config& config, std::string* why) {
-  if (IsHypenet(config)) return 100;
-  *why = config.file() + ": model_type must be hypenet for the backend hypenet, found " +
+  if (IsHypenet(config) || IsMiniCpmSala(config)) return 100;
+  *why = config.file() +
+         ": model_type must be hypenet or minicpm_sala for the backend hypenet, found " +
          config.Found("model_type");
   return 0;
 }
 
 ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
+  if (IsMiniCpmSala(config)) return MiniCpmSalaPlan(config, options);
   if (!IsHypenet(config)) {
-    config.Unsupported("model_type", "must be hypenet for the backend hypenet, found " +
-                                         config.Found("model_type"));
+    config.Unsupported("model_type",
+                       "must be hypenet or minicpm_sala for the backend hypenet, found " +
+                           config.Found("model_type"));
   }
   options.RefuseOverridesBut({}, "hypenet", "its layers are as the config states them");
   const std::string profile = config.FindString("hypenet_profile").value_or("published");
@@ -55,7 +62,7 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
         key, "must be of the kind default for the backend hypenet, found " + config.Found(key));
   }
   if (profile == "published") {
-    PublishedLayers(config, &spec);
+    PublishedLayers(config, {}, &spec);
   } else {
     ChunkedLayers(config, options, &spec);
   }

@@ -47,11 +47,14 @@ void SetLogitScale(const Config& config, MixerSpec* mixer) {
   }
 }
 
-MixerSpec AttentionLayer(const Config& config, const MixerSpec& base) {
+MixerSpec AttentionLayer(const Config& config, const LightningDialect& dialect,
+                         const MixerSpec& base) {
   MixerSpec mixer = base;
-  mixer.position =
-      config.FindBool("attn_use_rope").value_or(true) ? PositionKind::kRope : PositionKind::kNone;
-  mixer.output_gate = config.FindBool("attn_use_output_gate").value_or(false);
+  mixer.qk_norm = dialect.attention_qk_norm;
+  mixer.position = config.FindBool("attn_use_rope").value_or(dialect.attention_rope)
+                       ? PositionKind::kRope
+                       : PositionKind::kNone;
+  mixer.output_gate = config.FindBool("attn_use_output_gate").value_or(dialect.used);
   SetLogitScale(config, &mixer);
   return mixer;
 }
@@ -68,7 +71,8 @@ double LightningScale(const Config& config, int32_t head_dim) {
   config.Unsupported(kKey, "must be \"1/sqrt(d)\", \"1/d\" or 1, found " + config.Found(kKey));
 }
 
-MixerSpec LightningLayer(const Config& config, const MixerSpec& base) {
+MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
+                         const MixerSpec& base) {
   if (config.FindBool("lightning_use_short_conv").value_or(false)) {
     config.Unsupported("lightning_use_short_conv", "must be false, found true");
   }
@@ -95,19 +99,19 @@ MixerSpec LightningLayer(const Config& config, const MixerSpec& base) {
   mixer.head_dim = static_cast<int32_t>(head_dim);
   mixer.value_dim = mixer.head_dim;
   mixer.position = rope ? PositionKind::kRope : PositionKind::kNone;
-  mixer.qk_norm = config.FindBool("lightning_use_qk_norm").value_or(false);
-  mixer.output_norm = config.FindBool("lightning_use_output_norm").value_or(false);
-  mixer.output_gate = config.FindBool("lightning_use_output_gate").value_or(false);
+  mixer.qk_norm = config.FindBool(dialect.qk_norm).value_or(dialect.used);
+  mixer.output_norm = config.FindBool(dialect.output_norm).value_or(dialect.used);
+  mixer.output_gate = config.FindBool(dialect.output_gate).value_or(dialect.used);
   mixer.score_scale = LightningScale(config, mixer.head_dim);
   return mixer;
 }
 
 }  // namespace
 
-void PublishedLayers(const Config& config, ModelSpec* spec) {
+void PublishedLayers(const Config& config, const LightningDialect& dialect, ModelSpec* spec) {
   const MixerSpec base = spec->layers.front();
-  const MixerSpec attention = AttentionLayer(config, base);
-  const MixerSpec lightning = LightningLayer(config, base);
+  const MixerSpec attention = AttentionLayer(config, dialect, base);
+  const MixerSpec lightning = LightningLayer(config, dialect, base);
   const std::vector<std::string> types = config.Strings("mixer_types");
   if (types.size() != spec->layers.size()) {
     config.Invalid("mixer_types",
@@ -115,15 +119,14 @@ void PublishedLayers(const Config& config, ModelSpec* spec) {
                        " items, found " + std::to_string(types.size()));
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == "attn") {
+    if (types[i] == dialect.attention) {
       spec->layers[i] = attention;
     } else if (types[i] == "lightning-attn" || types[i] == "lightning_attn") {
       spec->layers[i] = lightning;
     } else {
-      config.Unsupported("mixer_types",
-                         "must hold attn and lightning-attn only in the published profile, found "
-                         "\"" +
-                             types[i] + "\" in layer " + std::to_string(i));
+      config.Unsupported("mixer_types", "must hold " + std::string(dialect.attention) +
+                                            " and lightning-attn only, found \"" + types[i] +
+                                            "\" in layer " + std::to_string(i));
     }
   }
 }

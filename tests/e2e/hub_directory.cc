@@ -20,6 +20,18 @@ using TemplateIn = Voice::TemplateIn;
 const fs::path kGolden = fs::path(LONGSTREAM_SOURCE_DIR) / "tests" / "golden";
 
 const std::vector<Voice> kVoices = {
+    {.model_type = "afmoe",
+     .tokenizer = "afmoe",
+     .bos = "<|endoftext|>",
+     .eos = "<|endoftext|>",
+     .end_ids = {506},
+     .chat_template = "documents",
+     .chat_prefix = {506}},
+    {.model_type = "bloom",
+     .tokenizer = "bloom",
+     .bos = "<|endoftext|>",
+     .eos = "<|endoftext|>",
+     .end_ids = {506}},
     {.model_type = "cohere",
      .tokenizer = "cohere2",
      .bos = "<|im_end|>",
@@ -50,6 +62,13 @@ const std::vector<Voice> kVoices = {
      .chat_template = "parts",
      .text_prefix = {1},
      .chat_prefix = {1}},
+    {.model_type = "gemma2",
+     .tokenizer = "gemma",
+     .bos = "<s>",
+     .eos = "</s>",
+     .end_ids = {2, 743},
+     .chat_template = "parts",
+     .chat_prefix = {1}},
     {.model_type = "gemma3_text",
      .tokenizer = "gemma",
      .bos = "<s>",
@@ -79,6 +98,12 @@ const std::vector<Voice> kVoices = {
      .chat_template = "headers",
      .text_prefix = {1158},
      .chat_prefix = {1158}},
+    {.model_type = "minicpm_sala",
+     .tokenizer = "llama2",
+     .bos = "<s>",
+     .eos = "</s>",
+     .end_ids = {2, 743},
+     .text_prefix = {1}},
     {.model_type = "mistral",
      .tokenizer = "spm_mistral",
      .bos = "<s>",
@@ -87,6 +112,11 @@ const std::vector<Voice> kVoices = {
      .chat_template = "blocks",
      .text_prefix = {1},
      .chat_prefix = {1, 710}},
+    {.model_type = "mpt",
+     .tokenizer = "mpt",
+     .bos = "<|endoftext|>",
+     .eos = "<|endoftext|>",
+     .end_ids = {506}},
     {.model_type = "olmo2",
      .tokenizer = "olmo3",
      .bos = "<|endoftext|>",
@@ -184,7 +214,9 @@ std::string WidenedFile(const fs::path& path) {
     const auto* bytes = reinterpret_cast<const char*>(stored.data.data());
     TensorSource tensor{stored.name, stored.type_name, stored.shape,
                         std::string(bytes, stored.data.size())};
-    if (stored.name.ends_with("embed_tokens.weight") || stored.name == "lm_head.weight") {
+    const auto is = [&stored](std::string_view end) { return stored.name.ends_with(end); };
+    if (is("embed_tokens.weight") || is("word_embeddings.weight") || is("wte.weight") ||
+        is("lm_head.weight")) {
       Widen(kHubVocabulary, &tensor);
     }
     tensors.push_back(std::move(tensor));

@@ -8,14 +8,18 @@ namespace longstream {
 
 // Each in the file of its name.
 namespace families {
+const Family& Afmoe();
+const Family& Bloom();
 const Family& Cohere();
 const Family& Cohere2();
 const Family& Exaone4();
 const Family& Gemma();
+const Family& Gemma2();
 const Family& Gemma3Text();
 const Family& Granite();
 const Family& Llama();
 const Family& Mistral();
+const Family& Mpt();
 const Family& Olmo2();
 const Family& Olmo3();
 const Family& Phi3();
@@ -27,10 +31,10 @@ const Family& SmolLm3();
 namespace {
 
 constexpr const Family& (*kFamilies[])() = {
-    families::Cohere,     families::Cohere2, families::Exaone4, families::Gemma,
-    families::Gemma3Text, families::Granite, families::Llama,   families::Mistral,
-    families::Olmo2,      families::Olmo3,   families::Phi3,    families::Qwen2,
-    families::Qwen3,      families::SmolLm3,
+    families::Afmoe,   families::Bloom,  families::Cohere,     families::Cohere2, families::Exaone4,
+    families::Gemma,   families::Gemma2, families::Gemma3Text, families::Granite, families::Llama,
+    families::Mistral, families::Mpt,    families::Olmo2,      families::Olmo3,   families::Phi3,
+    families::Qwen2,   families::Qwen3,  families::SmolLm3,
 };
 
 PositionKind ReadFullPosition(const Config& config) {
@@ -72,6 +76,17 @@ std::string FamilyNames() {
     names += (names.empty() ? "" : ", ") + std::string(family().model_type);
   }
   return names;
+}
+
+NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string_view besides) {
+  for (const char* experts : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+    if (!config.Has(experts)) continue;
+    return {experts, "= " + config.Found(experts) + " of model_type " + config.Found("model_type") +
+                         ": mixtures of experts are not served"};
+  }
+  const std::string also = besides.empty() ? "" : std::string(besides) + " or ";
+  return {"model_type", "must be " + also + "one of " + FamilyNames() + " for the backend " +
+                            std::string(backend) + ", found " + config.Found("model_type")};
 }
 
 TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family) {
@@ -144,6 +159,13 @@ std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int
 
 void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan) {
   if (!config.Has("rope_parameters")) plan->window_rope = {.theta = theta};
+}
+
+void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec) {
+  spec->layer_norm = true;
+  spec->norm_eps =
+      static_cast<float>(config.FindNumber("layer_norm_epsilon", 0.0, 1.0).value_or(1e-5));
+  for (MixerSpec& mixer : spec->layers) mixer.position = PositionKind::kAlibi;
 }
 
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan) {

@@ -32,6 +32,14 @@ const Family* FindFamily(const Config& config);
 // "llama, mistral, ..."
 std::string FamilyNames();
 
+// Why a backend serves a config of no family: a key, and what is wrong with its value. `besides`: a
+// model_type that is none of a family.
+struct NoFamily {
+  std::string_view key;
+  std::string problem;
+};
+NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string_view besides = "");
+
 // The plan of a config of a family as it stands, before overrides by options. Besides what the
 // family reads, full_position says how the full-attention layers know positions. Windows that hold
 // the whole context become full attention. Throws BackendError.
@@ -62,6 +70,9 @@ std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int
 // rope_scaling, the older form of a config with one RoPE for each layer type, is that of full
 // attention: windows get plain RoPE of this base. Nothing to do beside rope_parameters.
 void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan);
+
+// ALiBi in every layer, LayerNorm whose epsilon is layer_norm_epsilon (1e-5).
+void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec);
 
 // sliding_window in every layer; null: none. `absent`: what an absent key means, 0 for none.
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan);

@@ -32,13 +32,20 @@ Decoder::Projections Decoder::ProjectGau(Stream& stream, size_t layer) {
   return out;
 }
 
+void Decoder::NormAllHeads(Stream& stream, const Projections& in, size_t layer) {
+  const LayerWeights& weights = weights_.layers[layer];
+  for (const auto& [rows, norm] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
+    ops_.norm_rows(stream, {.in = rows, .norm = NormOf(norm, rows.cols), .out = rows});
+  }
+}
+
 // (in a layer with a norm over all heads, that first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
 // or, of a gated attention unit,  x = x + W_o (o * silu(u)),
-// with q and k normed per head, rotated and, q, scaled by position (PositionTables). Of ReRoPE the
-// pages hold main keys, whose score with far queries is that of far keys, and the near ring the
-// rotated ones.
+// with scores softly capped where the layer has a cap, q and k normed per head, rotated and, q,
+// scaled by position (PositionTables). Of ReRoPE the pages hold main keys, whose score with far
+// queries is that of far keys, and the near ring the rotated ones.
 void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
@@ -46,11 +53,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const bool gau = spec_.block == BlockKind::kGau;
   const Projections in = gau ? ProjectGau(stream, layer) : Project(stream, rows, layer);
   const Matrix mixed = buffers_.Mixed(num_rows_, int64_t{mixer.num_heads} * mixer.value_dim);
-  if (mixer.qk_norm_all) {
-    for (const auto& [rows_of, norm] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
-      ops_.norm_rows(stream, {.in = rows_of, .norm = NormOf(norm, rows_of.cols), .out = rows_of});
-    }
-  }
+  if (mixer.qk_norm_all) NormAllHeads(stream, in, layer);
 
   const auto head_norm = [&](const float* norm) { return mixer.qk_norm ? norm : nullptr; };
   RopeCacheWriteArgs write = {.batch = rows.layout(),
@@ -79,6 +82,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                                    .num_heads = mixer.num_heads,
                                    .window = mixer.window,
                                    .scale = static_cast<float>(mixer.score_scale),
+                                   .softcap = static_cast<float>(mixer.softcap),
                                    .q = in.q,
                                    .k = write.k_out,
                                    .v = write.v_out,
@@ -96,6 +100,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                                    .num_heads = mixer.num_heads,
                                    .window = mixer.rerope_window,
                                    .scale = static_cast<float>(mixer.score_scale),
+                                   .softcap = static_cast<float>(mixer.softcap),
                                    .q = in.q,
                                    .q_far = write.q_far_out,
                                    .cache = write.paged,
@@ -113,6 +118,7 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                                   .q = in.q,
                                   .cache = write.paged,
                                   .alibi_slopes = weights.alibi_slopes,
+                                  .softcap = static_cast<float>(mixer.softcap),
                                   .max_position = rows.max_position(),
                                   .out = mixed});
   }

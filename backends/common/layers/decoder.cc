@@ -34,7 +34,7 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
       caches.device, static_cast<size_t>(kRebuildBlock * head_dim) * sizeof(float), "near rings");
 }
 
-//   x = embedding_multiplier * embed[token]
+//   x = embedding_multiplier * embed[token], normed where the model has a norm there
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
 // each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),
 // a gated attention unit  x = Norm(x + Mixer_l(x)).
@@ -47,36 +47,44 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
                       .multiplier = spec_.embedding_multiplier,
                       .out = buffers_.Residual(num_rows_),
                       .sampled = sampled});
+  if (weights_.embedding_norm != nullptr) {
+    NormStream(stream, StreamNorm(weights_.embedding_norm, weights_.embedding_norm_bias));
+  }
   tables_.Compute(ops_, stream, rows.positions(), num_rows_);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
+    const LayerWeights& weights = weights_.layers[layer];
     // Of a parallel block before the mixer has changed x.
-    if (spec_.parallel) MlpHidden(stream, layer, weights_.layers[layer].mixer_norm);
+    if (spec_.parallel) {
+      MlpHidden(stream, layer, StreamNorm(weights.mixer_norm, weights.mixer_norm_bias));
+    }
     if (spec_.layers[layer].recurrent()) {
       Recur(stream, rows, layer);
     } else {
       Attend(stream, rows, layer);
     }
     if (spec_.block == BlockKind::kGau) {
-      NormStream(stream, weights_.layers[layer].stream_norm);
+      NormStream(stream, StreamNorm(weights.stream_norm));
       continue;
     }
-    if (!spec_.parallel) MlpHidden(stream, layer, weights_.layers[layer].mlp_norm);
+    if (!spec_.parallel) {
+      MlpHidden(stream, layer, StreamNorm(weights.mlp_norm, weights.mlp_norm_bias));
+    }
     MlpBack(stream, layer);
   }
   return stream.status;
 }
 
-void Decoder::NormStream(Stream& stream, const float* weight) {
+void Decoder::NormStream(Stream& stream, const Norm& norm) {
   const Matrix x = buffers_.Residual(num_rows_);
-  ops_.norm_rows(stream, {.in = x, .norm = NormOf(weight, spec_.width), .out = x});
+  ops_.norm_rows(stream, {.in = x, .norm = norm, .out = x});
 }
 
-//   hidden = act(W_gate h) * (W_up h),  h = Norm(x)
+//   hidden = act(W_gate h) * (W_up h), or act(W_gate h) without a gate;  h = Norm(x)
 // with a bias on each product where the model has them.
-void Decoder::MlpHidden(Stream& stream, size_t layer, const float* norm) {
+void Decoder::MlpHidden(Stream& stream, size_t layer, const Norm& norm) {
   const LayerWeights& weights = weights_.layers[layer];
   ops_.gated_mlp(stream, {.x = buffers_.Residual(num_rows_),
-                          .norm = StreamNorm(norm),
+                          .norm = norm,
                           .gate = weights.mlp_gate,
                           .up = weights.mlp_up,
                           .gate_bias = weights.mlp_gate_bias,
@@ -108,7 +116,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   const Matrix all = buffers_.Projected(num_rows_, in_cols + weights.value.n);
 
   NormProjectArgs in = {.x = buffers_.Residual(num_rows_),
-                        .norm = StreamNorm(weights.mixer_norm),
+                        .norm = StreamNorm(weights.mixer_norm, weights.mixer_norm_bias),
                         .weight = weights.mixer_in,
                         .bias = weights.mixer_in_bias,
                         .num_decode_rows = num_decode_rows_,
@@ -150,6 +158,8 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const float*
   }
   const Matrix out = buffers_.Branch(num_rows_);
   ops_.norm_project(stream, {.x = branch.in,
+                             .norm = branch.norm,
+                             .gate = branch.gate,
                              .weight = branch.weight,
                              .bias = branch.bias,
                              .num_decode_rows = num_decode_rows_,
@@ -162,7 +172,6 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const float*
 }
 
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
-// REQUIRES: no norm or gate beside a norm behind the branch.
 void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
@@ -176,19 +185,22 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
   AddBranch(stream, args, weights.mixer_post_norm);
 }
 
-//   logits = logit_multiplier * W_head Norm(x)
+//   logits = logit_multiplier * W_head Norm(x), softly capped where the model has a cap
 // All rows are projected as decode rows, so that a token's logits do not depend on which rows of
 // its step are wanted.
 OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
-  ops_.norm_project(stream,
-                    {.x = buffers_.Residual(num_rows_),
-                     .rows = rows,
-                     .norm = StreamNorm(weights_.final_norm),
-                     .weight = weights_.head,
-                     .scale = spec_.logit_multiplier,
-                     .num_decode_rows = num_rows,
-                     .out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary}});
+  const Matrix out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary};
+  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_),
+                             .rows = rows,
+                             .norm = StreamNorm(weights_.final_norm, weights_.final_norm_bias),
+                             .weight = weights_.head,
+                             .scale = spec_.logit_multiplier,
+                             .num_decode_rows = num_rows,
+                             .out = out});
+  if (spec_.logit_softcap > 0.0f) {
+    ops_.soft_cap(stream, {.x = out, .cap = spec_.logit_softcap});
+  }
   return stream.status;
 }
 

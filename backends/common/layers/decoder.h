@@ -48,13 +48,13 @@ class Decoder {
 
  private:
   // x = Norm(x), of the residual stream behind a layer.
-  void NormStream(Stream& stream, const float* weight);
+  void NormStream(Stream& stream, const Norm& norm);
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
   // hidden = act(W_gate h) * (W_up h), h = Norm(x);  x += residual_multiplier * PostNorm(W_down
   // hidden)
-  void MlpHidden(Stream& stream, size_t layer, const float* norm);
+  void MlpHidden(Stream& stream, size_t layer, const Norm& norm);
   void MlpBack(Stream& stream, size_t layer);
 
   // A mixer's input projections of the step's rows: views into one buffer.
@@ -67,14 +67,16 @@ class Decoder {
   Projections Project(Stream& stream, const StepRows& rows, size_t layer);
   // Those of a gated attention unit; `gate` is u.
   Projections ProjectGau(Stream& stream, size_t layer);
+  // Queries and keys over all heads together, in place.
+  void NormAllHeads(Stream& stream, const Projections& in, size_t layer);
   // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
-  // and decode rows are filled in.
+  // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.
   void AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
   // Of the residual stream before a projection.
-  Norm StreamNorm(const float* weight) const {
-    return {weight, spec_.width, spec_.norm_eps, spec_.layer_norm};
+  Norm StreamNorm(const float* weight, const float* bias = nullptr) const {
+    return {weight, spec_.width, spec_.norm_eps, spec_.layer_norm, bias};
   }
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec_.norm_eps}; }
 

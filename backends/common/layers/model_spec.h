@@ -79,6 +79,7 @@ struct MixerSpec {
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
   LogitScaleKind logit_scale = LogitScaleKind::kNone;
   double logit_scale_base = 0.0;  // a of kHype, N of log n
+  double softcap = 0.0;           // of the scores of attention; 0: none
   double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
   bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
   bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
@@ -104,11 +105,13 @@ struct ModelSpec {
   bool mlp_bias = false;  // on gate, up and down
   Activation activation = Activation::kSilu;
   bool layer_norm = false;      // LayerNorm in place of RMSNorm, of the residual stream
+  bool norm_bias = false;       // ... which adds a bias
   bool parallel = false;        // attention and MLP of a layer take the same normed input
   bool norms_less_one = false;  // norms multiply by 1 + what is stored
   float embedding_multiplier = 1.0f;
   float residual_multiplier = 1.0f;  // on each branch
   float logit_multiplier = 1.0f;     // on the head's output
+  float logit_softcap = 0.0f;        // of that; 0: none
   int64_t context_limit = 0;         // positions are 0 ... context_limit - 1
   int64_t training_length = 0;       // N; 0: not stated
   int64_t chunk_size = 0;            // C of kChunkedRope

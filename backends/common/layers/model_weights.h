@@ -17,8 +17,10 @@ namespace longstream {
 struct LayerWeights {
   // Norms of a branch's input and of its output, [d]; nullptr: none.
   const float* mixer_norm = nullptr;
+  const float* mixer_norm_bias = nullptr;
   const float* mixer_post_norm = nullptr;
   const float* mlp_norm = nullptr;
+  const float* mlp_norm_bias = nullptr;
   const float* mlp_post_norm = nullptr;
   // Of the residual stream behind the layer, [d]; nullptr: none.
   const float* stream_norm = nullptr;
@@ -48,9 +50,9 @@ struct LayerWeights {
   const float* mixer_out_bias = nullptr;
 
   PackedWeight mlp_gate;                 // [ff, d]
-  PackedWeight mlp_up;                   // [ff, d]
+  PackedWeight mlp_up;                   // [ff, d]; n 0: the MLP has no gate, and mlp_gate alone
   PackedWeight mlp_down;                 // [d, ff]
-  const float* mlp_gate_bias = nullptr;  // [ff]; all three or none
+  const float* mlp_gate_bias = nullptr;  // [ff]; all of an MLP or none
   const float* mlp_up_bias = nullptr;    // [ff]
   const float* mlp_down_bias = nullptr;  // [d]
 };
@@ -59,11 +61,14 @@ struct LayerWeights {
 using OwnedMemory = std::unique_ptr<void, std::function<void(void*)>>;
 
 struct ModelWeights {
-  PackedWeight embedding;             // [vocabulary, d]
-  PackedWeight head;                  // [vocabulary, d]; the same bytes as embedding where tied
+  PackedWeight embedding;                 // [vocabulary, d]
+  PackedWeight head;                      // [vocabulary, d]; the same bytes as embedding where tied
+  const float* embedding_norm = nullptr;  // [d]; nullptr: none
+  const float* embedding_norm_bias = nullptr;
   const float* final_norm = nullptr;  // [d]; nullptr: none
-  Matrix chunk_embedding;             // [num_chunks, d] f32; data nullptr where not chunked
-  std::vector<LayerWeights> layers;   // [L]
+  const float* final_norm_bias = nullptr;
+  Matrix chunk_embedding;            // [num_chunks, d] f32; data nullptr where not chunked
+  std::vector<LayerWeights> layers;  // [L]
 
   uint64_t num_parameters = 0;
   uint64_t bytes = 0;        // of all storage

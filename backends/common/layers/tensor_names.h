@@ -17,7 +17,7 @@ inline constexpr TensorRoot kUsualRoot[] = {{"model.", "lm_head"}};
 
 // Names without ".weight" or ".bias" and without the root; those of a layer follow
 // "<layers>.<index>.". The defaults are Llama's. Where q, k and v, or gate and up, have one name,
-// they are one stored tensor, one part below the other in this order.
+// they are one stored tensor, one part below the other in this order, or head by head.
 struct TensorNames {
   // As releases of a family have them. The first one under which there is an embedding counts.
   std::span<const TensorRoot> roots = kUsualRoot;
@@ -25,6 +25,7 @@ struct TensorNames {
   std::span<const std::string_view> ignored{};
 
   std::string_view embedding = "embed_tokens";
+  std::string_view embedding_norm = "";  // behind the embedding; "": none
   std::string_view final_norm = "norm";  // "": none
   std::string_view layers = "layers";
 
@@ -33,13 +34,15 @@ struct TensorNames {
   std::string_view q = "self_attn.q_proj";
   std::string_view k = "self_attn.k_proj";
   std::string_view v = "self_attn.v_proj";
+  bool qkv_by_head = false;  // one tensor: q, k and v of head 0, those of head 1, ...
   std::string_view q_norm = "self_attn.q_norm";
   std::string_view k_norm = "self_attn.k_norm";
   std::string_view out = "self_attn.o_proj";
+  std::string_view output_gate = "self_attn.o_gate";  // of attention
   std::string_view mlp_norm = "post_attention_layernorm";
   std::string_view mlp_post_norm = "";
   std::string_view gate = "mlp.gate_proj";
-  std::string_view up = "mlp.up_proj";
+  std::string_view up = "mlp.up_proj";  // "": there is no gate, and `gate` is the one product
   std::string_view down = "mlp.down_proj";
   std::string_view stream_norm = "";  // of the residual stream behind a layer; "": none
 };

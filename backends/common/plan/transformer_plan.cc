@@ -14,14 +14,23 @@ namespace longstream {
 namespace {
 
 // A size from 1 on; absent: `silent`, or refused where that is 0.
-int64_t ReadSize(const Config& config, std::string_view key, int64_t max, int64_t silent) {
-  if (silent == 0) return config.Integer(key, 1, max);
-  return config.FindInteger(key, 1, max).value_or(silent);
+int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max,
+                 int64_t silent = 0) {
+  const auto& [key, other] = keys;
+  const std::optional<int64_t> first = config.FindInteger(key, 1, max);
+  const std::optional<int64_t> second =
+      other.empty() ? std::nullopt : config.FindInteger(other, 1, max);
+  if (first && second && *first != *second) {
+    config.Invalid(other, "= " + config.Found(other) + " disagrees with " + std::string(key) +
+                              " = " + config.Found(key));
+  }
+  if (first || second) return first ? *first : *second;
+  return silent > 0 ? silent : config.Integer(key, 1, max);  // which is refused
 }
 
 MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaults, int64_t width) {
   MixerSpec mixer;
-  const int64_t heads = ReadSize(config, "num_attention_heads", kMaxWidth, defaults.num_heads);
+  const int64_t heads = ReadSize(config, defaults.keys.num_heads, kMaxWidth, defaults.num_heads);
   const int64_t kv_heads =
       config.FindInteger("num_key_value_heads", 1, heads)
           .value_or(defaults.num_kv_heads == 0 ? heads : defaults.num_kv_heads);
@@ -33,9 +42,10 @@ MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaul
   std::optional<int64_t> head_dim = config.FindInteger("head_dim", 2, kMaxWidth);
   if (!head_dim && defaults.head_dim > 0) head_dim = defaults.head_dim;
   if (!head_dim && width % heads != 0) {
-    config.Invalid("num_attention_heads", "must divide hidden_size = " + std::to_string(width) +
-                                              " where head_dim is absent, found " +
-                                              std::to_string(heads));
+    config.Invalid(defaults.keys.num_heads[0],
+                   "must divide " + std::string(defaults.keys.width[0]) + " = " +
+                       std::to_string(width) + " where head_dim is absent, found " +
+                       std::to_string(heads));
   }
   const int64_t d = head_dim.value_or(width / heads);
   if (d % 2 != 0) {
@@ -96,9 +106,12 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   spec.architecture = architecture;
   spec.block = ReadBlock(config, defaults);
   const bool gau = spec.block == BlockKind::kGau;
-  spec.vocabulary = ReadSize(config, "vocab_size", INT32_MAX, defaults.vocabulary);
-  spec.width = config.Integer("hidden_size", 1, kMaxWidth);
-  if (!gau) spec.mlp_width = config.Integer("intermediate_size", 1, kMaxWidth);
+  spec.vocabulary = ReadSize(config, {"vocab_size"}, INT32_MAX, defaults.vocabulary);
+  const SizeKeys& keys = defaults.keys;
+  spec.width = ReadSize(config, keys.width, kMaxWidth);
+  if (!gau) {
+    spec.mlp_width = ReadSize(config, keys.mlp_width, kMaxWidth, defaults.mlp_factor * spec.width);
+  }
   spec.norm_eps =
       static_cast<float>(config.FindNumber("rms_norm_eps", 0.0, 1.0).value_or(defaults.norm_eps));
   const bool legacy_gelu = defaults.gelu_is_tanh && config.FindString("hidden_act") == "gelu";
@@ -106,10 +119,10 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
                         ? Activation::kGeluTanh
                         : FindActivation(config, "hidden_act").value_or(defaults.activation);
   spec.tied_head = config.FindBool("tie_word_embeddings").value_or(defaults.tied_head);
-  const int64_t num_layers = config.Integer("num_hidden_layers", 1, kMaxLayers);
+  const int64_t num_layers = ReadSize(config, keys.num_layers, kMaxLayers);
 
   const int64_t positions =
-      ReadSize(config, "max_position_embeddings", kMaxPositions, defaults.context_limit);
+      ReadSize(config, keys.context_limit, kMaxPositions, defaults.context_limit);
   const int64_t limit = ContextLimit(config, positions);
   spec.context_limit = options.context_limit().value_or(limit);
   const std::optional<int64_t> stated = config.FindInteger("training_length", 2, kMaxPositions);
@@ -176,7 +189,8 @@ std::optional<Activation> FindActivation(const Config& config, std::string_view 
   if (!name) return std::nullopt;
   if (*name == "silu" || *name == "swish") return Activation::kSilu;
   if (*name == "gelu_pytorch_tanh" || *name == "gelu_new") return Activation::kGeluTanh;
-  config.Unsupported(key, "must be silu or gelu_pytorch_tanh, found " + config.Found(key));
+  if (*name == "gelu") return Activation::kGelu;
+  config.Unsupported(key, "must be silu, gelu or gelu_pytorch_tanh, found " + config.Found(key));
 }
 
 std::optional<std::vector<bool>> FindWindowLayers(const Config& config, size_t num_layers) {

@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_BACKENDS_COMMON_PLAN_TRANSFORMER_PLAN_H_
 #define LONGSTREAM_BACKENDS_COMMON_PLAN_TRANSFORMER_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,12 +15,25 @@
 
 namespace longstream {
 
+// What a config calls its sizes: of two keys for one the first that is there counts, and the other
+// must agree.
+struct SizeKeys {
+  using Either = std::array<std::string_view, 2>;
+  Either width = {"hidden_size"};
+  Either mlp_width = {"intermediate_size"};
+  Either num_layers = {"num_hidden_layers"};
+  Either num_heads = {"num_attention_heads"};
+  Either context_limit = {"max_position_embeddings"};
+};
+
 // What a config means where it is silent.
 struct TransformerDefaults {
+  SizeKeys keys{};
   int64_t vocabulary = 0;     // 0: refused
   int64_t num_heads = 0;      // 0: refused
   int64_t num_kv_heads = 0;   // 0: as many as heads
   int64_t context_limit = 0;  // 0: refused
+  int64_t mlp_factor = 0;     // MLP's width by the model's; 0: refused
   int64_t head_dim = 0;       // 0: hidden_size / num_attention_heads
   double rope_theta = 10000.0;
   double norm_eps = 1e-6;

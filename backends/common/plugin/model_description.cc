@@ -57,6 +57,7 @@ class Fingerprint {
         m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
     if (m.qk_norm_all) Add(m.qk_norm_all);
+    if (m.softcap > 0.0) Add(m.softcap);
     if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
     Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);
     for (const double frequency : m.rope.inv_freq) Add(frequency);
@@ -85,6 +86,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                   spec.chunk_size);
   if (spec.layer_norm || spec.parallel) fingerprint.Add(spec.layer_norm, spec.parallel);
   if (spec.block != BlockKind::kTransformer) fingerprint.Add(spec.block);
+  if (spec.logit_softcap > 0.0f) fingerprint.Add(spec.logit_softcap);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
   return fingerprint.value();

@@ -37,15 +37,15 @@ struct MixerRows {
   }
 };
 
-std::string GateName(const MixerSpec& mixer) {
+std::string_view GateName(const MixerSpec& mixer, const TensorNames& names) {
   switch (mixer.kind) {
     case MixerKind::kFull:
     case MixerKind::kWindow:
-      return "o_gate";
+      return names.output_gate;
     case MixerKind::kLightning:
-      return "z_proj";
+      return "self_attn.z_proj";
     case MixerKind::kGatedRnn:
-      return "f_proj";
+      return "self_attn.f_proj";
   }
   return "";
 }
@@ -65,6 +65,22 @@ std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
       order.push_back(i / 2 + (i % 2 == 0 ? 0 : half));
     } else {
       order.push_back(i < turning ? i : i - turning + half);
+    }
+  }
+  return order;
+}
+
+// Where element i of a tensor that has q, k and v head by head belongs among all of q, k and v.
+std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32_t>& head_order) {
+  const int32_t width = mixer.head_dim;
+  std::vector<int32_t> order;
+  for (int32_t head = 0; head < mixer.num_heads; ++head) {
+    for (int32_t part = 0; part < 3; ++part) {
+      for (int32_t d = 0; d < width; ++d) {
+        const bool turns = part < 2 && !head_order.empty();
+        const int32_t to = turns ? head_order[static_cast<size_t>(d)] : d;
+        order.push_back((part * mixer.num_heads + head) * width + to);
+      }
     }
   }
   return order;
@@ -100,13 +116,14 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
                WeightReader* reader, LayerWeights* layer) {
   const TensorNames& names = spec.names;
   const MixerRows rows(mixer);
-  const std::string gate = prefix + "self_attn." + GateName(mixer);
+  const std::string gate = prefix + std::string(GateName(mixer, names));
   const bool gated_rnn = mixer.kind == MixerKind::kGatedRnn;
   const bool value_apart = mixer.position == PositionKind::kChunkedRope;
   const std::vector<int32_t> order = HeadOrder(mixer);
 
-  const std::vector<NamedRows> qkv = {
+  std::vector<NamedRows> qkv = {
       {names.q, rows.q, order}, {names.k, rows.k, order}, {names.v, rows.v}};
+  if (names.qkv_by_head) qkv = {{names.q, rows.q + rows.k + rows.v, OrderByHead(mixer, order)}};
   std::vector<WeightPart> in = Parts(prefix, qkv, ".weight");
   std::vector<WeightPart> in_bias = Parts(prefix, qkv, ".bias");
   const WeightPart value = in.back();
@@ -170,6 +187,27 @@ void ReadGau(const ModelSpec& spec, const MixerSpec& mixer, const std::string& p
   layer->mixer_out = reader->Projection({{prefix + "gau.out_proj.weight", spec.width}}, e);
 }
 
+void ReadMlp(const ModelSpec& spec, const std::string& prefix, WeightReader* reader,
+             LayerWeights* layer) {
+  const TensorNames& names = spec.names;
+  const bool gated = !names.up.empty();
+  std::vector<NamedRows> in = {{names.gate, spec.mlp_width}};
+  if (gated) in.push_back({names.up, spec.mlp_width});
+  const std::vector<NamedRows> down = {{names.down, spec.width}};
+  const std::vector<WeightPart> parts = Parts(prefix, in, ".weight");
+  if (gated) {
+    std::tie(layer->mlp_gate, layer->mlp_up) = reader->Pair(parts[0], parts[1], spec.width);
+  } else {
+    layer->mlp_gate = reader->Projection(parts, spec.width);
+  }
+  layer->mlp_down = reader->Projection(Parts(prefix, down, ".weight"), spec.mlp_width);
+  if (!spec.mlp_bias) return;
+  const std::vector<WeightPart> biases = Parts(prefix, in, ".bias");
+  layer->mlp_gate_bias = reader->Vector({biases[0]});
+  if (gated) layer->mlp_up_bias = reader->Vector({biases[1]});
+  layer->mlp_down_bias = reader->Vector(Parts(prefix, down, ".bias"));
+}
+
 LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t index,
                        WeightReader* reader) {
   const TensorNames& names = spec.names;
@@ -178,6 +216,10 @@ LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t 
     if (name.empty()) return nullptr;
     return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"), PlusOf(spec));
   };
+  const auto norm_bias = [&](std::string_view name) -> const float* {
+    if (name.empty() || !spec.norm_bias) return nullptr;
+    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".bias"));
+  };
   LayerWeights layer;
   if (spec.block == BlockKind::kGau) {
     ReadGau(spec, spec.layers[index], prefix, reader, &layer);
@@ -185,21 +227,13 @@ LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t 
     return layer;
   }
   layer.mixer_norm = norm(names.mixer_norm);
+  layer.mixer_norm_bias = norm_bias(names.mixer_norm);
   ReadMixer(spec, spec.layers[index], prefix, reader, &layer);
   layer.mixer_post_norm = norm(names.mixer_post_norm);
   layer.mlp_norm = norm(names.mlp_norm);
+  layer.mlp_norm_bias = norm_bias(names.mlp_norm);
   layer.mlp_post_norm = norm(names.mlp_post_norm);
-  const std::vector<NamedRows> gate_up = {{names.gate, spec.mlp_width}, {names.up, spec.mlp_width}};
-  const std::vector<NamedRows> down = {{names.down, spec.width}};
-  const std::vector<WeightPart> pair = Parts(prefix, gate_up, ".weight");
-  std::tie(layer.mlp_gate, layer.mlp_up) = reader->Pair(pair[0], pair[1], spec.width);
-  layer.mlp_down = reader->Projection(Parts(prefix, down, ".weight"), spec.mlp_width);
-  if (spec.mlp_bias) {
-    const std::vector<WeightPart> biases = Parts(prefix, gate_up, ".bias");
-    layer.mlp_gate_bias = reader->Vector({biases[0]});
-    layer.mlp_up_bias = reader->Vector({biases[1]});
-    layer.mlp_down_bias = reader->Vector(Parts(prefix, down, ".bias"));
-  }
+  ReadMlp(spec, prefix, reader, &layer);
   return layer;
 }
 
@@ -227,13 +261,20 @@ ModelWeights ReadModel(const ModelSpec& spec, const TensorRoot& root, WeightRead
     weights.chunk_embedding =
         reader->Table(prefix + "chunk_embed.weight", spec.num_chunks, spec.width);
   }
+  const auto norm = [&](std::string_view name, const float** weight, const float** bias) {
+    const std::vector<NamedRows> rows = {{name, spec.width}};
+    *weight = reader->Vector(Parts(prefix, rows, ".weight"), PlusOf(spec));
+    if (spec.norm_bias) *bias = reader->Vector(Parts(prefix, rows, ".bias"));
+  };
+  if (!spec.names.embedding_norm.empty()) {
+    norm(spec.names.embedding_norm, &weights.embedding_norm, &weights.embedding_norm_bias);
+  }
   const std::string layers = prefix + std::string(spec.names.layers);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     weights.layers.push_back(ReadLayer(spec, layers, i, reader));
   }
   if (!spec.names.final_norm.empty()) {
-    const std::string final_norm = prefix + std::string(spec.names.final_norm) + ".weight";
-    weights.final_norm = reader->Vector({{final_norm, spec.width}}, PlusOf(spec));
+    norm(spec.names.final_norm, &weights.final_norm, &weights.final_norm_bias);
   }
   reader->RefuseUnread(spec.names.ignored);
   return weights;

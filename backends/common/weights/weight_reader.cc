@@ -32,7 +32,9 @@ std::string Names(const std::vector<WeightPart>& parts) {
     if (part.all_rows() != part.rows) {
       text += " from " + std::to_string(part.first_row) + " of " + std::to_string(part.stored_rows);
     }
-    for (const int32_t row : part.order) text += " " + std::to_string(row);
+    if (part.order.empty()) continue;
+    const uint64_t order = HashBytes(std::as_bytes(std::span(part.order)), Executor());
+    text += " in the order of hash " + std::to_string(order);
   }
   return text;
 }

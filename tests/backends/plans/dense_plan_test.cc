@@ -225,8 +225,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"model_type": "<absent>"})", LS_UNIMPLEMENTED,
                 "m/config.json: model_type must be one of " + FamilyNames() +
                     " for the backend dense, found nothing"},
-        Refusal{R"({"hidden_act": "gelu"})", LS_UNIMPLEMENTED,
-                "m/config.json: hidden_act must be silu or gelu_pytorch_tanh, found \"gelu\""},
+        Refusal{
+            R"({"hidden_act": "relu"})", LS_UNIMPLEMENTED,
+            "m/config.json: hidden_act must be silu, gelu or gelu_pytorch_tanh, found \"relu\""},
         Refusal{R"({"model_type": "qwen3", "block_type": "gau"})", LS_UNIMPLEMENTED,
                 "m/config.json: block_type must be \"transformer\", found \"gau\""},
         Refusal{R"({"model_type": "qwen3", "mlp_bias": true})", LS_UNIMPLEMENTED,

@@ -212,6 +212,47 @@ TEST(FamilyTest, Gemma) {
   EXPECT_EQ(by_type.layers[1].rope, RopeSpec{.theta = 1e6});
 }
 
+TEST(FamilyTest, Gemma2) {
+  const ModelSpec spec =
+      Plan("gemma2", R"({"hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
+          "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 96,
+          "sliding_window_size": 96, "cache_implementation": "hybrid"})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(spec.layers[0].softcap, 50.0);
+  EXPECT_EQ(spec.layers[1].softcap, 50.0);
+  EXPECT_EQ(spec.logit_softcap, 30.0f);
+  EXPECT_EQ(spec.layers[1].score_scale, 0.25);
+  EXPECT_FALSE(spec.layers[1].qk_norm);
+  EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
+  const ModelSpec without = Plan("gemma2", R"({"attn_logit_softcapping": null,
+      "final_logit_softcapping": null, "max_position_embeddings": 8192})");
+  EXPECT_EQ(without.layers[0].softcap, 0.0);
+  EXPECT_EQ(without.logit_softcap, 0.0f);
+  EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
+  // Gemma 3's class has the keys, too, and no value for them.
+  const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0})");
+  EXPECT_EQ(gemma3.layers[3].softcap, 20.0);
+  EXPECT_EQ(gemma3.logit_softcap, 0.0f);
+}
+
+TEST(FamilyTest, Afmoe) {
+  const ModelSpec spec = Plan("afmoe", R"({"num_dense_layers": 4, "sliding_window": 96,
+      "global_attn_every_n_layers": 2, "mup_enabled": true, "rms_norm_eps": "<absent>",
+      "head_dim": "<absent>", "tie_word_embeddings": "<absent>", "num_experts": 64,
+      "num_experts_per_tok": 6, "num_shared_experts": 2, "moe_intermediate_size": 32,
+      "route_scale": 2.5, "route_norm": true, "score_func": "sigmoid", "n_group": 1})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(WithoutPositions(spec), (Flags{false, true, false, true}));
+  EXPECT_TRUE(spec.layers[0].output_gate);
+  EXPECT_TRUE(spec.layers[3].output_gate);
+  EXPECT_TRUE(spec.layers[1].qk_norm);
+  EXPECT_EQ(spec.layers[1].head_dim, 128);
+  EXPECT_FLOAT_EQ(spec.embedding_multiplier, std::sqrt(24.0f));
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
+  EXPECT_FALSE(spec.tied_head);
+  EXPECT_EQ(Plan("afmoe", R"({"num_dense_layers": 4})").embedding_multiplier, 1.0f);
+}
+
 TEST(FamilyTest, Cohere) {
   const char* keys = R"({"layer_norm_eps": 1e-4, "logit_scale": 0.25, "rms_norm_eps": "<absent>",
       "sliding_window": 96, "sliding_window_pattern": 2, "cache_implementation": "hybrid",
@@ -327,8 +368,18 @@ INSTANTIATE_TEST_SUITE_P(
                 LS_UNIMPLEMENTED,
                 "m/config.json: sliding_window_pattern must be a number or letters L before one G, "
                 "found \"GLL\""},
-        Refusal{"gemma3_text", R"({"final_logit_softcapping": 30.0})", LS_UNIMPLEMENTED,
-                "m/config.json: final_logit_softcapping must be null, found 30.0"},
+        Refusal{"gemma2", R"({"final_logit_softcapping": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: final_logit_softcapping must be a number from 0.001 to 1e+09, "
+                "found 0"},
+        Refusal{"afmoe", R"({"num_dense_layers": 2})", LS_UNIMPLEMENTED,
+                "m/config.json: num_dense_layers must be num_hidden_layers = 4, for mixtures of "
+                "experts are not served, found 2"},
+        Refusal{"gpt_oss", R"({"num_local_experts": 32, "sliding_window": 128, "layer_types": [
+                    "sliding_attention", "full_attention", "sliding_attention",
+                    "full_attention"]})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: num_local_experts = 32 of model_type \"gpt_oss\": mixtures of "
+                "experts are not served"},
         Refusal{"cohere", R"({"use_qk_norm": true})", LS_UNIMPLEMENTED,
                 "m/config.json: use_qk_norm must be false, found true"},
         Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,

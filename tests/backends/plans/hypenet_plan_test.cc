@@ -215,6 +215,90 @@ TEST(HypenetPlanTest, ContextLimitOption) {
   EXPECT_EQ(PlanChunked("{}", R"({"context_limit": 6400})").context_limit, 6400);
 }
 
+// MiniCPM-SALA's, with the layers of the released one at both ends.
+constexpr std::string_view kSala = R"json({
+    "architectures": ["MiniCPMSALAForCausalLM"], "attention_bias": false, "attn_use_rope": false,
+    "attn_use_output_gate": true, "dim_model_base": 8, "head_dim": 8, "hidden_act": "silu",
+    "hidden_size": 32, "intermediate_size": 48, "lightning_head_dim": 4, "lightning_nh": 6,
+    "lightning_nkv": 6, "lightning_scale": "1/sqrt(d)", "lightning_use_rope": true,
+    "max_position_embeddings": 524288, "mixer_types": ["minicpm4", "lightning-attn", "minicpm4"],
+    "model_type": "minicpm_sala", "mup_denominator": 3, "num_attention_heads": 4,
+    "num_hidden_layers": 3, "num_key_value_heads": 2, "qk_norm": true, "rand_init": false,
+    "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 10000.0, "scale_depth": 1.4,
+    "scale_emb": 10, "sparse_config": {"kernel_size": 32, "kernel_stride": 16, "init_blocks": 1,
+        "block_size": 64, "window_size": 2048, "topk": 64, "use_nope": false, "dense_len": 8192},
+    "tie_word_embeddings": false, "use_output_gate": true, "use_output_norm": true,
+    "vocab_size": 61})json";
+
+ModelSpec PlanSala(std::string_view changes, const char* options = "{}") {
+  return HypenetPlan(Edited(kSala, changes), LoadOptions(options));
+}
+
+TEST(MiniCpmSalaTest, ReadsEveryKey) {
+  std::string why;
+  EXPECT_EQ(HypenetFit(Edited(kSala, "{}"), &why), 100);
+  const ModelSpec spec = PlanSala("{}");
+  EXPECT_EQ(spec.architecture, "minicpm_sala");
+  EXPECT_EQ(spec.embedding_multiplier, 10.0f);
+  EXPECT_FLOAT_EQ(spec.residual_multiplier, 1.4f / std::sqrt(3.0f));
+  EXPECT_EQ(spec.logit_multiplier, 0.25f);
+  EXPECT_FALSE(spec.tied_head);
+
+  const MixerSpec& attention = spec.layers[0];
+  EXPECT_EQ(attention.kind, MixerKind::kFull);
+  EXPECT_EQ(attention.position, PositionKind::kNone);
+  EXPECT_FALSE(attention.qk_norm);
+  EXPECT_TRUE(attention.output_gate);
+  EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
+  const MixerSpec& rnn = spec.layers[1];
+  EXPECT_EQ(rnn.kind, MixerKind::kLightning);
+  EXPECT_EQ(rnn.position, PositionKind::kRope);
+  EXPECT_EQ(rnn.num_heads, 6);
+  EXPECT_TRUE(rnn.qk_norm);
+  EXPECT_TRUE(rnn.output_norm);
+  EXPECT_TRUE(rnn.output_gate);
+
+  const ModelSpec silent = PlanSala(
+      R"({"qk_norm": "<absent>", "use_output_norm": "<absent>", "use_output_gate": "<absent>",
+          "attn_use_output_gate": "<absent>", "attn_use_rope": "<absent>", "scale_emb": "<absent>",
+          "mup_denominator": "<absent>", "dim_model_base": "<absent>"})");
+  EXPECT_TRUE(silent.layers[1].qk_norm && silent.layers[1].output_norm);
+  EXPECT_TRUE(silent.layers[1].output_gate && silent.layers[0].output_gate);
+  EXPECT_EQ(silent.layers[0].position, PositionKind::kNone);
+  EXPECT_EQ(silent.embedding_multiplier, 12.0f);
+  EXPECT_EQ(silent.logit_multiplier, 8.0f);
+}
+
+// Where its attention would become sparse the context ends, unless that is asked for.
+TEST(MiniCpmSalaTest, IsDense) {
+  EXPECT_EQ(PlanSala("{}").context_limit, 8192);
+  EXPECT_EQ(PlanSala("{}", R"({"context_limit": 20000})").context_limit, 20000);
+  EXPECT_EQ(PlanSala(R"({"sparse_config": "<absent>"})").context_limit, 524288);
+  EXPECT_EQ(PlanSala(R"({"max_position_embeddings": 4096})").context_limit, 4096);
+}
+
+TEST(MiniCpmSalaTest, SaysWhatIsWrong) {
+  const auto expect = [](ls_code code, const char* changes, const char* message,
+                         const char* options = "{}") {
+    ExpectError(code, std::string(message), [&] { PlanSala(changes, options); });
+  };
+  expect(LS_UNIMPLEMENTED, R"({"mup_denominator": 32})",
+         "m/config.json: mup_denominator must be num_hidden_layers = 3, found 32");
+  expect(LS_UNIMPLEMENTED, R"({"mixer_types": ["minicpm4", "attn", "minicpm4"]})",
+         "m/config.json: mixer_types must hold minicpm4 and lightning-attn only, found \"attn\" in "
+         "layer 1");
+  expect(LS_UNIMPLEMENTED, R"({"sparse_config": {"acme": 1}})",
+         "m/config.json: sparse_config.acme = 1 is not known to dense attention of minicpm_sala, "
+         "and what is not known may change the mathematics");
+  expect(LS_UNIMPLEMENTED, R"({"rope_scaling": {"rope_type": "linear", "factor": 2}})",
+         "m/config.json: rope_scaling must be null, found {\"factor\":2,\"rope_type\":\"linear\"}");
+  expect(LS_UNIMPLEMENTED, R"({"attention_bias": true})",
+         "m/config.json: attention_bias must be false, found true");
+  expect(LS_UNIMPLEMENTED, R"({"acme": 1})",
+         "m/config.json: acme = 1 is not known to the backend hypenet, and what is not known may "
+         "change the mathematics");
+}
+
 struct Refusal {
   const char* changes;
   ls_code code;
@@ -245,7 +329,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Refusal{R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]})",
                 LS_UNIMPLEMENTED,
-                "m/config.json: model_type must be hypenet for the backend hypenet, found "
+                "m/config.json: model_type must be hypenet or minicpm_sala for the backend "
+                "hypenet, found "
                 "\"qwen3\""},
         Refusal{R"({"hypenet_profile": "v3"})", LS_UNIMPLEMENTED,
                 "m/config.json: hypenet_profile must be published or chunked, found \"v3\""},
@@ -253,14 +338,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "m/config.json: mixer_types is missing, expected a list of strings"},
         Refusal{R"({"mixer_types": ["attn"]})", LS_INVALID_ARGUMENT,
                 "m/config.json: mixer_types must have num_hidden_layers = 3 items, found 1"},
-        Refusal{
-            R"({"mixer_types": ["attn", "gdn", "attn"]})", LS_UNIMPLEMENTED,
-            "m/config.json: mixer_types must hold attn and lightning-attn only in the published "
-            "profile, found \"gdn\" in layer 1"},
-        Refusal{
-            R"({"mixer_types": ["attn", "attn", "gated-rnn"]})", LS_UNIMPLEMENTED,
-            "m/config.json: mixer_types must hold attn and lightning-attn only in the published "
-            "profile, found \"gated-rnn\" in layer 2"},
+        Refusal{R"({"mixer_types": ["attn", "gdn", "attn"]})", LS_UNIMPLEMENTED,
+                "m/config.json: mixer_types must hold attn and lightning-attn only, "
+                "found \"gdn\" in layer 1"},
+        Refusal{R"({"mixer_types": ["attn", "attn", "gated-rnn"]})", LS_UNIMPLEMENTED,
+                "m/config.json: mixer_types must hold attn and lightning-attn only, "
+                "found \"gated-rnn\" in layer 2"},
         Refusal{R"({"attn_logits_scaling": true})", LS_INVALID_ARGUMENT,
                 "m/config.json: attn_logits_scaling must be a number from 0 to 1e+06, found true"},
         Refusal{R"({"attn_use_rope": "no"})", LS_INVALID_ARGUMENT,
@@ -345,7 +428,8 @@ TEST(HypenetFitTest, ByTypeOrByClass) {
   EXPECT_EQ(why, "");
   EXPECT_EQ(HypenetFit(Edited(kLlama, "{}"), &why), 0);
   EXPECT_EQ(why,
-            "m/config.json: model_type must be hypenet for the backend hypenet, found \"llama\"");
+            "m/config.json: model_type must be hypenet or minicpm_sala for the backend hypenet, "
+            "found \"llama\"");
 }
 
 }  // namespace

@@ -44,6 +44,59 @@ TEST_F(StoredRowsTest, FusedTensors) {
                                          std::to_string(kWidth) + "]");
 }
 
+// BLOOM's: q, k and v of one head after those of another; an MLP without a gate; norms with biases.
+TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
+  constexpr int64_t kHeads = 2, kDim = 4;
+  mixer().num_kv_heads = kHeads;
+  mixer().qkv_bias = spec_.norm_bias = spec_.mlp_bias = true;
+  mixer().position = PositionKind::kAlibi;
+  spec_.names.q = "qkv";
+  spec_.names.qkv_by_head = true;
+  spec_.names.up = "";
+  spec_.names.embedding_norm = "embed_norm";
+  for (const char* name :
+       {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.up_proj"}) {
+    tensors_.erase(kLayer + name + ".weight");
+  }
+  Add(kLayer + "qkv.weight", {3 * kHeads * kDim, kWidth});
+  Add(kLayer + "qkv.bias", {3 * kHeads * kDim});
+  Add(kLayer + "mlp.gate_proj.bias", {kMlpWidth});
+  Add(kLayer + "mlp.down_proj.bias", {kWidth});
+  Add("model.embed_norm.weight", {kWidth});
+  for (const std::string& name : {kLayer + "input_layernorm", kLayer + "post_attention_layernorm",
+                                  std::string("model.norm"), std::string("model.embed_norm")}) {
+    Add(name + ".bias", {kWidth});
+  }
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  const std::vector<float> stored = Stored({kLayer + "qkv.weight"});
+  const std::vector<float> bias = Stored({kLayer + "qkv.bias"});
+  std::vector<float> rows, biases;
+  for (int64_t part = 0; part < 3; ++part) {
+    for (int64_t head = 0; head < kHeads; ++head) {
+      for (int64_t d = 0; d < kDim; ++d) {
+        const int64_t row = (head * 3 + part) * kDim + d;
+        biases.push_back(bias[static_cast<size_t>(row)]);
+        rows.insert(rows.end(), stored.begin() + row * kWidth, stored.begin() + (row + 1) * kWidth);
+      }
+    }
+  }
+  EXPECT_EQ(Numbers(layer.mixer_in), rows);
+  EXPECT_EQ(Numbers(layer.mixer_in_bias, biases.size()), biases);
+  EXPECT_EQ(Numbers(layer.mlp_gate), Stored({kLayer + "mlp.gate_proj.weight"}));
+  EXPECT_EQ(layer.mlp_up.n, 0);
+  EXPECT_EQ(layer.mlp_up_bias, nullptr);
+  EXPECT_EQ(Numbers(layer.mlp_norm_bias, kWidth),
+            Stored({kLayer + "post_attention_layernorm.bias"}));
+  EXPECT_EQ(Numbers(layer.mixer_norm_bias, kWidth), Stored({kLayer + "input_layernorm.bias"}));
+  EXPECT_EQ(Numbers(weights.embedding_norm, kWidth), Stored({"model.embed_norm.weight"}));
+  EXPECT_EQ(Numbers(weights.embedding_norm_bias, kWidth), Stored({"model.embed_norm.bias"}));
+  EXPECT_EQ(Numbers(weights.final_norm_bias, kWidth), Stored({"model.norm.bias"}));
+
+  tensors_.erase("model.norm.bias");
+  ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"model.norm.bias\" is missing, expected shape [6]");
+}
+
 // The same model under another root, beside tensors of a model that is none of ours.
 TEST_F(StoredRowsTest, RootOfTheDecoder) {
   static constexpr TensorRoot kRoots[] = {
