@@ -8,11 +8,12 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 // Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers. A single
-// row streams the weights, and reads several panels at once.
+// row streams the weights: a whole panel at a time where registers allow, the bytes of which follow
+// each other.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
-constexpr int kSingleRowVectors = 8;
+constexpr int kSingleRowVectors = 2;
 #elif defined(__AVX2__)  // 16 registers, 2 a vector
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
