@@ -19,12 +19,14 @@ namespace {
 
 using grpc::health::v1::HealthCheckResponse;
 
-// "broken" fails to load; "slow" is loaded once its defaults, which are read from a pipe, are
-// there.
+constexpr char kSlowOpen[] = LONGSTREAM_BINARY_DIR "/test_plugins/slow_open.so";
+
+// "broken" fails to load; "slow" is loaded once its gate, a pipe, has been written (slow_open.cc).
 class LoadingTest : public testing::Test {
  protected:
   LoadingTest()
-      : pipe_(slow_.directory() / "generation_config.json"),
+      : slow_(kSlowOpen),
+        pipe_(slow_.directory() / "gate"),
         models_({slow_.plugins(), slow_.host(), slow_.registry(), {}}, Sources(), nullptr),
         dispatcher_(&models_, {}) {
     auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
