@@ -107,6 +107,7 @@ const Family& Gemma2() {
                                      .defaults = {.head_dim = 256,
                                                   .tied_head = true,
                                                   .activation = Activation::kGeluTanh,
+                                                  .gelu_is_tanh = true,
                                                   .trained_to_limit = true},
                                      .names = kSandwich,
                                      .read = ReadGemma2};
@@ -123,6 +124,7 @@ const Family& Gemma3Text() {
                                                   .rope_theta = 1000000.0,
                                                   .tied_head = true,
                                                   .activation = Activation::kGeluTanh,
+                                                  .gelu_is_tanh = true,
                                                   .trained_to_limit = true},
                                      .names = Gemma3Names(),
                                      .read = ReadGemma3};

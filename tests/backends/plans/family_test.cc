@@ -230,7 +230,9 @@ TEST(FamilyTest, Gemma2) {
   EXPECT_EQ(without.logit_softcap, 0.0f);
   EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
   // Gemma 3's class has the keys, too, and no value for them.
-  const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0})");
+  const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0,
+                                                        "hidden_act": "gelu"})");
+  EXPECT_EQ(gemma3.activation, Activation::kGeluTanh);
   EXPECT_EQ(gemma3.layers[3].softcap, 20.0);
   EXPECT_EQ(gemma3.logit_softcap, 0.0f);
 }
