@@ -18,7 +18,7 @@ class SameTokens : public testing::TestWithParam<std::string> {};
 TEST_P(SameTokens, OfADemoModel) {
   const std::string directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + GetParam();
   const std::string plugin = LONGSTREAM_TEST_PLUGIN_DIR "/asynchronous_" + GetParam() + ".so";
-  ExpectSameWithTwoInFlight({plugin, directory}, {.num_scripts = 8});
+  ExpectSameWithTwoInFlight({plugin, directory}, {.num_scripts = 16});
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SameTokens, testing::Values("dense", "hwfa2", "hypenet"),
