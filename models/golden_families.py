@@ -393,6 +393,15 @@ FAMILY_CASES = {
         ),
         "note": "multipliers on embeddings, scores, branches and logits; `attention_bias`",
     },
+    "glm": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "glm", "Glm", 47, 22, 26, 2, 4, 2, 12, partial_rotary_factor=0.5,
+            attention_bias=True, tie_word_embeddings=False, rms_norm_eps=1.5625e-7,
+        ),
+        "note": "RoPE on neighbours in half of each head, biases on q, k and v, fused gate and up",
+    },
     "llama_linear": {
         "source": "transformers",
         "dtype": "bfloat16",

@@ -217,7 +217,7 @@ class Reference:
         self.score_cap = config.get("attn_logit_softcapping")
         self.logit_cap = config.get("final_logit_softcapping")
         self.parallel = config["model_type"].startswith("cohere")
-        if self.parallel:
+        if self.parallel or config["model_type"] == "glm":
             self.rope = self.window_rope = self.rope._replace(neighbours=True)
         self.eps = config.get("layer_norm_eps", self.eps)
         self.norm = layer_norm if "layer_norm_eps" in config else rms_norm

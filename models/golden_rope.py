@@ -21,9 +21,9 @@ class Rope(typing.NamedTuple):
         angle = torch.as_tensor(positions, dtype=torch.float64)[:, None] * self.frequencies
         cos, sin = torch.cos(angle)[:, None, :], torch.sin(angle)[:, None, :]
         if self.neighbours:
-            first, second = x[..., 0::2], x[..., 1::2]
+            first, second = x[..., 0 : 2 * half : 2], x[..., 1 : 2 * half : 2]
             turned = first * cos - second * sin, second * cos + first * sin
-            return torch.stack(turned, dim=-1).flatten(-2)
+            return torch.cat((torch.stack(turned, dim=-1).flatten(-2), x[..., 2 * half :]), dim=-1)
         first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
         return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
 

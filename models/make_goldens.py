@@ -52,11 +52,12 @@ def mixer_shapes(config, layer):
         fused = (heads + 2 * kv_heads) * width
         return {"qkv_proj.weight": (fused, d), "o_proj.weight": attention["o_proj.weight"]}
     if kind in ("bloom", "qwen2") or config.get("attention_bias"):
-        biased = {n: s for n, s in attention.items() if kind != "qwen2" or n != "o_proj.weight"}
+        without = ("o_proj.weight",) if kind in ("glm", "qwen2") else ()
+        biased = {n: s for n, s in attention.items() if n not in without}
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
     if kind == "afmoe":
         return attention | norms | {"o_gate.weight": (heads * width, d)}
-    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "granite", "mpt",
+    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "glm", "granite", "mpt",
                  "llama", "mistral", "qwen2", "smollm3"):
         return attention
     if kind in ("exaone4", "gemma3_text", "qwen3"):
@@ -134,7 +135,7 @@ def tensor_shapes(config):
         block["post_feedforward_layernorm.weight" if last else "input_layernorm.weight"] = (d,)
         if config["model_type"].startswith("cohere"):
             del block["post_attention_layernorm.weight"]
-        if config["model_type"] == "phi3":
+        if config["model_type"] in ("glm", "phi3"):
             block["mlp.gate_up_proj.weight"] = (2 * ff, d)
         elif config["model_type"] in ("bloom", "mpt"):
             block["mlp.up_proj.weight"] = (ff, d)

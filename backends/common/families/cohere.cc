@@ -30,8 +30,7 @@ void ReadCohere(const Config& config, TransformerPlan* plan) {
   spec.norm_eps = static_cast<float>(config.FindNumber("layer_norm_eps", 0.0, 1.0).value_or(1e-5));
   spec.logit_multiplier =
       static_cast<float>(config.FindNumber("logit_scale", 1e-9, 1e9).value_or(0.0625));
-  plan->full_rope.neighbours = plan->window_rope.neighbours = true;
-  for (MixerSpec& mixer : spec.layers) mixer.rope.neighbours = true;
+  SetNeighbours(plan);
 }
 
 // Of these names for one number the first that is there counts.

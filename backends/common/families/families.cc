@@ -16,6 +16,7 @@ const Family& Exaone4();
 const Family& Gemma();
 const Family& Gemma2();
 const Family& Gemma3Text();
+const Family& Glm();
 const Family& Granite();
 const Family& Llama();
 const Family& Mistral();
@@ -31,10 +32,10 @@ const Family& SmolLm3();
 namespace {
 
 constexpr const Family& (*kFamilies[])() = {
-    families::Afmoe,   families::Bloom,  families::Cohere,     families::Cohere2, families::Exaone4,
-    families::Gemma,   families::Gemma2, families::Gemma3Text, families::Granite, families::Llama,
-    families::Mistral, families::Mpt,    families::Olmo2,      families::Olmo3,   families::Phi3,
-    families::Qwen2,   families::Qwen3,  families::SmolLm3,
+    families::Afmoe, families::Bloom,   families::Cohere,     families::Cohere2, families::Exaone4,
+    families::Gemma, families::Gemma2,  families::Gemma3Text, families::Glm,     families::Granite,
+    families::Llama, families::Mistral, families::Mpt,        families::Olmo2,   families::Olmo3,
+    families::Phi3,  families::Qwen2,   families::Qwen3,      families::SmolLm3,
 };
 
 PositionKind ReadFullPosition(const Config& config) {
@@ -166,6 +167,11 @@ void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec) {
   spec->norm_eps =
       static_cast<float>(config.FindNumber("layer_norm_epsilon", 0.0, 1.0).value_or(1e-5));
   for (MixerSpec& mixer : spec->layers) mixer.position = PositionKind::kAlibi;
+}
+
+void SetNeighbours(TransformerPlan* plan) {
+  plan->full_rope.neighbours = plan->window_rope.neighbours = true;
+  for (MixerSpec& mixer : plan->spec.layers) mixer.rope.neighbours = true;
 }
 
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan) {

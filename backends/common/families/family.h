@@ -74,6 +74,9 @@ void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* pla
 // ALiBi in every layer, LayerNorm whose epsilon is layer_norm_epsilon (1e-5).
 void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec);
 
+// Pairs of RoPE are neighbours in the checkpoint, in every layer.
+void SetNeighbours(TransformerPlan* plan);
+
 // sliding_window in every layer; null: none. `absent`: what an absent key means, 0 for none.
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan);
 

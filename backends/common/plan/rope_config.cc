@@ -66,8 +66,8 @@ class RopeReader {
       rope_.Invalid("rope_theta", "= " + rope_.Found("rope_theta") +
                                       " disagrees with rope_theta = " + top_.found_theta);
     }
-    const double partial =
-        rope_.FindNumber("partial_rotary_factor", 0.0, 1.0).value_or(top_.partial.value_or(1.0));
+    const double partial = rope_.FindNumber("partial_rotary_factor", 0.0, 1.0)
+                               .value_or(top_.partial.value_or(shape_.default_partial));
     const auto rotated = static_cast<int32_t>(shape_.head_dim * partial);
     if (rotated < 2 || rotated % 2 != 0) {
       rope_.Unsupported("partial_rotary_factor", "must turn an even number of each head's " +
@@ -229,8 +229,9 @@ RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const Ro
     beside.theta = layers.full.theta;
     if (option.Has("rope_theta")) beside.theta.reset();
     if (option.Has("original_max_position_embeddings")) beside.original_length.reset();
+    const int32_t rotated = layers.full.rotated > 0 ? layers.full.rotated : shape.head_dim;
     // The half is for the way back to an integer, which cuts off.
-    if (layers.full.rotated > 0) beside.partial = (layers.full.rotated + 0.5) / shape.head_dim;
+    beside.partial = (rotated + 0.5) / shape.head_dim;
     layers.extended_length = 0;
     layers.full = read(option, beside);
     if (one) layers.window = layers.full;

@@ -14,6 +14,7 @@ namespace longstream {
 struct RopeShape {
   int32_t head_dim = 0;
   double default_theta = 10000.0;
+  double default_partial = 1.0;  // of partial_rotary_factor
   int64_t max_position_embeddings = 0;
   // Positions that a session may have, unless YaRN states more. The kinds that transformers makes
   // depend on the current length (dynamic, longrope) depend on this number instead: a cached key is

@@ -135,6 +135,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   const RopeOfLayers rope = ReadRope(config, options,
                                      {.head_dim = mixer.head_dim,
                                       .default_theta = defaults.rope_theta,
+                                      .default_partial = defaults.partial_rotary_factor,
                                       .max_position_embeddings = positions,
                                       .context_limit = spec.context_limit});
   mixer.rope = plan.full_rope = rope.full;

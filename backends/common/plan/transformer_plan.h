@@ -36,6 +36,7 @@ struct TransformerDefaults {
   int64_t mlp_factor = 0;     // MLP's width by the model's; 0: refused
   int64_t head_dim = 0;       // 0: hidden_size / num_attention_heads
   double rope_theta = 10000.0;
+  double partial_rotary_factor = 1.0;
   double norm_eps = 1e-6;
   bool tied_head = false;
   Activation activation = Activation::kSilu;

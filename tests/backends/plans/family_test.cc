@@ -277,6 +277,28 @@ TEST(FamilyTest, Cohere) {
   EXPECT_EQ(cohere.logit_multiplier, 0.0625f);
 }
 
+TEST(FamilyTest, Glm) {
+  const ModelSpec silent = Plan(
+      "glm",
+      R"({"head_dim": "<absent>", "num_key_value_heads": "<absent>", "rms_norm_eps": "<absent>"})");
+  const MixerSpec& mixer = silent.layers[3];
+  EXPECT_EQ(mixer.num_kv_heads, 2);
+  EXPECT_EQ(mixer.head_dim, 128);
+  EXPECT_EQ(mixer.rope.rotated, 64);
+  EXPECT_TRUE(mixer.rope.neighbours);
+  EXPECT_TRUE(mixer.qkv_bias);
+  EXPECT_FALSE(mixer.output_bias);
+  EXPECT_FLOAT_EQ(silent.norm_eps, 1.5625e-7f);
+  EXPECT_EQ(silent.names.gate, silent.names.up);
+  EXPECT_FALSE(Plan("glm", R"({"attention_bias": false})").layers[0].qkv_bias);
+  // What a config states stays beside an option that does not.
+  const ModelSpec whole = Plan("glm", R"({"rope_theta": "<absent>", "rope_parameters": {
+      "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}})",
+                               R"({"rope_scaling": {"type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(whole.layers[0].rope.inv_freq.size(), 4U);
+  EXPECT_TRUE(whole.layers[0].rope.neighbours);
+}
+
 TEST(FamilyTest, Granite) {
   const ModelSpec spec = Plan("granite", R"({"embedding_multiplier": 12, "logits_scaling": 8.0,
                                              "residual_multiplier": 0.25,
@@ -386,6 +408,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "m/config.json: use_qk_norm must be false, found true"},
         Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,
                 "m/config.json: use_parallel_block must be true, found false"},
+        Refusal{"glm", R"({"head_dim": 6})", LS_UNIMPLEMENTED,
+                "m/config.json: partial_rotary_factor must turn an even number of each head's 6 "
+                "elements, found 3"},
+        Refusal{"glm", R"({"mlp_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: mlp_bias = true is not known to the backend hwfa2, and what is not "
+                "known may change the mathematics"},
         Refusal{"granite", R"({"logits_scaling": 0})", LS_INVALID_ARGUMENT,
                 "m/config.json: logits_scaling must be a number from 1e-09 to 1e+09, found 0"},
         Refusal{"llama", R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,

@@ -90,6 +90,11 @@ const Published kPublished[] = {
          "no_rope_layers": [1, 1, 1, 0], "pretraining_tp": 2,
          "sliding_window": null, "use_sliding_window": false})",
      "dense"},
+    {"glm", R"({"attention_bias": true, "head_dim": 8, "rms_norm_eps": 1.5625e-07})", "dense"},
+    // glm-edge
+    {"glm", R"({"attention_bias": false, "head_dim": 8, "partial_rotary_factor": 1.0,
+         "tie_word_embeddings": true})",
+     "dense"},
     {"granite", R"({"attention_bias": false, "attention_multiplier": 0.125,
          "embedding_multiplier": 12.0, "logits_scaling": 16.0,
          "mlp_bias": false, "residual_multiplier": 0.22})",
