@@ -25,9 +25,10 @@ void ForEach(int count, int threads, const std::function<void(int)>& work) {
       next = count;
     }
   };
-  std::vector<std::thread> running(static_cast<size_t>(std::min(count, threads)));
-  for (std::thread& thread : running) thread = std::thread(draw);
-  for (std::thread& thread : running) thread.join();
+  // Joined with the vector, also where one of them cannot be started.
+  std::vector<std::jthread> running(static_cast<size_t>(std::min(count, threads)));
+  for (std::jthread& thread : running) thread = std::jthread(draw);
+  running.clear();
   if (thrown) std::rethrow_exception(thrown);
 }
 

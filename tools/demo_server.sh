@@ -30,5 +30,10 @@ start_server() {
   done
   local port
   port=$(sed -n 's/.*"listening","port":"\([0-9]*\)".*/\1/p' "$results/server.log")
+  if [[ -z "$port" ]]; then
+    echo "the server does not listen after ten seconds:"
+    cat "$results/server.log"
+    exit 1
+  fi
   client=("$build/bin/longstream" --server "127.0.0.1:$port" --wait 60)
 }

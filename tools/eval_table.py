@@ -25,7 +25,9 @@ def table(results, grid, figure, style):
     lines.append("|---" * (len(models) + 2) + "|")
     for row in results[f"by_{grid}"]:
         figures = [row["models"][name] for name in models]
-        cells = [row[grid], *(style.format(found[figure]) for found in figures)]
+        # An empty row has no figures.
+        cells = [row[grid]]
+        cells += ["-" if found[figure] is None else style.format(found[figure]) for found in figures]
         cells.append(str(max(found["count"] for found in figures)))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

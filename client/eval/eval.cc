@@ -2,6 +2,7 @@
 #include "client/eval/eval.h"
 
 #include <fstream>
+#include <set>
 
 #include "client/interrupt.h"
 #include "client/output.h"
@@ -31,6 +32,14 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
   return command;
 }
 
+void RequireDistinct(const std::vector<std::string>& models) {
+  std::set<std::string> seen;
+  for (const std::string& model : models) {
+    if (!seen.insert(model).second)
+      throw CLI::ValidationError("--model", model + " is named twice");
+  }
+}
+
 double BytesPerToken(Connection& connection, const std::string& model, const std::string& text) {
   v1::ScoreRequest request;
   request.set_model(model);
@@ -49,7 +58,9 @@ void Publish(const Global& global, const EvalOptions& options, const Report& rep
       throw CLI::ValidationError("--svg", options.svg + " cannot be written");
     }
   }
-  Print(global.json ? json.dump(2) + "\n" : Table(report));
+  // What a model says need not be UTF-8 at the place where it was cut off.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  Print(global.json ? json.dump(2, ' ', false, kReplace) + "\n" : Table(report));
 }
 
 void AddEval(CLI::App* app, const Global* global) {

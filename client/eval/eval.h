@@ -1,5 +1,5 @@
-// What the evaluations share. Each measures models through the service; their figures are those of
-// the same texts and questions for every model.
+// What the evaluations share. Each measures models through the service, on texts and questions that
+// are the same for models of one tokenizer.
 #ifndef LONGSTREAM_CLIENT_EVAL_EVAL_H_
 #define LONGSTREAM_CLIENT_EVAL_EVAL_H_
 
@@ -14,6 +14,9 @@
 #include "client/eval/report.h"
 
 namespace longstream::client {
+
+// What BytesPerToken is asked about.
+inline constexpr size_t kCalibrationBytes = 4096;
 
 struct EvalOptions {
   std::vector<std::string> models;
@@ -31,6 +34,9 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
 // The evaluations: `longstream eval text` and so on.
 void AddEvalText(CLI::App* eval, const Global* global);
 void AddEvalTasks(CLI::App* eval, const Global* global);
+
+// Throws CLI::ValidationError where a model is named twice.
+void RequireDistinct(const std::vector<std::string>& models);
 
 // Bytes of `text` that a token of `model` has on average. `text` is scored for it.
 double BytesPerToken(Connection& connection, const std::string& model, const std::string& text);

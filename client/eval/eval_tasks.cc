@@ -1,8 +1,10 @@
 // `longstream eval passkey`, `listops` and `recall`: generated questions of chosen lengths.
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
-#include <mutex>
 
 #include "client/eval/eval.h"
 #include "client/eval/tasks.h"
@@ -14,7 +16,6 @@
 namespace longstream::client {
 namespace {
 
-constexpr size_t kCalibrationBytes = 4096;
 constexpr int kDepthRows = 5;
 
 // Sample number `i` of `samples`, of about `bytes`.
@@ -26,6 +27,7 @@ struct TaskOptions {
   std::string name;
   std::string title;
   bool by_depth = false;
+  bool constant = false;  // whether a column has what the commonest answer alone would get
   DrawSample draw;
 };
 
@@ -85,6 +87,12 @@ std::vector<Asked> AskModel(Connection& connection, const std::string& model,
     const uint64_t seed =
         (options.eval.seed * 1'000'003 + length) * 1'000'003 + static_cast<uint64_t>(i);
     const Sample sample = options.draw(bytes, i, options.samples, seed);
+    if (WholeText(sample).size() > bytes) {
+      throw CLI::ValidationError("--lengths", std::to_string(length) + " tokens of " + model +
+                                                  " are about " + std::to_string(bytes) +
+                                                  " bytes, and a question needs " +
+                                                  std::to_string(WholeText(sample).size()));
+    }
     asked[static_cast<size_t>(i)] = AskAll(connection, model, sample);
   });
   std::vector<Asked> all;
@@ -103,6 +111,16 @@ Figures Count(const std::vector<Asked>& all, double from_depth, double to_depth)
   return figures;
 }
 
+// Where the commonest answer of all questions is given to each.
+Figures CountConstant(const std::vector<Asked>& all) {
+  std::map<std::string, uint64_t> answers;
+  Figures figures{all.size(), 0, 0};
+  for (const Asked& asked : all) {
+    figures.correct = std::max(figures.correct, ++answers[asked.question.answer]);
+  }
+  return figures;
+}
+
 // `answers`: by model, then by length.
 Report MakeReport(const TaskOptions& options,
                   const std::vector<std::vector<std::vector<Asked>>>& answers) {
@@ -113,8 +131,10 @@ Report MakeReport(const TaskOptions& options,
     const uint64_t length = options.eval.lengths[i];
     Row row{std::to_string(length), static_cast<double>(length), {}};
     for (const auto& by_length : answers) row.models.push_back(Count(by_length[i], 0, INFINITY));
+    if (options.constant) row.models.push_back(CountConstant(answers.front()[i]));
     lengths.rows.push_back(std::move(row));
   }
+  if (options.constant) report.models.emplace_back("(commonest answer)");
   if (!options.by_depth) return report;
   Grid& depths = report.grids.emplace_back(Grid{"depth", {}});
   for (int i = 0; i < kDepthRows; ++i) {
@@ -146,6 +166,7 @@ nlohmann::ordered_json ToJson(const Asked& asked, const std::string& model, uint
 }
 
 void Evaluate(const Global& global, TaskOptions options) {
+  RequireDistinct(options.eval.models);
   if (options.eval.models.empty()) options.eval.models = {""};
   const std::string beginning =
       WholeText(options.draw(kCalibrationBytes, 0, options.samples, options.eval.seed));
@@ -226,13 +247,14 @@ void AddListOps(CLI::App* eval, const Global* global) {
   options->draw = [task](size_t bytes, int /*i*/, int /*samples*/, uint64_t seed) {
     return Draw(*task, bytes, seed);
   };
-  CLI::App* command = AddTask(eval, global, "Nested operations on lists of digits; chance is 10 %",
-                              {128, 256, 512, 1024}, options);
+  options->constant = true;
+  CLI::App* command =
+      AddTask(eval, global, "Nested operations on lists of digits", {128, 256, 512, 1024}, options);
   command->add_option("--examples", task->examples, "worked examples before the question")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  command->add_option("--depth", task->depth, "of nesting, at most")
-      ->check(CLI::Range(2, 20))
+  command->add_option("--arguments", task->arguments, "of an operator, at most")
+      ->check(CLI::Range(2, 100))
       ->capture_default_str();
 }
 

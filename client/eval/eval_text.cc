@@ -13,7 +13,6 @@
 namespace longstream::client {
 namespace {
 
-constexpr size_t kCalibrationBytes = 4096;
 constexpr uint64_t kFirstEdge = 64;
 
 struct TextOptions {
@@ -114,6 +113,7 @@ void Evaluate(const Global& global, TextOptions options) {
   }
   if (text.empty()) throw CLI::ValidationError("file", options.file + " is empty");
   const std::string beginning = Windows(text, std::min(text.size(), kCalibrationBytes), 1).front();
+  RequireDistinct(options.eval.models);
   if (options.eval.models.empty()) options.eval.models = {""};
   std::vector<std::vector<ByPosition>> figures;
   for (std::string& model : options.eval.models) {

@@ -35,21 +35,30 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// The end of the last whole line of `text` by `most`; where there is none, of the last whole
-// character.
-size_t LineEnd(const std::string& text, size_t most) {
-  if (most >= text.size()) return text.size();
+// The beginning of `text` of at most `most` bytes: whole lines, or where not one fits, whole
+// characters.
+std::string Beginning(const std::string& text, size_t most) {
+  if (most >= text.size()) return text;
   const size_t newline = most == 0 ? std::string::npos : text.rfind('\n', most - 1);
-  if (newline != std::string::npos) return newline + 1;
+  if (newline != std::string::npos) return text.substr(0, newline + 1);
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
-  return most;
+  return text.substr(0, most);
 }
 
 // The filler over and over, at most `bytes` of it.
 std::string Repeated(const std::string& filler, size_t bytes) {
   std::string text;
   while (text.size() + filler.size() <= bytes) text += filler;
-  return text + filler.substr(0, LineEnd(filler, bytes - text.size()));
+  return text + Beginning(filler, bytes - text.size());
+}
+
+// Where the line begins that begins nearest to `offset`; the end of `text` counts as one.
+size_t NearestLine(const std::string& text, size_t offset) {
+  const size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
+  const size_t low = before == std::string::npos ? 0 : before + 1;
+  const size_t after = text.find('\n', offset);
+  const size_t high = after == std::string::npos ? text.size() : after + 1;
+  return offset - low <= high - offset ? low : high;
 }
 
 constexpr const char* kOperators[] = {"MIN", "MAX", "MED", "SM"};
@@ -64,44 +73,33 @@ int Apply(size_t operation, std::vector<int> values) {
 
 struct Expression {
   std::string text;
-  int value;
+  int value = 0;
 };
 
-// An expression of one operator over digits and, above the deepest level, other expressions.
-Expression DrawExpression(const ListOps& task, int depth, Random* random) {
+constexpr size_t kShortest = 9;  // "[MIN 1 2]"
+
+// One operator over digits and such expressions, of at most `bytes` or kShortest. Each argument has
+// its part of the room that those before it left, so that answers stay even: one operator over many
+// digits would be 0 or 9 nearly always.
+Expression DrawExpression(const ListOps& task, size_t bytes, Random* random) {
   const size_t operation = random->Below(4);
-  const size_t arguments = 2 + random->Below(static_cast<size_t>(std::max(1, task.arguments - 1)));
   Expression whole{std::string("[") + kOperators[operation], 0};
+  size_t room = std::max(bytes, kShortest) - whole.text.size() - 1;  // without the last bracket
+  const size_t most = std::min<size_t>(static_cast<size_t>(task.arguments), room / 2);
+  const size_t arguments = 2 + random->Below(most - 1);
   std::vector<int> values;
   for (size_t i = 0; i < arguments; ++i) {
-    if (depth > 1 && random->Below(3) == 0) {
-      const Expression part = DrawExpression(task, depth - 1, random);
-      whole.text += " " + part.text;
-      values.push_back(part.value);
+    const size_t share = room / (arguments - i) - 1;  // without the blank before it
+    Expression part;
+    if (share >= kShortest) {
+      part = DrawExpression(task, share, random);
     } else {
-      values.push_back(static_cast<int>(random->Below(10)));
-      whole.text += " " + std::to_string(values.back());
-    }
-  }
-  whole.text += "]";
-  whole.value = Apply(operation, values);
-  return whole;
-}
-
-// One operator over as many expressions as fit into `bytes`; over digits where two do not fit.
-Expression DrawLong(const ListOps& task, size_t bytes, Random* random) {
-  const size_t operation = random->Below(4);
-  Expression whole{std::string("[") + kOperators[operation], 0};
-  std::vector<int> values;
-  while (true) {
-    Expression part = DrawExpression(task, task.depth - 1, random);
-    if (whole.text.size() + part.text.size() + 2 > bytes) {
-      if (values.size() >= 2) break;
       part.value = static_cast<int>(random->Below(10));
       part.text = std::to_string(part.value);
     }
     whole.text += " " + part.text;
     values.push_back(part.value);
+    room -= part.text.size() + 1;
   }
   whole.text += "]";
   whole.value = Apply(operation, values);
@@ -122,7 +120,7 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
       Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
   if (!filler.empty() && filler.back() != '\n') filler += "\n";
   const size_t at =
-      LineEnd(filler, static_cast<size_t>(depth * static_cast<double>(filler.size())));
+      NearestLine(filler, static_cast<size_t>(depth * static_cast<double>(filler.size())));
   Sample sample;
   sample.context = filler.substr(0, at) + needle + filler.substr(at);
   // The question begins a line.
@@ -134,42 +132,50 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
 }
 
 Sample Draw(const ListOps& task, size_t bytes, uint64_t seed) {
+  constexpr size_t kExample = 20;
   Random random(seed);
   Sample sample;
   for (int i = 0; i < task.examples; ++i) {
-    const Expression example = DrawExpression(task, 2, &random);
+    const Expression example = DrawExpression(task, kExample, &random);
     sample.context += example.text + " = " + std::to_string(example.value) + "\n";
   }
   const size_t used = sample.context.size() + 2;
-  const Expression asked = DrawLong(task, bytes > used ? bytes - used : 0, &random);
+  const Expression asked = DrawExpression(task, bytes > used ? bytes - used : 0, &random);
   sample.questions.push_back({asked.text + " =", std::to_string(asked.value), 0});
   return sample;
 }
 
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed) {
-  constexpr size_t kLine = 9;  // "abc = 12\n"
-  constexpr size_t kLetters = 26;
-  constexpr size_t kKeys = kLetters * kLetters * kLetters;
+  constexpr size_t kAnswer = 5;  // " = 12", of which two are the answer
+  constexpr size_t kAlphabet = 26;
+  // Letters of a key, such that keys enough are left unused to be drawn quickly.
+  size_t letters = 3;
+  size_t keys = kAlphabet * kAlphabet * kAlphabet;
+  while (keys / 2 < bytes / (letters + kAnswer + 1)) {
+    ++letters;
+    keys *= kAlphabet;
+  }
+  const size_t question = letters + kAnswer - 3;
+  const size_t room = bytes > question ? bytes - question : 0;
+  const size_t pairs = std::max<size_t>(1, room / (letters + kAnswer + 1));
   Random random(seed);
-  const size_t pairs = std::clamp<size_t>(bytes / kLine, 1, kKeys / 2);
   std::set<size_t> used;
-  std::vector<std::string> keys;
+  std::vector<std::string> names;
   std::vector<std::string> values;
   Sample sample;
-  while (keys.size() < pairs) {
-    const size_t number = random.Below(kKeys);
+  while (names.size() < pairs) {
+    const size_t number = random.Below(keys);
     if (!used.insert(number).second) continue;
-    std::string key;
-    for (size_t rest = number, i = 0; i < 3; ++i, rest /= kLetters) {
-      key += static_cast<char>('a' + rest % kLetters);
+    std::string& name = names.emplace_back();
+    for (size_t rest = number, i = 0; i < letters; ++i, rest /= kAlphabet) {
+      name += static_cast<char>('a' + rest % kAlphabet);
     }
-    keys.push_back(key);
     values.push_back({random.Digit(), random.Digit()});
-    sample.context += keys.back() + " = " + values.back() + "\n";
+    sample.context += name + " = " + values.back() + "\n";
   }
   for (int i = 0; i < task.questions; ++i) {
     const size_t asked = random.Below(pairs);
-    sample.questions.push_back({keys[asked] + " =", values[asked],
+    sample.questions.push_back({names[asked] + " =", values[asked],
                                 static_cast<double>(asked) / static_cast<double>(pairs)});
   }
   return sample;

@@ -33,16 +33,15 @@ struct Passkey {
   std::string question = "What is the pass key? The pass key is {}";
 };
 
-// The needle stands at `depth` of the context, between lines of the filler where it has any. About
-// `bytes` in all, the question included; never fewer than the needle and the question need.
+// The needle stands at the beginning of the line nearest to `depth` of the filler. At most `bytes`
+// in all, the question included, and no fewer than needle and question need, as below.
 Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed);
 
 // ListOps (Nangia and Bowman, arXiv 1804.06028): nested MIN, MAX, MED (the median, of an even
 // number the lower one) and SM (the sum modulo 10) of digits. Short worked examples come first.
 struct ListOps {
   int examples = 4;
-  int depth = 4;      // of nesting, at most
-  int arguments = 5;  // of an operator, at most
+  int arguments = 5;  // of an operator, at most; from 2
 };
 
 Sample Draw(const ListOps& task, size_t bytes, uint64_t seed);

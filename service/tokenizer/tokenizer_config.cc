@@ -78,19 +78,24 @@ void ReadAddedTokens(const JsonView& root, int vocab_size, TokenizerConfig* conf
   }
 }
 
+// The map, a list or a dictionary in it, and a token in that.
+constexpr int kSpecialLevels = 3;
+
 // Every text in the map names a special token, whether by itself, with its flags or in a list.
-void MarkSpecial(const JsonView& names, TokenizerConfig* config) {
-  if (names.is_string()) {
+void MarkSpecial(const JsonView& names, int levels, TokenizerConfig* config) {
+  if (levels < 0) {
+    names.Fail("is nested deeper than the names of special tokens are");
+  } else if (names.is_string()) {
     const std::string name = names.String();
     for (AddedToken& token : config->added_tokens) {
       if (token.content == name) token.special = true;
     }
   } else if (names.is_array()) {
-    for (const JsonView& name : names.Elements()) MarkSpecial(name, config);
+    for (const JsonView& name : names.Elements()) MarkSpecial(name, levels - 1, config);
   } else if (names["content"].present()) {
-    MarkSpecial(names["content"], config);
+    MarkSpecial(names["content"], levels - 1, config);
   } else {
-    for (const auto& [key, name] : names.Members()) MarkSpecial(name, config);
+    for (const auto& [key, name] : names.Members()) MarkSpecial(name, levels - 1, config);
   }
 }
 
@@ -120,7 +125,7 @@ absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path&
   if (!status.ok()) return status;
   status = ReadFile(model_dir / "special_tokens_map.json", [&](const JsonView& root) {
     ReadNames(root, &config.names);
-    MarkSpecial(root, &config);
+    MarkSpecial(root, kSpecialLevels, &config);
   });
   if (!status.ok()) return status;
   return config;

@@ -18,7 +18,7 @@ namespace longstream {
 namespace {
 
 constexpr char kBinary[] = LONGSTREAM_BINARY_DIR "/bin/longstream";
-constexpr int kPatienceMilliseconds = 30000;
+constexpr int kPatienceMilliseconds = 300000;
 
 void Close(int* descriptor) {
   if (*descriptor >= 0) close(std::exchange(*descriptor, -1));

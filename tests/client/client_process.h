@@ -10,7 +10,8 @@
 
 namespace longstream {
 
-// Killed with the object if it still runs. Waiting gives up after 30 s with std::runtime_error.
+// Killed with the object if it still runs. Waiting gives up after five minutes with
+// std::runtime_error.
 class ClientProcess {
  public:
   enum class Terminal { kNo, kYes };

@@ -102,7 +102,7 @@ TEST_F(EvalTest, PasskeysAreCountedWhereTheyAreRight) {
 
 TEST_F(EvalTest, RecallForksOneContext) {
   const json eval = RunJson(
-      {"eval", "recall", "-m", "dense", "--lengths", "180", "--samples", "3", "--questions", "2"});
+      {"eval", "recall", "-m", "dense", "--lengths", "185", "--samples", "3", "--questions", "2"});
   ASSERT_EQ(eval["questions"].size(), 6u);
   for (const json& question : eval["questions"]) {
     // 20 lines of 9 bytes and "abc =".
@@ -116,11 +116,19 @@ TEST_F(EvalTest, ListOpsOfEveryLength) {
   const json eval = RunJson({"eval", "listops", "-m", "dense", "--lengths", "300,600", "--samples",
                              "3", "--streams", "2"});
   EXPECT_EQ(eval["by_length"].size(), 2u);
+  EXPECT_EQ(eval["questions"].size(), 6u);
   EXPECT_FALSE(eval.contains("by_depth"));
   for (const json& question : eval["questions"]) {
     EXPECT_THAT(question["question"].get<std::string>(), testing::EndsWith("] ="));
     EXPECT_LE(question["tokens"], question["length"].get<int>());
   }
+}
+
+// What the caller's own texts hold need not be UTF-8 for a tokenizer of bytes, nor what comes back.
+TEST_F(EvalTest, BytesThatAreNoText) {
+  const json eval = RunJson({"eval", "passkey", "-m", "dense", "--lengths", "256", "--samples", "2",
+                             "--question", "\xff {}"});
+  EXPECT_EQ(eval["questions"][0]["question"], "\xef\xbf\xbd");
 }
 
 TEST_F(EvalTest, WrongUsage) {
@@ -130,6 +138,7 @@ TEST_F(EvalTest, WrongUsage) {
     EXPECT_THAT(run.err, HasSubstr(sentence));
   };
   refused({"eval"}, "subcommand");
+  refused({"eval", "text", "-m", "dense", "-m", "dense", Path("text")}, "dense is named twice");
   refused({"eval", "text", "-m", "dense", Path("none")}, "cannot be read");
   refused({"eval", "text", "-m", "dense", Path("empty")}, "is empty");
   refused({"eval", "text", "-m", "dense", Path("text")},
@@ -137,6 +146,8 @@ TEST_F(EvalTest, WrongUsage) {
   refused({"eval", "text", "-m", "dense", "--lengths", "1", Path("text")}, "1 not in range");
   refused({"eval", "passkey", "-m", "dense", "--needle", "none"}, "there is no {}");
   refused({"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");
+  refused({"eval", "passkey", "-m", "dense", "--lengths", "50"},
+          "50 tokens of dense are about 50 bytes, and a question needs 9");
   refused({"eval", "listops", "-m", "dense", "--lengths", "128", "--samples", "1", "--svg",
            Path("no/plot.svg")},
           "cannot be written");

@@ -36,6 +36,13 @@ TEST(ForEachTest, ThrowsWhatWasThrownFirstAndStops) {
   };
   EXPECT_THROW(ForEach(1000, 1, work), std::runtime_error);
   EXPECT_EQ(calls, 4);
+  std::atomic<int> of_three = 0;
+  const auto fails = [&](int) {
+    ++of_three;
+    throw std::runtime_error("all");
+  };
+  EXPECT_THROW(ForEach(1000, 3, fails), std::runtime_error);
+  EXPECT_LE(of_three, 3);
 }
 
 }  // namespace

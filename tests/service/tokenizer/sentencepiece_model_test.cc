@@ -149,6 +149,14 @@ TEST_F(SentencePieceModelTest, SpecialTokensAreNamedInManyForms) {
   EXPECT_FALSE(tokenizer->IsSpecial(2003));
 }
 
+TEST_F(SentencePieceModelTest, SpecialTokensAreNotNestedWithoutEnd) {
+  WriteModel("spm_llama");
+  Write("special_tokens_map.json",
+        R"({"others": )" + std::string(100, '[') + std::string(100, ']') + "}");
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("is nested deeper than the names of special tokens are"));
+}
+
 TEST_F(SentencePieceModelTest, TokensBeyondTheVocabularyAreNone) {
   WriteModel("spm_llama");
   Write(
