@@ -9,6 +9,18 @@
 #include "nlohmann/json.hpp"
 
 namespace longstream::client {
+namespace {
+
+double BytesPerToken(Connection& connection, const std::string& model, const std::string& text) {
+  v1::ScoreRequest request;
+  request.set_model(model);
+  request.mutable_input()->set_text(text);
+  // The first token is not scored.
+  const uint64_t tokens = connection.Score(request).tokens() + 1;
+  return static_cast<double>(text.size()) / static_cast<double>(tokens);
+}
+
+}  // namespace
 
 CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::string& description,
                         EvalOptions* options) {
@@ -32,21 +44,20 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
   return command;
 }
 
-void RequireDistinct(const std::vector<std::string>& models) {
+void ForEachModel(const Global& global, EvalOptions* options, const std::string& text,
+                  const MeasureModel& measure) {
   std::set<std::string> seen;
-  for (const std::string& model : models) {
-    if (!seen.insert(model).second)
+  for (const std::string& model : options->models) {
+    if (!seen.insert(model).second) {
       throw CLI::ValidationError("--model", model + " is named twice");
+    }
   }
-}
-
-double BytesPerToken(Connection& connection, const std::string& model, const std::string& text) {
-  v1::ScoreRequest request;
-  request.set_model(model);
-  request.mutable_input()->set_text(text);
-  // The first token is not scored.
-  const uint64_t tokens = connection.Score(request).tokens() + 1;
-  return static_cast<double>(text.size()) / static_cast<double>(tokens);
+  if (options->models.empty()) options->models = {""};
+  for (std::string& model : options->models) {
+    Connection connection = Connect(global, model);
+    model = connection.Model(model).name();
+    measure(connection, model, BytesPerToken(connection, model, text));
+  }
 }
 
 void Publish(const Global& global, const EvalOptions& options, const Report& report,

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,13 @@
 
 namespace longstream::client {
 
-// What BytesPerToken is asked about.
+// Of the text by which the length of a model's tokens is measured.
 inline constexpr size_t kCalibrationBytes = 4096;
 
 struct EvalOptions {
   std::vector<std::string> models;
   std::vector<uint64_t> lengths;  // in tokens
   int streams = 4;
-  uint64_t seed = 1;
   uint64_t mark = 0;
   std::string svg;
 };
@@ -35,11 +35,13 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
 void AddEvalText(CLI::App* eval, const Global* global);
 void AddEvalTasks(CLI::App* eval, const Global* global);
 
-// Throws CLI::ValidationError where a model is named twice.
-void RequireDistinct(const std::vector<std::string>& models);
-
-// Bytes of `text` that a token of `model` has on average. `text` is scored for it.
-double BytesPerToken(Connection& connection, const std::string& model, const std::string& text);
+// Measures each of options->models, the only one where there are none, and leaves their names
+// there. bytes_per_token is the mean over `text`, which is scored for it. Throws
+// CLI::ValidationError where a model is named twice.
+using MeasureModel =
+    std::function<void(Connection& connection, const std::string& model, double bytes_per_token)>;
+void ForEachModel(const Global& global, EvalOptions* options, const std::string& text,
+                  const MeasureModel& measure);
 
 // Writes the plot where --svg asks for it, and prints the table or `json`. Throws Interruption
 // where an interrupt left something out.

@@ -24,6 +24,7 @@ using DrawSample = std::function<Sample(size_t bytes, int i, int samples, uint64
 struct TaskOptions {
   EvalOptions eval;
   int samples = 20;
+  uint64_t seed = 1;
   std::string name;
   std::string title;
   bool by_depth = false;
@@ -57,12 +58,16 @@ Asked Ask(Connection& connection, const OwnedSession& session, const std::string
           generation.text, IsAnswer(generation.text, question.answer)};
 }
 
+std::string WholeText(const Sample& sample) {
+  return sample.context + sample.questions.front().text;
+}
+
 // Asks every question of the sample. The context of several is computed once, and forked.
 std::vector<Asked> AskAll(Connection& connection, const std::string& model, const Sample& sample) {
   const OwnedSession session(connection, model);
   if (sample.questions.size() == 1) {
     const Question& question = sample.questions.front();
-    return {Ask(connection, session, sample.context + question.text, question)};
+    return {Ask(connection, session, WholeText(sample), question)};
   }
   connection.Append(session.id(), sample.context);
   std::vector<Asked> asked;
@@ -73,10 +78,6 @@ std::vector<Asked> AskAll(Connection& connection, const std::string& model, cons
   return asked;
 }
 
-std::string WholeText(const Sample& sample) {
-  return sample.context + sample.questions.front().text;
-}
-
 // The questions of all samples of one length, in their order.
 std::vector<Asked> AskModel(Connection& connection, const std::string& model,
                             const TaskOptions& options, double bytes_per_token, uint64_t length) {
@@ -85,13 +86,14 @@ std::vector<Asked> AskModel(Connection& connection, const std::string& model,
   ForEach(options.samples, options.eval.streams, [&](int i) {
     // Of every length and number, one sequence.
     const uint64_t seed =
-        (options.eval.seed * 1'000'003 + length) * 1'000'003 + static_cast<uint64_t>(i);
+        (options.seed * 1'000'003 + length) * 1'000'003 + static_cast<uint64_t>(i);
     const Sample sample = options.draw(bytes, i, options.samples, seed);
-    if (WholeText(sample).size() > bytes) {
+    const size_t needed = WholeText(sample).size();
+    if (needed > bytes) {
       throw CLI::ValidationError("--lengths", std::to_string(length) + " tokens of " + model +
                                                   " are about " + std::to_string(bytes) +
                                                   " bytes, and a question needs " +
-                                                  std::to_string(WholeText(sample).size()));
+                                                  std::to_string(needed));
     }
     asked[static_cast<size_t>(i)] = AskAll(connection, model, sample);
   });
@@ -166,25 +168,24 @@ nlohmann::ordered_json ToJson(const Asked& asked, const std::string& model, uint
 }
 
 void Evaluate(const Global& global, TaskOptions options) {
-  RequireDistinct(options.eval.models);
-  if (options.eval.models.empty()) options.eval.models = {""};
   const std::string beginning =
-      WholeText(options.draw(kCalibrationBytes, 0, options.samples, options.eval.seed));
+      WholeText(options.draw(kCalibrationBytes, 0, options.samples, options.seed));
   std::vector<std::vector<std::vector<Asked>>> answers;
   nlohmann::ordered_json questions = nlohmann::ordered_json::array();
-  for (std::string& model : options.eval.models) {
-    Connection connection = Connect(global, model);
-    model = connection.Model(model).name();
-    const double bytes_per_token = BytesPerToken(connection, model, beginning);
-    std::vector<std::vector<Asked>>& by_length = answers.emplace_back();
-    for (const uint64_t length : options.eval.lengths) {
-      by_length.push_back(AskModel(connection, model, options, bytes_per_token, length));
-      for (const Asked& asked : by_length.back()) questions.push_back(ToJson(asked, model, length));
-    }
-  }
+  ForEachModel(
+      global, &options.eval, beginning,
+      [&](Connection& connection, const std::string& model, double bytes_per_token) {
+        std::vector<std::vector<Asked>>& by_length = answers.emplace_back();
+        for (const uint64_t length : options.eval.lengths) {
+          by_length.push_back(AskModel(connection, model, options, bytes_per_token, length));
+          for (const Asked& asked : by_length.back()) {
+            questions.push_back(ToJson(asked, model, length));
+          }
+        }
+      });
   const Report report = MakeReport(options, answers);
   nlohmann::ordered_json json = Json(report);
-  json["seed"] = options.eval.seed;
+  json["seed"] = options.seed;
   json["questions"] = questions;
   Publish(global, options.eval, report, json);
 }
@@ -196,7 +197,7 @@ CLI::App* AddTask(CLI::App* eval, const Global* global, const std::string& descr
   command->add_option("--samples", options->samples, "contexts of each length")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--seed", options->eval.seed, "of what is drawn")
+  command->add_option("--seed", options->seed, "of what is drawn")
       ->check(WholeNumber())
       ->capture_default_str();
   command->callback([=] { Evaluate(*global, *options); });

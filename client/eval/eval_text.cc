@@ -113,19 +113,15 @@ void Evaluate(const Global& global, TextOptions options) {
   }
   if (text.empty()) throw CLI::ValidationError("file", options.file + " is empty");
   const std::string beginning = Windows(text, std::min(text.size(), kCalibrationBytes), 1).front();
-  RequireDistinct(options.eval.models);
-  if (options.eval.models.empty()) options.eval.models = {""};
   std::vector<std::vector<ByPosition>> figures;
-  for (std::string& model : options.eval.models) {
-    Connection connection = Connect(global, model);
-    model = connection.Model(model).name();
-    const double bytes_per_token = BytesPerToken(connection, model, beginning);
-    std::vector<ByPosition>& by_length = figures.emplace_back();
-    for (const uint64_t length : options.eval.lengths) {
-      by_length.push_back(
-          ScoreWindows(connection, model, text, bytes_per_token, length, options.eval.streams));
-    }
-  }
+  ForEachModel(global, &options.eval, beginning,
+               [&](Connection& connection, const std::string& model, double bytes_per_token) {
+                 std::vector<ByPosition>& by_length = figures.emplace_back();
+                 for (const uint64_t length : options.eval.lengths) {
+                   by_length.push_back(ScoreWindows(connection, model, text, bytes_per_token,
+                                                    length, options.eval.streams));
+                 }
+               });
   const Report report = MakeReport(options, figures);
   nlohmann::ordered_json json = Json(report);
   json["bytes"] = text.size();
