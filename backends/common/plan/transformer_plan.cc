@@ -18,8 +18,8 @@ int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max
                  int64_t silent = 0) {
   const auto& [key, other] = keys;
   const std::optional<int64_t> first = config.FindInteger(key, 1, max);
-  const std::optional<int64_t> second =
-      other.empty() ? std::nullopt : config.FindInteger(other, 1, max);
+  std::optional<int64_t> second;
+  if (!other.empty()) second = config.FindInteger(other, 1, max);
   if (first && second && *first != *second) {
     config.Invalid(other, "= " + config.Found(other) + " disagrees with " + std::string(key) +
                               " = " + config.Found(key));
