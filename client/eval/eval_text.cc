@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <mutex>
 
 #include "client/eval/eval.h"
 #include "client/input.h"
@@ -38,24 +37,29 @@ ByPosition ScoreWindows(Connection& connection, const std::string& model, const 
                                                 " bytes, and the text has " +
                                                 std::to_string(text.size()));
   }
-  ByPosition by_position(length);
-  std::mutex mutex;
-  ForEach(static_cast<int>(windows.size()), streams, [&](int i) {
+  const auto score = [&](int i) {
+    ByPosition of_window(length);
     v1::ScoreRequest request;
     request.set_model(model);
     request.mutable_input()->set_text(windows[static_cast<size_t>(i)]);
     connection.Score(request, [&](const v1::ScoreResponse& piece) {
-      const std::lock_guard<std::mutex> lock(mutex);
       uint64_t position = piece.first_index();
       for (const v1::TokenScore& token : piece.tokens()) {
         if (token.has_log_prob() && position < length) {
-          by_position[position].Add({1, token.top1() ? 1u : 0u, token.log_prob()});
+          of_window[position] = {1, token.top1() ? 1u : 0u, token.log_prob()};
         }
         ++position;
       }
     });
-  });
-  return by_position;
+    return of_window;
+  };
+  // In order, so that a sum has the same bits in every run.
+  ByPosition sums(length);
+  ForEachInOrder<ByPosition>(static_cast<int>(windows.size()), streams, score,
+                             [&sums](const ByPosition& of_window) {
+                               for (size_t i = 0; i < sums.size(); ++i) sums[i].Add(of_window[i]);
+                             });
+  return sums;
 }
 
 Figures Sum(const ByPosition& by_position, uint64_t begin, uint64_t end) {

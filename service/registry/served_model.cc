@@ -197,7 +197,8 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
-                                                          uint32_t vocabulary_size) {
+                                                          uint32_t vocabulary_size,
+                                                          std::optional<int32_t> eos_id) {
   const std::filesystem::path root(directory);
   absl::StatusOr<Json> generation = ReadJson(root / "generation_config.json");
   if (!generation.ok()) return generation.status();
@@ -205,10 +206,13 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
   if (!config.ok()) return config.status();
 
   GenerationDefaults defaults;
-  const Json& with_end = generation->contains("eos_token_id") ? *generation : *config;
-  absl::StatusOr<std::vector<int32_t>> ids = EndIds(with_end, vocabulary_size);
+  const bool states_end = generation->contains("eos_token_id");
+  absl::StatusOr<std::vector<int32_t>> ids =
+      EndIds(states_end ? *generation : *config, vocabulary_size);
   if (!ids.ok()) return ids.status();
   defaults.end_token_ids = *std::move(ids);
+  const bool silent = !states_end && config->value("eos_token_id", Json()).is_null();
+  if (silent && eos_id) defaults.end_token_ids = {*eos_id};
   DefaultsReader reader(*generation);
   defaults.temperature =
       reader.Float("temperature", "a number from 0 on", [](float value) { return value >= 0.0f; });
@@ -245,7 +249,7 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
   model->load_times_ = {opened - begin, absl::Now() - opened};
 
   absl::StatusOr<GenerationDefaults> defaults =
-      ReadGenerationDefaults(source.directory, vocabulary_size);
+      ReadGenerationDefaults(source.directory, vocabulary_size, model->tokenizer_->eos_id());
   if (!defaults.ok()) return Named(source.name, defaults.status());
   model->defaults_ = *std::move(defaults);
   model->chat_ = chat::ReadChatTemplates(source.directory);

@@ -32,10 +32,10 @@ struct ModelSource {
   uint32_t max_batch_sequences = 64;
 };
 
-// generation_config.json (else config.json): what a request that says nothing gets.
+// What a request that says nothing gets, as the model's directory says.
 struct GenerationDefaults {
-  std::vector<int32_t> end_token_ids;
-  std::optional<float> temperature;  // do_sample false: 0; true: 1 where none is stated
+  std::vector<int32_t> end_token_ids;  // of generation_config.json, else config.json
+  std::optional<float> temperature;    // do_sample false: 0; true: 1 where none is stated
   std::optional<int32_t> top_k;
   std::optional<float> top_p;
   std::optional<float> min_p;
@@ -44,9 +44,10 @@ struct GenerationDefaults {
 
 // Reads the two files of `directory`; a file that is not there gives nothing, one that is damaged
 // or has a value of a wrong type or range is INVALID_ARGUMENT. Ids are checked against the
-// vocabulary.
+// vocabulary. `eos_id`, the tokenizer's, is the one end where both files are silent.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
-                                                          uint32_t vocabulary_size);
+                                                          uint32_t vocabulary_size,
+                                                          std::optional<int32_t> eos_id);
 
 // Immutable but for the backend, which belongs to the engine thread (BackendModel).
 class ServedModel {

@@ -10,8 +10,12 @@
 
 namespace longstream {
 
+// Whether a directory has something of this name. A link that leads nowhere counts: the file is
+// meant to be there.
+bool HasModelFile(const std::filesystem::path& path);
+
 // The bytes of a file; nullopt where there is none. INVALID_ARGUMENT, with the path: it is no
-// regular file or cannot be read.
+// regular file, a link that leads nowhere, or cannot be read.
 absl::StatusOr<std::optional<std::string>> FindModelFile(const std::filesystem::path& path);
 
 // The same for a file that must be there.

@@ -2,11 +2,11 @@
 #include "service/tokenizer/tokenizer.h"
 
 #include <array>
-#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/tokenizer/byte_tokenizer.h"
+#include "service/tokenizer/model_file.h"
 #include "service/tokenizer/pipeline_tokenizer.h"
 #include "service/tokenizer/sentencepiece_model.h"
 #include "service/tokenizer/text_decoder.h"
@@ -16,18 +16,13 @@
 namespace longstream {
 namespace {
 
-bool Exists(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // Files of tokenizers that we do not read: with one of them but no tokenizer.json, plain bytes
 // would be ids that mean something else to the model.
 absl::Status CheckNoOtherTokenizer(const std::filesystem::path& model_dir) {
   static constexpr std::array kOthers = {"spiece.model", "vocab.json", "vocab.txt", "tekken.json",
                                          "tiktoken.model"};
   for (const char* name : kOthers) {
-    if (!Exists(model_dir / name)) continue;
+    if (!HasModelFile(model_dir / name)) continue;
     return absl::UnimplementedError(absl::StrCat((model_dir / name).string(),
                                                  " is not supported: expected a tokenizer.json or "
                                                  "tokenizer.model beside it, found neither"));
@@ -69,9 +64,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePiece(const std::filesyst
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir,
                                                            int vocab_size) {
   const std::filesystem::path json = model_dir / "tokenizer.json";
-  if (Exists(json)) return LoadJson(json, vocab_size);
+  if (HasModelFile(json)) return LoadJson(json, vocab_size);
   const std::filesystem::path model = model_dir / "tokenizer.model";
-  if (Exists(model)) return LoadSentencePiece(model, vocab_size);
+  if (HasModelFile(model)) return LoadSentencePiece(model, vocab_size);
   if (absl::Status status = CheckNoOtherTokenizer(model_dir); !status.ok()) return status;
   if (vocab_size < 256) {
     return absl::InvalidArgumentError(

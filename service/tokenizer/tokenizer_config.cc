@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "service/tokenizer/json_view.h"
+#include "service/tokenizer/model_file.h"
 
 namespace longstream {
 namespace {
@@ -18,8 +19,7 @@ namespace {
 // Reads a file where it exists.
 absl::Status ReadFile(const std::filesystem::path& path,
                       absl::FunctionRef<void(const JsonView& root)> read) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return absl::OkStatus();
+  if (!HasModelFile(path)) return absl::OkStatus();
   absl::StatusOr<JsonFile> file = JsonFile::Read(path);
   if (!file.ok()) return file.status();
   read(JsonView(*file));

@@ -45,5 +45,18 @@ TEST(ForEachTest, ThrowsWhatWasThrownFirstAndStops) {
   EXPECT_LE(of_three, 3);
 }
 
+// The first of four calls ends last.
+TEST(ForEachInOrderTest, TakesResultsInOrder) {
+  std::atomic<int> ended = 0;
+  std::vector<int> taken;
+  const auto work = [&](int i) {
+    while (i == 0 && ended < 3) std::this_thread::yield();
+    ++ended;
+    return 10 * i;
+  };
+  ForEachInOrder<int>(4, 2, work, [&](int result) { taken.push_back(result); });
+  EXPECT_EQ(taken, (std::vector<int>{0, 10, 20, 30}));
+}
+
 }  // namespace
 }  // namespace longstream::client

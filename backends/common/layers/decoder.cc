@@ -47,15 +47,15 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
                       .multiplier = spec_.embedding_multiplier,
                       .out = buffers_.Residual(num_rows_),
                       .sampled = sampled});
-  if (weights_.embedding_norm != nullptr) {
-    NormStream(stream, StreamNorm(weights_.embedding_norm, weights_.embedding_norm_bias));
+  if (weights_.embedding_norm.weight != nullptr) {
+    NormStream(stream, StreamNorm(weights_.embedding_norm));
   }
   tables_.Compute(ops_, stream, rows.positions(), num_rows_);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     const LayerWeights& weights = weights_.layers[layer];
     // Of a parallel block before the mixer has changed x.
     if (spec_.parallel) {
-      MlpHidden(stream, layer, StreamNorm(weights.mixer_norm, weights.mixer_norm_bias));
+      MlpHidden(stream, layer, StreamNorm(weights.mixer_norm));
     }
     if (spec_.layers[layer].recurrent()) {
       Recur(stream, rows, layer);
@@ -67,7 +67,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
       continue;
     }
     if (!spec_.parallel) {
-      MlpHidden(stream, layer, StreamNorm(weights.mlp_norm, weights.mlp_norm_bias));
+      MlpHidden(stream, layer, StreamNorm(weights.mlp_norm));
     }
     MlpBack(stream, layer);
   }
@@ -116,7 +116,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   const Matrix all = buffers_.Projected(num_rows_, in_cols + weights.value.n);
 
   NormProjectArgs in = {.x = buffers_.Residual(num_rows_),
-                        .norm = StreamNorm(weights.mixer_norm, weights.mixer_norm_bias),
+                        .norm = StreamNorm(weights.mixer_norm),
                         .weight = weights.mixer_in,
                         .bias = weights.mixer_in_bias,
                         .num_decode_rows = num_decode_rows_,
@@ -149,9 +149,9 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
 
 //   x = x + residual_multiplier * (W in + bias), or, with a norm behind the branch,
 //   x = x + residual_multiplier * PostNorm(W in + bias)
-void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm) {
+void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm) {
   branch.num_decode_rows = num_decode_rows_;
-  if (post_norm == nullptr) {
+  if (post_norm.weight == nullptr) {
     branch.scale = spec_.residual_multiplier;
     ops_.project_residual(stream, branch);
     return;
@@ -165,7 +165,7 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const float*
                              .num_decode_rows = num_decode_rows_,
                              .out = out});
   ops_.norm_rows(stream, {.in = out,
-                          .norm = NormOf(post_norm, spec_.width),
+                          .norm = StreamNorm(post_norm),
                           .scale = spec_.residual_multiplier,
                           .accumulate = true,
                           .out = branch.x});
@@ -193,7 +193,7 @@ OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
   const Matrix out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary};
   ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_),
                              .rows = rows,
-                             .norm = StreamNorm(weights_.final_norm, weights_.final_norm_bias),
+                             .norm = StreamNorm(weights_.final_norm),
                              .weight = weights_.head,
                              .scale = spec_.logit_multiplier,
                              .num_decode_rows = num_rows,

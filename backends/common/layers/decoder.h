@@ -71,12 +71,12 @@ class Decoder {
   void NormAllHeads(Stream& stream, const Projections& in, size_t layer);
   // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
   // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.
-  void AddBranch(Stream& stream, ProjectResidualArgs branch, const float* post_norm);
+  void AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
-  // Of the residual stream before a projection.
-  Norm StreamNorm(const float* weight, const float* bias = nullptr) const {
-    return {weight, spec_.width, spec_.norm_eps, spec_.layer_norm, bias};
+  // Of the residual stream, or of a branch on its way there.
+  Norm StreamNorm(const NormWeights& norm) const {
+    return {norm.weight, spec_.width, spec_.norm_eps, spec_.layer_norm, norm.bias};
   }
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec_.norm_eps}; }
 

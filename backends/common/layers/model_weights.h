@@ -11,19 +11,22 @@
 
 namespace longstream {
 
+// A norm as wide as the model.
+struct NormWeights {
+  const float* weight = nullptr;  // [d]; nullptr: there is no norm
+  const float* bias = nullptr;    // [d]; nullptr: none
+};
+
 // Several projections of the same input are packed as one, their outputs side by side in the order
 // given here. An absent part (no gate, say) has width 0. Pointers borrow from
 // ModelWeights::storage.
 struct LayerWeights {
-  // Norms of a branch's input and of its output, [d]; nullptr: none.
-  const float* mixer_norm = nullptr;
-  const float* mixer_norm_bias = nullptr;
-  const float* mixer_post_norm = nullptr;
-  const float* mlp_norm = nullptr;
-  const float* mlp_norm_bias = nullptr;
-  const float* mlp_post_norm = nullptr;
-  // Of the residual stream behind the layer, [d]; nullptr: none.
-  const float* stream_norm = nullptr;
+  // Of a branch's input and of its output.
+  NormWeights mixer_norm;
+  NormWeights mixer_post_norm;
+  NormWeights mlp_norm;
+  NormWeights mlp_post_norm;
+  NormWeights stream_norm;  // of the residual stream behind the layer
 
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
@@ -61,12 +64,10 @@ struct LayerWeights {
 using OwnedMemory = std::unique_ptr<void, std::function<void(void*)>>;
 
 struct ModelWeights {
-  PackedWeight embedding;                 // [vocabulary, d]
-  PackedWeight head;                      // [vocabulary, d]; the same bytes as embedding where tied
-  const float* embedding_norm = nullptr;  // [d]; nullptr: none
-  const float* embedding_norm_bias = nullptr;
-  const float* final_norm = nullptr;  // [d]; nullptr: none
-  const float* final_norm_bias = nullptr;
+  PackedWeight embedding;  // [vocabulary, d]
+  PackedWeight head;       // [vocabulary, d]; the same bytes as embedding where tied
+  NormWeights embedding_norm;
+  NormWeights final_norm;
   Matrix chunk_embedding;            // [num_chunks, d] f32; data nullptr where not chunked
   std::vector<LayerWeights> layers;  // [L]
 

@@ -31,7 +31,7 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     const MixerSpec& mixer = spec.layers[i];
     const LayerWeights& layer = weights.layers[i];
     const int64_t mixed = int64_t{mixer.num_heads} * mixer.value_dim;
-    if (layer.mixer_post_norm != nullptr || layer.mlp_post_norm != nullptr) {
+    if (layer.mixer_post_norm.weight != nullptr || layer.mlp_post_norm.weight != nullptr) {
       widths.branch = spec.width;
     }
     // A gated attention unit makes queries and keys of one projection.

@@ -57,11 +57,21 @@ Json ParseJsonObject(std::string_view text, const std::string& file, ls_code cod
   return document;
 }
 
+std::string WhyNotOpened(const std::string& path, const std::error_code& error) {
+  std::error_code ignored;
+  if (error != std::errc::no_such_file_or_directory ||
+      !std::filesystem::is_symlink(path, ignored)) {
+    return error.message();
+  }
+  return "is a link to " + std::filesystem::read_symlink(path, ignored).string() +
+         ", which is not there: the directory is incomplete";
+}
+
 std::string ReadTextFile(const std::string& path) {
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) {
-    throw BackendError(LS_NOT_FOUND, path + ": cannot be read: " + error.message());
+    throw BackendError(LS_NOT_FOUND, path + ": cannot be read: " + WhyNotOpened(path, error));
   }
   if (size > kMaxTextBytes) {
     throw BackendError(LS_INVALID_ARGUMENT, path + ": " + std::to_string(size) +

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "backends/api/backend.h"
 
@@ -21,6 +22,10 @@ nlohmann::json ParseJsonObject(std::string_view text, const std::string& file, l
 // A file's bytes. BackendError: LS_NOT_FOUND where it cannot be read, LS_INVALID_ARGUMENT where it
 // is larger than 64 MiB.
 std::string ReadTextFile(const std::string& path);
+
+// Why a file cannot be opened: `error` in words, or that its name is a link to nothing, as in the
+// hub's cache without its blobs.
+std::string WhyNotOpened(const std::string& path, const std::error_code& error);
 
 // What a parser says about its input, without the library's own prefix.
 std::string ParseProblem(const nlohmann::json::exception& error);

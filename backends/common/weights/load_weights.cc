@@ -208,18 +208,22 @@ void ReadMlp(const ModelSpec& spec, const std::string& prefix, WeightReader* rea
   layer->mlp_down_bias = reader->Vector(Parts(prefix, down, ".bias"));
 }
 
+// A norm as wide as the model, none where it has no name.
+NormWeights ReadNorm(const ModelSpec& spec, const std::string& prefix, std::string_view name,
+                     WeightReader* reader) {
+  NormWeights norm;
+  if (name.empty()) return norm;
+  const std::vector<NamedRows> rows = {{name, spec.width}};
+  norm.weight = reader->Vector(Parts(prefix, rows, ".weight"), PlusOf(spec));
+  if (spec.norm_bias) norm.bias = reader->Vector(Parts(prefix, rows, ".bias"));
+  return norm;
+}
+
 LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t index,
                        WeightReader* reader) {
   const TensorNames& names = spec.names;
   const std::string prefix = layers + "." + std::to_string(index) + ".";
-  const auto norm = [&](std::string_view name) -> const float* {
-    if (name.empty()) return nullptr;
-    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".weight"), PlusOf(spec));
-  };
-  const auto norm_bias = [&](std::string_view name) -> const float* {
-    if (name.empty() || !spec.norm_bias) return nullptr;
-    return reader->Vector(Parts(prefix, {{name, spec.width}}, ".bias"));
-  };
+  const auto norm = [&](std::string_view name) { return ReadNorm(spec, prefix, name, reader); };
   LayerWeights layer;
   if (spec.block == BlockKind::kGau) {
     ReadGau(spec, spec.layers[index], prefix, reader, &layer);
@@ -227,11 +231,9 @@ LayerWeights ReadLayer(const ModelSpec& spec, const std::string& layers, size_t 
     return layer;
   }
   layer.mixer_norm = norm(names.mixer_norm);
-  layer.mixer_norm_bias = norm_bias(names.mixer_norm);
   ReadMixer(spec, spec.layers[index], prefix, reader, &layer);
   layer.mixer_post_norm = norm(names.mixer_post_norm);
   layer.mlp_norm = norm(names.mlp_norm);
-  layer.mlp_norm_bias = norm_bias(names.mlp_norm);
   layer.mlp_post_norm = norm(names.mlp_post_norm);
   ReadMlp(spec, prefix, reader, &layer);
   return layer;
@@ -261,21 +263,12 @@ ModelWeights ReadModel(const ModelSpec& spec, const TensorRoot& root, WeightRead
     weights.chunk_embedding =
         reader->Table(prefix + "chunk_embed.weight", spec.num_chunks, spec.width);
   }
-  const auto norm = [&](std::string_view name, const float** weight, const float** bias) {
-    const std::vector<NamedRows> rows = {{name, spec.width}};
-    *weight = reader->Vector(Parts(prefix, rows, ".weight"), PlusOf(spec));
-    if (spec.norm_bias) *bias = reader->Vector(Parts(prefix, rows, ".bias"));
-  };
-  if (!spec.names.embedding_norm.empty()) {
-    norm(spec.names.embedding_norm, &weights.embedding_norm, &weights.embedding_norm_bias);
-  }
+  weights.embedding_norm = ReadNorm(spec, prefix, spec.names.embedding_norm, reader);
   const std::string layers = prefix + std::string(spec.names.layers);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     weights.layers.push_back(ReadLayer(spec, layers, i, reader));
   }
-  if (!spec.names.final_norm.empty()) {
-    norm(spec.names.final_norm, &weights.final_norm, &weights.final_norm_bias);
-  }
+  weights.final_norm = ReadNorm(spec, prefix, spec.names.final_norm, reader);
   reader->RefuseUnread(spec.names.ignored);
   return weights;
 }

@@ -38,7 +38,10 @@ FileStamp StampOf(const struct stat& status) {
 std::span<const std::byte> MapFile(const std::string& path, FileStamp* stamp) {
   // Without waiting: a FIFO would keep open from ever getting to the check below.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + SystemError(errno));
+  if (fd < 0) {
+    const std::error_code why(errno, std::generic_category());
+    throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + WhyNotOpened(path, why));
+  }
   struct stat status = {};
   const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   const auto size = static_cast<size_t>(status.st_size);
@@ -57,9 +60,11 @@ std::span<const std::byte> MapFile(const std::string& path, FileStamp* stamp) {
   return {static_cast<const std::byte*>(map), size};
 }
 
+// A link that leads nowhere counts: the file is meant to be there.
 bool Exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type() !=
+         std::filesystem::file_type::not_found;
 }
 
 }  // namespace

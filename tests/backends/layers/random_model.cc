@@ -177,8 +177,8 @@ LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec
   const bool chunked = mixer.position == PositionKind::kChunkedRope;
   const bool gated = mixer.kind == MixerKind::kGatedRnn;
   const int64_t gate = gated ? q : mixer.output_gate ? out : 0;
-  layer.mixer_norm = NormWeight(make, spec.width);
-  layer.mlp_norm = NormWeight(make, spec.width);
+  layer.mixer_norm.weight = NormWeight(make, spec.width);
+  layer.mlp_norm.weight = NormWeight(make, spec.width);
   layer.mixer_in = make.Matrix(q + k + (chunked ? 0 : v) + gate, spec.width);
   if (chunked) layer.value = make.Matrix(v, spec.width);
   if (gated) layer.mixer_in_bias = make.Vector(layer.mixer_in.n, 0.5f, 0.5f);
@@ -225,7 +225,7 @@ ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make) {
   ModelWeights& weights = make.weights;
   weights.embedding = make.Matrix(spec.vocabulary, spec.width);
   weights.head = spec.tied_head ? weights.embedding : make.Matrix(spec.vocabulary, spec.width);
-  weights.final_norm = NormWeight(make, spec.width);
+  weights.final_norm.weight = NormWeight(make, spec.width);
   if (spec.num_chunks > 0) {
     const float* chunks = make.Vector(spec.num_chunks * spec.width, 0, 0.5f);
     weights.chunk_embedding = {const_cast<float*>(chunks), DType::kF32, spec.num_chunks, spec.width,

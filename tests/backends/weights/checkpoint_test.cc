@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <string>
 
 #include "backends/common/weights/safetensors.h"
@@ -106,6 +107,18 @@ TEST_F(CheckpointTest, MissingShard) {
   WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s3.safetensors"}})");
   ExpectRefused(LS_NOT_FOUND,
                 In("s3.safetensors") + ": cannot be opened: No such file or directory");
+}
+
+// The hub's cache whose blobs are gone.
+TEST_F(CheckpointTest, LinksThatLeadNowhere) {
+  const std::string why =
+      ": cannot be opened: is a link to ../blobs/7, which is not there: the directory is "
+      "incomplete";
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s3.safetensors"}})");
+  std::filesystem::create_symlink("../blobs/7", In("s3.safetensors"));
+  ExpectRefused(LS_NOT_FOUND, In("s3.safetensors") + why);
+  std::filesystem::create_symlink("../blobs/7", In("model.safetensors"));
+  ExpectRefused(LS_NOT_FOUND, In("model.safetensors") + why);
 }
 
 TEST_F(CheckpointTest, DamagedShard) {

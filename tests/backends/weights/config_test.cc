@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/backends/weights/expect_error.h"
@@ -27,6 +28,13 @@ TEST(ConfigTest, ReadsTheFileOfADirectory) {
 TEST(ConfigTest, MissingFileIsNotFound) {
   ExpectError(LS_NOT_FOUND, "/nowhere/config.json: cannot be read: No such file or directory",
               [] { Config("/nowhere"); });
+  TemporaryDirectory directory;
+  std::filesystem::create_symlink("blobs/1", directory.path() / "config.json");
+  ExpectError(LS_NOT_FOUND,
+              directory.string() +
+                  "/config.json: cannot be read: is a link to blobs/1, which is "
+                  "not there: the directory is incomplete",
+              [&] { Config(directory.string()); });
 }
 
 TEST(ConfigTest, WhatIsNoObjectIsRefused) {

@@ -25,9 +25,10 @@ TEST_F(LoadWeightsTest, PlacesEveryTensor) {
   ASSERT_EQ(weights.layers.size(), 1u);
   const LayerWeights& layer = weights.layers[0];
   EXPECT_EQ(Numbers(weights.embedding), Stored({"model.embed_tokens.weight"}));
-  EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
-  EXPECT_EQ(Numbers(layer.mixer_norm, kWidth), Stored({kLayer + "input_layernorm.weight"}));
-  EXPECT_EQ(Numbers(layer.mlp_norm, kWidth), Stored({kLayer + "post_attention_layernorm.weight"}));
+  EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), Stored({"model.norm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer_norm.weight, kWidth), Stored({kLayer + "input_layernorm.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp_norm.weight, kWidth),
+            Stored({kLayer + "post_attention_layernorm.weight"}));
   EXPECT_EQ(Numbers(layer.mixer_in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight"}));
@@ -213,7 +214,7 @@ TEST_F(LoadWeightsTest, EveryTypeAsStoredAndAsAsked) {
       EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
                 Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                         kLayer + "self_attn.v_proj.weight"}));
-      EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
+      EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), Stored({"model.norm.weight"}));
     }
   }
 }
@@ -265,7 +266,7 @@ TEST_F(LoadWeightsTest, QuantisedAsAsked) {
         const ModelWeights weights = Load(options.c_str());
         EXPECT_EQ(weights.head.type, type);
         EXPECT_EQ(weights.layers[0].mlp_down.type, type);
-        EXPECT_EQ(Numbers(weights.final_norm, kWidth), Stored({"model.norm.weight"}));
+        EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), Stored({"model.norm.weight"}));
         const PackedWeight& mixer_in = weights.layers[0].mixer_in;
         ASSERT_EQ(mixer_in.type, type);
         const std::vector<float> numbers =

@@ -86,12 +86,12 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   EXPECT_EQ(Numbers(layer.mlp_gate), Stored({kLayer + "mlp.gate_proj.weight"}));
   EXPECT_EQ(layer.mlp_up.n, 0);
   EXPECT_EQ(layer.mlp_up_bias, nullptr);
-  EXPECT_EQ(Numbers(layer.mlp_norm_bias, kWidth),
+  EXPECT_EQ(Numbers(layer.mlp_norm.bias, kWidth),
             Stored({kLayer + "post_attention_layernorm.bias"}));
-  EXPECT_EQ(Numbers(layer.mixer_norm_bias, kWidth), Stored({kLayer + "input_layernorm.bias"}));
-  EXPECT_EQ(Numbers(weights.embedding_norm, kWidth), Stored({"model.embed_norm.weight"}));
-  EXPECT_EQ(Numbers(weights.embedding_norm_bias, kWidth), Stored({"model.embed_norm.bias"}));
-  EXPECT_EQ(Numbers(weights.final_norm_bias, kWidth), Stored({"model.norm.bias"}));
+  EXPECT_EQ(Numbers(layer.mixer_norm.bias, kWidth), Stored({kLayer + "input_layernorm.bias"}));
+  EXPECT_EQ(Numbers(weights.embedding_norm.weight, kWidth), Stored({"model.embed_norm.weight"}));
+  EXPECT_EQ(Numbers(weights.embedding_norm.bias, kWidth), Stored({"model.embed_norm.bias"}));
+  EXPECT_EQ(Numbers(weights.final_norm.bias, kWidth), Stored({"model.norm.bias"}));
 
   tensors_.erase("model.norm.bias");
   ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"model.norm.bias\" is missing, expected shape [6]");
@@ -150,12 +150,14 @@ TEST_F(StoredRowsTest, NormsLessOne) {
     for (float& x : numbers) x += 1.0f;
     return numbers;
   };
-  EXPECT_EQ(Numbers(layer.mixer_norm, kWidth), plus_one(kLayer + "input_layernorm"));
-  EXPECT_EQ(Numbers(layer.mixer_post_norm, kWidth), plus_one(kLayer + "post_attention_layernorm"));
-  EXPECT_EQ(Numbers(layer.mlp_norm, kWidth), plus_one(kLayer + "pre_feedforward_layernorm"));
-  EXPECT_EQ(Numbers(layer.mlp_post_norm, kWidth), plus_one(kLayer + "post_feedforward_layernorm"));
+  EXPECT_EQ(Numbers(layer.mixer_norm.weight, kWidth), plus_one(kLayer + "input_layernorm"));
+  EXPECT_EQ(Numbers(layer.mixer_post_norm.weight, kWidth),
+            plus_one(kLayer + "post_attention_layernorm"));
+  EXPECT_EQ(Numbers(layer.mlp_norm.weight, kWidth), plus_one(kLayer + "pre_feedforward_layernorm"));
+  EXPECT_EQ(Numbers(layer.mlp_post_norm.weight, kWidth),
+            plus_one(kLayer + "post_feedforward_layernorm"));
   EXPECT_EQ(Numbers(layer.q_norm, 4), plus_one(kLayer + "self_attn.q_norm"));
-  EXPECT_EQ(Numbers(weights.final_norm, kWidth), plus_one("model.norm"));
+  EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), plus_one("model.norm"));
   EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
 }
 

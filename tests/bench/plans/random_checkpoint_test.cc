@@ -82,7 +82,7 @@ TEST(RandomCheckpointTest, LoadsAndItsNumbersHaveTheirVariance) {
       LoadWeights(spec, checkpoint, LoadOptions(), ReferenceOps(), Executor());
   EXPECT_EQ(weights.layers.size(), 2u);
   EXPECT_EQ(weights.embedding.type, DType::kBF16);
-  for (int64_t i = 0; i < spec.width; ++i) EXPECT_NEAR(weights.final_norm[i], 1.0f, 0.11f);
+  for (int64_t i = 0; i < spec.width; ++i) EXPECT_NEAR(weights.final_norm.weight[i], 1.0f, 0.11f);
 
   const StoredTensor& embedding =
       checkpoint.Get("model.embed_tokens.weight", std::vector<int64_t>{300, 64});

@@ -16,13 +16,14 @@ using Ids = std::vector<int32_t>;
 
 class GenerationDefaultsTest : public testing::Test {
  protected:
-  GenerationDefaults Read() {
-    const auto defaults = ReadGenerationDefaults(directory_.string(), 256);
+  GenerationDefaults Read(std::optional<int32_t> eos_id = std::nullopt) {
+    const auto defaults = ReadGenerationDefaults(directory_.string(), 256, eos_id);
     EXPECT_TRUE(defaults.ok()) << defaults.status();
     return defaults.value_or(GenerationDefaults());
   }
   std::string Error() {
-    const absl::Status status = ReadGenerationDefaults(directory_.string(), 256).status();
+    const absl::Status status =
+        ReadGenerationDefaults(directory_.string(), 256, std::nullopt).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   }
@@ -89,6 +90,21 @@ TEST_F(GenerationDefaultsTest, EndIdsOfTheGenerationConfigComeFirst) {
   EXPECT_EQ(Read().end_token_ids, Ids{5});
   EXPECT_EQ(EndIds("[6]"), Ids{6});
   EXPECT_EQ(EndIds("null"), Ids{});
+}
+
+// Older directories name the end in tokenizer_config.json alone.
+TEST_F(GenerationDefaultsTest, TheTokenizersEndIsThatOfSilentFiles) {
+  EXPECT_EQ(Read(9).end_token_ids, Ids{9});
+  directory_.Write("config.json", R"({"eos_token_id": null})");
+  directory_.Write("generation_config.json", R"({"temperature": 1.0})");
+  EXPECT_EQ(Read(9).end_token_ids, Ids{9});
+  EXPECT_EQ(Read().end_token_ids, Ids{});
+  directory_.Write("config.json", R"({"eos_token_id": []})");
+  EXPECT_EQ(Read(9).end_token_ids, Ids{});
+  directory_.Write("config.json", R"({"eos_token_id": 5})");
+  EXPECT_EQ(Read(9).end_token_ids, Ids{5});
+  directory_.Write("generation_config.json", R"({"eos_token_id": null})");
+  EXPECT_EQ(Read(9).end_token_ids, Ids{});
 }
 
 TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {

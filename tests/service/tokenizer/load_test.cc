@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -297,6 +298,19 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   std::filesystem::remove(File("tokenizer.json"));
   std::filesystem::create_directory(File("tokenizer.json"));
   EXPECT_THAT(Load().status().message(), HasSubstr("cannot be read"));
+}
+
+// The hub's cache whose blobs are gone: not a directory without a tokenizer.
+TEST_F(LoadTest, ReportsLinksThatLeadNowhere) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    if (std::string_view(name) == "tokenizer_config.json") WriteFamily("llama3", Unedited);
+    std::filesystem::create_symlink("../blobs/7", File(name));
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Load().status().message(),
+              File(name).string() +
+                  ": is a link to ../blobs/7, which is not there: the directory is incomplete");
+    std::filesystem::remove(File(name));
+  }
 }
 
 TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
