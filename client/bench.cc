@@ -149,6 +149,8 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
 
 void Bench(const Global& global, const BenchOptions& options) {
   Connection connection = Connect(global, options.model);
+  // A model that is loading or has failed has no vocabulary; that no session opens on it says why.
+  { const OwnedSession probe(connection, options.model); }
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());
   Measured measured;

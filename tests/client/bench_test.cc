@@ -79,6 +79,13 @@ TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
   EXPECT_LT(bench["requests"], 100);
 }
 
+TEST_F(BenchTest, AModelThatIsNotThereIsAnError) {
+  const ClientRun run = Run({"bench", "-m", "broken"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("model broken could not be loaded: "));
+  EXPECT_EQ(Run({"bench", "-m", "nobody"}).exit_code, 1);
+}
+
 TEST_F(BenchTest, AFailedRequestIsAnError) {
   const ClientRun run = Run({"bench", "-m", "quick", "--prompt-tokens", "70000"});
   EXPECT_EQ(run.exit_code, 1);

@@ -19,7 +19,7 @@
 namespace longstream {
 
 // Serves `quick`, `slow` and `talk` (minimal; a step of slow takes 20 ms, talk has a chat template)
-// and the demo model `dense`.
+// and the demo model `dense`; `broken` cannot be loaded.
 class TestServer {
  public:
   TestServer() : process_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Arguments()) {
@@ -43,6 +43,7 @@ class TestServer {
             "--model",   "quick=" + minimal + ",options.utf8=true",
             "--model",   "slow=" + minimal + ",options.utf8=true,options.step_delay_us=20000",
             "--model",   "talk=" + talking_.string() + ",options.utf8=true",
+            "--model",   "broken=/nonexistent",
             "--model",   "dense=" LONGSTREAM_SOURCE_DIR "/models/demo/dense"};
   }
 

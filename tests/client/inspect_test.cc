@@ -11,13 +11,14 @@ using InspectTest = ClientTest;
 
 TEST_F(InspectTest, Models) {
   const json list = RunJson({"models"});
-  ASSERT_EQ(list["models"].size(), 4u);
+  ASSERT_EQ(list["models"].size(), 5u);
   const json one = RunJson({"models", "dense"});
   ASSERT_EQ(one["models"].size(), 1u);
   EXPECT_EQ(one["models"][0]["name"], "dense");
   EXPECT_EQ(one["models"][0]["state"], "MODEL_STATE_READY");
   EXPECT_EQ(one["models"][0]["chat"], false);
   EXPECT_EQ(RunJson({"models", "talk"})["models"][0]["chat"], true);
+  EXPECT_EQ(RunJson({"models", "broken"})["models"][0]["state"], "MODEL_STATE_FAILED");
   const ClientRun run = Run({"models"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, HasSubstr("NAME"));
