@@ -34,6 +34,16 @@ std::string_view NameOf(FinishReason reason) {
   return "";
 }
 
+// Why there is no token. LS_INVALID_ARGUMENT is about the request: with its penalties and bias
+// there is none to draw.
+absl::Status FailureOf(const ls_result& result) {
+  const absl::string_view message = result.message == nullptr ? "" : result.message;
+  if (result.code == LS_INVALID_ARGUMENT) {
+    return absl::InvalidArgumentError(absl::StrCat("sampling: ", message));
+  }
+  return absl::InternalError(absl::StrCat("the backend failed the turn: ", message));
+}
+
 TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token) {
   TokenLogProb log_prob;
   log_prob.token = token;
@@ -325,11 +335,7 @@ void ActiveTurn::AbsorbFailure(absl::Status status) {
 void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
   const std::optional<Piece> piece = Land();
   if (!piece.has_value()) return;
-  if (result.code != LS_OK) {
-    return Abort(absl::InternalError(absl::StrCat(
-        "the backend failed the turn: ",
-        StatusFromCode(result.code, result.message == nullptr ? "" : result.message).message())));
-  }
+  if (result.code != LS_OK) return Abort(FailureOf(result));
   if (turn_->request.kind == TurnKind::kScore) AbsorbScore(result);
   if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(piece->end, now);
   if (!ending() && piece->draws) AbsorbToken(result, now);
