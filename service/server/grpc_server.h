@@ -26,6 +26,9 @@ class GrpcServer {
     // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
     absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
     absl::Duration keepalive_timeout = absl::Seconds(20);
+    // Between a client's own pings while nothing else is sent: one that pings more often is cut
+    // off. gRPC's five minutes are longer than many a proxy keeps a silent connection.
+    absl::Duration least_ping_interval = absl::Seconds(5);
   };
 
   // Listens from here on. UNAVAILABLE where the address cannot be bound. What it is given outlives

@@ -62,6 +62,35 @@ TEST_F(StandardTest, ChannelzKnowsTheServer) {
   EXPECT_FALSE(response.empty());
 }
 
+// A client may hold its connection open with pings of its own. It sends one a second at most, and
+// would be cut off after the fourth by what gRPC allows unless it is told otherwise.
+class PingTest : public ServerTest {
+ protected:
+  PingTest() : ServerTest(R"({"step_delay_us": 6000000})") {}
+};
+
+TEST_F(PingTest, AClientMayPing) {
+  auto server =
+      GrpcServer::Start({.listen = "127.0.0.1:0", .least_ping_interval = absl::Milliseconds(500)},
+                        &models(), &dispatcher());
+  ASSERT_TRUE(server.ok()) << server.status();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  const auto stub = v1::Longstream::NewStub(
+      grpc::CreateCustomChannel("127.0.0.1:" + std::to_string((*server)->port()),
+                                grpc::InsecureChannelCredentials(), arguments));
+  v1::GenerateRequest request = Request(Open());
+  request.set_max_tokens(1);
+  grpc::ClientContext context;
+  const auto reader = stub->Generate(&context, request);
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
 // What gRPC itself says of a request that is no protobuf message; docs/life-of-a-request.md.
 TEST_F(StandardTest, BytesThatAreNoMessageAreRefused) {
   std::string response;
