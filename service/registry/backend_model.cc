@@ -1,8 +1,11 @@
 // Calls through the ABI table.
 #include "service/registry/backend_model.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace longstream {
 namespace {
@@ -17,6 +20,20 @@ class ErrorText {
  private:
   std::array<char, 1024> text_;
 };
+
+// Of what the scheduler divides by and cuts prompts at: beside a full batch of decode rows a step
+// must reach the next grid line, or a prompt would wait for ever.
+absl::Status CheckInfo(const ls_model_info& info, const BackendModel::Options& options) {
+  const uint32_t decode_rows = std::min(options.max_batch_sequences, options.max_batch_tokens);
+  const uint32_t room = options.max_batch_tokens - decode_rows;
+  if (info.prefill_grid == 0 || info.prefill_grid > std::max(room, 1u)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the backend's prefill_grid is ", info.prefill_grid, ", a step of ",
+                     options.max_batch_tokens, " tokens has room for 1 ... ", room, " beside ",
+                     options.max_batch_sequences, " decode rows"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -64,6 +81,7 @@ absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
   if (const ls_code code = model->table().model_info(handle, &model->info_); code != LS_OK) {
     return StatusFromCode(code, "the backend gave no information on the model it opened");
   }
+  if (absl::Status status = CheckInfo(model->info_, options); !status.ok()) return status;
   return model;
 }
 

@@ -34,7 +34,7 @@ class BackendModel {
     uint32_t max_batch_sequences = 64;
   };
 
-  // `host` outlives the model.
+  // `host` outlives the model. FAILED_PRECONDITION: its prefill_grid does not fit into a step.
   static absl::StatusOr<std::unique_ptr<BackendModel>> Open(std::shared_ptr<const Plugin> plugin,
                                                             const Options& options,
                                                             const Host* host);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -214,8 +215,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
   const bool silent = !states_end && config->value("eos_token_id", Json()).is_null();
   if (silent && eos_id) defaults.end_token_ids = {*eos_id};
   DefaultsReader reader(*generation);
-  defaults.temperature =
-      reader.Float("temperature", "a number from 0 on", [](float value) { return value >= 0.0f; });
+  defaults.temperature = reader.Float("temperature", "a number from 0 to 1000", [](float value) {
+    return value >= 0.0f && value <= 1000.0f;
+  });
   const std::optional<bool> sample = reader.Bool("do_sample");
   if (sample == false) defaults.temperature = 0.0f;
   if (sample == true && !defaults.temperature) defaults.temperature = 1.0f;
@@ -224,8 +226,9 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
                                 [](float value) { return value > 0.0f && value <= 1.0f; });
   defaults.min_p = reader.Float("min_p", "a number from 0 to 1",
                                 [](float value) { return value >= 0.0f && value <= 1.0f; });
-  defaults.repetition_penalty = reader.Float("repetition_penalty", "a number above 0",
-                                             [](float value) { return value > 0.0f; });
+  defaults.repetition_penalty =
+      reader.Float("repetition_penalty", "a finite number above 0",
+                   [](float value) { return value > 0.0f && std::isfinite(value); });
   if (!reader.status().ok()) return reader.status();
   return defaults;
 }

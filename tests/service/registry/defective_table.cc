@@ -11,7 +11,15 @@ enum Defect {
   kNoSubmit,    // a function that every backend has is missing
   kNoFork,      // a function that a capability promises is missing
   kForkless,    // no defect: neither the function nor the capability is there
+  kNoGrid,      // models whose prompts can be cut nowhere
+  kWideGrid,    // models whose prompts are cut further apart than a step is long
 };
+
+ls_code InfoWithGrid(const ls_model* model, ls_model_info* info) {
+  const ls_code code = longstream::conformance::Minimal().model_info(model, info);
+  info->prefill_grid = DEFECT == kNoGrid ? 0 : 128;
+  return code;
+}
 
 ls_backend Table() {
   ls_backend table = longstream::conformance::Minimal();
@@ -20,6 +28,7 @@ ls_backend Table() {
   if (DEFECT == kNoName) table.name = "";
   if (DEFECT == kNoSubmit) table.submit = nullptr;
   if (DEFECT == kNoFork || DEFECT == kForkless) table.sequence_fork = nullptr;
+  if (DEFECT == kNoGrid || DEFECT == kWideGrid) table.model_info = &InfoWithGrid;
   if (DEFECT == kForkless) table.capabilities &= ~uint64_t{LS_CAP_FORK};
   return table;
 }

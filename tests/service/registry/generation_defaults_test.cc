@@ -127,15 +127,19 @@ TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {
 
 TEST_F(GenerationDefaultsTest, ValuesOfWrongTypesAndRanges) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"("temperature": "0.7")", R"(temperature: expected a number from 0 on, found "0.7")"},
-      {R"("temperature": -1)", "temperature: expected a number from 0 on, found -1"},
+      {R"("temperature": "0.7")", R"(temperature: expected a number from 0 to 1000, found "0.7")"},
+      {R"("temperature": -1)", "temperature: expected a number from 0 to 1000, found -1"},
+      {R"("temperature": 1001)", "temperature: expected a number from 0 to 1000, found 1001"},
       {R"("top_k": 1.5)", "top_k: expected a whole number from 0 on, found 1.5"},
       {R"("top_k": -2)", "top_k: expected a whole number from 0 on, found -2"},
       {R"("top_k": 2147483648)", "top_k: expected a whole number from 0 on, found 2147483648"},
       {R"("top_p": 0)", "top_p: expected a number above 0 and at most 1, found 0"},
       {R"("top_p": [1])", "top_p: expected a number above 0 and at most 1, found an array"},
       {R"("min_p": 2)", "min_p: expected a number from 0 to 1, found 2"},
-      {R"("repetition_penalty": 0)", "repetition_penalty: expected a number above 0, found 0"},
+      {R"("repetition_penalty": 0)",
+       "repetition_penalty: expected a finite number above 0, found 0"},
+      {R"("repetition_penalty": 1e39)",
+       "repetition_penalty: expected a finite number above 0, found 1e+39"},
       {R"("do_sample": "no")", R"(do_sample: expected true or false, found "no")"},
   };
   for (const auto& [member, error] : cases) {

@@ -92,6 +92,28 @@ TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
 
+// The scheduler divides by it.
+TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  const auto load = [&](const std::string& name) {
+    const auto plugin =
+        Plugin::Load(LONGSTREAM_BINARY_DIR "/test_plugins/registry_" + name + ".so");
+    EXPECT_TRUE(plugin.ok()) << plugin.status();
+    plugins_ = {*plugin};
+    return Load().status();
+  };
+  source_.max_batch_sequences = 64;
+  source_.max_batch_tokens = 64 + 127;
+  const absl::Status wide = load("wide_grid");
+  EXPECT_TRUE(absl::IsFailedPrecondition(wide)) << wide;
+  EXPECT_EQ(wide.message(),
+            "model m: the backend's prefill_grid is 128, a step of 191 tokens has room for "
+            "1 ... 127 beside 64 decode rows");
+  EXPECT_TRUE(absl::IsFailedPrecondition(load("no_grid")));
+  source_.max_batch_tokens = 64 + 128;
+  EXPECT_TRUE(load("wide_grid").ok());
+}
+
 TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.device = "cuda:0";

@@ -43,6 +43,7 @@ TEST(LookAhead, UpToGridLines) {
 TEST(LookAhead, PromptsInPieces) {
   Engine::Options options = StepsInFlight(2);
   options.max_batch_tokens = 64;
+  options.max_batch_sequences = 8;
   TestEngine engine("{}", 0, options, Asynchronous());
   RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
   EXPECT_EQ(StepsAhead(engine), 4u);
