@@ -255,6 +255,22 @@ TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
 }
 
+// The end of the server is none of the backend's failures: what was to be kept is kept.
+TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
+  TestEngine engine(kSlow);
+  TurnRequest request = Generate(engine.Open(), "start", 100000);
+  request.on_abort = OnAbort::kKeep;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ReadSome(*turn, 3);
+  const uint64_t delivered = turn->stream.delivered_position();
+  engine->AbortAll(absl::UnavailableError("over"));
+  while (!std::holds_alternative<TurnEnd>(turn->stream.Next())) {
+  }
+  EXPECT_GE(delivered, 8u);
+  EXPECT_EQ(request.session->View().position, delivered);
+}
+
 TEST(EngineAbort, EngineThatGoesEndsItsTurns) {
   std::shared_ptr<Turn> turn;
   {

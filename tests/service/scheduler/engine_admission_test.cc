@@ -131,6 +131,37 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   CancelAll(*engine, turns);
 }
 
+// A turn that its session refuses gives back the place it took first.
+TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 2, .max_open_turns = 2, .max_waiting_turns = 2});
+  const auto session = engine.Open();
+  const auto first = NewAppend(session);
+  ASSERT_TRUE(engine->Start(first).ok());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kAborted) << i;
+  }
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 5))).end.status.ok());
+  CancelAll(*engine, {first});
+}
+
+// One whose turn was begun by whoever refused to queue it must be free again.
+TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
+  const auto running = NewAppend(engine.Open());
+  ASSERT_TRUE(engine->Start(running).ok());
+  engine->Flush();
+  engine->Flush();
+  const auto session = engine.Open();
+  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  TurnRequest request = Generate(session, "f", 5);
+  request.holds_turn = true;
+  EXPECT_EQ(engine->Start(NewTurn(request)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(session->View().turn_running);
+  CancelAll(*engine, {running});
+}
+
 // Turns that have come while the engine was busy hold the free places of those that run, and do not
 // count as waiting ones.
 TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {

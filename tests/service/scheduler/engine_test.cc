@@ -243,10 +243,16 @@ TEST(Engine, ATextThatGoesOnTakesItsOtherIds) {
   EXPECT_EQ(session->tokens[4], 2);
 }
 
+// Penalties included, which count what the source's turns have drawn.
 TEST(Engine, ForkContinuesAlike) {
   TestEngine engine;
   const auto source = engine.Open();
-  RunTurn(*engine, NewTurn(Generate(source, "fork me", 10)));
+  const auto generate = [](const std::shared_ptr<Session>& session, const char* prompt) {
+    TurnRequest request = Generate(session, prompt, 20);
+    request.sampling.presence_penalty = 2.0f;
+    return NewTurn(request);
+  };
+  RunTurn(*engine, generate(source, "fork me"));
   const auto target = std::make_shared<Session>(SessionId{1, 1}, "m", source->context_limit(),
                                                 absl::InfiniteDuration());
   ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
@@ -254,9 +260,10 @@ TEST(Engine, ForkContinuesAlike) {
   engine->Fork(source, target, [&](const absl::Status& forked) { status = forked; });
   engine->Flush();
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(target->View().position, 17u);
-  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(target, "", 20))).text,
-            RunTurn(*engine, NewTurn(Generate(source, "", 20))).text);
+  EXPECT_EQ(target->View().position, 27u);
+  EXPECT_EQ(target->generated, source->generated);
+  EXPECT_EQ(RunTurn(*engine, generate(target, "")).text,
+            RunTurn(*engine, generate(source, "")).text);
 }
 
 TEST(Engine, PenaltiesSeeTheHistory) {

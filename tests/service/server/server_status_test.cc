@@ -303,12 +303,22 @@ class SmallServerTest : public ServerTest {
 
 TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
   grpc::Status status;
+  size_t opened = 0;
+  v1::ForkSessionRequest fork;
+  v1::Session session;
   for (int i = 0; i < 10000 && status.ok(); ++i) {
     grpc::ClientContext context;
     v1::OpenSessionRequest request;
-    v1::Session session;
     status = stub().OpenSession(&context, request, &session);
+    if (!status.ok()) continue;
+    fork.set_session_id(session.session_id());
+    ++opened;
   }
+  grpc::ClientContext fork_context;
+  EXPECT_EQ(stub().ForkSession(&fork_context, fork, &session).error_code(),
+            StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(dispatcher().List(std::nullopt, 20000, "").size(), opened) << "a refused one is left";
+  EXPECT_FALSE(Get(fork.session_id()).turn_running());
   ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   google::rpc::Status details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));

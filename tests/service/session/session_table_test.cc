@@ -94,6 +94,22 @@ TEST(Session, ExpiresOnlyWhenIdle) {
   EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(60))) << "it is closed once";
 }
 
+// The idle time counts from the end of a turn, however long that was.
+TEST(Session, ATurnIsUse) {
+  const auto session = NewSession(1, "m", absl::Milliseconds(50));
+  const absl::Time opened = session->View().last_use_time;
+  absl::SleepFor(absl::Milliseconds(2));
+  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  const absl::Time begun = session->View().last_use_time;
+  EXPECT_GT(begun, opened);
+  absl::SleepFor(absl::Milliseconds(60));
+  session->EndTurn();
+  const absl::Time ended = session->View().last_use_time;
+  EXPECT_GE(ended - begun, absl::Milliseconds(60));
+  EXPECT_FALSE(session->Expired(ended + absl::Milliseconds(50)));
+  EXPECT_TRUE(session->Expired(ended + absl::Milliseconds(51)));
+}
+
 TEST(SessionTable, IdsAreUniqueAndFound) {
   SessionTable table(0);
   EXPECT_TRUE(table.Insert(NewSession(1)).ok());
