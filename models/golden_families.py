@@ -249,6 +249,15 @@ FAMILY_CASES = {
         ),
         "note": "one LayerNorm for attention and MLP side by side, RoPE on neighbours, logits × 0.25",
     },
+    "cohere_qk_norm": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "cohere", "Cohere", 45, 24, 26, 2, 4, 2, 6, without=["rms_norm_eps", "head_dim"],
+            layer_norm_eps=1e-4, logit_scale=0.875, use_qk_norm=True,
+        ),
+        "note": "likewise with `use_qk_norm`, as Command R+: a LayerNorm for each head's queries and keys; tied head",
+    },
     "cohere2": {
         "source": "transformers",
         "dtype": "bfloat16",

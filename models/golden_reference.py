@@ -236,6 +236,7 @@ class Reference:
         self.qk_norm = not self.gau and (
             config["model_type"] in ("afmoe", "qwen3", "gemma3_text", *POST_NORM)
             or (config["model_type"] in ("hwfa2", "hypenet") and config.get("use_qk_norm", True))
+            or (self.parallel and config.get("use_qk_norm", False))
         )
         self.position = 0
         self.past = [{"keys": [], "values": [], "state": 0.0} for _ in self.plan]
@@ -301,7 +302,7 @@ class Reference:
         if self.config["model_type"] in ("olmo2", "olmo3"):  # Over all heads together.
             weight = self.tensor(index, f"self_attn.{name}_norm.weight")
             return rms_norm(x.flatten(), weight, self.eps).view_as(x)
-        return rms_norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
+        return self.norm(x, self.tensor(index, f"self_attn.{name}_norm.weight"), self.eps)
 
     def gated_unit(self, index, layer, x):
         """[u v z] = silu(W_i x), q and k from z:  RMSNorm(x + W_o (u ⊙ softmax(q kᵀ / √s) v))"""

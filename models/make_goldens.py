@@ -57,6 +57,9 @@ def mixer_shapes(config, layer):
         attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
     if kind == "afmoe":
         return attention | norms | {"o_gate.weight": (heads * width, d)}
+    if kind == "cohere" and config.get("use_qk_norm"):
+        each = {"q_norm.weight": (heads, width), "k_norm.weight": (kv_heads, width)}
+        return attention | each
     if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "glm", "granite", "mpt",
                  "llama", "mistral", "qwen2", "smollm3"):
         return attention

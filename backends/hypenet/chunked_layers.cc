@@ -12,7 +12,8 @@ namespace {
 MixerSpec AttentionLayer(const Config& config, const MixerSpec& base) {
   MixerSpec mixer = base;
   mixer.position = PositionKind::kChunkedRope;
-  mixer.qk_norm = config.FindBool("use_qk_norm").value_or(true);
+  const bool qk_norm = config.FindBool("use_qk_norm").value_or(true);
+  mixer.qk_norm = qk_norm ? QkNorm::kHead : QkNorm::kNone;
   if (const auto window = config.FindInteger("attention_window", 1, kMaxWindow)) {
     mixer.kind = MixerKind::kWindow;
     mixer.window = static_cast<int32_t>(*window);

@@ -50,7 +50,7 @@ void SetLogitScale(const Config& config, MixerSpec* mixer) {
 MixerSpec AttentionLayer(const Config& config, const LightningDialect& dialect,
                          const MixerSpec& base) {
   MixerSpec mixer = base;
-  mixer.qk_norm = dialect.attention_qk_norm;
+  mixer.qk_norm = dialect.attention_qk_norm ? QkNorm::kHead : QkNorm::kNone;
   mixer.position = config.FindBool("attn_use_rope").value_or(dialect.attention_rope)
                        ? PositionKind::kRope
                        : PositionKind::kNone;
@@ -99,7 +99,8 @@ MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
   mixer.head_dim = static_cast<int32_t>(head_dim);
   mixer.value_dim = mixer.head_dim;
   mixer.position = rope ? PositionKind::kRope : PositionKind::kNone;
-  mixer.qk_norm = config.FindBool(dialect.qk_norm).value_or(dialect.used);
+  const bool qk_norm = config.FindBool(dialect.qk_norm).value_or(dialect.used);
+  mixer.qk_norm = qk_norm ? QkNorm::kHead : QkNorm::kNone;
   mixer.output_norm = config.FindBool(dialect.output_norm).value_or(dialect.used);
   mixer.output_gate = config.FindBool(dialect.output_gate).value_or(dialect.used);
   mixer.score_scale = LightningScale(config, mixer.head_dim);

@@ -52,6 +52,38 @@ TEST_P(NormRowsTest, MatchesTheReference) {
   }
 }
 
+// As queries are whose heads have weights of their own: each as if it were a row.
+TEST_P(NormRowsTest, PartsOfARowByThemselves) {
+  Random random(4);
+  constexpr int64_t kRows = 3, kParts = 5;
+  for (const int64_t size : {6, 16, 37}) {
+    Random again(static_cast<uint64_t>(size));
+    const int64_t n = kParts * size;
+    OwnedMatrix in(kRows, n, random), expected(kRows, n), actual(kRows, n, again);
+    const std::vector<float> weight = random.Normals(n), bias = random.Normals(n);
+    NormRowsArgs args = {.in = in.view(),
+                         .norm = {weight.data(), size, 1e-5f, true, bias.data()},
+                         .out = expected.view()};
+    OwnedStream reference_stream(0), stream(0, ExecutorOf(2));
+    reference().norm_rows(*reference_stream, args);
+    args.out = actual.view();
+    ops().norm_rows(*stream, args);
+    const double norm = static_cast<double>(size + 8) * kEps;
+    ExpectNear(actual.view(), expected.view(), 8 * norm, norm, "parts");
+    actual.CheckGaps();
+    OwnedMatrix alone(kRows, size);
+    for (int64_t part = 0; part < kParts; ++part) {
+      const int64_t begin = part * size;
+      args.in = in.view().Columns(begin, size);
+      args.out = alone.view();
+      args.norm.weight = weight.data() + begin;
+      args.norm.bias = bias.data() + begin;
+      ops().norm_rows(*stream, args);
+      ExpectSameBits(actual.view().Columns(begin, size), alone.view(), "a part");
+    }
+  }
+}
+
 // As queries and keys are: some columns of a wider matrix, in place.
 TEST_P(NormRowsTest, InPlaceAmongOtherColumns) {
   Random random(2);

@@ -1,6 +1,6 @@
-// Command R (model_type cohere) and Command R7B, Command A (cohere2): one LayerNorm for attention
-// and MLP, which are added together; pairs of RoPE are neighbours; logits times a number. cohere2
-// has windows, and full attention without RoPE among them.
+// Command R and R+ (model_type cohere) and Command R7B, Command A (cohere2): one LayerNorm for
+// attention and MLP, which are added together; pairs of RoPE are neighbours; logits times a number.
+// R+ norms queries and keys. cohere2 has windows, and full attention without RoPE among them.
 #include "backends/common/families/family.h"
 
 namespace longstream::families {
@@ -11,12 +11,10 @@ constexpr int64_t kPatternOfConfigClass = 4;
 constexpr TensorNames kNames = {.mlp_norm = ""};
 constexpr TransformerDefaults kDefaults = {.tied_head = true, .trained_to_limit = true};
 
-void ReadCohere(const Config& config, TransformerPlan* plan) {
+void ReadBoth(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   ReadAttentionBias(config, &spec);
-  for (const char* key : {"mlp_bias", "use_qk_norm", "use_parallel_embedding"}) {
-    RequireFalse(config, key);
-  }
+  for (const char* key : {"mlp_bias", "use_parallel_embedding"}) RequireFalse(config, key);
   // Of the authors' config files.
   for (const char* key : {"use_embedding_sharing", "use_gated_activation", "use_parallel_block"}) {
     RequireTrue(config, key);
@@ -33,6 +31,12 @@ void ReadCohere(const Config& config, TransformerPlan* plan) {
   SetNeighbours(plan);
 }
 
+void ReadCohere(const Config& config, TransformerPlan* plan) {
+  ReadBoth(config, plan);
+  if (!config.FindBool("use_qk_norm").value_or(false)) return;
+  for (MixerSpec& mixer : plan->spec.layers) mixer.qk_norm = QkNorm::kEachHead;
+}
+
 // Of these names for one number the first that is there counts.
 int64_t Pattern(const Config& config) {
   std::optional<int64_t> pattern;
@@ -44,7 +48,8 @@ int64_t Pattern(const Config& config) {
 }
 
 void ReadCohere2(const Config& config, TransformerPlan* plan) {
-  ReadCohere(config, plan);
+  ReadBoth(config, plan);
+  RequireFalse(config, "use_qk_norm");
   RequireString(config, "order_of_interleaved_layers", "local_attn_first");
   const int64_t window =
       config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);

@@ -137,7 +137,8 @@ WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers) {
   return keys;
 }
 
-void ReadQwenWindows(const Config& config, TransformerPlan* plan) {
+void ReadQwenAttention(const Config& config, TransformerPlan* plan) {
+  config.Has("dual_chunk_attention_config");
   const size_t num_layers = plan->spec.layers.size();
   const int64_t first = config.FindInteger("max_window_layers", 0, kMaxLayers).value_or(28);
   const WindowKeys keys = ReadUseSlidingWindow(config, num_layers);

@@ -60,8 +60,9 @@ struct WindowKeys {
 WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers);
 
 // use_sliding_window with max_window_layers, as Qwen has them: windows from that layer on, where
-// layer_types does not list them.
-void ReadQwenWindows(const Config& config, TransformerPlan* plan);
+// layer_types does not list them. dual_chunk_attention_config, of the releases for a million
+// tokens, is known and changes nothing, as in transformers.
+void ReadQwenAttention(const Config& config, TransformerPlan* plan);
 
 // The window layers as transformers 5 writes them or as older configs do, which have windows but in
 // each `pattern`-th layer: layer_types, else that rule.

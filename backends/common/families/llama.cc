@@ -13,7 +13,9 @@ void Read(const Config& config, TransformerPlan* plan) {
 
 const Family& Llama() {
   static constexpr Family kFamily = {
-      .model_type = "llama", .defaults = {.trained_to_limit = true, .gau = true}, .read = Read};
+      .model_type = "llama",
+      .defaults = {.context_limit = 2048, .trained_to_limit = true, .gau = true},
+      .read = Read};
   return kFamily;
 }
 

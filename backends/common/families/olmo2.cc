@@ -15,7 +15,7 @@ constexpr TensorNames kNames = {.mixer_norm = "",
 void ReadOlmo2(const Config& config, TransformerPlan* plan) {
   ReadAttentionBias(config, &plan->spec);
   RequireFalse(config, "mlp_bias");
-  for (MixerSpec& mixer : plan->spec.layers) mixer.qk_norm_all = true;
+  for (MixerSpec& mixer : plan->spec.layers) mixer.qk_norm = QkNorm::kAllHeads;
 }
 
 void ReadOlmo3(const Config& config, TransformerPlan* plan) {

@@ -7,7 +7,7 @@ namespace {
 void Read(const Config& config, TransformerPlan* plan) {
   RequireFalse(config, "mlp_bias");
   for (MixerSpec& mixer : plan->spec.layers) mixer.qkv_bias = true;
-  ReadQwenWindows(config, plan);
+  ReadQwenAttention(config, plan);
 }
 
 }  // namespace

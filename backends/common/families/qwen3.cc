@@ -8,7 +8,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   ReadAttentionBias(config, &plan->spec);
   RequireFalse(config, "mlp_bias");
   SetQkNorm(&plan->spec);
-  ReadQwenWindows(config, plan);
+  ReadQwenAttention(config, plan);
 }
 
 }  // namespace

@@ -32,14 +32,18 @@ Decoder::Projections Decoder::ProjectGau(Stream& stream, size_t layer) {
   return out;
 }
 
-void Decoder::NormAllHeads(Stream& stream, const Projections& in, size_t layer) {
+void Decoder::NormHeads(Stream& stream, const Projections& in, size_t layer) {
+  const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
-  for (const auto& [rows, norm] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
-    ops_.norm_rows(stream, {.in = rows, .norm = NormOf(norm, rows.cols), .out = rows});
+  const bool each = mixer.qk_norm == QkNorm::kEachHead;
+  for (const auto& [rows, weight] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
+    Norm norm = NormOf(weight, each ? mixer.head_dim : rows.cols);
+    norm.centred = each;
+    ops_.norm_rows(stream, {.in = rows, .norm = norm, .out = rows});
   }
 }
 
-// (in a layer with a norm over all heads, that first)
+// (in a layer whose heads do not have one norm's weights, that norm first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
 // or, of a gated attention unit,  x = x + W_o (o * silu(u)),
@@ -53,9 +57,10 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const bool gau = spec_.block == BlockKind::kGau;
   const Projections in = gau ? ProjectGau(stream, layer) : Project(stream, rows, layer);
   const Matrix mixed = buffers_.Mixed(num_rows_, int64_t{mixer.num_heads} * mixer.value_dim);
-  if (mixer.qk_norm_all) NormAllHeads(stream, in, layer);
+  const bool same_norm = mixer.qk_norm == QkNorm::kHead;
+  if (mixer.qk_norm != QkNorm::kNone && !same_norm) NormHeads(stream, in, layer);
 
-  const auto head_norm = [&](const float* norm) { return mixer.qk_norm ? norm : nullptr; };
+  const auto head_norm = [&](const float* norm) { return same_norm ? norm : nullptr; };
   RopeCacheWriteArgs write = {.batch = rows.layout(),
                               .num_heads = mixer.num_heads,
                               .num_kv_heads = mixer.num_kv_heads,

@@ -40,6 +40,14 @@ enum class LogitScaleKind {
   kHype,             // ln(p + a) / ln(a), a = logit_scale_base
 };
 
+// Norm of queries and keys before they turn. The last two of attention only.
+enum class QkNorm {
+  kNone,
+  kHead,      // RMSNorm per head, all with the same weights
+  kAllHeads,  // RMSNorm over all heads together
+  kEachHead,  // LayerNorm per head, each with weights of its own
+};
+
 // Rotary position embedding of a layer: pair i of a head turns by p * inv_freq[i]. What a config's
 // scaling does to RoPE is worked out when the model loads, so that a layer knows numbers only.
 struct RopeSpec {
@@ -69,8 +77,7 @@ struct MixerSpec {
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D; Dk of an RNN layer
   int32_t value_dim = 0;     // width of a value; D unless kGatedRnn or kGau, there a multiple of D
-  bool qk_norm = false;      // RMSNorm on q and k before the rotation, per head
-  bool qk_norm_all = false;  // ... of an attention layer, over all heads together
+  QkNorm qk_norm = QkNorm::kNone;
   bool qkv_bias = false;
   bool output_bias = false;
   RopeSpec rope;

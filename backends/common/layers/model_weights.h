@@ -43,7 +43,7 @@ struct LayerWeights {
   const float* k_scale = nullptr;
   const float* k_offset = nullptr;
 
-  const float* q_norm = nullptr;        // [D], or [H*D] over all heads
+  const float* q_norm = nullptr;        // [D], or [H*D] where each head has its own
   const float* k_norm = nullptr;        // [D], or [H_kv*D]
   const float* output_norm = nullptr;   // [H*Dv]
   const float* log_decay = nullptr;     // [H] ln gamma_h, lightning

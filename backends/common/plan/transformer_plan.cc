@@ -157,7 +157,7 @@ void ReadMlpBias(const Config& config, ModelSpec* spec) {
 }
 
 void SetQkNorm(ModelSpec* spec) {
-  for (MixerSpec& mixer : spec->layers) mixer.qk_norm = true;
+  for (MixerSpec& mixer : spec->layers) mixer.qk_norm = QkNorm::kHead;
 }
 
 void RefuseQuantised(const Config& config) {

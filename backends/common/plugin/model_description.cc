@@ -56,7 +56,6 @@ class Fingerprint {
     Add(m.kind, m.position, m.num_heads, m.num_kv_heads, m.head_dim, m.value_dim, m.qk_norm,
         m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
-    if (m.qk_norm_all) Add(m.qk_norm_all);
     if (m.softcap > 0.0) Add(m.softcap);
     if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
     Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);

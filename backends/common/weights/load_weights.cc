@@ -145,10 +145,12 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
     layer->value = reader->Projection({value}, spec.width);
     if (mixer.qkv_bias) layer->value_bias = reader->Vector({value_bias});
   }
-  if (mixer.qk_norm || mixer.qk_norm_all) {
+  if (mixer.qk_norm != QkNorm::kNone) {
     const auto norm = [&](std::string_view name, int64_t all) {
-      const int64_t size = mixer.qk_norm ? mixer.head_dim : all;
-      return reader->Vector(Parts(prefix, {{name, size, order}}, ".weight"), PlusOf(spec));
+      const int64_t size = mixer.qk_norm == QkNorm::kHead ? mixer.head_dim : all;
+      std::vector<WeightPart> parts = Parts(prefix, {{name, size, order}}, ".weight");
+      if (mixer.qk_norm == QkNorm::kEachHead) parts.front().vector_cols = mixer.head_dim;
+      return reader->Vector(parts, PlusOf(spec));
     };
     layer->q_norm = norm(names.q_norm, rows.q);
     layer->k_norm = norm(names.k_norm, rows.k);

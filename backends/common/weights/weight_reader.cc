@@ -269,7 +269,11 @@ const float* WeightReader::Vector(const std::vector<WeightPart>& parts, float pl
     size += part.rows;
     if (part.name.empty()) continue;
     read_.insert(part.name);
-    checkpoint_.Get(part.name, std::array{part.all_rows()});
+    if (part.vector_cols == 0) {
+      checkpoint_.Get(part.name, std::array{part.all_rows()});
+    } else {
+      checkpoint_.Get(part.name, std::array{part.all_rows() / part.vector_cols, part.vector_cols});
+    }
   }
   const size_t bytes = static_cast<size_t>(size) * sizeof(float);
   const std::string recipe = (plus == 0.0f ? "vector" : "vector plus " + std::to_string(plus));

@@ -34,6 +34,10 @@ struct WeightPart {
   // row order[i]. Its size divides rows.
   std::vector<int32_t> order{};
 
+  // Of a vector that is stored as a matrix: how many of its numbers lie in a row of that. 0: it is
+  // stored as a vector.
+  int64_t vector_cols = 0;
+
   int64_t all_rows() const { return stored_rows == 0 ? rows : stored_rows; }
 };
 

@@ -53,7 +53,8 @@ MixerSpec Mixer(const std::string& name, const RandomShape& shape) {
   if (name == "full") return mixer;
   if (name == "nope") {
     mixer.position = PositionKind::kNone;
-    mixer.qk_norm = mixer.output_gate = true;
+    mixer.qk_norm = QkNorm::kHead;
+    mixer.output_gate = true;
     mixer.logit_scale = LogitScaleKind::kHype;
     mixer.logit_scale_base = 50;
   } else if (name == "rerope" || name == "leaky") {
@@ -71,7 +72,8 @@ MixerSpec Mixer(const std::string& name, const RandomShape& shape) {
     mixer.position = PositionKind::kChunkedRope;
   } else if (name == "lightning") {
     mixer.kind = MixerKind::kLightning;
-    mixer.qk_norm = mixer.output_gate = mixer.output_norm = true;
+    mixer.qk_norm = QkNorm::kHead;
+    mixer.output_gate = mixer.output_norm = true;
   } else if (name == "gated") {
     mixer.kind = MixerKind::kGatedRnn;
     mixer.position = PositionKind::kNone;
@@ -182,7 +184,7 @@ LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec
   layer.mixer_in = make.Matrix(q + k + (chunked ? 0 : v) + gate, spec.width);
   if (chunked) layer.value = make.Matrix(v, spec.width);
   if (gated) layer.mixer_in_bias = make.Vector(layer.mixer_in.n, 0.5f, 0.5f);
-  if (mixer.qk_norm) {
+  if (mixer.qk_norm == QkNorm::kHead) {
     layer.q_norm = NormWeight(make, mixer.head_dim);
     layer.k_norm = NormWeight(make, mixer.head_dim);
   }

@@ -39,7 +39,7 @@ TEST(DensePlanTest, ReadsEveryKey) {
     EXPECT_EQ(mixer.num_kv_heads, 2);
     EXPECT_EQ(mixer.head_dim, 8);
     EXPECT_EQ(mixer.value_dim, 8);
-    EXPECT_FALSE(mixer.qk_norm);
+    EXPECT_EQ(mixer.qk_norm, QkNorm::kNone);
     EXPECT_FALSE(mixer.qkv_bias);
     EXPECT_FALSE(mixer.output_bias);
     EXPECT_EQ(mixer.rope.theta, 500000.0);
@@ -65,7 +65,7 @@ TEST(DensePlanTest, Qwen3) {
       "use_sliding_window": false, "sliding_window": 4096, "max_window_layers": 28,
       "layer_types": ["full_attention", "full_attention", "full_attention"]})");
   EXPECT_EQ(spec.architecture, "qwen3");
-  EXPECT_TRUE(spec.layers[0].qk_norm);
+  EXPECT_EQ(spec.layers[0].qk_norm, QkNorm::kHead);
   EXPECT_EQ(spec.layers[0].head_dim, 128);
   EXPECT_EQ(spec.layers[0].kind, MixerKind::kFull);
 }
@@ -79,13 +79,13 @@ TEST(DensePlanTest, BiasesByFamily) {
   const MixerSpec qwen2 = Plan(R"({"model_type": "qwen2"})").layers[0];
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.output_bias);
-  EXPECT_FALSE(qwen2.qk_norm);
+  EXPECT_EQ(qwen2.qk_norm, QkNorm::kNone);
 }
 
 TEST(DensePlanTest, MistralWithoutAWindow) {
   const MixerSpec mixer = Plan(R"({"model_type": "mistral", "sliding_window": null})").layers[0];
   EXPECT_EQ(mixer.kind, MixerKind::kFull);
-  EXPECT_FALSE(mixer.qk_norm);
+  EXPECT_EQ(mixer.qk_norm, QkNorm::kNone);
 }
 
 TEST(DensePlanTest, RopeThetaInItsPlaces) {
@@ -179,7 +179,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"num_attention_heads": "<absent>"})", LS_INVALID_ARGUMENT,
                 "m/config.json: num_attention_heads is missing, expected an integer from 1 to "
                 "16777216"},
-        Refusal{R"({"max_position_embeddings": "<absent>"})", LS_INVALID_ARGUMENT,
+        Refusal{R"({"model_type": "qwen2", "max_position_embeddings": "<absent>"})",
+                LS_INVALID_ARGUMENT,
                 "m/config.json: max_position_embeddings is missing, expected an integer from 1 to "
                 "1099511627776"}));
 

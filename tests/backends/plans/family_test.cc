@@ -102,7 +102,7 @@ TEST(FamilyTest, Qwen) {
   }
   EXPECT_TRUE(Plan("qwen2", "{}").layers[3].qkv_bias);
   EXPECT_FALSE(Plan("qwen2", "{}").layers[3].output_bias);
-  EXPECT_TRUE(Plan("qwen3", "{}").layers[3].qk_norm);
+  EXPECT_EQ(Plan("qwen3", "{}").layers[3].qk_norm, QkNorm::kHead);
 }
 
 TEST(FamilyTest, Phi3) {
@@ -148,7 +148,7 @@ TEST(FamilyTest, Exaone4) {
   const ModelSpec spec = Plan("exaone4", R"({"sliding_window": 96})");
   EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 0}));
   EXPECT_EQ(WithoutPositions(spec), (Flags{false, false, false, true}));
-  EXPECT_TRUE(spec.layers[3].qk_norm);
+  EXPECT_EQ(spec.layers[3].qk_norm, QkNorm::kHead);
   EXPECT_EQ(spec.names.mixer_norm, "");
   EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
   EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "LG"})")),
@@ -164,8 +164,7 @@ TEST(FamilyTest, Exaone4) {
 
 TEST(FamilyTest, Olmo) {
   const ModelSpec olmo2 = Plan("olmo2", R"({"rms_norm_eps": "<absent>"})");
-  EXPECT_TRUE(olmo2.layers[0].qk_norm_all);
-  EXPECT_FALSE(olmo2.layers[0].qk_norm);
+  EXPECT_EQ(olmo2.layers[0].qk_norm, QkNorm::kAllHeads);
   EXPECT_FLOAT_EQ(olmo2.norm_eps, 1e-5f);
   EXPECT_EQ(Windows(olmo2), (Widths{0, 0, 0, 0}));
   const ModelSpec olmo3 = Plan("olmo3", R"({"sliding_window": 96, "rope_theta": "<absent>",
@@ -200,7 +199,7 @@ TEST(FamilyTest, Gemma) {
   EXPECT_EQ(gemma3.layers[1].rope.theta, 500000);
   EXPECT_EQ(gemma3.layers[1].rope.inv_freq[0], 0.125);
   EXPECT_EQ(gemma3.layers[1].score_scale, 0.25);
-  EXPECT_TRUE(gemma3.layers[1].qk_norm);
+  EXPECT_EQ(gemma3.layers[1].qk_norm, QkNorm::kHead);
   EXPECT_EQ(gemma3.names.mlp_norm, "pre_feedforward_layernorm");
   const ModelSpec by_type =
       Plan("gemma3_text",
@@ -222,7 +221,7 @@ TEST(FamilyTest, Gemma2) {
   EXPECT_EQ(spec.layers[1].softcap, 50.0);
   EXPECT_EQ(spec.logit_softcap, 30.0f);
   EXPECT_EQ(spec.layers[1].score_scale, 0.25);
-  EXPECT_FALSE(spec.layers[1].qk_norm);
+  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kNone);
   EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
   const ModelSpec without = Plan("gemma2", R"({"attn_logit_softcapping": null,
       "final_logit_softcapping": null, "max_position_embeddings": 8192})");
@@ -247,7 +246,7 @@ TEST(FamilyTest, Afmoe) {
   EXPECT_EQ(WithoutPositions(spec), (Flags{false, true, false, true}));
   EXPECT_TRUE(spec.layers[0].output_gate);
   EXPECT_TRUE(spec.layers[3].output_gate);
-  EXPECT_TRUE(spec.layers[1].qk_norm);
+  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kHead);
   EXPECT_EQ(spec.layers[1].head_dim, 128);
   EXPECT_FLOAT_EQ(spec.embedding_multiplier, std::sqrt(24.0f));
   EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
@@ -275,6 +274,8 @@ TEST(FamilyTest, Cohere) {
   EXPECT_TRUE(cohere.layers[3].qkv_bias);
   EXPECT_EQ(cohere.layers[3].position, PositionKind::kRope);
   EXPECT_EQ(cohere.logit_multiplier, 0.0625f);
+  EXPECT_EQ(cohere.layers[0].qk_norm, QkNorm::kNone);
+  EXPECT_EQ(Plan("cohere", R"({"use_qk_norm": true})").layers[3].qk_norm, QkNorm::kEachHead);
 }
 
 TEST(FamilyTest, Glm) {
@@ -404,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
                 LS_UNIMPLEMENTED,
                 "m/config.json: num_local_experts = 32 of model_type \"gpt_oss\": mixtures of "
                 "experts are not served"},
-        Refusal{"cohere", R"({"use_qk_norm": true})", LS_UNIMPLEMENTED,
+        Refusal{"cohere2", R"({"use_qk_norm": true})", LS_UNIMPLEMENTED,
                 "m/config.json: use_qk_norm must be false, found true"},
         Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,
                 "m/config.json: use_parallel_block must be true, found false"},

@@ -41,7 +41,7 @@ TEST(GauPlanTest, ReadsEveryKey) {
     EXPECT_EQ(mixer.value_slices(), 3);
     EXPECT_EQ(mixer.score_scale, 1.0 / std::sqrt(24.0));
     EXPECT_TRUE(mixer.output_gate);
-    EXPECT_FALSE(mixer.qk_norm);
+    EXPECT_EQ(mixer.qk_norm, QkNorm::kNone);
   }
   EXPECT_EQ(spec.layers[0].kind, MixerKind::kWindow);
   EXPECT_EQ(spec.layers[0].window, 20);

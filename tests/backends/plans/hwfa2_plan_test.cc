@@ -57,8 +57,8 @@ TEST(Hwfa2PlanTest, ReadsEveryKey) {
   const MixerSpec& full = spec.layers[1];
   EXPECT_EQ(full.position, PositionKind::kRerope);
   EXPECT_EQ(full.rerope_window, 48);  // N / 2
-  EXPECT_TRUE(full.qk_norm);
-  EXPECT_TRUE(spec.layers[0].qk_norm);
+  EXPECT_EQ(full.qk_norm, QkNorm::kHead);
+  EXPECT_EQ(spec.layers[0].qk_norm, QkNorm::kHead);
   EXPECT_EQ(full.num_heads, 6);
   EXPECT_EQ(full.head_dim, 8);
 }
@@ -87,7 +87,7 @@ TEST(Hwfa2PlanTest, Hwfa) {
       "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention",
                       "full_attention"]})");
   EXPECT_EQ(FullLayers(spec, 16), Layers{3});
-  EXPECT_FALSE(spec.layers[0].qk_norm);
+  EXPECT_EQ(spec.layers[0].qk_norm, QkNorm::kNone);
   EXPECT_EQ(spec.layers[3].position, PositionKind::kNone);
   EXPECT_EQ(spec.layers[3].logit_scale, LogitScaleKind::kLogNAlways);
   EXPECT_EQ(spec.layers[3].logit_scale_base, 96.0);
@@ -144,7 +144,7 @@ TEST(Hwfa2PlanTest, DenseCheckpointsAsTheyAre) {
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(FullLayers(spec, 0), (Layers{0, 1, 2}));
   EXPECT_EQ(spec.layers[0].position, PositionKind::kRope);
-  EXPECT_FALSE(spec.layers[0].qk_norm);
+  EXPECT_EQ(spec.layers[0].qk_norm, QkNorm::kNone);
   const ModelSpec alibi = PlanOfDense(R"({"full_position": "alibi"})", "{}");
   EXPECT_EQ(FullLayers(alibi, 0), (Layers{0, 1, 2}));
   EXPECT_EQ(alibi.layers[2].position, PositionKind::kAlibi);
@@ -159,7 +159,7 @@ TEST(Hwfa2PlanTest, DenseCheckpointsWithOverrides) {
   EXPECT_EQ(spec.layers[1].rerope_window, 28);
   EXPECT_EQ(spec.layers[1].logit_scale, LogitScaleKind::kLogNExtrapolate);
   EXPECT_EQ(spec.layers[1].logit_scale_base, 640.0);  // max_position_embeddings
-  EXPECT_TRUE(spec.layers[0].qk_norm);
+  EXPECT_EQ(spec.layers[0].qk_norm, QkNorm::kHead);
   EXPECT_EQ(spec.context_limit, 9000);
 
   EXPECT_EQ(FullLayers(PlanOfDense("{}", R"({"window": 18, "full_layers": []})"), 18), Layers{});

@@ -59,7 +59,7 @@ TEST(HypenetPublishedTest, ReadsEveryKey) {
   EXPECT_EQ(rnn.value_dim, 4);
   EXPECT_EQ(rnn.rope.theta, 1e6);
   EXPECT_EQ(rnn.score_scale, 0.5);
-  EXPECT_TRUE(rnn.qk_norm);
+  EXPECT_EQ(rnn.qk_norm, QkNorm::kHead);
   EXPECT_TRUE(rnn.output_norm);
   EXPECT_TRUE(rnn.output_gate);
   EXPECT_EQ(rnn.logit_scale, LogitScaleKind::kNone);
@@ -70,7 +70,7 @@ TEST(HypenetPublishedTest, ReadsEveryKey) {
   EXPECT_EQ(attention.num_heads, 4);
   EXPECT_EQ(attention.num_kv_heads, 2);
   EXPECT_EQ(attention.head_dim, 8);
-  EXPECT_TRUE(attention.qk_norm);
+  EXPECT_EQ(attention.qk_norm, QkNorm::kHead);
   EXPECT_TRUE(attention.output_gate);
   EXPECT_FALSE(attention.output_norm);
   EXPECT_EQ(attention.logit_scale, LogitScaleKind::kHype);
@@ -96,7 +96,7 @@ TEST(HypenetPublishedTest, Defaults) {
   EXPECT_EQ(rnn.num_heads, 4);
   EXPECT_EQ(rnn.num_kv_heads, 2);
   EXPECT_EQ(rnn.head_dim, 128);
-  EXPECT_FALSE(rnn.qk_norm);
+  EXPECT_EQ(rnn.qk_norm, QkNorm::kNone);
   EXPECT_FALSE(rnn.output_norm);
   EXPECT_FALSE(rnn.output_gate);
   EXPECT_DOUBLE_EQ(rnn.score_scale, 1.0 / std::sqrt(128.0));
@@ -153,7 +153,7 @@ TEST(HypenetChunkedTest, ReadsEveryKey) {
     const MixerSpec& attention = spec.layers[i];
     EXPECT_EQ(attention.kind, MixerKind::kFull) << i;
     EXPECT_EQ(attention.position, PositionKind::kChunkedRope);
-    EXPECT_TRUE(attention.qk_norm);
+    EXPECT_EQ(attention.qk_norm, QkNorm::kHead);
     EXPECT_FALSE(attention.output_gate);
     EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
   }
@@ -166,7 +166,7 @@ TEST(HypenetChunkedTest, ReadsEveryKey) {
     EXPECT_EQ(rnn.head_dim, 10);
     EXPECT_EQ(rnn.value_dim, 8);
     EXPECT_EQ(rnn.score_scale, 1.0);
-    EXPECT_FALSE(rnn.qk_norm);
+    EXPECT_EQ(rnn.qk_norm, QkNorm::kNone);
     EXPECT_FALSE(rnn.output_gate);
     EXPECT_FALSE(rnn.output_norm);
   }
@@ -191,7 +191,7 @@ TEST(HypenetChunkedTest, WindowsAndExplicitLayers) {
   EXPECT_EQ(spec.layers[1].kind, MixerKind::kWindow);
   EXPECT_EQ(spec.layers[1].window, 29);
   EXPECT_EQ(spec.layers[1].position, PositionKind::kChunkedRope);
-  EXPECT_FALSE(spec.layers[1].qk_norm);
+  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kNone);
 }
 
 TEST(HypenetChunkedTest, LayersOfAnyNumber) {
@@ -247,14 +247,14 @@ TEST(MiniCpmSalaTest, ReadsEveryKey) {
   const MixerSpec& attention = spec.layers[0];
   EXPECT_EQ(attention.kind, MixerKind::kFull);
   EXPECT_EQ(attention.position, PositionKind::kNone);
-  EXPECT_FALSE(attention.qk_norm);
+  EXPECT_EQ(attention.qk_norm, QkNorm::kNone);
   EXPECT_TRUE(attention.output_gate);
   EXPECT_EQ(attention.logit_scale, LogitScaleKind::kNone);
   const MixerSpec& rnn = spec.layers[1];
   EXPECT_EQ(rnn.kind, MixerKind::kLightning);
   EXPECT_EQ(rnn.position, PositionKind::kRope);
   EXPECT_EQ(rnn.num_heads, 6);
-  EXPECT_TRUE(rnn.qk_norm);
+  EXPECT_EQ(rnn.qk_norm, QkNorm::kHead);
   EXPECT_TRUE(rnn.output_norm);
   EXPECT_TRUE(rnn.output_gate);
 
@@ -262,7 +262,8 @@ TEST(MiniCpmSalaTest, ReadsEveryKey) {
       R"({"qk_norm": "<absent>", "use_output_norm": "<absent>", "use_output_gate": "<absent>",
           "attn_use_output_gate": "<absent>", "attn_use_rope": "<absent>", "scale_emb": "<absent>",
           "mup_denominator": "<absent>", "dim_model_base": "<absent>"})");
-  EXPECT_TRUE(silent.layers[1].qk_norm && silent.layers[1].output_norm);
+  EXPECT_EQ(silent.layers[1].qk_norm, QkNorm::kHead);
+  EXPECT_TRUE(silent.layers[1].output_norm);
   EXPECT_TRUE(silent.layers[1].output_gate && silent.layers[0].output_gate);
   EXPECT_EQ(silent.layers[0].position, PositionKind::kNone);
   EXPECT_EQ(silent.embedding_multiplier, 12.0f);

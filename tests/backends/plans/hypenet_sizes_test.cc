@@ -78,7 +78,7 @@ TEST_P(HypenetSizesTest, Plan) {
     const MixerSpec& mixer = spec.layers[static_cast<size_t>(layer)];
     EXPECT_EQ(mixer.num_heads, size.heads);
     EXPECT_EQ(mixer.head_dim, 128);
-    EXPECT_TRUE(mixer.qk_norm);
+    EXPECT_EQ(mixer.qk_norm, QkNorm::kHead);
     EXPECT_TRUE(mixer.output_gate);
     if (mixer.recurrent()) {
       EXPECT_EQ(mixer.kind, MixerKind::kLightning);

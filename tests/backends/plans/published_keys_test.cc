@@ -33,6 +33,11 @@ struct Published {
 
 const Published kPublished[] = {
     {"llama", R"({"pretraining_tp": 1, "num_key_value_heads": "<absent>"})", "dense"},
+    // Llama 1, converted early
+    {"llama", R"({"max_position_embeddings": "<absent>", "max_sequence_length": 2048,
+         "num_key_value_heads": "<absent>"})",
+     "dense", 2048},
+    {"llama", R"({"max_position_embeddings": "<absent>"})", "dense", 2048},
     // 3.1 to 3.3
     {"llama", R"({"attention_bias": false, "mlp_bias": false, "pretraining_tp": 1,
          "head_dim": 6, "tie_word_embeddings": true,
@@ -62,6 +67,11 @@ const Published kPublished[] = {
 
     {"qwen2", R"({"max_window_layers": 3, "sliding_window": 64, "use_mrope": false,
          "use_sliding_window": false, "tie_word_embeddings": true})",
+     "dense"},
+    // For a million tokens
+    {"qwen2", R"({"max_window_layers": 28, "sliding_window": 640,
+         "use_sliding_window": false, "dual_chunk_attention_config": {"chunk_size": 160,
+         "local_size": 32, "original_max_position_embeddings": 160}})",
      "dense"},
     {"qwen3", R"({"attention_bias": false, "head_dim": 8, "max_window_layers": 4,
          "sliding_window": null, "use_sliding_window": false,
@@ -192,6 +202,11 @@ const Published kPublished[] = {
          "pretraining_tp": 1, "rms_norm_eps": "<absent>",
          "use_qk_norm": false})",
      "dense", 10240},
+    // R+
+    {"cohere", R"({"attention_bias": false, "layer_norm_eps": 1e-5,
+         "logit_scale": 0.8333333333333334, "rms_norm_eps": "<absent>",
+         "use_qk_norm": true})",
+     "dense"},
     {"cohere2", R"({"attention_bias": false, "cache_implementation": "hybrid",
          "head_dim": 8, "layer_norm_eps": 1e-5, "layer_switch": 4,
          "logit_scale": 0.25, "rms_norm_eps": "<absent>",

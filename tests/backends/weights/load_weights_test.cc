@@ -55,7 +55,8 @@ TEST_F(LoadWeightsTest, CountsParametersAndBytes) {
 }
 
 TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {
-  mixer().qkv_bias = mixer().output_bias = mixer().qk_norm = mixer().output_gate = true;
+  mixer().qk_norm = QkNorm::kHead;
+  mixer().qkv_bias = mixer().output_bias = mixer().output_gate = true;
   for (const auto& [name, rows] : {std::pair{"q", 8}, {"k", 4}, {"v", 4}, {"o", int{kWidth}}}) {
     Add(kLayer + "self_attn." + name + "_proj.bias", {rows});
   }

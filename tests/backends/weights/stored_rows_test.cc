@@ -131,10 +131,33 @@ TEST_F(StoredRowsTest, RootOfTheDecoder) {
   ExpectRefused(LS_UNIMPLEMENTED, "tensor \"visions.weight\" is not read by this model");
 }
 
+// Command R+'s: a norm for each head, in a matrix; pairs of RoPE are neighbours there.
+TEST_F(StoredRowsTest, NormOfEachHead) {
+  mixer().qk_norm = QkNorm::kEachHead;
+  mixer().rope.neighbours = true;
+  Add(kLayer + "self_attn.q_norm.weight", {2, 4});
+  Add(kLayer + "self_attn.k_norm.weight", {1, 4});
+  const ModelWeights weights = WriteAndLoad();
+  const LayerWeights& layer = weights.layers[0];
+  const auto halves = [this](const std::string& name) {
+    std::vector<float> numbers = Stored({name + ".weight"});
+    for (size_t head = 0; head < numbers.size(); head += 4) {
+      std::swap(numbers[head + 1], numbers[head + 2]);
+    }
+    return numbers;
+  };
+  EXPECT_EQ(Numbers(layer.q_norm, 8), halves(kLayer + "self_attn.q_norm"));
+  EXPECT_EQ(Numbers(layer.k_norm, 4), halves(kLayer + "self_attn.k_norm"));
+
+  Add(kLayer + "self_attn.q_norm.weight", {8});
+  ExpectRefused(LS_INVALID_ARGUMENT, "must have the shape [2, 4], found [8]");
+}
+
 // Gemma's: what a norm multiplies by is stored less 1; biases are as they are.
 TEST_F(StoredRowsTest, NormsLessOne) {
   spec_.norms_less_one = true;
-  mixer().qk_norm = mixer().output_bias = true;
+  mixer().qk_norm = QkNorm::kHead;
+  mixer().output_bias = true;
   spec_.names.mixer_post_norm = "post_attention_layernorm";
   spec_.names.mlp_norm = "pre_feedforward_layernorm";
   spec_.names.mlp_post_norm = "post_feedforward_layernorm";
@@ -163,7 +186,8 @@ TEST_F(StoredRowsTest, NormsLessOne) {
 
 // Heads of 4 elements as kernels turn them: pairs 0, 2 and 1, 3.
 TEST_F(StoredRowsTest, HeadsInTheOrderOfTheKernels) {
-  mixer().qkv_bias = mixer().qk_norm = true;
+  mixer().qk_norm = QkNorm::kHead;
+  mixer().qkv_bias = true;
   for (const auto& [name, rows] : {std::pair{"q", 8}, {"k", 4}, {"v", 4}}) {
     Add(kLayer + "self_attn." + name + "_proj.bias", {rows});
   }

@@ -50,7 +50,7 @@ void AddMixer(const MixerSpec& mixer, int64_t width, Names& names) {
     const char* gate = kGateNames[static_cast<size_t>(mixer.kind)];
     names.Matrix(gate, gated_rnn ? q : out, width, /*bias=*/gated_rnn);
   }
-  if (mixer.qk_norm) {
+  if (mixer.qk_norm == QkNorm::kHead) {
     names.Norm("q_norm", mixer.head_dim);
     names.Norm("k_norm", mixer.head_dim);
   }
