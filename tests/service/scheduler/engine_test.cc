@@ -276,5 +276,20 @@ TEST(Engine, PenaltiesSeeTheHistory) {
   EXPECT_EQ(distinct.size(), outcome.tokens.size());
 }
 
+// Presence and frequency are those of what was generated, not of what was given.
+TEST(Engine, PresenceIsNotThatOfThePrompt) {
+  std::string even_bytes;
+  for (int byte = 0; byte < 256; byte += 2) even_bytes += static_cast<char>(byte);
+  TestEngine engine;
+  for (int i = 0; i < 10; ++i) {
+    TurnRequest request = Generate(engine.Open(), even_bytes.substr(0, 118 + i), 1);
+    request.sampling.temperature = 0.0f;
+    const std::vector<int32_t> free = RunTurn(*engine, NewTurn(request)).tokens;
+    request.session = engine.Open();
+    request.sampling.presence_penalty = 100.0f;
+    EXPECT_EQ(RunTurn(*engine, NewTurn(request)).tokens, free) << i;
+  }
+}
+
 }  // namespace
 }  // namespace longstream

@@ -48,15 +48,25 @@ MinimalModel::MinimalModel(const std::string& path, const std::string& tokenizer
 
 MinimalModel::~MinimalModel() { std::filesystem::remove_all(directory_); }
 
-double MinimalModel::RequestsCounted(const std::string& code) const {
-  double count = 0;
+std::vector<prometheus::ClientMetric> MinimalModel::Samples(const std::string& name,
+                                                            const std::string& label,
+                                                            const std::string& value) const {
+  std::vector<prometheus::ClientMetric> samples;
   for (const prometheus::MetricFamily& family : registry_->Collect()) {
-    if (family.name != "longstream_requests_total") continue;
+    if (family.name != name) continue;
     for (const prometheus::ClientMetric& metric : family.metric) {
-      for (const prometheus::ClientMetric::Label& label : metric.label) {
-        if (label.name == "code" && label.value == code) count += metric.counter.value;
+      for (const prometheus::ClientMetric::Label& found : metric.label) {
+        if (found.name == label && found.value == value) samples.push_back(metric);
       }
     }
+  }
+  return samples;
+}
+
+double MinimalModel::RequestsCounted(const std::string& code) const {
+  double count = 0;
+  for (const auto& metric : Samples("longstream_requests_total", "code", code)) {
+    count += metric.counter.value;
   }
   return count;
 }

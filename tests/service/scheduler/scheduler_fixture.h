@@ -17,6 +17,7 @@
 
 namespace prometheus {
 class Registry;
+struct ClientMetric;
 }  // namespace prometheus
 
 namespace longstream {
@@ -42,6 +43,9 @@ class MinimalModel {
   prometheus::Registry* registry() { return registry_.get(); }
   const std::filesystem::path& directory() const { return directory_; }
 
+  // Of the metric `name`, those whose label has this value.
+  std::vector<prometheus::ClientMetric> Samples(const std::string& name, const std::string& label,
+                                                const std::string& value) const;
   // Of longstream_requests_total, over all finish reasons.
   double RequestsCounted(const std::string& code) const;
 
@@ -69,6 +73,7 @@ class TestEngine {
 
   Engine* operator->() { return engine_.get(); }
   Engine& operator*() { return *engine_; }
+  const MinimalModel& model() const { return model_; }
 
   // A session with caches; fails the test where there is no room. From any thread.
   std::shared_ptr<Session> Open();
