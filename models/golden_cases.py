@@ -1,6 +1,7 @@
 """The cases under tests/golden: one configuration each, small and odd-sized on purpose."""
 
 from golden_families import FAMILY_CASES, FULL, LOCAL, llama, phi3, qwen3, shape
+from golden_overrides import OVERRIDE_CASES
 from golden_names import to_sala
 
 
@@ -45,7 +46,7 @@ ATTN, LIGHTNING, RNN = "attn", "lightning-attn", "gated-rnn"
 
 # source: which program computes the logits. dtype: how the weights are stored. edges: positions
 # around which every row is kept. note: the line of tests/golden/README.md.
-CASES = FAMILY_CASES | {
+CASES = FAMILY_CASES | OVERRIDE_CASES | {
     "dense_logn_always": {
         "dtype": "bfloat16",
         "config": llama(67, 34, 46, 2, 4, 2, 8, training_length=64, logn_scaling="always"),

@@ -457,41 +457,4 @@ FAMILY_CASES = {
         "edges": [64],
         "note": "YaRN with `mscale`, `mscale_all_dim`, `beta_fast`, `beta_slow`, no `truncate`",
     },
-    "llama_override_ntk": {
-        "dtype": "bfloat16",
-        "config": llama(39, 18, 22, 2, 3, 1, 8, max_position_embeddings=96),
-        "overrides": {"rope_scaling": {"rope_type": "ntk", "factor": 4.0}},
-        "edges": [96],
-        "note": "a dense checkpoint with NTK-aware scaling by option",
-    },
-    "phi3_override_rerope": {
-        "dtype": "bfloat16",
-        "config": phi3(
-            41, 32, 34, 2, 4, 2, 8, original_max_position_embeddings=96,
-            partial_rotary_factor=0.75,
-            rope_scaling={
-                "type": "longrope",
-                "short_factor": [1.0, 1.1, 1.3],
-                "long_factor": [1.1, 2.5, 7.0],
-                "attention_factor": 1.3,
-            },
-        ),
-        "overrides": {"rerope_window": 33},
-        "edges": [33],
-        "note": "ReRoPE w = 33 by option over LongRoPE on three quarters of each head, attention "
-        "factor 1.3",
-    },
-    "phi3_override_leaky": {
-        "dtype": "bfloat16",
-        "config": phi3(
-            43, 32, 34, 2, 4, 2, 8, original_max_position_embeddings=96,
-            partial_rotary_factor=0.75,
-        ),
-        "overrides": {
-            "rerope_window": 35, "leaky_rerope_factor": 5,
-            "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "attention_factor": 1.2},
-        },
-        "edges": [35],
-        "note": "Leaky ReRoPE w = 35, k = 5 over YaRN, all by option; attention factor 1.2",
-    },
 }
