@@ -2,13 +2,12 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/weight.cuh"
 #include "kernels/ops/embed.h"
 
 namespace longstream::cuda {
 namespace {
-
-constexpr int kThreads = 256;
 
 // Negative: the row is zeros.
 __device__ __forceinline__ int64_t IdOf(const EmbedArgs& args, int64_t row) {
@@ -17,19 +16,19 @@ __device__ __forceinline__ int64_t IdOf(const EmbedArgs& args, int64_t row) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
+__global__ void __launch_bounds__(kMaxRowThreads) EmbedKernel(EmbedArgs args) {
   const int64_t row = blockIdx.x;
   const int64_t k = args.table.k;
   const int64_t id = IdOf(args, row);
   const T* from = static_cast<const T*>(args.table.data) +
                   max(id, int64_t{0}) * WeightStride(args.table.type, k);
   float* to = static_cast<float*>(args.out.data) + row * args.out.stride;
-  for (int64_t i = threadIdx.x; i < k; i += kThreads) {
-    to[i] = id < 0 ? 0.0f : args.multiplier * Widen(from[i]);
-  }
+  ForRow(
+      k, [&](int i) { return from[i]; },
+      [&](int i, T element) { to[i] = id < 0 ? 0.0f : args.multiplier * Widen(element); });
 }
 
-__global__ void __launch_bounds__(kThreads) EmbedGroupsKernel(EmbedArgs args) {
+__global__ void __launch_bounds__(kMaxRowThreads) EmbedGroupsKernel(EmbedArgs args) {
   const int64_t row = blockIdx.x;
   const DType type = args.table.type;
   const int64_t stride = WeightStride(type, args.table.k);
@@ -40,19 +39,28 @@ __global__ void __launch_bounds__(kThreads) EmbedGroupsKernel(EmbedArgs args) {
   const F16* scales =
       ScalesOf(args.table.data, type, args.table.n, stride) + table_row * (stride / kGroupInputs);
   float* to = static_cast<float*>(args.out.data) + row * args.out.stride;
-  for (int64_t i = threadIdx.x; i < args.table.k; i += kThreads) {
-    int value = from[QuantisedByte(type, i)];
-    // An int4 is the high or the low half of a byte, with its sign.
-    if (type == DType::kI4) value = static_cast<int8_t>(i % 8 < 4 ? value << 4 : value) >> 4;
-    const float weight = Widen(scales[i / kGroupInputs]) * static_cast<float>(value);
-    to[i] = id < 0 ? 0.0f : args.multiplier * weight;
-  }
+  struct Element {
+    F16 scale;
+    int8_t byte;
+  };
+  ForRow(
+      args.table.k,
+      [&](int i) -> Element {
+        return {scales[i / kGroupInputs], from[QuantisedByte(type, i)]};
+      },
+      [&](int i, const Element& element) {
+        int value = element.byte;
+        // An int4 is the high or the low half of a byte, with its sign.
+        if (type == DType::kI4) value = static_cast<int8_t>(i % 8 < 4 ? value << 4 : value) >> 4;
+        const float weight = Widen(element.scale) * static_cast<float>(value);
+        to[i] = id < 0 ? 0.0f : args.multiplier * weight;
+      });
 }
 
 }  // namespace
 
 void Embed(Stream& stream, const EmbedArgs& args) {
-  const LaunchShape shape = {static_cast<unsigned>(args.out.rows), kThreads};
+  const LaunchShape shape = {static_cast<unsigned>(args.out.rows), RowThreads(args.table.k)};
   if (IsQuantised(args.table.type)) return Launch(stream, shape, EmbedGroupsKernel, args);
   ForType(args.table.type,
           [&](auto element) { Launch(stream, shape, EmbedKernel<decltype(element)>, args); });

@@ -7,15 +7,14 @@
 namespace longstream::cuda {
 namespace {
 
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads) FiniteRowsKernel(FiniteRowsArgs args) {
+__global__ void __launch_bounds__(kMaxRowThreads) FiniteRowsKernel(FiniteRowsArgs args) {
   constexpr unsigned kExponent = 0x7f800000u;
   const Matrix& values = args.values;
   const float* row = static_cast<const float*>(values.data) + int64_t{blockIdx.x} * values.stride;
   int non_finite = 0;
-  for (int64_t i = threadIdx.x; i < values.cols; i += kThreads) {
-    non_finite |= (__float_as_uint(row[i]) & kExponent) == kExponent ? 1 : 0;
-  }
+  ForRow(
+      values.cols, [&](int i) { return __float_as_uint(row[i]); },
+      [&](int, unsigned bits) { non_finite |= (bits & kExponent) == kExponent ? 1 : 0; });
   non_finite = __syncthreads_or(non_finite);
   if (threadIdx.x == 0) args.finite[blockIdx.x] = non_finite == 0 ? 1 : 0;
 }
@@ -23,15 +22,8 @@ __global__ void __launch_bounds__(kThreads) FiniteRowsKernel(FiniteRowsArgs args
 }  // namespace
 
 void FiniteRows(Stream& stream, const FiniteRowsArgs& args) {
-  const auto launch = [&](auto kernel, int threads) {
-    Launch(stream, {static_cast<unsigned>(args.values.rows), static_cast<unsigned>(threads)},
-           kernel, args);
-  };
-  if (args.values.cols <= kSmallVocabulary) {
-    launch(FiniteRowsKernel<kSmallRowThreads>, kSmallRowThreads);
-  } else {
-    launch(FiniteRowsKernel<kLargeRowThreads>, kLargeRowThreads);
-  }
+  const LaunchShape shape = {static_cast<unsigned>(args.values.rows), RowThreads(args.values.cols)};
+  Launch(stream, shape, FiniteRowsKernel, args);
 }
 
 }  // namespace longstream::cuda

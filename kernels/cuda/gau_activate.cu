@@ -1,13 +1,14 @@
 // Activation of a gated attention unit: a block a row. It reads and writes 4 bytes per element of
 // v, reads 4 and writes 8 per element of z.
+#include <algorithm>
+
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/row_reduce.cuh"
 #include "kernels/ops/gau_activate.h"
 
 namespace longstream::cuda {
 namespace {
-
-constexpr int kThreads = 256;
 
 __device__ float* RowOf(const Matrix& matrix, int64_t row) {
   return static_cast<float*>(matrix.data) + row * matrix.stride;
@@ -15,24 +16,35 @@ __device__ float* RowOf(const Matrix& matrix, int64_t row) {
 
 __device__ float Silu(float x) { return x / (1.0f + expf(-x)); }
 
-__global__ void __launch_bounds__(kThreads) GauActivateKernel(GauActivateArgs args) {
+__global__ void __launch_bounds__(kMaxRowThreads) GauActivateKernel(GauActivateArgs args) {
   const int64_t t = blockIdx.x;
   float* v = RowOf(args.v, t);
-  for (int64_t i = threadIdx.x; i < args.v.cols; i += kThreads) v[i] = Silu(v[i]);
+  ForRow(
+      args.v.cols, [&](int i) { return v[i]; }, [&](int i, float x) { v[i] = Silu(x); });
   const float* z = RowOf(args.z, t);
   float* q = RowOf(args.q, t);
   float* k = RowOf(args.k, t);
-  for (int64_t i = threadIdx.x; i < args.z.cols; i += kThreads) {
-    const float active = Silu(z[i]);
-    q[i] = __fmaf_rn(args.q_scale[i], active, args.q_offset[i]);
-    k[i] = __fmaf_rn(args.k_scale[i], active, args.k_offset[i]);
-  }
+  constexpr int kElements = kLoadsAtOnce / 2;  // each of several loads
+  struct Element {
+    float z, q_scale, q_offset, k_scale, k_offset;
+  };
+  ForRow<kElements>(
+      args.z.cols,
+      [&](int i) -> Element {
+        return {z[i], args.q_scale[i], args.q_offset[i], args.k_scale[i], args.k_offset[i]};
+      },
+      [&](int i, const Element& element) {
+        const float active = Silu(element.z);
+        q[i] = __fmaf_rn(element.q_scale, active, element.q_offset);
+        k[i] = __fmaf_rn(element.k_scale, active, element.k_offset);
+      });
 }
 
 }  // namespace
 
 void GauActivate(Stream& stream, const GauActivateArgs& args) {
-  Launch(stream, {static_cast<unsigned>(args.v.rows), kThreads}, GauActivateKernel, args);
+  const int64_t widest = std::max(args.v.cols, args.z.cols);
+  Launch(stream, {static_cast<unsigned>(args.v.rows), RowThreads(widest)}, GauActivateKernel, args);
 }
 
 }  // namespace longstream::cuda

@@ -12,32 +12,30 @@ namespace longstream::cuda {
 namespace {
 
 // log(sum(exp(logits))); NaN where a logit is NaN or +infinity, or all are -infinity.
-template <int kThreads>
 __device__ double LogSumExp(const float* logits, int64_t vocabulary, double* scratch) {
   int nan = 0;
   float largest = -INFINITY;
-  for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
-    nan |= logits[i] != logits[i] ? 1 : 0;
-    largest = fmaxf(largest, logits[i]);
-  }
+  const auto load = [&](int i) { return logits[i]; };
+  ForRow(vocabulary, load, [&](int, float logit) {
+    nan |= logit != logit ? 1 : 0;
+    largest = fmaxf(largest, logit);
+  });
   nan = __syncthreads_or(nan);
-  largest = RowMax<kThreads>(largest, reinterpret_cast<float*>(scratch));
+  largest = RowMax(largest, reinterpret_cast<float*>(scratch));
   if (nan != 0 || std::isinf(largest)) return NAN;
   double sum = 0.0;
-  for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
-    sum += static_cast<double>(expf(logits[i] - largest));
-  }
-  return static_cast<double>(largest) + log(RowSum<kThreads>(sum, scratch));
+  ForRow(vocabulary, load,
+         [&](int, float logit) { sum += static_cast<double>(expf(logit - largest)); });
+  return static_cast<double>(largest) + log(RowSum(sum, scratch));
 }
 
-// Shared memory: [kThreads / 32] f64.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads) LogProbsKernel(LogProbsArgs args) {
+// Shared memory: [threads / 32] f64.
+__global__ void __launch_bounds__(kMaxRowThreads) LogProbsKernel(LogProbsArgs args) {
   auto* scratch = SharedMemory<double>();
   const LogProbsRow row = args.rows[blockIdx.x];
   const int64_t vocabulary = args.logits.cols;
   const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;
-  const double log_sum = LogSumExp<kThreads>(logits, vocabulary, scratch);
+  const double log_sum = LogSumExp(logits, vocabulary, scratch);
   if (threadIdx.x == 0) {
     const int32_t target = row.sampled != nullptr ? *row.sampled : row.target;
     args.log_probs[blockIdx.x] =
@@ -48,11 +46,13 @@ __global__ void __launch_bounds__(kThreads) LogProbsKernel(LogProbsArgs args) {
   for (int32_t n = 0; n < row.num_top; ++n) {
     Word64 best = 0;
     if (!std::isnan(log_sum) && previous != 0) {
-      for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
-        const Word64 rank = RankOf(logits[i], i);
-        if (rank < previous && rank > best && logits[i] != -INFINITY) best = rank;
-      }
-      best = RowMax<kThreads>(best, reinterpret_cast<Word64*>(scratch));
+      ForRow(
+          vocabulary, [&](int i) { return logits[i]; },
+          [&](int i, float logit) {
+            const Word64 rank = RankOf(logit, i);
+            if (rank < previous && rank > best && logit != -INFINITY) best = rank;
+          });
+      best = RowMax(best, reinterpret_cast<Word64*>(scratch));
     }
     previous = best;
     if (threadIdx.x != 0) continue;
@@ -67,17 +67,10 @@ __global__ void __launch_bounds__(kThreads) LogProbsKernel(LogProbsArgs args) {
 }  // namespace
 
 void LogProbs(Stream& stream, const LogProbsArgs& args) {
-  const auto launch = [&](auto kernel, int threads) {
-    Launch(stream,
-           {static_cast<unsigned>(args.num_rows), static_cast<unsigned>(threads),
-            static_cast<size_t>(threads / kWarp) * sizeof(double)},
-           kernel, args);
-  };
-  if (args.logits.cols <= kSmallVocabulary) {
-    launch(LogProbsKernel<kSmallRowThreads>, kSmallRowThreads);
-  } else {
-    launch(LogProbsKernel<kLargeRowThreads>, kLargeRowThreads);
-  }
+  const unsigned threads = RowThreads(args.logits.cols);
+  const LaunchShape shape = {static_cast<unsigned>(args.num_rows), threads,
+                             threads / kWarp * sizeof(double)};
+  Launch(stream, shape, LogProbsKernel, args);
 }
 
 }  // namespace longstream::cuda

@@ -9,22 +9,29 @@
 namespace longstream::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-__global__ void __launch_bounds__(kThreads) NormRowsKernel(NormRowsArgs args) {
+__global__ void __launch_bounds__(kMaxRowThreads) NormRowsKernel(NormRowsArgs args) {
   const Norm& norm = args.norm;
   const int64_t r = blockIdx.x, begin = blockIdx.y * norm.size;
   const float* x = static_cast<const float*>(args.in.data) + r * args.in.stride + begin;
   float* out = static_cast<float*>(args.out.data) + r * args.out.stride + begin;
   auto* scratch = SharedMemory<float>();
-  const float mean = norm.centred ? RowMean<kThreads>(x, norm.size, scratch) : 0.0f;
-  const float factor =
-      args.scale * RowInverseDeviation<kThreads>(x, norm.size, mean, norm.eps, scratch);
-  for (int64_t i = threadIdx.x; i < norm.size; i += kThreads) {
-    float value = (x[i] - mean) * factor * norm.weight[begin + i];
-    if (norm.bias != nullptr) value = __fmaf_rn(args.scale, norm.bias[begin + i], value);
-    out[i] = args.accumulate ? out[i] + value : value;
-  }
+  const float mean = norm.centred ? RowMean(x, norm.size, scratch) : 0.0f;
+  const float factor = args.scale * RowInverseDeviation(x, norm.size, mean, norm.eps, scratch);
+  constexpr int kElements = kLoadsAtOnce / 2;  // each of several loads
+  struct Element {
+    float x, weight, bias, out;
+  };
+  ForRow<kElements>(
+      norm.size,
+      [&](int i) -> Element {
+        return {x[i], norm.weight[begin + i], norm.bias == nullptr ? 0.0f : norm.bias[begin + i],
+                args.accumulate ? out[i] : 0.0f};
+      },
+      [&](int i, const Element& element) {
+        float value = (element.x - mean) * factor * element.weight;
+        if (norm.bias != nullptr) value = __fmaf_rn(args.scale, element.bias, value);
+        out[i] = args.accumulate ? element.out + value : value;
+      });
 }
 
 }  // namespace
@@ -32,7 +39,8 @@ __global__ void __launch_bounds__(kThreads) NormRowsKernel(NormRowsArgs args) {
 void NormRows(Stream& stream, const NormRowsArgs& args) {
   const dim3 grid(static_cast<unsigned>(args.in.rows),
                   static_cast<unsigned>(args.in.cols / args.norm.size));
-  Launch(stream, {grid, kThreads, (kThreads / kWarp) * sizeof(float)}, NormRowsKernel, args);
+  const unsigned threads = RowThreads(args.norm.size);
+  Launch(stream, {grid, threads, threads / kWarp * sizeof(float)}, NormRowsKernel, args);
 }
 
 }  // namespace longstream::cuda

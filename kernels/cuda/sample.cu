@@ -31,7 +31,7 @@ float MassOfOne(int64_t vocabulary) {
 }
 
 struct SampleShared {
-  Word64 scratch[kLargeRowThreads / kWarp];
+  Word64 scratch[kMaxRowThreads / kWarp];
   unsigned counts[kBins];
   Word64 masses[kBins];
   int bin;         // where the target is reached
@@ -40,7 +40,6 @@ struct SampleShared {
 };
 
 // A row of adjusted logits, seen by the block.
-template <int kThreads>
 class Row {
  public:
   __device__ Row(float* logits, int64_t vocabulary, float mass_of_one, SampleShared* shared)
@@ -50,12 +49,12 @@ class Row {
   __device__ bool Begin() {
     int nan = 0;
     float largest = -INFINITY;
-    for (int64_t i = threadIdx.x; i < vocabulary_; i += kThreads) {
-      nan |= z_[i] != z_[i] ? 1 : 0;
-      largest = fmaxf(largest, z_[i]);
-    }
+    ForEach([&](int, float z) {
+      nan |= z != z ? 1 : 0;
+      largest = fmaxf(largest, z);
+    });
     nan = __syncthreads_or(nan);
-    largest_ = RowMax<kThreads>(largest, reinterpret_cast<float*>(shared_->scratch));
+    largest_ = RowMax(largest, reinterpret_cast<float*>(shared_->scratch));
     return nan == 0 && largest_ != -INFINITY;
   }
 
@@ -71,7 +70,7 @@ class Row {
   __device__ void KeepMass(float share) {
     Word64 mass = 0;
     ForEachKept([&](float z, Word64) { mass += MassOf(z); });
-    const Word64 total = RowSum<kThreads>(mass, shared_->scratch);
+    const Word64 total = RowSum(mass, shared_->scratch);
     const double target = ceil(static_cast<double>(share) * static_cast<double>(total));
     lowest_ = FindEnd<true>(static_cast<Word64>(target));
   }
@@ -87,7 +86,7 @@ class Row {
       const Word64 scored = RankOf(value, id);
       if (scored > best) best = scored;
     });
-    best = RowMax<kThreads>(best, shared_->scratch);
+    best = RowMax(best, shared_->scratch);
     return best == 0 ? -1 : IdOf(best);
   }
 
@@ -101,11 +100,16 @@ class Row {
   }
 
   template <typename Visit>
+  __device__ void ForEach(const Visit& visit) const {
+    ForRow(
+        vocabulary_, [&](int i) { return z_[i]; }, visit);
+  }
+  template <typename Visit>
   __device__ void ForEachKept(const Visit& visit) const {
-    for (int64_t i = threadIdx.x; i < vocabulary_; i += kThreads) {
-      const Word64 rank = RankOf(z_[i], i);
-      if (rank >= lowest_) visit(z_[i], rank);
-    }
+    ForEach([&](int i, float z) {
+      const Word64 rank = RankOf(z, i);
+      if (rank >= lowest_) visit(z, rank);
+    });
   }
 
   // The rank of the last token of the shortest prefix of the kept ones whose count (or mass) is at
@@ -143,14 +147,14 @@ class Row {
           rank_of_it = rank;
         }
       });
-      return RowMax<kThreads>(rank_of_it, shared_->scratch);
+      return RowMax(rank_of_it, shared_->scratch);
     }
     return prefix;
   }
 
   __device__ void ClearBins() const {
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += static_cast<int>(blockDim.x)) {
       shared_->counts[i] = 0;
       shared_->masses[i] = 0;
     }
@@ -187,11 +191,12 @@ class Row {
 };
 
 // Steps 1 to 3, and the division of step 4, into z.
-template <int kThreads>
 __device__ void Adjust(const SamplingRow& row, const float* logits, int64_t vocabulary, float* z) {
-  for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) z[i] = logits[i];
+  const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
+  ForRow(
+      vocabulary, [&](int i) { return logits[i]; }, [&](int i, float logit) { z[i] = logit; });
   __syncthreads();
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < row.num_history; i += kThreads) {
+  for (int32_t i = thread; i < row.num_history; i += threads) {
     const TokenCount seen = row.history[i];
     float logit = z[seen.token];
     if (seen.total > 0) {
@@ -203,15 +208,15 @@ __device__ void Adjust(const SamplingRow& row, const float* logits, int64_t voca
     z[seen.token] = __fsub_rn(logit, __fadd_rn(presence, frequency));
   }
   __syncthreads();
-  for (int32_t i = static_cast<int32_t>(threadIdx.x); i < row.num_bias; i += kThreads) {
+  for (int32_t i = thread; i < row.num_bias; i += threads) {
     const LogitBias bias = row.bias[i];
     z[bias.token] = bias.bias == -INFINITY ? -INFINITY : __fadd_rn(z[bias.token], bias.bias);
   }
   __syncthreads();
   if (row.temperature > 0) {
-    for (int64_t i = threadIdx.x; i < vocabulary; i += kThreads) {
-      z[i] = __fdiv_rn(z[i], row.temperature);
-    }
+    ForRow(
+        vocabulary, [&](int i) { return z[i]; },
+        [&](int i, float logit) { z[i] = __fdiv_rn(logit, row.temperature); });
   }
   __syncthreads();
 }
@@ -231,15 +236,14 @@ __device__ float Gumbel(const SamplingRow& row, int32_t id) {
 }
 
 // Shared memory: SampleShared.
-template <int kThreads>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMaxRowThreads)
     SampleKernel(SampleArgs args, float* workspace, int64_t stride, float mass_of_one) {
   const SamplingRow row = args.rows[blockIdx.x];
   const int64_t vocabulary = args.logits.cols;
   const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;
   float* z = workspace + blockIdx.x * stride;
-  Adjust<kThreads>(row, logits, vocabulary, z);
-  Row<kThreads> tokens(z, vocabulary, mass_of_one, SharedMemory<SampleShared>());
+  Adjust(row, logits, vocabulary, z);
+  Row tokens(z, vocabulary, mass_of_one, SharedMemory<SampleShared>());
   int32_t sampled = -1;
   if (tokens.Begin()) {
     if (row.temperature == 0) {
@@ -266,17 +270,9 @@ void Sample(Stream& stream, const SampleArgs& args) {
   }
   auto* workspace = reinterpret_cast<float*>(stream.workspace);
   const auto stride = static_cast<int64_t>(SampleWorkspace(1, args.logits.cols) / sizeof(float));
-  const auto launch = [&](auto kernel, int threads) {
-    Launch(stream,
-           {static_cast<unsigned>(args.num_rows), static_cast<unsigned>(threads),
-            sizeof(SampleShared)},
-           kernel, args, workspace, stride, MassOfOne(args.logits.cols));
-  };
-  if (args.logits.cols <= kSmallVocabulary) {
-    launch(SampleKernel<kSmallRowThreads>, kSmallRowThreads);
-  } else {
-    launch(SampleKernel<kLargeRowThreads>, kLargeRowThreads);
-  }
+  const LaunchShape shape = {static_cast<unsigned>(args.num_rows), RowThreads(args.logits.cols),
+                             sizeof(SampleShared)};
+  Launch(stream, shape, SampleKernel, args, workspace, stride, MassOfOne(args.logits.cols));
 }
 
 }  // namespace longstream::cuda

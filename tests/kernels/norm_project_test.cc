@@ -113,6 +113,10 @@ TEST_P(NormProjectTest, MatchesTheReferenceAcrossBlocks) {
     Compare({101, 99, 515}, type, {}, random);
     Compare({200, 33, 130}, type, {}, random);
   }
+  for (DType type : {DType::kBF16, DType::kI8}) {
+    Compare({2, 3, 9001}, type, {.norm = true, .centred = true, .norm_bias = true}, random);
+    Compare({1, 3, 9001}, type, {.norm = true, .addend = true, .gate = true}, random);
+  }
 }
 
 TEST_P(NormProjectTest, MatchesTheReferenceWithEveryOption) {
