@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/core/stream.h"
+#include "kernels/cuda/device_limits.h"
 
 namespace longstream::cuda {
 
@@ -27,11 +28,13 @@ template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (!stream.ok() || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  // More than this a kernel must be allowed to have.
+  // More than this a kernel must be allowed to have: always the same, because what is allowed last
+  // counts, and another model's thread may launch the same kernel with another size.
   constexpr size_t kDefaultSharedBytes = 48 << 10;
   if (shape.shared_bytes > kDefaultSharedBytes &&
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(shape.shared_bytes)) != cudaSuccess) {
+                           static_cast<int>(kMaxSharedBytes)) != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would report it once more
     stream.Fail(OpStatus::kUnsupported);
     return;
   }

@@ -419,8 +419,7 @@ void AllowSharedBytes(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) {
     Fail(std::to_string(bytes) + " bytes of shared memory; a block has at most 166912");
   }
-  size_t& allowed = AllowedSharedBytes()[kernel];
-  allowed = std::max({allowed, bytes, kDefaultSharedBytes});
+  AllowedSharedBytes()[kernel] = bytes;  // the last one counts
 }
 
 std::byte* SharedMemory() { return current->shared(); }

@@ -221,9 +221,12 @@ TEST(SimtDeathTest, MistakesEndTheProcessWithASentence) {
                "a block has at most 166912");
 }
 
-TEST(SimtTest, AKernelMayAskForMoreSharedMemory) {
+TEST(SimtDeathTest, AKernelMayAskForMoreSharedMemory) {
   cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 50000);
   Start(1, 1, 50000, Nothing);
+  // What was said last counts, as on a device.
+  cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 49999);
+  EXPECT_DEATH(Start(1, 1, 50000, Nothing), "the kernel may have 49999");
 }
 
 }  // namespace
