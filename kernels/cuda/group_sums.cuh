@@ -30,7 +30,7 @@ template <DType kType>
 struct WeightGroups {
   static constexpr int kLoads = kType == DType::kI8 ? 2 : 1;
   uint32_t words[4 * kLoads];
-  float scales[kStepGroups];
+  uint32_t scale_pairs[kStepGroups / 2];  // f16, which takes half the registers of f32
 
   // bytes, scales: of the lane and of the groups. Zeros where the row is none.
   __device__ __forceinline__ void Load(const std::byte* bytes, const F16* from, bool is_row) {
@@ -42,10 +42,11 @@ struct WeightGroups {
       halves = __ldg(reinterpret_cast<const uint2*>(from));
     }
     memcpy(words, loaded, sizeof(words));
-    F16 four[kStepGroups];
-    memcpy(four, &halves, sizeof(four));
-#pragma unroll
-    for (int i = 0; i < kStepGroups; ++i) scales[i] = Widen(four[i]);
+    memcpy(scale_pairs, &halves, sizeof(scale_pairs));
+  }
+
+  __device__ __forceinline__ float Scale(int group) const {
+    return Widen(F16{static_cast<uint16_t>(scale_pairs[group / 2] >> (group % 2 * 16))});
   }
 
   // Inputs 4 half ... 4 half + 3 of the lane's of a group; of int4 in the high halves of the bytes.
@@ -61,25 +62,24 @@ struct TokenGroups {
   uint32_t words[2 * kStepGroups];
   float scales[2][kStepGroups];
 
-  // bytes, from: of the lane in the first of the tokens; `left` of them are rows.
-  __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int stride,
-                                       int left) {
+  __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int offset,
+                                       int stride, int left) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int g = lane / 4, t = lane % 4;
     uint4 loaded[2] = {};
     if (g < left) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        loaded[i] = __ldg(reinterpret_cast<const uint4*>(bytes + g * stride + 64 * i));
+        loaded[i] = __ldg(reinterpret_cast<const uint4*>(bytes + (offset + g * stride + 64 * i)));
       }
     }
     memcpy(words, loaded, sizeof(words));
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
-      const int groups = stride / static_cast<int>(kGroupInputs);
       if (2 * t + i < left) {
-        four = __ldg(reinterpret_cast<const float4*>(from + (2 * t + i) * groups));
+        four = __ldg(reinterpret_cast<const float4*>(from + (offset + (2 * t + i) * stride) /
+                                                                static_cast<int>(kGroupInputs)));
       }
       memcpy(scales[i], &four, sizeof(four));
     }
@@ -103,7 +103,7 @@ __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
                 {tokens.words[2 * group], tokens.words[2 * group + 1]});
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float scale = (i < 2 ? upper : lower).scales[group] * tokens.scales[i % 2][group];
+      const float scale = (i < 2 ? upper : lower).Scale(group) * tokens.scales[i % 2][group];
       sums[i] = __fmaf_rn(__int_as_float(dots[i]) - kMagicFloat, scale, sums[i]);
     }
   }
@@ -150,9 +150,7 @@ __device__ __forceinline__ void SumGroups(const ProductOperands<kWeights>& in, i
         const int first = kTokenTile * tile;
         if (first >= num_rows) break;
         TokenGroups tokens;
-        tokens.Load(rows + first * stride + i,
-                    row_scales + first * groups + i / static_cast<int>(kGroupInputs), stride,
-                    num_rows - first);
+        tokens.Load(rows, row_scales, first * stride + i, stride, num_rows - first);
 #pragma unroll
         for (int w = 0; w < kWeights; ++w) {
           AddGroups<kType>(upper[s][w], lower[s][w], tokens, sums[w][tile]);

@@ -51,11 +51,12 @@ __device__ bool FindBlock(const BatchLayout& batch, int64_t grid, int64_t index,
   for (int32_t s = 0; s < batch.num_sequences; ++s) {
     const SequenceRows& rows = batch.sequences[s];
     if (rows.is_decode) continue;
-    const int64_t first = rows.first_position / grid;
-    const int64_t count = (rows.first_position + rows.num_rows - 1) / grid - first + 1;
+    const int64_t first = LineBefore(rows.first_position, grid);
+    const int64_t last = LineBefore(rows.first_position + rows.num_rows - 1, grid);
+    const int64_t count = static_cast<int>(last - first) / static_cast<int>(grid) + 1;
     if (index < count) {
       *sequence = s;
-      *block = GridBlock::From(rows, max((first + index) * grid, rows.first_position), grid);
+      *block = GridBlock::From(rows, max(first + index * grid, rows.first_position), grid);
       return true;
     }
     index -= count;
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int32_t first = 0; first < batch.num_sequences; first += kTileThreads) {
     const int32_t s = first + static_cast<int32_t>(threadIdx.x);
     const bool completes = s < batch.num_sequences && batch.sequences[s].is_decode &&
-                           (batch.sequences[s].first_position + 1) % workspace.grid == 0;
+                           IsLine(batch.sequences[s].first_position + 1, workspace.grid);
     if (__syncthreads_or(completes) == 0) continue;
     shared.completes[threadIdx.x] = completes;
     __syncthreads();
@@ -131,8 +132,9 @@ __global__ void __launch_bounds__(kRememberThreads) RememberKernel(LinearRecurre
   const RecurrentCache& cache = args.cache;
   const int64_t position = args.batch.positions[t];
   const int64_t end = sequence.first_position + sequence.num_rows;
-  if (sequence.is_decode || position < end - end % cache.grid) return;
-  const int64_t row = position % cache.grid;
+  const int64_t line = LineBefore(end, cache.grid);
+  if (sequence.is_decode || position < line) return;
+  const int64_t row = position - line;
   const int64_t offset = sequence.slot * cache.slot_stride;
   const auto store = [&](const Matrix& from, std::byte* to, int64_t width, bool is_gate) {
     const float* x = static_cast<const float*>(from.data) + t * from.stride;

@@ -46,7 +46,7 @@ class DecodeRow {
         rows_(args, sequence, head),
         head_(head),
         t_(sequence.first_row),
-        line_(sequence.first_position - sequence.first_position % args.cache.grid),
+        line_(rows_.line()),
         last_(static_cast<int>(sequence.first_position - line_)),
         first_column_(slice * kColumns),
         shared_(shared),

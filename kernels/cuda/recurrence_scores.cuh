@@ -96,7 +96,11 @@ class BlockScores {
  public:
   __device__ BlockScores(const LinearRecurrenceArgs& args, const RecurrenceRows& rows,
                          const GridBlock& block, const RecurrenceWorkspace& workspace, int64_t head)
-      : args_(args), rows_(rows), block_(block), workspace_(workspace), head_(head) {}
+      : args_(args),
+        rows_(rows),
+        block_(block),
+        workspace_(workspace),
+        head_(static_cast<int>(head)) {}
 
   __device__ void RunFixed(ScoreShared& shared) const {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -104,7 +108,7 @@ class BlockScores {
     ScoreTile first(warp), second(min(warp + kTileWarps, kTiles - 1));
     const bool has_first = first.IsIn(block_);
     const bool has_second = warp + kTileWarps < kTiles && second.IsIn(block_);
-    for (int64_t panel = 0; panel < workspace_.key_dim; panel += kPanel) {
+    for (int panel = 0; panel < workspace_.key_dim; panel += kPanel) {
       CopyPanel(panel, shared);
       if (has_first) first.Add(shared, Width(panel), nullptr);
       if (has_second) second.Add(shared, Width(panel), nullptr);
@@ -128,7 +132,7 @@ class BlockScores {
                            : apart == 3 ? shared.between[2]
                                         : shared.between[tile.key / kSubRows];
     float diagonal[kSubRows] = {};
-    for (int64_t panel = 0; panel < workspace_.key_dim; panel += kPanel) {
+    for (int panel = 0; panel < workspace_.key_dim; panel += kPanel) {
       CopyPanel(panel, shared, [&] { StoreGates(panel, shared); });
       AddDiagonal(shared, diagonal);
       __syncthreads();
@@ -149,7 +153,7 @@ class BlockScores {
 
   // Queries and keys of a panel to shared memory, beside what `write` does.
   template <typename Write>
-  __device__ __forceinline__ void CopyPanel(int64_t panel, ScoreShared& shared,
+  __device__ __forceinline__ void CopyPanel(int panel, ScoreShared& shared,
                                             const Write& write) const {
     const int64_t dim = workspace_.key_dim;
     __syncthreads();  // the panel before has been read
@@ -168,15 +172,15 @@ class BlockScores {
     __pipeline_wait_prior(0);
     __syncthreads();
   }
-  __device__ __forceinline__ void CopyPanel(int64_t panel, ScoreShared& shared) const {
+  __device__ __forceinline__ void CopyPanel(int panel, ScoreShared& shared) const {
     CopyPanel(panel, shared, [] {});
   }
 
-  __device__ int Width(int64_t panel) const {
-    return static_cast<int>(min(int64_t{kPanel}, workspace_.key_dim - panel));
+  __device__ int Width(int panel) const {
+    return min(kPanel, static_cast<int>(workspace_.key_dim) - panel);
   }
 
-  __device__ __forceinline__ void StoreGates(int64_t panel, GatedScoreShared& shared) const {
+  __device__ __forceinline__ void StoreGates(int panel, GatedScoreShared& shared) const {
     const SubBlockGates gates(rows_, block_, panel + PanelColumn());
     shared.totals[PanelSubBlock()][PanelColumn()] = gates.total;
     const int first = PanelSubBlock() * kSubRows * kRowStride + PanelColumn();
@@ -230,9 +234,9 @@ class BlockScores {
 
   // Queries and keys of a panel, in place, to the borders of their sub-blocks; to those of the
   // block into the workspace.
-  __device__ __forceinline__ void Decay(int64_t panel, GatedScoreShared& shared) const {
+  __device__ __forceinline__ void Decay(int panel, GatedScoreShared& shared) const {
     const int column = PanelColumn(), b = PanelSubBlock();
-    const int64_t key = panel + column;
+    const int key = panel + column;
     const bool exists = key < workspace_.key_dim;
     const bool folds = block_.complete(workspace_.grid) && block_.begin == block_.line;
     const float before = SumTotals(shared.totals, column, 0, b);
@@ -272,7 +276,7 @@ class BlockScores {
   const RecurrenceRows& rows_;
   const GridBlock& block_;
   const RecurrenceWorkspace& workspace_;
-  const int64_t head_;
+  const int head_;
 };
 
 }  // namespace longstream::cuda

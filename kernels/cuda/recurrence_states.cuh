@@ -371,7 +371,8 @@ class StateSlice {
   __device__ void End() const {
     if constexpr (Shape::kStaged) {
       const int64_t end = sequence_.first_position + sequence_.num_rows;
-      if (end - end % workspace_.grid <= sequence_.first_position) return;  // nothing was folded
+      if (LineBefore(end, workspace_.grid) <= sequence_.first_position)
+        return;  // nothing was folded
       for (int i = static_cast<int>(threadIdx.x); i < panels_ * kPanel * Shape::kColumns;
            i += kTileThreads) {
         float* to = Stored(i / Shape::kColumns, i % Shape::kColumns);

@@ -41,7 +41,7 @@ __device__ __forceinline__ void CopyTile(const RowOf& row_of, int64_t first, int
   constexpr int kCopies = kTileRows / kRowsAtOnce;
   static_assert(kTileThreads % kChunks == 0 && kTileRows % kRowsAtOnce == 0);
   const int column = static_cast<int>(threadIdx.x) % kChunks * kElements;
-  const int first_row = static_cast<int>(threadIdx.x) / kChunks;
+  const int first_row = ComputedAnew(static_cast<int>(threadIdx.x) / kChunks);
   to += first_row * stride + column;
   first += column;
   const float* from[kCopies];
@@ -62,10 +62,11 @@ __device__ __forceinline__ void CopyTile(const RowOf& row_of, int64_t first, int
   }
 #pragma unroll 1
   for (int i = 0; i < kCopies; ++i) {
+    const float* row = row_of(first_row + i * kRowsAtOnce);
 #pragma unroll
     for (int e = 0; e < kElements; ++e) {
       to[i * kRowsAtOnce * stride + e] =
-          from[i] != nullptr && first + e < width ? from[i][first + e] : 0.0f;
+          row != nullptr && first + e < width ? row[first + e] : 0.0f;
     }
   }
 }
@@ -77,7 +78,7 @@ struct SubBlockGates {
 
   __device__ __forceinline__ SubBlockGates(const RecurrenceRows& rows, const GridBlock& block,
                                            int64_t key) {
-    const int first = PanelSubBlock() * kSubRows;
+    const int first = ComputedAnew(PanelSubBlock() * kSubRows);
     const bool exists = key < rows.key_dim();
     total = 0.0f;
 #pragma unroll

@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) 
   T* values = ring.values == nullptr ? nullptr : RingOf<T>(ring, ring.values, sequence.slot);
   const auto write = [&](T* store, const Matrix& rows, int64_t num_heads) {
     const T* from = static_cast<const T*>(rows.data) + t * rows.stride;
-    for (int64_t i = threadIdx.x; i < num_heads * ring.head_dim; i += kThreads) {
+    const int width = static_cast<int>(num_heads) * ring.head_dim;
+    for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) {
       store[RingIndex(ring, i / ring.head_dim, position) + i % ring.head_dim] = from[i];
     }
   };

@@ -18,25 +18,25 @@ struct HeadNorm {
   const float* weight;
   float inverse_rms;
 
-  __device__ float operator()(float x, int64_t i) const {
+  __device__ float operator()(float x, int i) const {
     return weight == nullptr ? x : x * inverse_rms * weight[i];
   }
 };
 
-__device__ HeadNorm NormOf(const float* x, int64_t dim, const Norm& norm) {
+__device__ HeadNorm NormOf(const float* x, int dim, const Norm& norm) {
   if (norm.weight == nullptr) return {nullptr, 1.0f};
   float squares = 0.0f;
-  for (int64_t i = threadIdx.x; i < dim; i += kWarp) squares += x[i] * x[i];
+  for (int i = static_cast<int>(threadIdx.x); i < dim; i += kWarp) squares += x[i] * x[i];
   return {norm.weight, rsqrtf(WarpSum(squares) / static_cast<float>(dim) + norm.eps)};
 }
 
 // Calls write(i, j, pair) for the normalised elements i and j that rotate together; where nothing
 // rotates the width may be odd, and a last element comes alone, as (i, i).
 template <typename Write>
-__device__ void ForEachPair(const float* x, int64_t dim, const Norm& norm, const Write& write) {
+__device__ void ForEachPair(const float* x, int dim, const Norm& norm, const Write& write) {
   const HeadNorm normalise = NormOf(x, dim, norm);
-  const int64_t half = dim / 2;
-  for (int64_t i = threadIdx.x; i < half; i += kWarp) {
+  const int half = dim / 2;
+  for (int i = static_cast<int>(threadIdx.x); i < half; i += kWarp) {
     write(i, i + half, Pair{normalise(x[i], i), normalise(x[i + half], i + half)});
   }
   if (dim % 2 != 0 && threadIdx.x == 0) {
@@ -54,14 +54,14 @@ __device__ float* RowOf(const Matrix& matrix, int64_t t, int64_t first) {
 }
 
 __device__ void WriteQuery(const RopeCacheWriteArgs& args, int64_t t, int64_t head) {
-  const int64_t dim = args.head_dim, half = dim / 2;
+  const int dim = args.head_dim, half = dim / 2;
   const float scale = args.q_scale == nullptr ? 1.0f : args.q_scale[t];
   const float* rope = RopeRow(args.rope_q, t, dim);
   const float* rope_far = RopeRow(args.rope_q_far, t, dim);
   float* out = RowOf(args.q_out, t, head * dim);
   float* far_out = args.q_far_out.data == nullptr ? nullptr : RowOf(args.q_far_out, t, head * dim);
   const float* q = RowOf(args.q, t, head * dim);
-  ForEachPair(q, dim, args.q_norm, [&](int64_t i, int64_t j, const Pair& x) {
+  ForEachPair(q, dim, args.q_norm, [&](int i, int j, const Pair& x) {
     const Pair near = Rotate(x, rope, half, i);
     const Pair far = Rotate(x, rope_far, half, i);
     out[i] = near.first * scale;
@@ -74,7 +74,7 @@ __device__ void WriteQuery(const RopeCacheWriteArgs& args, int64_t t, int64_t he
 
 template <typename T>
 __device__ void WriteKeyAndValue(const RopeCacheWriteArgs& args, int64_t t, int64_t head) {
-  const int64_t dim = args.head_dim, half = dim / 2;
+  const int dim = args.head_dim, half = dim / 2;
   const bool paged = args.paged.keys != nullptr;
   T* key_out;
   T* value_out;
@@ -98,7 +98,7 @@ __device__ void WriteKeyAndValue(const RopeCacheWriteArgs& args, int64_t t, int6
                     ? nullptr
                     : static_cast<T*>(args.near_out.data) + t * args.near_out.stride + head * dim;
   const float* k = RowOf(args.k, t, head * dim);
-  ForEachPair(k, dim, args.k_norm, [&](int64_t i, int64_t j, const Pair& x) {
+  ForEachPair(k, dim, args.k_norm, [&](int i, int j, const Pair& x) {
     const Pair key = Rotate(x, rope, half, i);
     const T first = RoundTo<T>(key.first), second = RoundTo<T>(key.second);
     key_out[i] = first;

@@ -10,6 +10,15 @@ namespace longstream::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
+// x, about which the compiler does not know that it is the same in every iteration of a loop. What
+// is computed from it is computed there, instead of once in registers that the loop needs.
+__device__ __forceinline__ int ComputedAnew(int x) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 // Of `kLanes` neighbouring lanes, a power of two; every lane gets the result.
 template <int kLanes = kWarp>
 __device__ __forceinline__ float WarpSum(float value) {
