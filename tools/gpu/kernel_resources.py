@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Registers, spilt bytes and shared memory of the CUDA kernels, and how many blocks of them an SM of
+the H200 holds.
+
+Compiles the .cu files of a build once more, by the commands that the build has, and reads what ptxas
+says of each kernel. Needs nvcc and a configured build, no GPU.
+
+Usage: kernel_resources.py [--build build/release] [--arch sm_90a] [--only NAME] [--all]
+Without --all only the kernels of LAUNCHES, whose blocks are known. Exit code: 1 where a file does not
+compile or a kernel spills that does not stand in SPILLING.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+# What an SM of compute capability 9.0 has, and what a block takes beside what it asks for.
+REGISTERS, THREADS, BLOCKS, SHARED_BYTES, RESERVED_BYTES = 65536, 2048, 32, 228 << 10, 1 << 10
+
+# (name, pattern of a kernel, threads of a block, bytes of shared memory), as the launches have them
+# for heads of 128 and one token.
+LAUNCHES = [
+    ("GEMV bf16", r"SkinnyMmaKernel<\(DType\)2, 1, 1,", 256, 5120),
+    ("GEMV bf16, gate and up", r"SkinnyMmaKernel<\(DType\)2, 2, 1,", 256, 10240),
+    ("GEMV int8", r"SkinnyMmaKernel<\(DType\)3, 1, 1,", 256, 5120),
+    ("GEMV int4", r"SkinnyMmaKernel<\(DType\)4, 1, 1,", 256, 5120),
+    ("rows for a GEMV, bf16", r"PrepareRowsKernel<BF16>", 1024, 128),
+    ("decode attention, bf16", r"DecodeKernel<TileShape<BF16, 128, true>", 128, 75008),
+    ("prefill attention, bf16", r"PrefillKernel<TileShape<BF16, 128, false>", 128, 105472),
+    ("recurrence, decode", r"[^:]DecodeKernel<2>", 256, 2816),
+    ("recurrence, prefill scores", r"ScoreKernel<false>", 256, 34816),
+    ("recurrence, prefill scores with gates", r"ScoreKernel<true>", 256, 71424),
+    ("recurrence, prefill states", r"StateKernel<StateShape<2, true>", 256, 87812),
+    ("sampling", r"SampleKernel", 1024, 3352),
+]
+# Kernels that may spill (docs/cuda.md says why).
+SPILLING = [r"PrefillKernel<TileShape<BF16, 128, false>", r"SkinnyMmaKernel<\(DType\)[34], 2, 4,"]
+
+
+def ptxas_output(entry):
+    """What ptxas says of a file, given its entry in compile_commands.json."""
+    command = shlex.split(entry["command"])
+    with tempfile.TemporaryDirectory() as directory:
+        command[command.index("-o") + 1] = f"{directory}/object.o"
+        done = subprocess.run(command + ["-Xptxas", "-v"], cwd=entry["directory"],
+                              capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{entry['file']}:\n{done.stderr}")
+    return done.stderr
+
+
+def kernels_of(text):
+    """[{name, arch, registers, spilt, shared}] of ptxas's output; names as they are in objects."""
+    kernels = []
+    for line in text.splitlines():
+        if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
+            kernels.append({"name": match[1], "arch": match[2]})
+        elif match := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            # Functions that are called are listed before their kernel's registers.
+            kernels[-1]["spilt"] = kernels[-1].get("spilt", 0) + int(match[1]) + int(match[2])
+        elif match := re.search(r"Used (\d+) registers", line):
+            shared = re.search(r"(\d+) bytes smem", line)
+            kernels[-1].update(registers=int(match[1]), shared=int(shared[1]) if shared else 0)
+    return [kernel for kernel in kernels if "registers" in kernel]
+
+
+def demangled(names):
+    text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
+                          check=True).stdout
+    return [re.sub(r"\(anonymous namespace\)::|longstream::(cuda::)?", "", line)
+            for line in text.splitlines()]
+
+
+def blocks_per_sm(registers, threads, shared_bytes):
+    """Registers are given to a warp in pieces of 256."""
+    warps = -(-threads // 32)
+    of_warp = -(-registers * 32 // 256) * 256
+    return min(REGISTERS // (of_warp * warps), THREADS // threads, BLOCKS,
+               SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
+
+
+def line(kernel):
+    label, threads, dynamic = next(
+        ((label, threads, dynamic) for label, pattern, threads, dynamic in LAUNCHES
+         if re.search(pattern, kernel["name"])), (kernel["name"].split("(")[0], None, None))
+    blocks = "" if threads is None else blocks_per_sm(kernel["registers"], threads, dynamic)
+    return (f"{label[:70]:<70} {kernel['arch']:<8} {kernel['registers']:>9} {kernel['spilt']:>5} "
+            f"{'' if threads is None else threads:>7} {kernel['shared'] + (dynamic or 0):>7} "
+            f"{blocks:>6}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--only", default="", help="a part of the file's name")
+    parser.add_argument("--all", action="store_true", help="the kernels without a known block, too")
+    arguments = parser.parse_args()
+
+    kernels = []
+    for entry in json.loads((arguments.build / "compile_commands.json").read_text()):
+        is_kernel = re.search(r"/kernels/cuda/\w+\.cu$", entry["file"])
+        if is_kernel and " -x cu " in entry["command"] and arguments.only in entry["file"]:
+            kernels += kernels_of(ptxas_output(entry))
+    for kernel, name in zip(kernels, demangled([kernel["name"] for kernel in kernels])):
+        kernel["name"] = name
+    print(f"{'kernel':<70} {'arch':<8} {'registers':>9} {'spilt':>5} {'threads':>7} {'shared':>7} "
+          f"{'blocks':>6}")
+    matches = lambda kernel, patterns: any(re.search(p, kernel["name"]) for p in patterns)
+    for kernel in sorted(kernels, key=lambda kernel: kernel["name"]):
+        named = matches(kernel, [pattern for _, pattern, _, _ in LAUNCHES])
+        if kernel["arch"] == arguments.arch and (named or arguments.all):
+            print(line(kernel))
+    spilling = sorted({f"{kernel['name']} ({kernel['arch']})" for kernel in kernels
+                       if kernel["spilt"] > 0 and not matches(kernel, SPILLING)})
+    for name in spilling:
+        print(f"spills: {name}", file=sys.stderr)
+    sys.exit(1 if spilling or not kernels else 0)
+
+
+if __name__ == "__main__":
+    main()
