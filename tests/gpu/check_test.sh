@@ -34,6 +34,7 @@ expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"
 all_pass
 check 0
 expect '^8 passed, 0 failed or unavailable, 0 not run'
+expect '^kernels +pass .* 72 tests passed'
 tr -d '\n' <build/gpu/check.json | grep -qF '"benchmarks": {"device": "x"}'
 
 for name in gpu_kernels_test gpu_golden_test gpu_bench ctest; do
@@ -57,6 +58,12 @@ expect '^golden +FAIL '
 expect '^memcheck +pass '
 expect '^racecheck +FAIL '
 expect '^6 passed, 2 failed'
+
+all_pass
+program compute-sanitizer 'echo "========= Error: Device not supported"; exit 1'
+check 0
+expect '^memcheck +not run .*cannot debug'
+expect '^6 passed, 0 failed or unavailable, 2 not run'
 
 all_pass
 program cmake '[[ $1 != --build ]] || exit 1'
