@@ -188,6 +188,48 @@ TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
+// Room for two sessions and the checkpoint of one turn: a second one waits.
+class CrowdedTest : public ServerTest {
+ protected:
+  CrowdedTest() : ServerTest("{}", 3 * StateBytes()) {}
+
+  static uint64_t StateBytes() {
+    TestEngine engine;
+    return engine->model().backend().info().state_bytes_per_sequence;
+  }
+};
+
+// No engine has looked at it yet, so what it sends is counted as it comes.
+TEST_F(CrowdedTest, WhatAnAppendSendsWhileItWaitsIsBounded) {
+  const std::string running = Open();
+  const std::string waiting = Open();
+  grpc::ClientContext running_context;
+  v1::AppendResponse response;
+  const auto holder = stub().Append(&running_context, &response);
+  v1::AppendRequest piece;
+  piece.set_session_id(running);
+  piece.mutable_input()->set_text(std::string(64, 'a'));
+  ASSERT_TRUE(holder->Write(piece));
+  const absl::Time give_up = absl::Now() + absl::Seconds(10);
+  while (Get(running).position() < 64 && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const auto writer = stub().Append(&context, &response);
+  piece.set_session_id(waiting);
+  piece.mutable_input()->set_text(std::string(16000, 'b'));
+  for (int i = 0; i < 5; ++i) writer->Write(piece);
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "input: 80000 tokens exceed the model's context of 65536");
+  EXPECT_FALSE(Get(waiting).turn_running());
+
+  holder->WritesDone();
+  EXPECT_TRUE(holder->Finish().ok());
+}
+
 // A malformed message in the middle refuses the whole turn, whatever was to be kept on a cancel.
 TEST_F(AbortTest, RefusedAppendIsRolledBackAndCounted) {
   const std::string id = Open();
