@@ -281,6 +281,27 @@ TEST_F(SlowServerTest, CancelAndDeadlineFreeTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
+// A step of 512 tokens takes 20 ms.
+class SlowPrefillTest : public ServerTest {
+ protected:
+  SlowPrefillTest() : ServerTest(R"({"step_delay_us": 20000})") {}
+};
+
+TEST_F(SlowPrefillTest, ADeadlineThatCannotBeMetIsToldAtOnce) {
+  v1::GenerateRequest request = Request(Open());
+  request.set_max_tokens(1);
+  request.mutable_input()->set_text(std::string(512, 'a'));
+  for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {
+    ASSERT_TRUE(Generate(request).status.ok());
+  }
+  request.mutable_input()->set_text(std::string(60000, 'a'));
+  const Generated late = Generate(request, {}, std::chrono::seconds(1));
+  EXPECT_EQ(late.status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_NE(late.status.error_message().find("reading the prompt of 60000 tokens alone takes"),
+            std::string::npos)
+      << late.status.error_message();
+}
+
 class FailingServerTest : public ServerTest {
  protected:
   FailingServerTest() : ServerTest(R"({"fail_at_position": 100})") {}
