@@ -179,6 +179,15 @@ TEST_F(ServerTest, ListsSessionsInPages) {
   } while (!request.page_token().empty());
   EXPECT_EQ(listed, opened);
   EXPECT_EQ(pages, 3);
+  for (const int size : {-1, 0, 1001}) {
+    request.set_page_size(size);
+    grpc::ClientContext context;
+    v1::ListSessionsResponse response;
+    const grpc::Status status = stub().ListSessions(&context, request, &response);
+    EXPECT_EQ(status.error_code(),
+              size == 0 ? grpc::StatusCode::OK : grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(response.sessions_size(), size == 0 ? 7 : 0) << "a page of 100 where none is named";
+  }
 }
 
 TEST_F(ServerTest, ForkGetAndClose) {
