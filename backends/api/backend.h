@@ -152,7 +152,7 @@ typedef struct ls_model_info {
   const ls_layer_info* layers; /* [num_layers] */
   uint64_t num_parameters;
   uint64_t context_limit;      /* positions are 0 ... context_limit - 1 */
-  uint32_t prefill_grid;       /* tokens; see Determinism */
+  uint32_t prefill_grid;       /* tokens, at least 1; see Determinism */
   uint32_t page_tokens;        /* tokens per page of the paged store; 0 where no layer is paged */
   uint64_t kv_bytes_per_token; /* sum over layers of bytes_per_token */
   uint64_t window_bytes_per_sequence;     /* sum of the rings */
