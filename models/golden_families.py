@@ -289,6 +289,24 @@ FAMILY_CASES = {
         "store": to_mpt,
         "note": "ALiBi of three heads, `softmax_scale`, LayerNorm, q, k and v in one tensor, GELU by erf, no gate",
     },
+    "mpt_clip": {
+        "source": "transformers",
+        "dtype": "bfloat16",
+        "config": family(
+            "mpt", "Mpt", 45, 16, 64, 2, 4, 4, 4, layer_norm_eps=1e-5, clip_qkv=1.0,
+        ),
+        "store": to_mpt,
+        "note": "likewise with `clip_qkv`: q, k and v cut off at ±1",
+    },
+    "mpt_slopes": {  # Not from transformers, which leaves the key unread.
+        "dtype": "bfloat16",
+        "config": family(
+            "mpt", "Mpt", 43, 18, 72, 2, 3, 3, 6, layer_norm_eps=1e-5, clip_qkv=1.5,
+            alibi_bias_max=16,
+        ),
+        "store": to_mpt,
+        "note": "`alibi_bias_max` of 16 beside `clip_qkv`, as StoryWriter's authors compute it",
+    },
     "afmoe": {
         "source": "transformers",
         "dtype": "bfloat16",

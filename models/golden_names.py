@@ -137,23 +137,25 @@ def to_bloom(config, tensors):
 
 
 def from_mpt(config):
-    width, heads = config["d_model"], config["n_heads"]
+    width, heads, attention = config["d_model"], config["n_heads"], config["attn_config"]
     return {
         "model_type": "mpt", "vocab_size": config["vocab_size"], "hidden_size": width,
         "intermediate_size": config["expansion_ratio"] * width,
         "num_hidden_layers": config["n_layers"], "num_attention_heads": heads,
         "num_key_value_heads": heads, "max_position_embeddings": config["max_seq_len"],
         "layer_norm_eps": config["layer_norm_epsilon"], "tie_word_embeddings": True,
-        "full_position": "alibi", "attention_multiplier": config["attn_config"]["softmax_scale"],
+        "full_position": "alibi", "attention_multiplier": attention["softmax_scale"],
+        "alibi_bias_max": attention["alibi_bias_max"], "clip_qkv": attention["clip_qkv"],
     }
 
 
 def to_mpt(config, tensors):
     """As mosaicml/mpt-7b has it."""
     attention = {
-        "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch",
+        "alibi": True, "alibi_bias_max": config.get("alibi_bias_max", 8), "attn_impl": "torch",
         "attn_pdrop": 0, "attn_type": "multihead_attention", "attn_uses_sequence_id": False,
-        "clip_qkv": None, "prefix_lm": False, "qk_ln": False, "softmax_scale": config["attention_multiplier"],
+        "clip_qkv": config.get("clip_qkv"), "prefix_lm": False, "qk_ln": False,
+        "softmax_scale": config.get("attention_multiplier"),
     }
     keys = {
         "architectures": ["MptForCausalLM"], "model_type": "mpt", "attn_config": attention,

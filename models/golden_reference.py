@@ -41,12 +41,12 @@ def soft_cap(x, cap):
 POST_NORM = ("exaone4", "olmo2", "olmo3")
 
 
-def alibi_slopes(heads):
+def alibi_slopes(heads, most=8.0):
     """2^(-8h/H), h = 1…H; for H not a power of two the usual ALiBi interleaving."""
     if heads & (heads - 1) == 0:
-        return [2.0 ** (-8.0 * h / heads) for h in range(1, heads + 1)]
+        return [2.0 ** (-most * h / heads) for h in range(1, heads + 1)]
     power = 1 << (heads.bit_length() - 1)
-    return alibi_slopes(power) + alibi_slopes(2 * power)[0::2][: heads - power]
+    return alibi_slopes(power, most) + alibi_slopes(2 * power, most)[0::2][: heads - power]
 
 
 def log_n(mode, position, training_length):
@@ -330,6 +330,8 @@ class Reference:
         q = self.project(index, "q", qk_input, heads)
         k = self.project(index, "k", qk_input, kv_heads)
         v = self.project(index, "v", h, kv_heads)
+        if clip := config.get("clip_qkv"):
+            q, k, v = (part.clamp(-clip, clip) for part in (q, k, v))
         if self.qk_norm:
             q, k = self.normed(index, "q", q), self.normed(index, "k", k)
         out = self.attend(index, layer, q, k, v)
@@ -357,7 +359,8 @@ class Reference:
         scores = soft_cap((q * keys).sum(-1) * self.score_scale, self.score_cap)  # [keys, H]
         if layer["position"] == "alibi":
             distance = torch.arange(len(keys) - 1, -1, -1, dtype=torch.float64)
-            slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float64)
+            most = self.config.get("alibi_bias_max", 8.0)
+            slopes = torch.tensor(alibi_slopes(heads, most), dtype=torch.float64)
             scores = scores - distance[:, None] * slopes
         weights = torch.softmax(scores, dim=0)
         return (weights[:, :, None] * values).sum(0).flatten()

@@ -1,4 +1,4 @@
-// Numbers bounded smoothly. See kernels/ops/soft_cap.h.
+// Numbers bounded. See kernels/ops/soft_cap.h.
 #include "kernels/ops/soft_cap.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -8,6 +8,11 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int64_t kTaskCols = 8192;  // of a row; whole vectors
+
+// The second of a pair is what Max and Min give where a lane is no number.
+LONGSTREAM_INLINE F32x16 Cut(const F32x16& x, float cap) {
+  return Min(Broadcast(cap), Max(Broadcast(-cap), x));
+}
 
 }  // namespace
 
@@ -20,7 +25,9 @@ void SoftCap(Stream& stream, const SoftCapArgs& args) {
     float* x = args.x.f32_row(task / pieces) + first;
     ForEachRowVector(left < kTaskCols ? left : kTaskCols,
                      [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
-                       access.Write(SoftCapped(access.Read(x + i), args.cap), x + i);
+                       const F32x16 value = access.Read(x + i);
+                       access.Write(args.cut ? Cut(value, args.cap) : SoftCapped(value, args.cap),
+                                    x + i);
                      });
   });
 }

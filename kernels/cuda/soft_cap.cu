@@ -1,4 +1,4 @@
-// Numbers bounded smoothly: a thread a number, which it reads and writes once.
+// Numbers bounded: a thread a number, which it reads and writes once.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/ops/soft_cap.h"
@@ -12,7 +12,12 @@ __global__ void __launch_bounds__(kThreads) SoftCapKernel(SoftCapArgs args) {
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= args.x.cols) return;
   float* x = static_cast<float*>(args.x.data) + blockIdx.x * args.x.stride + column;
-  *x = args.cap * tanhf(*x / args.cap);
+  const float value = *x;
+  if (!args.cut) {
+    *x = args.cap * tanhf(value / args.cap);
+  } else if (fabsf(value) > args.cap) {  // which NaN is not
+    *x = copysignf(args.cap, value);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Numbers bounded smoothly, in place: x = cap * tanh(x / cap), as Gemma 2 has its logits.
+// Numbers bounded in place: smoothly, x = cap * tanh(x / cap), as Gemma 2 has its logits, or cut
+// off, x = min(max(x, -cap), cap), as MPT has queries, keys and values. What is no number stays so.
 #ifndef LONGSTREAM_KERNELS_OPS_SOFT_CAP_H_
 #define LONGSTREAM_KERNELS_OPS_SOFT_CAP_H_
 
@@ -10,6 +11,7 @@ namespace longstream {
 struct SoftCapArgs {
   Matrix x;          // [R, n] f32; R of any step
   float cap = 1.0f;  // > 0
+  bool cut = false;
 };
 using SoftCapFunction = void (*)(Stream& stream, const SoftCapArgs& args);
 

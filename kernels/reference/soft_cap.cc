@@ -1,6 +1,8 @@
 // Reference soft cap. See kernels/ops/soft_cap.h.
 #include "kernels/ops/soft_cap.h"
 
+#include <algorithm>
+
 #include "kernels/reference/attention.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -10,7 +12,10 @@ void SoftCap(Stream& stream, const SoftCapArgs& args) {
   if (!stream.ok()) return;
   for (int64_t r = 0; r < args.x.rows; ++r) {
     float* x = args.x.f32_row(r);
-    for (int64_t c = 0; c < args.x.cols; ++c) x[c] = static_cast<float>(Capped(x[c], args.cap));
+    for (int64_t c = 0; c < args.x.cols; ++c) {
+      x[c] = args.cut ? std::clamp(x[c], -args.cap, args.cap)
+                      : static_cast<float>(Capped(x[c], args.cap));
+    }
   }
 }
 

@@ -44,5 +44,31 @@ TEST_P(SoftCapTest, EndsAtTheCap) {
   EXPECT_TRUE(std::isnan(x.at(0, 5)));
 }
 
+TEST_P(SoftCapTest, CutsOff) {
+  for (const int64_t n : {1, 17, 8193}) {
+    Random same(1), again(1);
+    OwnedMatrix expected(3, n, same, 2.0f), actual(3, n, again, 2.0f);
+    expected.set(1, n - 1, std::nanf(""));
+    actual.set(1, n - 1, std::nanf(""));
+    OwnedStream reference_stream(0), stream(0, ExecutorOf(2));
+    reference().soft_cap(*reference_stream, {.x = expected.view(), .cap = 1.5f, .cut = true});
+    ops().soft_cap(*stream, {.x = actual.view(), .cap = 1.5f, .cut = true});
+    ASSERT_TRUE(stream->ok());
+    EXPECT_TRUE(std::isnan(actual.at(1, n - 1)));
+    expected.set(1, n - 1, 0.0f);
+    actual.set(1, n - 1, 0.0f);
+    ExpectSameBits(actual.view(), expected.view(), "n " + std::to_string(n));
+    actual.CheckGaps();
+  }
+  OwnedMatrix x(1, 3);
+  const float values[] = {1.25f, 7.0f, -std::numeric_limits<float>::infinity()};
+  for (int64_t i = 0; i < 3; ++i) x.set(0, i, values[i]);
+  OwnedStream stream(0);
+  ops().soft_cap(*stream, {.x = x.view(), .cap = 6.0f, .cut = true});
+  EXPECT_EQ(x.at(0, 0), 1.25f);
+  EXPECT_EQ(x.at(0, 1), 6.0f);
+  EXPECT_EQ(x.at(0, 2), -6.0f);
+}
+
 }  // namespace
 }  // namespace longstream

@@ -12,17 +12,16 @@ void RequireNull(const Config& config, std::string_view key) {
 void ReadAttention(const Config& attention, ModelSpec* spec) {
   RequireString(attention, "attn_type", "multihead_attention");
   RequireTrue(attention, "alibi");
-  RequireNull(attention, "clip_qkv");
   for (const char* key : {"prefix_lm", "qk_ln", "attn_uses_sequence_id"}) {
     RequireFalse(attention, key);
   }
-  if (attention.FindNumber("alibi_bias_max", 0.0, 1e6).value_or(8.0) != 8.0) {
-    attention.Unsupported("alibi_bias_max",
-                          "must be 8, found " + attention.Found("alibi_bias_max"));
-  }
   const std::optional<double> scale = attention.FindNumber("softmax_scale", 1e-9, 1e9);
+  const double clip = attention.FindNumber("clip_qkv", 0.0, 1e9).value_or(0.0);
+  const std::optional<double> alibi_max = attention.FindNumber("alibi_bias_max", 1.0, 100.0);
   for (MixerSpec& mixer : spec->layers) {
     if (scale) mixer.score_scale = *scale;
+    mixer.qkv_clip = clip;
+    if (alibi_max) mixer.alibi_max = *alibi_max;
   }
   attention.RefuseUnknown("attention of mpt", {"attn_impl", "attn_pdrop"});
 }

@@ -32,9 +32,16 @@ Decoder::Projections Decoder::ProjectGau(Stream& stream, size_t layer) {
   return out;
 }
 
-void Decoder::NormHeads(Stream& stream, const Projections& in, size_t layer) {
+void Decoder::ClipAndNorm(Stream& stream, const Projections& in, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
+  const auto clip = static_cast<float>(mixer.qkv_clip);
+  if (clip > 0.0f) {
+    for (const Matrix& x : {in.q, in.k, in.v}) {
+      ops_.soft_cap(stream, {.x = x, .cap = clip, .cut = true});
+    }
+  }
+  if (mixer.qk_norm == QkNorm::kNone || mixer.qk_norm == QkNorm::kHead) return;
   const bool each = mixer.qk_norm == QkNorm::kEachHead;
   for (const auto& [rows, weight] : {std::pair(in.q, weights.q_norm), {in.k, weights.k_norm}}) {
     Norm norm = NormOf(weight, each ? mixer.head_dim : rows.cols);
@@ -43,7 +50,7 @@ void Decoder::NormHeads(Stream& stream, const Projections& in, size_t layer) {
   }
 }
 
-// (in a layer whose heads do not have one norm's weights, that norm first)
+// (in a layer that clips, or whose heads do not share one norm's weights, that first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
 // or, of a gated attention unit,  x = x + W_o (o * silu(u)),
@@ -57,9 +64,9 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const bool gau = spec_.block == BlockKind::kGau;
   const Projections in = gau ? ProjectGau(stream, layer) : Project(stream, rows, layer);
   const Matrix mixed = buffers_.Mixed(num_rows_, int64_t{mixer.num_heads} * mixer.value_dim);
-  const bool same_norm = mixer.qk_norm == QkNorm::kHead;
-  if (mixer.qk_norm != QkNorm::kNone && !same_norm) NormHeads(stream, in, layer);
+  ClipAndNorm(stream, in, layer);
 
+  const bool same_norm = mixer.qk_norm == QkNorm::kHead;
   const auto head_norm = [&](const float* norm) { return same_norm ? norm : nullptr; };
   RopeCacheWriteArgs write = {.batch = rows.layout(),
                               .num_heads = mixer.num_heads,

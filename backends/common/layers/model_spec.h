@@ -86,6 +86,8 @@ struct MixerSpec {
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
   LogitScaleKind logit_scale = LogitScaleKind::kNone;
   double logit_scale_base = 0.0;  // a of kHype, N of log n
+  double qkv_clip = 0.0;          // q, k and v of attention are cut off there; 0: not
+  double alibi_max = 8.0;         // -log2 of the flattest slope of kAlibi
   double softcap = 0.0;           // of the scores of attention; 0: none
   double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
   bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)

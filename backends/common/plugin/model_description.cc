@@ -57,6 +57,7 @@ class Fingerprint {
         m.rope.theta, m.window, m.rerope_window, m.leaky_factor, m.logit_scale, m.logit_scale_base,
         m.score_scale, m.output_gate, m.output_norm);
     if (m.softcap > 0.0) Add(m.softcap);
+    if (m.qkv_clip > 0.0 || m.alibi_max != MixerSpec().alibi_max) Add(m.qkv_clip, m.alibi_max);
     if (m.rope == RopeSpec{.theta = m.rope.theta}) return;
     Add(m.rope.rotated, m.rope.neighbours, m.rope.magnitude);
     for (const double frequency : m.rope.inv_freq) Add(frequency);

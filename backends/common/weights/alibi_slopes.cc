@@ -6,15 +6,15 @@
 
 namespace longstream {
 
-std::vector<float> AlibiSlopes(int32_t num_heads) {
+std::vector<float> AlibiSlopes(int32_t num_heads, double max) {
   const auto power = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(num_heads)));
   std::vector<float> slopes;
   for (int32_t h = 1; h <= power; ++h) {
-    slopes.push_back(static_cast<float>(std::exp2(-8.0 * h / power)));
+    slopes.push_back(static_cast<float>(std::exp2(-max * h / power)));
   }
   for (int32_t h = 1; h <= num_heads - power; ++h) {
     // The (2 h - 1)-th of 2 P.
-    slopes.push_back(static_cast<float>(std::exp2(-8.0 * (2 * h - 1) / (2 * power))));
+    slopes.push_back(static_cast<float>(std::exp2(-max * (2 * h - 1) / (2 * power))));
   }
   return slopes;
 }

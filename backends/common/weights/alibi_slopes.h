@@ -10,11 +10,11 @@ namespace longstream {
 
 // m_h of heads h = 1 ... H, the same in every layer:
 //
-//   m_h = 2^(-8 h / H)    for H a power of two
+//   m_h = 2^(-b h / H)    for H a power of two; b = `max`, 8 unless a model states another
 //
 // else, with P the largest power of two below H: the P slopes of P heads, then the 1st, 3rd, 5th
 // ... of the 2 P slopes of 2 P heads until there are H.
-std::vector<float> AlibiSlopes(int32_t num_heads);
+std::vector<float> AlibiSlopes(int32_t num_heads, double max = 8.0);
 
 // ln gamma_h of heads h = 1 ... H, gamma_h = exp(-m_h).
 std::vector<float> LightningLogDecay(int32_t num_heads);

@@ -161,7 +161,7 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
     layer->log_decay = reader->Constants(LightningLogDecay(mixer.num_heads));
   }
   if (mixer.position == PositionKind::kAlibi) {
-    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads));
+    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads, mixer.alibi_max));
   }
   const std::vector<NamedRows> out = {{names.out, spec.width}};
   layer->mixer_out = reader->Projection(Parts(prefix, out, ".weight"), rows.out);
@@ -184,7 +184,7 @@ void ReadGau(const ModelSpec& spec, const MixerSpec& mixer, const std::string& p
   layer->k_scale = vector("gau.k_scale");
   layer->k_offset = vector("gau.k_offset");
   if (mixer.position == PositionKind::kAlibi) {
-    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads));
+    layer->alibi_slopes = reader->Constants(AlibiSlopes(mixer.num_heads, mixer.alibi_max));
   }
   layer->mixer_out = reader->Projection({{prefix + "gau.out_proj.weight", spec.width}}, e);
 }

@@ -75,6 +75,12 @@ TEST(AlibiFamilyTest, Mpt) {
   EXPECT_EQ(spec.activation, Activation::kGelu);
   EXPECT_EQ(spec.context_limit, 4096);
   EXPECT_EQ(Plan(kMpt, R"({"attn_config": {"softmax_scale": 0.25}})").layers[0].score_scale, 0.25);
+  EXPECT_EQ(spec.layers[0].qkv_clip, 0.0);
+  EXPECT_EQ(spec.layers[0].alibi_max, 8.0);
+  // StoryWriter
+  const ModelSpec clipped = Plan(kMpt, R"({"attn_config": {"clip_qkv": 6, "alibi_bias_max": 16}})");
+  EXPECT_EQ(clipped.layers[31].qkv_clip, 6.0);
+  EXPECT_EQ(clipped.layers[31].alibi_max, 16.0);
   EXPECT_EQ(Plan(kMpt, R"({"attn_config": "<absent>", "max_seq_len": "<absent>",
                            "expansion_ratio": "<absent>"})")
                 .mlp_width,
@@ -116,12 +122,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{kBloom, R"({"apply_residual_connection_post_layernorm": true})", LS_UNIMPLEMENTED,
                 "m/config.json: apply_residual_connection_post_layernorm must be false, found "
                 "true"},
-        Refusal{kMpt, R"({"attn_config": {"clip_qkv": 6}})", LS_UNIMPLEMENTED,
-                "m/config.json: attn_config.clip_qkv must be null, found 6"},
+        Refusal{kMpt, R"({"attn_config": {"clip_qkv": -6}})", LS_INVALID_ARGUMENT,
+                "m/config.json: attn_config.clip_qkv must be a number from 0 to 1e+09, found -6"},
         Refusal{kMpt, R"({"attn_config": {"alibi": false}})", LS_UNIMPLEMENTED,
                 "m/config.json: attn_config.alibi must be true, found false"},
-        Refusal{kMpt, R"({"attn_config": {"alibi_bias_max": 16}})", LS_UNIMPLEMENTED,
-                "m/config.json: attn_config.alibi_bias_max must be 8, found 16"},
+        Refusal{
+            kMpt, R"({"attn_config": {"alibi_bias_max": 0}})", LS_INVALID_ARGUMENT,
+            "m/config.json: attn_config.alibi_bias_max must be a number from 1 to 100, found 0"},
         Refusal{kMpt, R"({"attn_config": {"attn_type": "multiquery_attention"}})", LS_UNIMPLEMENTED,
                 "m/config.json: attn_config.attn_type must be \"multihead_attention\", found "
                 "\"multiquery_attention\""},

@@ -19,6 +19,11 @@ TEST(AlibiSlopesTest, PowersOfTwo) {
   EXPECT_EQ(sixteen[15], 0.00390625f);
 }
 
+TEST(AlibiSlopesTest, OtherRanges) {
+  EXPECT_EQ(AlibiSlopes(4, 16.0), (std::vector<float>{0x1p-4f, 0x1p-8f, 0x1p-12f, 0x1p-16f}));
+  EXPECT_EQ(AlibiSlopes(3, 4.0), (std::vector<float>{0x1p-2f, 0x1p-4f, 0x1p-1f}));
+}
+
 TEST(AlibiSlopesTest, OtherNumbersTakeEveryOtherSlopeOfTwiceAsMany) {
   // Six heads: the four of 4 heads, then the first and third of 8: 2^-1 and 2^-3.
   EXPECT_EQ(AlibiSlopes(6),
