@@ -62,6 +62,8 @@ struct TokenGroups {
   uint32_t words[2 * kStepGroups];
   float scales[2][kStepGroups];
 
+  // bytes, from: of the lane in the product's first row; `offset`: of the first of the tokens in
+  // them, in bytes; `left` tokens are rows.
   __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int offset,
                                        int stride, int left) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;

@@ -1,6 +1,6 @@
 // Tensor-core products of 16 x 8 x 16 (bf16), 16 x 8 x 32 (int8) and 16 x 8 x 8 (TF32) and the
 // loads that feed them. On a device one instruction each; elsewhere the same by plain loops, which
-// also says what the instruction does.
+// also says what the instruction does, and with sums as inexact as a device's (tensor_sum.h).
 //
 // Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
 // with k contiguous) and C, D [16, 8] f32:
@@ -28,25 +28,43 @@
 namespace longstream::cuda {
 
 #ifndef __CUDACC__
-// d += A B of any type: multiply(sum, x, y) adds the products of what two registers hold.
-template <typename Sum, typename Multiply>
-void MultiplyFragments(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                       const Multiply& multiply) {
-  struct Fragments {
-    uint32_t a[4];
-    uint32_t b[2];
-  };
-  const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  for (int half = 0; half < 2; ++half) {
+// The registers whose products make d[i] of this lane: x[i / 2] and y[i % 2], eight of each.
+struct MmaOperands {
+  uint32_t x[2][8];
+  uint32_t y[2][8];
+
+  MmaOperands(const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    struct Fragments {
+      uint32_t a[4];
+      uint32_t b[2];
+    };
+    const simt::Gathered<Fragments> of({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
     for (int k = 0; k < 4; ++k) {
       const Fragments rows = of[lane / 4 * 4 + k];
       const Fragments even = of[lane % 4 * 8 + k], odd = of[lane % 4 * 8 + 4 + k];
-      d[0] = multiply(d[0], rows.a[2 * half], even.b[half]);
-      d[1] = multiply(d[1], rows.a[2 * half], odd.b[half]);
-      d[2] = multiply(d[2], rows.a[2 * half + 1], even.b[half]);
-      d[3] = multiply(d[3], rows.a[2 * half + 1], odd.b[half]);
+      for (int half = 0; half < 2; ++half) {
+        x[0][4 * half + k] = rows.a[2 * half];
+        x[1][4 * half + k] = rows.a[2 * half + 1];
+        y[0][4 * half + k] = even.b[half];
+        y[1][4 * half + k] = odd.b[half];
+      }
     }
+  }
+};
+
+// d += A B, kProducts of what two registers hold: multiply(x, y, products).
+template <int kProducts, typename Multiply>
+void MultiplyFragments(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                       const Multiply& multiply) {
+  const MmaOperands operands(a, b);
+  for (int i = 0; i < 4; ++i) {
+    double addends[8 * kProducts + 1];
+    for (int k = 0; k < 8; ++k) {
+      multiply(operands.x[i / 2][k], operands.y[i % 2][k], addends + k * kProducts);
+    }
+    addends[8 * kProducts] = d[i];
+    d[i] = simt::TensorSum(addends);
   }
 }
 #endif
@@ -61,10 +79,10 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
-    return sum + LowBF16(x) * LowBF16(y) + HighBF16(x) * HighBF16(y);
-  };
-  MultiplyFragments(d, a, b, multiply);
+  MultiplyFragments<2>(d, a, b, [](uint32_t x, uint32_t y, double* products) {
+    products[0] = double{LowBF16(x)} * LowBF16(y);
+    products[1] = double{HighBF16(x)} * HighBF16(y);
+  });
 #endif
 }
 
@@ -78,13 +96,16 @@ __device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  const auto multiply = [](int32_t sum, uint32_t x, uint32_t y) {
-    for (int byte = 0; byte < 4; ++byte) {
-      sum += int32_t{static_cast<int8_t>(x >> (8 * byte))} * static_cast<int8_t>(y >> (8 * byte));
+  const MmaOperands operands(a, b);
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 8; ++k) {
+      const uint32_t x = operands.x[i / 2][k], y = operands.y[i % 2][k];
+      for (int byte = 0; byte < 4; ++byte) {
+        d[i] +=
+            int32_t{static_cast<int8_t>(x >> (8 * byte))} * static_cast<int8_t>(y >> (8 * byte));
+      }
     }
-    return sum;
-  };
-  MultiplyFragments(d, a, b, multiply);
+  }
 #endif
 }
 
@@ -101,10 +122,9 @@ __device__ __forceinline__ void MultiplyAddTF32(float (&d)[4], const uint32_t (&
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  const auto multiply = [](float sum, uint32_t x, uint32_t y) {
-    return sum + __uint_as_float(x & kTF32Bits) * __uint_as_float(y & kTF32Bits);
-  };
-  MultiplyFragments(d, a, b, multiply);
+  MultiplyFragments<1>(d, a, b, [](uint32_t x, uint32_t y, double* products) {
+    products[0] = double{__uint_as_float(x & kTF32Bits)} * __uint_as_float(y & kTF32Bits);
+  });
 #endif
 }
 

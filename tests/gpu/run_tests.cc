@@ -13,42 +13,22 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "tests/gpu/managed_heap.h"
 #include "tests/kernels/ops_under_test.h"
+#include "tests/kernels/wrapped_ops.h"
 
 namespace longstream {
 namespace {
 
 // An op as tests expect it: done when it returns.
-template <typename Args, void (*OpTable::*kOp)(Stream&, const Args&)>
-void AndWait(Stream& stream, const Args& args) {
-  (CudaOps().*kOp)(stream, args);
-  const cudaError_t error = cudaDeviceSynchronize();
-  if (error == cudaSuccess) return;
-  ADD_FAILURE() << cudaGetErrorName(error) << ": " << cudaGetErrorString(error);
-  stream.Fail(OpStatus::kDeviceError);
-}
-
-OpTable WaitingOps() {
-  OpTable ops = CudaOps();
-  ops.embed = AndWait<EmbedArgs, &OpTable::embed>;
-  ops.norm_project = AndWait<NormProjectArgs, &OpTable::norm_project>;
-  ops.norm_rows = AndWait<NormRowsArgs, &OpTable::norm_rows>;
-  ops.soft_cap = AndWait<SoftCapArgs, &OpTable::soft_cap>;
-  ops.gated_mlp = AndWait<GatedMlpArgs, &OpTable::gated_mlp>;
-  ops.project_residual = AndWait<ProjectResidualArgs, &OpTable::project_residual>;
-  ops.rope_table = AndWait<RopeTableArgs, &OpTable::rope_table>;
-  ops.logit_scale = AndWait<LogitScaleArgs, &OpTable::logit_scale>;
-  ops.rope_cache_write = AndWait<RopeCacheWriteArgs, &OpTable::rope_cache_write>;
-  ops.paged_attention = AndWait<PagedAttentionArgs, &OpTable::paged_attention>;
-  ops.window_attention = AndWait<WindowAttentionArgs, &OpTable::window_attention>;
-  ops.rerope_attention = AndWait<ReropeAttentionArgs, &OpTable::rerope_attention>;
-  ops.ring_write = AndWait<RingWriteArgs, &OpTable::ring_write>;
-  ops.ring_rebuild = AndWait<RingRebuildArgs, &OpTable::ring_rebuild>;
-  ops.linear_recurrence = AndWait<LinearRecurrenceArgs, &OpTable::linear_recurrence>;
-  ops.sample = AndWait<SampleArgs, &OpTable::sample>;
-  ops.log_probs = AndWait<LogProbsArgs, &OpTable::log_probs>;
-  ops.finite_rows = AndWait<FiniteRowsArgs, &OpTable::finite_rows>;
-  return ops;
-}
+template <typename Args, OpMember<Args> kOp>
+struct AndWait {
+  static void Run(Stream& stream, const Args& args) {
+    (CudaOps().*kOp)(stream, args);
+    const cudaError_t error = cudaDeviceSynchronize();
+    if (error == cudaSuccess) return;
+    ADD_FAILURE() << cudaGetErrorName(error) << ": " << cudaGetErrorString(error);
+    stream.Fail(OpStatus::kDeviceError);
+  }
+};
 
 // Of the whole program, set by RunTestsOnGpu.
 struct Setting {
@@ -65,13 +45,15 @@ Setting& TheSetting() {
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
 LibraryTraits TraitsUnderTest(const std::string&) {
-  return {.attention = LibraryTraits::Attention::kRoundsPrefill, .checks_descriptors = false};
+  return {.attention = LibraryTraits::Attention::kRoundsPrefill,
+          .cuts_sums_off = true,
+          .checks_descriptors = false};
 }
 
 // A model waits for its device itself; waiting for each of its ops would end the recording of a
 // graph.
 const OpTable& OpsUnderTest(const std::string&) {
-  static const OpTable waiting = WaitingOps();
+  static const OpTable waiting = Wrapped<AndWait>(CudaOps());
   return TheSetting().heap == TestHeap::kManaged ? waiting : CudaOps();
 }
 

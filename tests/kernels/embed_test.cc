@@ -62,12 +62,12 @@ TEST_P(EmbedTest, ReadsWhatWasSampled) {
 TEST_P(EmbedTest, DoesNothingOnAFailedStream) {
   Random random(2);
   OwnedWeight table(3, 5, DType::kF32, random);
-  const int32_t id = 1;
+  const std::vector<int32_t> ids = {1};
   OwnedMatrix out(1, 5);
   out.set(0, 0, 42.0f);
   OwnedStream stream(0);
   stream->Fail(OpStatus::kDeviceError);
-  ops().embed(*stream, {table.Pack(ops()), &id, 1.0f, out.view()});
+  ops().embed(*stream, {table.Pack(ops()), ids.data(), 1.0f, out.view()});
   EXPECT_EQ(out.at(0, 0), 42.0f);
 }
 

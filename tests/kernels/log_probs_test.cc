@@ -93,7 +93,7 @@ TEST_P(LogProbsTest, TiesGoToTheLowestId) {
 TEST_P(LogProbsTest, TheTargetMayBeWhatWasSampled) {
   Random random(3);
   OwnedMatrix logits(2, 37, random);
-  const int32_t sampled[] = {36, -1};
+  const std::vector<int32_t> sampled = {36, -1};
   const Output expected = Run(ops(), logits.view(), {{1, 36, 0}}, 1);
   const Output found =
       Run(ops(), logits.view(), {{1, 3, 0, &sampled[0]}, {1, 3, 0, &sampled[1]}}, 1);

@@ -20,6 +20,8 @@ struct LibraryTraits {
     kRoundsWeights,  // weights to bf16, queries to 17 bits
   };
   Attention attention = Attention::kExact;
+  // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
+  bool cuts_sums_off = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
   // Runs a thousand times slower than its like: of what does not depend on the library, one case is

@@ -366,12 +366,12 @@ TEST_P(SampleTest, NeighbouringDrawsAreIndependent) {
 
 TEST_P(SampleTest, FailsWithoutWorkspace) {
   const OwnedMatrix logits = Logits({1, 2, 3});
-  SamplingRow row;
-  int32_t sampled = -7;
+  const std::vector<SamplingRow> rows(1);
+  std::vector<int32_t> sampled = {-7};
   OwnedStream stream(SampleWorkspace(1, 3) - 1);
-  ops().sample(*stream, {logits.view(), &row, 1, &sampled});
+  ops().sample(*stream, {logits.view(), rows.data(), 1, sampled.data()});
   EXPECT_EQ(stream->status, OpStatus::kUnsupported);
-  EXPECT_EQ(sampled, -7);
+  EXPECT_EQ(sampled[0], -7);
 }
 
 }  // namespace

@@ -1,18 +1,91 @@
-// The CUDA ops, run thread by thread on the CPU.
+// The CUDA ops, run thread by thread on the CPU, and given nothing that a GPU could not read: the
+// same tests run there, where a stack is out of reach.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 #include "kernels/cuda/cuda_ops.h"
 #include "tests/kernels/ops_under_test.h"
+#include "tests/kernels/wrapped_ops.h"
 
 namespace longstream {
+namespace {
+
+struct Stack {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+
+  // Of the calling thread.
+  Stack() {
+    pthread_attr_t attributes;
+    void* memory = nullptr;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+    pthread_attr_getstack(&attributes, &memory, &size);
+    pthread_attr_destroy(&attributes);
+    begin = reinterpret_cast<uintptr_t>(memory);
+    end = begin + size;
+  }
+};
+
+// Whether a word of the object is an address on the stack of the calling thread. Without a compiler
+// that tells padding from words: false.
+template <typename T>
+bool NamesStack([[maybe_unused]] T object) {
+  bool names = false;
+#if __has_builtin(__builtin_clear_padding)
+  static thread_local const Stack stack;
+  __builtin_clear_padding(&object);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&object);
+  for (size_t i = 0; i + sizeof(uintptr_t) <= sizeof(T); i += sizeof(uintptr_t)) {
+    uintptr_t word = 0;
+    std::memcpy(&word, bytes + i, sizeof(word));
+    names |= stack.begin <= word && word < stack.end;
+  }
+#endif
+  return names;
+}
+
+// Of what the arguments name, too, where that is pointers.
+template <typename Args>
+bool RowsNameStack(const Args&) {
+  return false;
+}
+template <typename Args>
+requires requires(const Args& args) { args.rows->row; }
+bool RowsNameStack(const Args& args) {
+  return std::any_of(args.rows, args.rows + args.num_rows,
+                     [](const auto& row) { return NamesStack(row); });
+}
+
+template <typename Args, OpMember<Args> kOp>
+struct OutsideTheStack {
+  static void Run(Stream& stream, const Args& args) {
+    EXPECT_FALSE(NamesStack(args) || RowsNameStack(args))
+        << "an op is given the address of a local variable, which a GPU cannot read";
+    (CudaOps().*kOp)(stream, args);
+  }
+};
+
+}  // namespace
 
 std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
 
 LibraryTraits TraitsUnderTest(const std::string&) {
   return {.attention = LibraryTraits::Attention::kRoundsPrefill,
+          .cuts_sums_off = true,
           .checks_descriptors = false,
           .interpreted = true};
 }
 
-const OpTable& OpsUnderTest(const std::string&) { return CudaOps(); }
+const OpTable& OpsUnderTest(const std::string&) {
+  static const OpTable ops = Wrapped<OutsideTheStack>(CudaOps());
+  return ops;
+}
 
 Device& DeviceUnderTest(const std::string&) { return HostMemory(); }
 

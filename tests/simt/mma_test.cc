@@ -19,6 +19,28 @@ namespace {
 
 constexpr int kRows = 16, kColumns = 8, kDepth = 16;
 
+// Of the sum of that many exact products and an f32, relative to the sum of their magnitudes
+// (tests/simt/tensor_sum.h).
+double SumTolerance(int products) { return (products + 3) * 0x1p-24; }
+
+TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
+  const auto sum = [](double x, double y, double z) {
+    const double addends[] = {x, y, z};
+    return simt::TensorSum(addends);
+  };
+  EXPECT_EQ(sum(1, 0x1p-23, 0x1p-23), 1 + 0x1p-22f);
+  // One bit more than f32 has is kept, and cut off at the end.
+  EXPECT_EQ(sum(1, 0x1p-24, 0x1p-24), 1 + 0x1p-23f);
+  EXPECT_EQ(sum(1, 0x1p-24, 0), 1.0f);
+  EXPECT_EQ(sum(-1, -0x1.8p-24, 0), -1.0f);
+  EXPECT_EQ(sum(1, 0x1.fp-25, 0x1.fp-25), 1.0f);  // in f32 1 + 2^-23
+  // Not from the first to the last, but all at once.
+  EXPECT_EQ(sum(0x1p30, 1, -0x1p30), 0.0f);
+  EXPECT_EQ(sum(0, 0, 0), 0.0f);
+  EXPECT_TRUE(std::isnan(sum(INFINITY, -INFINITY, 1)));
+  EXPECT_EQ(sum(INFINITY, 1, 1), INFINITY);
+}
+
 std::vector<BF16> RandomBF16(int count) {
   std::mt19937 engine(static_cast<unsigned>(count));
   std::normal_distribution<float> normal;
@@ -95,8 +117,7 @@ TEST(Mma, MultipliesAndAdds) {
         sum += product;
         magnitude += std::abs(product);
       }
-      // Products of bf16 are exact in f32; each of the 16 additions rounds once.
-      EXPECT_NEAR(d[index], sum, kDepth * 0x1p-24 * magnitude) << row << ", " << column;
+      EXPECT_NEAR(d[index], sum, SumTolerance(kDepth) * magnitude) << row << ", " << column;
     }
   }
 }
@@ -203,8 +224,7 @@ TEST(Mma, MultipliesAndAddsTF32) {
   Stream stream;
   Launch(stream, {1, kWarp}, MultiplyTF32Kernel, a.data(), b.data(), d.data());
   ASSERT_TRUE(stream.ok());
-  // Products of 11 bits are exact in f32; each of the 8 additions rounds once.
-  ExpectProduct(a, b, d, 8 * 0x1p-24);
+  ExpectProduct(a, b, d, SumTolerance(8));
 }
 
 TEST(Mma, SplitsF32) {
@@ -217,8 +237,8 @@ TEST(Mma, SplitsF32) {
   Launch(stream, {1, kWarp, 256 * sizeof(float)}, MultiplySplitKernel, a.data(), b.data(),
          d.data());
   ASSERT_TRUE(stream.ok());
-  // 8 eps a product (split_product.cuh), and the additions of 3 x 8.
-  ExpectProduct(a, b, d, (8 + 24) * 0x1p-24);
+  // 8 eps a product (split_product.cuh), and three sums.
+  ExpectProduct(a, b, d, 8 * 0x1p-24 + 3 * SumTolerance(8));
 }
 
 // As attention uses them: scores of 16 rows and 16 keys, and their products with 16 values, from
@@ -270,8 +290,8 @@ TEST(Mma, ChainsTheProductsOfAttention) {
         sum += weight * ToF32(keys[k * 16 + column]);
         sum_magnitude += std::abs(weight * ToF32(keys[k * 16 + column]));
       }
-      EXPECT_NEAR(scores[row * 16 + column], score, 16 * 0x1p-24 * score_magnitude);
-      EXPECT_NEAR(sums[row * 16 + column], sum, 16 * 0x1p-24 * sum_magnitude);
+      EXPECT_NEAR(scores[row * 16 + column], score, SumTolerance(16) * score_magnitude);
+      EXPECT_NEAR(sums[row * 16 + column], sum, SumTolerance(16) * sum_magnitude);
     }
   }
 }

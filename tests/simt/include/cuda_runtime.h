@@ -12,6 +12,7 @@
 
 #include "tests/simt/block.h"
 #include "tests/simt/runtime.h"
+#include "tests/simt/tensor_sum.h"
 #include "tests/simt/vector_types.h"
 
 #define __global__

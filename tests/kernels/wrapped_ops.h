@@ -1,0 +1,44 @@
+// The ops of a table, each behind a function of the test program that runs them.
+#ifndef LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
+#define LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
+
+#include <cstddef>
+
+#include "kernels/ops/op_table.h"
+
+namespace longstream {
+
+// A member of OpTable that is an op with a stream.
+template <typename Args>
+using OpMember = void (*OpTable::*)(Stream&, const Args&);
+
+// `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a stream.
+template <template <typename Args, OpMember<Args> kOp> class Wrapper>
+OpTable Wrapped(OpTable ops) {
+  static_assert(offsetof(OpTable, cut_grid) == 22 * sizeof(void*),
+                "an op was added or removed: name the same ones below");
+  ops.embed = Wrapper<EmbedArgs, &OpTable::embed>::Run;
+  ops.norm_project = Wrapper<NormProjectArgs, &OpTable::norm_project>::Run;
+  ops.norm_rows = Wrapper<NormRowsArgs, &OpTable::norm_rows>::Run;
+  ops.gated_mlp = Wrapper<GatedMlpArgs, &OpTable::gated_mlp>::Run;
+  ops.gau_activate = Wrapper<GauActivateArgs, &OpTable::gau_activate>::Run;
+  ops.project_residual = Wrapper<ProjectResidualArgs, &OpTable::project_residual>::Run;
+  ops.rope_table = Wrapper<RopeTableArgs, &OpTable::rope_table>::Run;
+  ops.logit_scale = Wrapper<LogitScaleArgs, &OpTable::logit_scale>::Run;
+  ops.rope_cache_write = Wrapper<RopeCacheWriteArgs, &OpTable::rope_cache_write>::Run;
+  ops.paged_attention = Wrapper<PagedAttentionArgs, &OpTable::paged_attention>::Run;
+  ops.window_attention = Wrapper<WindowAttentionArgs, &OpTable::window_attention>::Run;
+  ops.rerope_attention = Wrapper<ReropeAttentionArgs, &OpTable::rerope_attention>::Run;
+  ops.ring_write = Wrapper<RingWriteArgs, &OpTable::ring_write>::Run;
+  ops.ring_rebuild = Wrapper<RingRebuildArgs, &OpTable::ring_rebuild>::Run;
+  ops.linear_recurrence = Wrapper<LinearRecurrenceArgs, &OpTable::linear_recurrence>::Run;
+  ops.soft_cap = Wrapper<SoftCapArgs, &OpTable::soft_cap>::Run;
+  ops.sample = Wrapper<SampleArgs, &OpTable::sample>::Run;
+  ops.log_probs = Wrapper<LogProbsArgs, &OpTable::log_probs>::Run;
+  ops.finite_rows = Wrapper<FiniteRowsArgs, &OpTable::finite_rows>::Run;
+  return ops;
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
