@@ -138,7 +138,7 @@ class ProgramsTest(unittest.TestCase):
             path = pathlib.Path(directory, "out.json")
             status, out, err = self.run_main(
                 "--ours", fake(40), "--peer", "slow=" + fake(10), "--peer", "quick=" + fake(20),
-                "--slice", "decode 0 9", "--slice", "decode 9 9", "--rounds", "3", "--quiet", "99",
+                "--slice", "decode 0 9", "--slice", "decode 9 9", "--rounds", "3", "--quiet", "inf",
                 "--base", "decode 0 9", "--json", str(path))
             result = json.loads(path.read_text())
         self.assertEqual(status, 0, err)

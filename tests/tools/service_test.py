@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import io
 import json
+import math
 import os
 import pathlib
 import sys
@@ -102,7 +103,7 @@ class MeasureTest(unittest.TestCase):
         self.assertAlmostEqual(row["total"], 8 / 0.16)
         self.assertEqual(row["probe_gbps"], 40)
         self.assertGreaterEqual(row["others"], 0.4)
-        table = service.load_table({2: [row]}, quiet=100)
+        table = service.load_table({2: [row]}, quiet=math.inf)
         self.assertEqual(table.splitlines()[1].split()[:5], "2 50.0 100.0 100.0 1.000".split())
         self.assertEqual(table.split()[-3:], "1 of 1".split())
 

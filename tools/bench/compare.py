@@ -50,9 +50,14 @@ class Program:
         self.name = name
         self._process = subprocess.Popen(
             shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        ready = self._answer()
-        if "ready" not in ready:
-            raise ProgramError(f"{name}: expected a line with \"ready\", found {ready}")
+        try:
+            ready = self._answer()
+            if "ready" not in ready:
+                raise ProgramError(f"{name}: expected a line with \"ready\", found {ready}")
+        except ProgramError:
+            self._process.kill()
+            self.close()
+            raise
         self.ready = ready["ready"]
 
     def _answer(self):
@@ -87,6 +92,7 @@ class Program:
 
     def close(self):
         self._process.stdin.close()
+        self._process.stdout.close()
         self._process.wait()
 
 
