@@ -395,8 +395,9 @@ typedef struct ls_backend {
    *
    * What goes wrong with one sequence is in its result, and that sequence is failed: it refuses
    * further tokens (its result says LS_FAILED_PRECONDITION) until truncated. LS_INTERNAL: NaN
-   * logits or a device's failure. LS_INVALID_ARGUMENT: bias bans every token, or penalties and bias
-   * turn the logits into NaN or all of them into -infinity. */
+   * logits or a device's failure. LS_UNAVAILABLE: the device is lost, and every later step fails
+   * likewise; the model can only be closed. LS_INVALID_ARGUMENT: bias bans every token, or
+   * penalties and bias turn the logits into NaN or all of them into -infinity. */
   ls_code (*submit)(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error);
   /* Returns when the step is done. LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
   ls_code (*wait)(ls_model* model, uint64_t ticket, ls_results* results, ls_error error);

@@ -70,6 +70,7 @@ struct ls_model {
   std::array<Outputs, 2> outputs;  // two, because two tickets may be in flight
   uint64_t next_ticket = 1;
   uint64_t oldest_ticket = 1;  // in flight; next_ticket where none is
+  bool device_lost = false;
   // Bytes that sequences hold. Atomic, because model_memory may be called at any time.
   std::atomic<uint64_t> states{0};
   std::atomic<uint64_t> checkpoints{0};
@@ -288,6 +289,8 @@ void Forward(ls_model& model, const ls_batch_entry& entry, State& state, float* 
   for (uint32_t i = 0; i < entry.num_tokens; ++i) {
     Require(state.position != model.settings.fail_at_position, LS_INTERNAL,
             "NaN logits at position " + std::to_string(state.position));
+    model.device_lost |= state.position == model.settings.lose_device_at_position;
+    Require(!model.device_lost, LS_UNAVAILABLE, "the device answers no more");
     const bool from_previous = entry.tokens[i] == LS_TOKEN_FROM_PREVIOUS;
     const int32_t token = from_previous ? entry.sequence->sampled : entry.tokens[i];
     longstream::toy::Feed(state, static_cast<uint32_t>(token));

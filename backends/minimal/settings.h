@@ -19,9 +19,10 @@ struct Settings {
   Weights weights;                 // config.json: seed; option: utf8
   uint64_t context_limit = 65536;  // config.json; the option of that name may lower it
   // Options for tests of a host: every step takes at least this long; feeding the token at this
-  // position gives NaN logits.
+  // position gives NaN logits, or loses the device for good.
   uint64_t step_delay_us = 0;
   uint64_t fail_at_position = std::numeric_limits<uint64_t>::max();
+  uint64_t lose_device_at_position = std::numeric_limits<uint64_t>::max();
 };
 
 inline nlohmann::json ReadConfig(const std::string& directory) {
@@ -80,6 +81,7 @@ inline Settings ReadSettings(const char* directory, const char* options_text) {
   Take(options, "context_limit", settings.context_limit);
   Take(options, "step_delay_us", settings.step_delay_us);
   Take(options, "fail_at_position", settings.fail_at_position);
+  Take(options, "lose_device_at_position", settings.lose_device_at_position);
   Require(options.empty(), LS_INVALID_ARGUMENT, "unknown in options: " + options.dump());
   Require(settings.context_limit >= 1 && settings.context_limit <= longest, LS_INVALID_ARGUMENT,
           "context_limit: expected 1 ... " + std::to_string(longest));

@@ -27,8 +27,8 @@ class DeviceEvent {
 
   // Moves it behind all that the device has been asked for.
   virtual void Record() = 0;
-  // kDeviceError where anything failed that was asked for between the Record before, of whichever
-  // event, or a Synchronize, and its own. Once per Record.
+  // kDeviceError or kDeviceLost where anything failed that was asked for between the Record before,
+  // of whichever event, or a Synchronize, and its own. Once per Record.
   virtual OpStatus Wait() = 0;
 };
 
@@ -78,8 +78,8 @@ class Device {
   // The device must outlive the event.
   virtual std::unique_ptr<DeviceEvent> MakeEvent() = 0;
 
-  // Waits until all is done. kDeviceError where any of it failed that was asked for since the last
-  // call, or since an event's Record.
+  // Waits until all is done. kDeviceError or kDeviceLost where any of it failed that was asked for
+  // since the last call, or since an event's Record.
   virtual OpStatus Synchronize() = 0;
 
   // Does what `work` does, which asks this device for ops alone. `key` stands for everything that

@@ -11,7 +11,8 @@ namespace longstream {
 enum class OpStatus : int {
   kOk = 0,
   kUnsupported = 1,  // arguments outside what the implementation serves
-  kDeviceError = 2,  // the device reported a failure; its caches are lost
+  kDeviceError = 2,  // the device reported a failure; what it was to write is undefined
+  kDeviceLost = 3,   // it did, and serves nothing any more
 };
 
 // Ops of one stream run in the order of their calls. An op allocates nothing: its scratch comes

@@ -88,7 +88,7 @@ class CudaDevice final : public Device {
   OpStatus Synchronize() override {
     MakeCurrent();
     Note(cudaStreamSynchronize(stream_));
-    return std::exchange(failed_, false) ? OpStatus::kDeviceError : OpStatus::kOk;
+    return std::exchange(failed_, false) ? Failure() : OpStatus::kOk;
   }
 
   OpStatus Repeat(uint64_t key, const std::function<OpStatus()>& work) override {
@@ -121,7 +121,7 @@ class CudaDevice final : public Device {
     OpStatus Wait() override {
       device_.MakeCurrent();
       failed_ |= cudaEventSynchronize(event_) != cudaSuccess;
-      return failed_ ? OpStatus::kDeviceError : OpStatus::kOk;
+      return failed_ ? device_.Failure() : OpStatus::kOk;
     }
 
    private:
@@ -133,6 +133,13 @@ class CudaDevice final : public Device {
   // What the runtime is asked for is for the device of the calling thread.
   void MakeCurrent() { Note(cudaSetDevice(ordinal_)); }
   void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
+  // Of which kind a failure is. After a fault of a kernel or of the hardware every later call of
+  // the process fails as well.
+  OpStatus Failure() const {
+    const bool answers =
+        cudaSetDevice(ordinal_) == cudaSuccess && cudaStreamSynchronize(stream_) == cudaSuccess;
+    return answers ? OpStatus::kDeviceError : OpStatus::kDeviceLost;
+  }
   void Transfer(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
     MakeCurrent();
     Note(cudaMemcpyAsync(to, from, size, kind, stream_));

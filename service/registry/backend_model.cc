@@ -55,6 +55,18 @@ absl::Status StatusFromCode(ls_code code, std::string_view message) {
   }
 }
 
+absl::Status FailureOf(const ls_result& result) {
+  const absl::string_view message = result.message == nullptr ? "" : result.message;
+  switch (result.code) {
+    case LS_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(absl::StrCat("sampling: ", message));
+    case LS_UNAVAILABLE:
+      return absl::UnavailableError(absl::StrCat("the device is lost: ", message));
+    default:
+      return absl::InternalError(absl::StrCat("the backend failed the turn: ", message));
+  }
+}
+
 absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
     std::shared_ptr<const Plugin> plugin, const Options& options, const Host* host) {
   std::vector<const char*> devices;

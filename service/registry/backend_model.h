@@ -18,6 +18,8 @@ namespace longstream {
 
 // The status that an ABI code and its sentence stand for.
 absl::Status StatusFromCode(ls_code code, std::string_view message);
+// How a turn ends that this is the result of. REQUIRES: not LS_OK.
+absl::Status FailureOf(const ls_result& result);
 
 class Sequence;
 

@@ -34,16 +34,6 @@ std::string_view NameOf(FinishReason reason) {
   return "";
 }
 
-// Why there is no token. LS_INVALID_ARGUMENT is about the request: with its penalties and bias
-// there is none to draw.
-absl::Status FailureOf(const ls_result& result) {
-  const absl::string_view message = result.message == nullptr ? "" : result.message;
-  if (result.code == LS_INVALID_ARGUMENT) {
-    return absl::InvalidArgumentError(absl::StrCat("sampling: ", message));
-  }
-  return absl::InternalError(absl::StrCat("the backend failed the turn: ", message));
-}
-
 TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token) {
   TokenLogProb log_prob;
   log_prob.token = token;

@@ -106,9 +106,11 @@ void Dispatcher::CloseSession(const SessionId& id, Closed closed) {
 
 void Dispatcher::Release(const std::shared_ptr<Session>& session, Closed closed) {
   sessions_.Remove(*session);
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(session->model());
-  if (!engine.ok()) return closed(engine.status());
-  (*engine)->Close(session, [closed = std::move(closed)](uint64_t position) { closed(position); });
+  // Its model may have failed since.
+  const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
+  if (!model.ok()) return closed(model.status());
+  model->engine->Close(session,
+                       [closed = std::move(closed)](uint64_t position) { closed(position); });
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Dispatcher::Find(const SessionId& id) const {

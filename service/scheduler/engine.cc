@@ -340,7 +340,17 @@ bool Engine::Step() {
     turn->TakeInput();
     any_ended |= turn->ended();
   }
-  return pipeline_.Advance(running_) || any_ended;
+  const bool advanced = pipeline_.Advance(running_);
+  if (!gave_up_ && !pipeline_.lost().ok()) GiveUp();
+  return advanced || any_ended;
+}
+
+void Engine::GiveUp() {
+  gave_up_ = true;
+  for (auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(pipeline_.lost());
+  }
+  if (options_.on_lost) options_.on_lost(pipeline_.lost());
 }
 
 void Engine::PublishMetrics() {

@@ -51,6 +51,9 @@ class Engine {
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
     FailureListener on_failure = nullptr;  // may be empty
+    // The model's device is lost, UNAVAILABLE says why: once, on the engine thread, after every
+    // turn has been ended with that. Turns that still come fail likewise. May be empty.
+    std::function<void(const absl::Status& lost)> on_lost = nullptr;
   };
 
   // `metrics` outlives the engine.
@@ -121,6 +124,7 @@ class Engine {
   void AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
+  void GiveUp();
 
   absl::Status CheckDeadline(const Turn& turn) const;
   void PublishMetrics();
@@ -145,6 +149,7 @@ class Engine {
   std::list<std::unique_ptr<ActiveTurn>> running_;
   StepPipeline pipeline_;  // of running_
   std::vector<std::shared_ptr<Session>> open_sessions_;
+  bool gave_up_ = false;
 
   std::thread thread_;  // last: starts when everything above stands
 };

@@ -61,6 +61,7 @@ void ModelSet::Load(const ModelSource& source) {
     Engine::Options engine = options_.engine;
     engine.max_batch_tokens = source.max_batch_tokens;
     engine.max_batch_sequences = source.max_batch_sequences;
+    engine.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
     status.state = ModelState::kReady;
     status.engine = std::make_shared<Engine>(*model, engine, metrics.get());
     absl::MutexLock lock(&mutex_);
@@ -74,6 +75,21 @@ void ModelSet::Load(const ModelSource& source) {
     models_[source.name] = status;
   }
   if (listener_) listener_(status);
+}
+
+void ModelSet::Lose(const std::string& name, const absl::Status& why) {
+  ModelStatus told;
+  told.name = name;
+  told.state = ModelState::kFailed;
+  told.error = why;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;  // the engine is on its way out, with the map it is in
+    ModelStatus& status = models_[name];
+    status.state = told.state;
+    status.error = told.error;
+  }
+  if (listener_) listener_(told);
 }
 
 absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
@@ -98,7 +114,9 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) co
       return absl::UnavailableError(absl::StrCat("model ", status->name, " is loading"));
     case ModelState::kFailed:
       return absl::UnavailableError(
-          absl::StrCat("model ", status->name, " could not be loaded: ", status->error.message()));
+          absl::StrCat("model ", status->name,
+                       status->engine == nullptr ? " could not be loaded: " : " has failed: ",
+                       status->error.message()));
   }
   return absl::InternalError("a model is in no known state");
 }

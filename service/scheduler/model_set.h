@@ -32,8 +32,10 @@ enum class ModelState { kLoading, kReady, kFailed };
 struct ModelStatus {
   std::string name;
   ModelState state = ModelState::kLoading;
-  absl::Status error;              // with kFailed
-  std::shared_ptr<Engine> engine;  // with kReady
+  absl::Status error;  // with kFailed
+  // With kReady; also where the model failed later, as its device was lost: its sessions can still
+  // be closed.
+  std::shared_ptr<Engine> engine;
 };
 
 // Thread-safe.
@@ -46,7 +48,8 @@ class ModelSet {
     Engine::Options engine;                   // batch sizes are taken from each model's source
   };
 
-  // Called on the loading thread when a model became ready or failed.
+  // Called on the loading thread when a model became ready or failed to load; on its engine's
+  // thread, without the engine, when it failed later.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
   // Begins to load `sources`, one after the other, on a thread of its own.
@@ -56,7 +59,7 @@ class ModelSet {
   ModelSet(const ModelSet&) = delete;
   ModelSet& operator=(const ModelSet&) = delete;
 
-  // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed to. An empty name means the
+  // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed. An empty name means the
   // only model there is.
   absl::StatusOr<std::shared_ptr<Engine>> Find(std::string_view name) const
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -70,6 +73,7 @@ class ModelSet {
  private:
   void LoadAll();
   void Load(const ModelSource& source);
+  void Lose(const std::string& name, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Options options_;
   const std::vector<ModelSource> sources_;

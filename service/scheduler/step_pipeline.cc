@@ -94,7 +94,9 @@ void StepPipeline::TakeInOldest() {
   last_done_ = now;
   for (size_t i = 0; i < step.turns.size(); ++i) {
     if (results.ok()) {
-      step.turns[i]->Absorb((*results)[i], now);
+      const ls_result& result = (*results)[i];
+      if (result.code == LS_UNAVAILABLE) lost_ = FailureOf(result);
+      step.turns[i]->Absorb(result, now);
     } else {
       step.turns[i]->AbsorbFailure(Failure(results.status()));
     }

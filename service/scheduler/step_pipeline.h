@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/registry/backend_model.h"
 #include "service/scheduler/active_turn.h"
@@ -49,6 +50,10 @@ class StepPipeline {
   // Takes in what is in flight.
   void Drain();
 
+  // Not OK once a step has failed because the model's device is lost: UNAVAILABLE with the
+  // backend's sentence. No step succeeds from then on.
+  const absl::Status& lost() const { return lost_; }
+
  private:
   struct Step {
     uint64_t ticket = 0;
@@ -70,6 +75,7 @@ class StepPipeline {
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;
   absl::Time last_done_ = absl::InfinitePast();  // of the step before the oldest in flight
+  absl::Status lost_;
 };
 
 }  // namespace longstream

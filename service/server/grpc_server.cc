@@ -65,14 +65,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
 }
 
 void GrpcServer::SetModelServing(const std::string& model, bool serving) {
+  absl::MutexLock lock(&mutex_);
+  if (serving) {
+    serving_.insert(model);
+  } else {
+    serving_.erase(model);
+  }
   grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
   health->SetServingStatus(model, serving);
-  if (!serving) return;
-  health->SetServingStatus("", true);
-  health->SetServingStatus(v1::Longstream::service_full_name(), true);
+  for (const char* const service : {"", v1::Longstream::service_full_name()}) {
+    health->SetServingStatus(service, !serving_.empty());
+  }
 }
 
-void GrpcServer::SetNotServing() { server_->GetHealthCheckService()->SetServingStatus(false); }
+void GrpcServer::SetNotServing() {
+  absl::MutexLock lock(&mutex_);
+  serving_.clear();
+  server_->GetHealthCheckService()->SetServingStatus(false);
+}
 
 void GrpcServer::Shutdown(absl::Time deadline) {
   if (server_ == nullptr) return;

@@ -3,9 +3,12 @@
 #define LONGSTREAM_SERVICE_SERVER_GRPC_SERVER_H_
 
 #include <memory>
+#include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/scheduler/dispatcher.h"
 
@@ -45,9 +48,9 @@ class GrpcServer {
   // grpc.health.v1: the status of one model, by its name; NOT_SERVING before the first call, for
   // every model of the set. The server as a whole (the empty service
   // name) serves while at least one model does.
-  void SetModelServing(const std::string& model, bool serving);
-  // NOT_SERVING for everything, from now on.
-  void SetNotServing();
+  void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
+  // NOT_SERVING for everything.
+  void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
   // left and closes every connection, idle ones too.
@@ -59,6 +62,9 @@ class GrpcServer {
   std::unique_ptr<ServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
+
+  absl::Mutex mutex_;
+  std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // models
 };
 
 }  // namespace longstream

@@ -171,8 +171,7 @@ TEST_F(CudaDeviceTest, AnEventIsOfWhatStandsBeforeIt) {
   EXPECT_EQ(found[1], 2);
 }
 
-// A device that is lost: what it is asked for next fails, and so does each step in flight by
-// itself.
+// What fails is the step that it was asked for, not the one in flight before it.
 TEST_F(CudaDeviceTest, AFailureIsOfTheEventBehindIt) {
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const auto before = device->MakeEvent();
@@ -184,6 +183,17 @@ TEST_F(CudaDeviceTest, AFailureIsOfTheEventBehindIt) {
   EXPECT_EQ(before->Wait(), OpStatus::kOk);
   EXPECT_EQ(after->Wait(), OpStatus::kDeviceError);
   EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // it has been reported
+}
+
+TEST_F(CudaDeviceTest, AFailureThatStaysIsTheLossOfTheDevice) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  const auto event = device->MakeEvent();
+  TheMachine().devices.clear();
+  event->Record();
+  EXPECT_EQ(event->Wait(), OpStatus::kDeviceLost);
+  EXPECT_EQ(device->Synchronize(), OpStatus::kDeviceLost);
+  TheMachine().devices.resize(1);
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);
 }
 
 // --- graphs

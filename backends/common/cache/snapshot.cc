@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/common/cache/crc32c.h"
+#include "backends/common/device_failure.h"
 #include "backends/common/error.h"
 
 namespace longstream {
@@ -192,9 +193,7 @@ class Stage {
   }
   // Waits for the transfers. What has been gathered since the last call; then it is empty.
   std::span<const std::byte> Take() {
-    if (device_.Synchronize() != OpStatus::kOk) {
-      throw BackendError(LS_INTERNAL, "snapshot: the device reported a failure");
-    }
+    RequireDone(device_.Synchronize(), "snapshot");
     return {bytes_.data(), std::exchange(used_, 0)};
   }
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "backends/common/error.h"
+#include "backends/common/device_failure.h"
 
 namespace longstream {
 namespace {
@@ -65,9 +65,7 @@ void PositionTables::UploadFrequencies(Device& device) {
   const size_t size = frequencies.size() * sizeof(double);
   inv_freq_ = DeviceMemory(device, size, "rotary frequencies");
   device.Upload(inv_freq_.data(), frequencies.data(), size);
-  if (device.Synchronize() != OpStatus::kOk) {
-    throw BackendError(LS_INTERNAL, "rotary frequencies: the device reported a failure");
-  }
+  RequireDone(device.Synchronize(), "rotary frequencies");
 }
 
 PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerSpec& mixer) {

@@ -10,6 +10,7 @@
 
 #include "backends/api/plugin.h"
 #include "backends/common/cache/snapshot.h"
+#include "backends/common/device_failure.h"
 #include "backends/common/error.h"
 #include "backends/common/plugin/decode_bucket.h"
 #include "backends/common/weights/config.h"
@@ -21,12 +22,6 @@ namespace longstream {
 namespace {
 
 constexpr const char* kSequenceFailed = "the sequence has failed; truncate it first";
-
-// Why a step failed as a whole. REQUIRES: not kOk.
-const char* Sentence(OpStatus failure) {
-  return failure == OpStatus::kUnsupported ? "an op does not serve its arguments"
-                                           : "the device reported a failure";
-}
 
 // The budget holds a sequence of one token, with its reservation; the bytes of any reservation can
 // be counted.
@@ -152,7 +147,7 @@ void Model::RebuildNearRings(ls_sequence& sequence) {
   if (status == OpStatus::kOk) return;
   sequence.cache->Abandon(
       sequence.cache->position());  // no step may read them; the next truncate tries again
-  throw Failure{LS_INTERNAL, std::string("near rings: ") + Sentence(status)};
+  RequireDone(status, "near rings");
 }
 
 void Model::Export(const ls_sequence& sequence, const ls_writer& writer) const {
@@ -221,10 +216,10 @@ void Model::Enter(const ls_batch_entry& entry, size_t index, Ticket& ticket) {
 void Model::Begin(const ls_batch& batch, Ticket& ticket) {
   try {
     const OpStatus status = rows_.num_rows() > 0 ? RunStep(batch, ticket) : OpStatus::kOk;
-    if (status != OpStatus::kOk) ticket.Spoil(Sentence(status));
+    if (status != OpStatus::kOk) ticket.Spoil(CodeOf(status), Sentence(status));
   } catch (const std::exception& exception) {
     // The caches are part of the way: what was to be a step is none.
-    ticket.Spoil(exception.what());
+    ticket.Spoil(LS_INTERNAL, exception.what());
   }
   ticket.done().Record();
 }
@@ -266,7 +261,7 @@ ls_results Model::Wait(uint64_t number) {
   oldest_ticket_ += 1;
   Ticket& ticket = TicketOf(number);
   if (const OpStatus done = ticket.done().Wait(); done != OpStatus::kOk) {
-    ticket.Spoil(Sentence(done));
+    ticket.Spoil(CodeOf(done), Sentence(done));
   }
   ticket.Collect();
   for (uint32_t i = 0; i < ticket.num_entries(); ++i) {

@@ -113,7 +113,7 @@ float* Ticket::LogitsFor(const WantedRow& row) {
 void Ticket::Collect() {
   if (spoilt()) {
     for (uint32_t i = 0; i < num_entries_; ++i) {
-      if (parts_[i].sequence != nullptr) Fail(i, LS_INTERNAL, spoilt_.c_str());
+      if (parts_[i].sequence != nullptr) Fail(i, spoilt_code_, spoilt_.c_str());
     }
     return;
   }

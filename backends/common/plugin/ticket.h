@@ -76,8 +76,11 @@ class Ticket {
   const OutputLayout& layout() const { return layout_; }
   std::byte* outputs() { return outputs_.data(); }
 
-  // The step was not begun as a whole: all entries in it fail with this sentence.
-  void Spoil(const char* message) { spoilt_ = message; }
+  // The step failed as a whole: all entries in it do, with this sentence. What is said last counts.
+  void Spoil(ls_code code, const char* message) {
+    spoilt_code_ = code;
+    spoilt_ = message;
+  }
   bool spoilt() const { return !spoilt_.empty(); }
   DeviceEvent& done() { return *done_; }
 
@@ -108,6 +111,7 @@ class Ticket {
   int32_t num_scored_ = 0;
   uint32_t most_top_ = 0;
   OutputLayout layout_;
+  ls_code spoilt_code_ = LS_OK;  // with spoilt_
   std::string spoilt_;
 
   std::vector<ls_result> results_;     // [max_sequences]

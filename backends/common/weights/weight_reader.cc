@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "backends/common/device_failure.h"
 #include "backends/common/error.h"
 #include "backends/common/weights/convert.h"
 #include "backends/common/weights/fingerprint.h"
@@ -102,9 +103,7 @@ std::byte* WeightReader::Block(const std::string& recipe, size_t bytes, const Fi
   const OwnedMemory stage = AllocateHostWeights(bytes);
   fill(static_cast<std::byte*>(stage.get()));
   device_.Upload(place, stage.get(), bytes);
-  if (device_.Synchronize() != OpStatus::kOk) {
-    throw BackendError(LS_INTERNAL, "weights: the device reported a failure");
-  }
+  RequireDone(device_.Synchronize(), "weights");
   return place;
 }
 

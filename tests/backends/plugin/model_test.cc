@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -128,22 +129,23 @@ TEST(ModelTest, AReservationEndsAtTheContextLimit) {
 }
 
 TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
-  for (const auto& [failure, sentence] :
-       {std::pair{OpStatus::kUnsupported, "an op does not serve its arguments"},
-        std::pair{OpStatus::kDeviceError, "the device reported a failure"}}) {
+  using Attention = void (*)(Stream&, const PagedAttentionArgs&);
+  const std::tuple<Attention, ls_code, const char*> failures[] = {
+      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kUnsupported); },
+       LS_INTERNAL, "an op does not serve its arguments"},
+      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kDeviceError); },
+       LS_INTERNAL, "the device reported a failure"},
+      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kDeviceLost); },
+       LS_UNAVAILABLE, "the device reported a failure and answers no more"}};
+  for (const auto& [attention, code, sentence] : failures) {
     OpTable ops = ReferenceOps();
-    ops.paged_attention =
-        failure == OpStatus::kUnsupported
-            ? [](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kUnsupported); }
-            : [](Stream& stream, const PagedAttentionArgs&) {
-                stream.Fail(OpStatus::kDeviceError);
-              };
+    ops.paged_attention = attention;
     ModelSpec spec = RandomSpec("full");
     ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
     Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(), {0, 512, 8});
     const auto sequence = CreateReserved(model, 10);
     const std::vector<PieceResult> results = Step(model, {{sequence.get(), {1, 2, 3}}});
-    EXPECT_EQ(results[0].code, LS_INTERNAL);
+    EXPECT_EQ(results[0].code, code);
     EXPECT_EQ(results[0].message, sentence);
     EXPECT_EQ(sequence->cache->position(), 0);
   }

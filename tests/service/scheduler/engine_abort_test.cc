@@ -221,6 +221,36 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
 }
 
+// Of three turns one makes the step fail that two are in; the third waits for its reader.
+TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
+  std::vector<absl::Status> told;
+  TestEngine engine(R"({"lose_device_at_position": 30})", 0,
+                    {.stream_buffer_bytes = 200,
+                     .on_lost = [&](const absl::Status& lost) { told.push_back(lost); }});
+  const auto session = engine.Open();
+  ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
+  const auto unread = NewTurn(Generate(engine.Open(), "unread", 20));
+  ASSERT_TRUE(engine->Start(unread).ok());
+  const auto other = NewTurn(Generate(engine.Open(), "other", 1000));
+  ASSERT_TRUE(engine->Start(other).ok());
+
+  TurnRequest request = Generate(session, "", 1000);
+  request.on_abort = OnAbort::kKeep;
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.status,
+            absl::UnavailableError("the device is lost: the device answers no more"));
+  EXPECT_EQ(ReadToEnd(*other).end.status.code(), absl::StatusCode::kUnavailable);
+  const absl::Status of_unread = ReadToEnd(*unread).end.status;
+  EXPECT_TRUE(of_unread.ok() || absl::IsUnavailable(of_unread)) << of_unread;
+  EXPECT_GE(session->View().position, 15u) << "the history is not lost";
+
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
+            absl::StatusCode::kUnavailable);
+  engine->Flush();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0], outcome.end.status);
+}
+
 TEST(EngineAbort, SecondWriterIsAborted) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();

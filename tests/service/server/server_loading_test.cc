@@ -1,4 +1,4 @@
-// A server whose models are not there yet, or never will be.
+// A server whose models are not there yet, never will be, or no longer are.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/synchronization/notification.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/scheduler/dispatcher.h"
@@ -122,6 +123,115 @@ TEST_F(LoadingTest, ModelsThatAreNotThereDoNotServe) {
   EXPECT_EQ(Health("slow"), HealthCheckResponse::SERVING);
   EXPECT_EQ(Health("broken"), HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Health(""), HealthCheckResponse::SERVING) << "one model is enough";
+}
+
+// The device of "frail" is lost at position 30; "well" has one of its own.
+class LostModelTest : public testing::Test {
+ protected:
+  LostModelTest()
+      : models_({minimal_.plugins(), minimal_.host(), minimal_.registry(), {}}, Sources(),
+                [this](const ModelStatus& status) {
+                  if (status.state != ModelState::kFailed) return;
+                  EXPECT_EQ(status.name, "frail");
+                  server_->SetModelServing(status.name, false);
+                  lost_.Notify();
+                }),
+        dispatcher_(&models_, {}) {
+    EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+    auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    for (const char* model : {"frail", "well"}) server_->SetModelServing(model, true);
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                   grpc::InsecureChannelCredentials());
+    stub_ = v1::Longstream::NewStub(channel_);
+  }
+
+  ~LostModelTest() override {
+    dispatcher_.Drain(absl::ZeroDuration());
+    server_.reset();  // before what it was given, though the listener needs it made first
+  }
+
+  std::vector<ModelSource> Sources() {
+    ModelSource frail = minimal_.Source(R"({"lose_device_at_position": 30})");
+    frail.name = "frail";
+    ModelSource well = minimal_.Source();
+    well.name = "well";
+    return {frail, well};
+  }
+
+  grpc::Status Open(const std::string& model, v1::Session* session) {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    request.set_model(model);
+    return stub_->OpenSession(&context, request, session);
+  }
+
+  grpc::Status Generate(const std::string& id) {
+    grpc::ClientContext context;
+    v1::GenerateRequest request;
+    request.set_session_id(id);
+    request.mutable_input()->set_text("hello");
+    request.set_max_tokens(40);
+    const auto reader = stub_->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (reader->Read(&response)) continue;
+    return reader->Finish();
+  }
+
+  HealthCheckResponse::ServingStatus Health(const std::string& service) {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckRequest request;
+    HealthCheckResponse response;
+    request.set_service(service);
+    EXPECT_TRUE(
+        grpc::health::v1::Health::NewStub(channel_)->Check(&context, request, &response).ok());
+    return response.status();
+  }
+
+  absl::Notification lost_;
+  MinimalModel minimal_;
+  std::unique_ptr<GrpcServer> server_;
+  ModelSet models_;
+  Dispatcher dispatcher_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+};
+
+TEST_F(LostModelTest, FailsWithTheReasonAndTheOthersServe) {
+  v1::Session frail;
+  v1::Session well;
+  ASSERT_TRUE(Open("frail", &frail).ok());
+  ASSERT_TRUE(Open("well", &well).ok());
+  EXPECT_EQ(Generate(frail.session_id()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  lost_.WaitForNotification();
+
+  const grpc::Status refused = Generate(frail.session_id());
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.error_message(),
+            "model frail has failed: the device is lost: the device answers no more");
+  v1::Session another;
+  EXPECT_EQ(Open("frail", &another).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(Generate(well.session_id()).ok());
+
+  grpc::ClientContext model_context;
+  v1::GetModelRequest request;
+  request.set_name("frail");
+  v1::Model model;
+  ASSERT_TRUE(stub_->GetModel(&model_context, request, &model).ok());
+  EXPECT_EQ(model.state(), v1::MODEL_STATE_FAILED);
+  EXPECT_EQ(model.error(), "the device is lost: the device answers no more");
+  EXPECT_EQ(Health("frail"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Health("well"), HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(""), HealthCheckResponse::SERVING);
+  server_->SetModelServing("well", false);
+  EXPECT_EQ(Health(""), HealthCheckResponse::NOT_SERVING) << "none is left";
+
+  grpc::ClientContext close_context;
+  v1::CloseSessionRequest close;
+  close.set_session_id(frail.session_id());
+  v1::CloseSessionResponse closed;
+  EXPECT_TRUE(stub_->CloseSession(&close_context, close, &closed).ok());
 }
 
 }  // namespace
