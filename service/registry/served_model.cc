@@ -106,7 +106,9 @@ absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
   if (!text->has_value()) return Json::object();
   Json json = Json::parse(**text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(file.string(), ": not a JSON object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.string(), ": expected a JSON object, found ",
+                     json.is_discarded() ? "no valid JSON" : json.type_name()));
   }
   return json;
 }
@@ -116,7 +118,8 @@ std::string Found(const Json& value) {
   return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
 }
 
-absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabulary_size) {
+absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, const Json& json,
+                                            uint32_t vocabulary_size) {
   std::vector<int32_t> ids;
   const auto found = json.find("eos_token_id");
   if (found == json.end() || found->is_null()) return ids;
@@ -125,8 +128,8 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabular
     if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
         id.get<int64_t>() >= static_cast<int64_t>(vocabulary_size)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("eos_token_id: expected ids below the vocabulary size ", vocabulary_size,
-                       ", found ", Found(id)));
+          absl::StrCat(file.string(), ": eos_token_id: expected ids below the vocabulary size ",
+                       vocabulary_size, ", found ", Found(id)));
     }
     ids.push_back(id.get<int32_t>());
   }
@@ -137,7 +140,7 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const Json& json, uint32_t vocabular
 // not what it should be is the status.
 class DefaultsReader {
  public:
-  explicit DefaultsReader(const Json& json) : json_(json) {}
+  DefaultsReader(const std::filesystem::path& file, const Json& json) : file_(file), json_(json) {}
 
   const absl::Status& status() const { return status_; }
 
@@ -171,12 +174,13 @@ class DefaultsReader {
   template <typename T>
   std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
     if (status_.ok()) {
-      status_ = absl::InvalidArgumentError(absl::StrCat(
-          "generation_config.json: ", key, ": expected ", expected, ", found ", Found(found)));
+      status_ = absl::InvalidArgumentError(absl::StrCat(file_.string(), ": ", key, ": expected ",
+                                                        expected, ", found ", Found(found)));
     }
     return std::nullopt;
   }
 
+  const std::filesystem::path& file_;
   const Json& json_;
   absl::Status status_;
 };
@@ -200,21 +204,24 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id) {
-  const std::filesystem::path root(directory);
-  absl::StatusOr<Json> generation = ReadJson(root / "generation_config.json");
+  const std::filesystem::path generation_file =
+      std::filesystem::path(directory) / "generation_config.json";
+  const std::filesystem::path config_file = std::filesystem::path(directory) / "config.json";
+  absl::StatusOr<Json> generation = ReadJson(generation_file);
   if (!generation.ok()) return generation.status();
-  absl::StatusOr<Json> config = ReadJson(root / "config.json");
+  absl::StatusOr<Json> config = ReadJson(config_file);
   if (!config.ok()) return config.status();
 
   GenerationDefaults defaults;
   const bool states_end = generation->contains("eos_token_id");
   absl::StatusOr<std::vector<int32_t>> ids =
-      EndIds(states_end ? *generation : *config, vocabulary_size);
+      states_end ? EndIds(generation_file, *generation, vocabulary_size)
+                 : EndIds(config_file, *config, vocabulary_size);
   if (!ids.ok()) return ids.status();
   defaults.end_token_ids = *std::move(ids);
   const bool silent = !states_end && config->value("eos_token_id", Json()).is_null();
   if (silent && eos_id) defaults.end_token_ids = {*eos_id};
-  DefaultsReader reader(*generation);
+  DefaultsReader reader(generation_file, *generation);
   defaults.temperature = reader.Float("temperature", "a number from 0 to 1000", [](float value) {
     return value >= 0.0f && value <= 1000.0f;
   });

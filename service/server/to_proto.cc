@@ -7,9 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "service/tokenizer/utf8.h"
 
 namespace longstream {
 namespace {
+
+// What a plugin, a file or a path says, which may be any bytes, as text: a message with a string
+// that is no UTF-8 cannot be read, and with it a whole list of models.
+std::string Text(absl::string_view bytes) {
+  Utf8Stream stream;
+  std::string text;
+  stream.Push({bytes.data(), bytes.size()}, &text);
+  stream.Finish(&text);
+  return text;
+}
 
 void SetDuration(absl::Duration duration, google::protobuf::Duration* message) {
   const int64_t nanoseconds = absl::ToInt64Nanoseconds(duration);
@@ -101,9 +112,9 @@ void SetReady(const ServedModel& model, v1::Model* message) {
   const ls_model_info& info = backend.info();
   message->set_backend(backend.plugin().name());
   message->set_device(backend.plugin().device());
-  message->set_backend_version(backend.plugin().table().version);
-  message->set_architecture(info.architecture);
-  message->set_kernels(info.kernels);
+  message->set_backend_version(Text(backend.plugin().table().version));
+  message->set_architecture(Text(info.architecture));
+  message->set_kernels(Text(info.kernels));
   message->set_page_tokens(info.page_tokens);
   message->set_vocabulary_size(info.vocabulary_size);
   message->set_parameters(info.num_parameters);
@@ -117,7 +128,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
   for (uint32_t i = 0; i < info.num_layers; ++i) {
     v1::Layer* layer = message->add_layers();
     layer->set_kind(LayerKind(info.layers[i].kind));
-    layer->set_position(info.layers[i].position);
+    layer->set_position(Text(info.layers[i].position));
     layer->set_window(info.layers[i].window);
     layer->set_bytes_per_token(info.layers[i].bytes_per_token);
     layer->set_bytes_fixed(info.layers[i].bytes_fixed);
@@ -135,7 +146,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
   }
   for (const int32_t id : model.defaults().end_token_ids) message->add_end_token_ids(id);
   message->set_chat(model.chat().ok() && model.chat()->Choose(/*has_tools=*/false).ok());
-  if (!model.chat().ok()) message->set_chat_error(absl::StrCat(model.chat().status().message()));
+  if (!model.chat().ok()) message->set_chat_error(Text(model.chat().status().message()));
   SetDefaults(model.defaults(), message->mutable_sampling_defaults());
   SetMemory(backend.memory(), message->mutable_memory());
 }
@@ -167,7 +178,7 @@ void ToProto(const ModelStatus& status, v1::Model* message) {
       break;
     case ModelState::kFailed:
       message->set_state(v1::MODEL_STATE_FAILED);
-      message->set_error(absl::StrCat(status.error.message()));
+      message->set_error(Text(status.error.message()));
       break;
   }
 }

@@ -1,17 +1,27 @@
 // Reading through a stream: a name may be a link, and what it leads to anything.
 #include "service/tokenizer/model_file.h"
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace longstream {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// What a clone without Git LFS has in place of a large file.
+constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+
+}  // namespace
 
 bool HasModelFile(const fs::path& path) {
   std::error_code ignored;
@@ -32,16 +42,25 @@ absl::StatusOr<std::string> ReadModelFile(const fs::path& path) {
         absl::StrCat(path.string(), ": is a link to ", fs::read_symlink(path, ignored).string(),
                      ", which is not there: the directory is incomplete"));
   }
-  std::ostringstream text;
   // A directory opens and fails on the first read; a pipe would wait for somebody to write.
-  bool is_read = fs::is_regular_file(path, ignored);
-  if (is_read) {
-    std::ifstream file(path, std::ios::binary);
-    text << file.rdbuf();
-    is_read = file.is_open() && !text.bad();
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is no regular file"));
   }
-  if (!is_read) return absl::InvalidArgumentError(absl::StrCat(path.string(), ": cannot be read"));
-  return std::move(text).str();
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream buffer;
+  buffer << file.rdbuf();
+  if (!file.is_open() || buffer.bad()) {
+    const std::string why =
+        errno == 0 ? "" : ": " + std::error_code(errno, std::generic_category()).message();
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": cannot be read", why));
+  }
+  std::string text = std::move(buffer).str();
+  if (absl::StartsWith(text, kLfsPointer)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), ": expected the file itself, found a pointer of Git LFS to it"));
+  }
+  return text;
 }
 
 }  // namespace longstream

@@ -171,7 +171,9 @@ void ReadTemplate(const JsonView& processor, int vocab_size, TokenizerSpec* spec
   for (const JsonView& piece : processor["single"].Elements()) {
     if (piece["Sequence"].present()) return;
     const std::string token = piece["SpecialToken"]["id"].String();
-    for (const JsonView& id : processor["special_tokens"][token]["ids"].Elements()) {
+    const JsonView ids = processor["special_tokens"][token]["ids"];
+    if (!ids.present()) ids.FailExpected("the ids of a token in front of a text");
+    for (const JsonView& id : ids.Elements()) {
       spec->sequence_prefix.push_back(id.Id(vocab_size));
     }
   }

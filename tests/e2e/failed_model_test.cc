@@ -185,6 +185,31 @@ TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
   EXPECT_EQ(connection.Model("cpu").device(), "cpu");
 }
 
+// A path and a file may hold any bytes, a message text alone: one such model must not hide the
+// others.
+TEST(DamagedCheckpointTest, BytesThatAreNoTextDoNotKeepModelsFromBeingListed) {
+  const TemporaryDirectory root;
+  const std::string config = R"({"model_type": "minimal"})";
+  for (const char* name : {"good", "bytes", "\xff\xfe"}) {
+    std::filesystem::create_directory(root.path() / name);
+    std::ofstream(root.path() / name / "config.json") << config;
+  }
+  std::ofstream(root.path() / "bytes" / "tokenizer.json") << "\xff\xfe\x80";
+  std::ofstream(root.path() / "\xff\xfe" / "generation_config.json") << "{";
+  ServerProcess server(
+      LONGSTREAM_BINARY_DIR "/bin/longstream-server",
+      {"--model", "good=" + root.string() + "/good", "--model", "bytes=" + root.string() + "/bytes",
+       "--model", "path=" + root.string() + "/\xff\xfe"});
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("good", std::chrono::seconds(60));
+  EXPECT_THAT(Loaded(connection, "bytes").error(), HasSubstr("/bytes/tokenizer.json: not JSON: "));
+  EXPECT_THAT(
+      Loaded(connection, "path").error(),
+      HasSubstr("/\xEF\xBF\xBD\xEF\xBF\xBD/generation_config.json: expected a JSON object"));
+  EXPECT_EQ(connection.Models().size(), 3u);
+  EXPECT_EQ(connection.Model("good").state(), v1::MODEL_STATE_READY);
+}
+
 TEST(DamagedCheckpointTest, AreListedWithTheirReasonsAndTheOtherServes) {
   const TemporaryDirectory minimal;
   minimal.Write("config.json", R"({"model_type": "minimal"})");

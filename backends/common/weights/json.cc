@@ -17,6 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Enough for what the parser read last, behind what it says of the place.
+constexpr size_t kMaxProblem = 200;
 constexpr uintmax_t kMaxTextBytes = uintmax_t{64} << 20;
 
 }  // namespace
@@ -24,7 +26,7 @@ constexpr uintmax_t kMaxTextBytes = uintmax_t{64} << 20;
 std::string ParseProblem(const Json::exception& error) {
   const std::string_view what = error.what();
   const size_t prefix = what.find("] ");
-  return Shortened(prefix == std::string_view::npos ? what : what.substr(prefix + 2));
+  return Shortened(prefix == std::string_view::npos ? what : what.substr(prefix + 2), kMaxProblem);
 }
 
 Json ParseJsonObject(std::string_view text, const std::string& file, ls_code code) {

@@ -1,12 +1,8 @@
 // Text from files as part of a sentence.
 #include "backends/common/weights/quote.h"
 
-#include <cstddef>
-
 namespace longstream {
 namespace {
-
-constexpr size_t kMaxBytes = 100;
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
 
@@ -32,11 +28,11 @@ size_t CharacterBytes(std::string_view text, size_t i) {
 
 }  // namespace
 
-std::string Shortened(std::string_view text) {
+std::string Shortened(std::string_view text, size_t max_bytes) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
     const size_t bytes = CharacterBytes(text, i);
-    if (out.size() + (bytes == 0 ? 1 : bytes) > kMaxBytes) return out + "...";
+    if (out.size() + (bytes == 0 ? 1 : bytes) > max_bytes) return out + "...";
     const auto c = static_cast<unsigned char>(text[i]);
     if (bytes == 0 || c < 0x20u || c == 0x7fu) {
       out += '?';

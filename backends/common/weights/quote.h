@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_QUOTE_H_
 #define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_QUOTE_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace longstream {
 // and bytes that are no UTF-8 become "?", and what exceeds 100 bytes is cut and marked "...".
 std::string Quoted(std::string_view text);
 
-// The same without the quotes.
-std::string Shortened(std::string_view text);
+// The same without the quotes, cut behind `max_bytes`.
+std::string Shortened(std::string_view text, size_t max_bytes = 100);
 
 }  // namespace longstream
 

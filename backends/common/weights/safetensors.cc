@@ -129,7 +129,8 @@ void Checkpoint::ReadIndex(const std::string& path) {
   const nlohmann::json index = ParseJsonObject(ReadTextFile(path), path, LS_DATA_LOSS);
   const auto map = index.find("weight_map");
   if (map == index.end() || !map->is_object()) {
-    throw BackendError(LS_DATA_LOSS, path + ": weight_map is missing, expected an object");
+    throw BackendError(LS_DATA_LOSS, path + ": weight_map must be an object, found " +
+                                         (map == index.end() ? "nothing" : map->type_name()));
   }
   std::map<std::string, std::string> shards;  // file name: path
   for (const auto& [tensor, file] : map->items()) {

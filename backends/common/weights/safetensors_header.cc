@@ -1,8 +1,10 @@
 // The header of a safetensors file: read event by event, so that what it costs is bounded by what
 // it may hold, and checked in full before anyone sees a tensor.
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backends/common/error.h"
@@ -82,7 +84,7 @@ class HeaderReader : public Json::json_sax_t {
         place_ = metadata_ ? Place::kMetadata : Place::kEntry;
         return true;
       default:
-        return Unexpected("an object");
+        return Unexpected("object");
     }
   }
 
@@ -111,7 +113,7 @@ class HeaderReader : public Json::json_sax_t {
 
   bool start_array(size_t) override {
     if (place_ != Place::kEntry || (field_ != Field::kShape && field_ != Field::kOffsets)) {
-      return Unexpected("a list");
+      return Unexpected("list");
     }
     place_ = Place::kList;
     return true;
@@ -128,7 +130,7 @@ class HeaderReader : public Json::json_sax_t {
 
   bool number_unsigned(uint64_t value) override {
     if (place_ != Place::kList || value > kMaxExtent) {
-      return Unexpected("the number " + std::to_string(value));
+      return Unexpected("number " + std::to_string(value));
     }
     Entry& entry = entries.back();
     if (field_ == Field::kOffsets) {
@@ -144,17 +146,17 @@ class HeaderReader : public Json::json_sax_t {
 
   bool string(std::string& value) override {
     if (place_ == Place::kMetadata) return true;
-    if (place_ != Place::kEntry || field_ != Field::kType) return Unexpected("a string");
+    if (place_ != Place::kEntry || field_ != Field::kType) return Unexpected("string");
     entries.back().type_name = value;
     field_ = Field::kNone;
     return true;
   }
 
   bool null() override { return Unexpected("null"); }
-  bool boolean(bool) override { return Unexpected("a boolean"); }
+  bool boolean(bool) override { return Unexpected("boolean"); }
   bool number_integer(int64_t value) override { return Unexpected(std::to_string(value)); }
   bool number_float(double, const std::string& text) override {
-    return Unexpected("the number " + Shortened(text));
+    return Unexpected("number " + Shortened(text));
   }
   bool binary(Json::binary_t&) override { return Unexpected("binary data"); }
 
@@ -194,6 +196,7 @@ class HeaderReader : public Json::json_sax_t {
   }
 
   std::string OfTensor() const {
+    if (metadata_) return " in __metadata__";
     return entries.empty() ? "" : " in tensor " + Quoted(entries.back().name);
   }
 
@@ -207,6 +210,13 @@ class HeaderReader : public Json::json_sax_t {
   throw BackendError(LS_DATA_LOSS, path + ": " + problem);
 }
 
+// What a clone without Git LFS has in place of a large file.
+bool IsLfsPointer(std::span<const std::byte> file) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
+  return file.size() >= kBegin.size() &&
+         std::memcmp(file.data(), kBegin.data(), kBegin.size()) == 0;
+}
+
 // The length of the header in bytes.
 uint64_t HeaderLength(std::span<const std::byte> file, const std::string& path) {
   if (file.size() < kLengthBytes) {
@@ -216,6 +226,9 @@ uint64_t HeaderLength(std::span<const std::byte> file, const std::string& path) 
   uint64_t length = 0;
   for (uint64_t i = 0; i < kLengthBytes; ++i) {
     length |= static_cast<uint64_t>(file[i]) << (8 * i);
+  }
+  if (IsLfsPointer(file)) {
+    Damaged(path, "expected the file itself, found a pointer of Git LFS to it");
   }
   if (length > kMaxHeaderBytes) {
     Damaged(path, "header of " + std::to_string(length) + " bytes, expected at most " +

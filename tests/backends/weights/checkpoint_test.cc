@@ -97,7 +97,9 @@ TEST_F(CheckpointTest, IndexThatIsNone) {
   ExpectError(LS_DATA_LOSS, StartsWith(In(kIndex) + ": no valid JSON: "),
               [this] { Checkpoint checkpoint(directory_.string()); });
   WriteShards(R"({"weight_map": []})");
-  ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map is missing, expected an object");
+  ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map must be an object, found array");
+  WriteShards("{}");
+  ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map must be an object, found nothing");
   WriteShards(R"({"weight_map": {"a": 5}})");
   ExpectRefused(LS_INVALID_ARGUMENT,
                 In(kIndex) + ": tensor \"a\" must be in a file of this directory, found 5");

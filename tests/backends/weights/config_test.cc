@@ -12,6 +12,7 @@
 namespace longstream {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -44,6 +45,9 @@ TEST(ConfigTest, WhatIsNoObjectIsRefused) {
               StartsWith("m/config.json: no valid JSON: parse error at line 1"),
               [] { Make("{\"a\": "); });
   ExpectError(LS_INVALID_ARGUMENT, StartsWith("m/config.json: no valid JSON: "), [] { Make(""); });
+  // As Python writes what is no number.
+  ExpectError(LS_INVALID_ARGUMENT, EndsWith("invalid literal; last read: '\"rope_theta\": N'"),
+              [] { Make(R"({"rope_theta": NaN})"); });
   ExpectError(LS_INVALID_ARGUMENT, "m/config.json: the key \"a\" is there twice in one object",
               [] { Make(R"({"a": 1, "b": 2, "a": 3})"); });
   ExpectError(LS_INVALID_ARGUMENT, "m/config.json: the key \"x\" is there twice in one object",

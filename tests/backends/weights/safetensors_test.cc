@@ -126,17 +126,16 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"CutShort", R"({"a": {"dtype": "F32")", "", "header: no valid JSON: "},
         Damage{"TrailingText", "{} x", "", "header: no valid JSON: "},
         Damage{"BadUtf8", "{\"a\xff\": 1}", "", "header: no valid JSON: "},
-        Damage{"List", "[]", "", "header: unexpected a list"},
-        Damage{"Number", "5", "", "header: unexpected the number 5"},
+        Damage{"List", "[]", "", "header: unexpected list"},
+        Damage{"Number", "5", "", "header: unexpected number 5"},
         Damage{"Null", "null", "", "header: unexpected null"},
-        Damage{"TensorIsNumber", R"({"a": 5})", "",
-               "header: unexpected the number 5 in tensor \"a\""},
-        Damage{"TensorIsList", R"({"a": []})", "", "header: unexpected a list in tensor \"a\""},
+        Damage{"TensorIsNumber", R"({"a": 5})", "", "header: unexpected number 5 in tensor \"a\""},
+        Damage{"TensorIsList", R"({"a": []})", "", "header: unexpected list in tensor \"a\""},
         Damage{"TensorIsString", R"({"a": "F32"})", "",
-               "header: unexpected a string in tensor \"a\""},
+               "header: unexpected string in tensor \"a\""},
         Damage{"TensorIsNull", R"({"a": null})", "", "header: unexpected null in tensor \"a\""},
         Damage{"ListBomb", R"({"a": {"shape": )" + std::string(1 << 20, '[') + "}}", "",
-               "header: unexpected a list in tensor \"a\""},
+               "header: unexpected list in tensor \"a\""},
         Damage{"ObjectBomb",
                [] {
                  std::string text;
@@ -153,9 +152,15 @@ INSTANTIATE_TEST_SUITE_P(
                    }(),
                "", "header: more than 16 dimensions in tensor \"a\""},
         Damage{"MetadataOfNumbers", R"({"__metadata__": {"step": 5}})", "",
-               "header: unexpected the number 5"},
+               "header: unexpected number 5 in __metadata__"},
+        Damage{"MetadataBehindATensor",
+               R"({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},
+                   "__metadata__": {"step": 5}})",
+               "", "header: unexpected number 5 in __metadata__"},
+        Damage{"TensorBehindMetadata", R"({"__metadata__": {"step": "5"}, "a": 5})", "",
+               "header: unexpected number 5 in tensor \"a\""},
         Damage{"MetadataNested", R"({"__metadata__": {"a": {}}})", "",
-               "header: unexpected an object"},
+               "header: unexpected object in __metadata__"},
         Damage{"DuplicateTensor", R"({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},
                                       "a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}})",
                "", "header: the tensor \"a\" is there twice"},
@@ -170,30 +175,30 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"NoOffsets", R"({"a": {"dtype": "F32", "shape": [0]}})", "",
                "header: data_offsets is missing in tensor \"a\""},
         Damage{"ControlCharactersInName", R"({"a\nb\u0007": 5})", "",
-               "header: unexpected the number 5 in tensor \"a?b?\""}),
+               "header: unexpected number 5 in tensor \"a?b?\""}),
     [](const auto& test) { return std::string(test.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     Values, SafetensorsHeaderTest,
     ::testing::Values(
         Damage{"TypeNumber", Entry("4", "[1]", "[0, 4]"), "1234",
-               "header: unexpected the number 4 in tensor \"a\""},
+               "header: unexpected number 4 in tensor \"a\""},
         Damage{"TypeUnknown", Entry("\"F12\"", "[1]", "[0, 4]"), "1234",
                "tensor \"a\" has the unknown dtype \"F12\""},
         Damage{"ShapeNegative", Entry("\"F32\"", "[-1]", "[0, 4]"), "1234",
                "header: unexpected -1 in tensor \"a\""},
         Damage{"ShapeFraction", Entry("\"F32\"", "[1.0]", "[0, 4]"), "1234",
-               "header: unexpected the number 1.0 in tensor \"a\""},
+               "header: unexpected number 1.0 in tensor \"a\""},
         Damage{"ShapeNested", Entry("\"F32\"", "[[1]]", "[0, 4]"), "1234",
-               "header: unexpected a list in tensor \"a\""},
+               "header: unexpected list in tensor \"a\""},
         Damage{"ShapeOfStrings", Entry("\"F32\"", "[\"1\"]", "[0, 4]"), "1234",
-               "header: unexpected a string in tensor \"a\""},
+               "header: unexpected string in tensor \"a\""},
         Damage{"ShapeString", Entry("\"F32\"", "\"1\"", "[0, 4]"), "1234",
-               "header: unexpected a string in tensor \"a\""},
+               "header: unexpected string in tensor \"a\""},
         Damage{"ExtentOver63Bits", Entry("\"F32\"", "[9223372036854775808]", "[0, 4]"), "1234",
-               "header: unexpected the number 9223372036854775808 in tensor \"a\""},
+               "header: unexpected number 9223372036854775808 in tensor \"a\""},
         Damage{"ExtentOver64Bits", Entry("\"F32\"", "[99999999999999999999]", "[0, 4]"), "1234",
-               "header: unexpected the number 99999999999999999999 in tensor \"a\""},
+               "header: unexpected number 99999999999999999999 in tensor \"a\""},
         Damage{"ShapeOverflows", Entry("\"F32\"", "[4294967296, 4294967296, 4]", "[0, 0]"), "",
                "tensor \"a\" has a shape whose bytes exceed 64 bits"},
         Damage{"ShapeOverflowsBeforeZero", Entry("\"U8\"", "[9223372036854775807, 4, 0]", "[0, 0]"),
@@ -245,6 +250,14 @@ TEST(SafetensorsTest, HeaderLengthIsCheckedBeforeAnythingElse) {
               [] { Parse(std::string(8, '\xff') + "{}"); });
   ExpectError(LS_DATA_LOSS, "m.safetensors: header of 3 bytes, found a file of 10 bytes",
               [] { Parse(std::string("\x03\0\0\0\0\0\0\0{}", 10)); });
+}
+
+TEST(SafetensorsTest, PointersOfGitLfsAreNoDamage) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n";
+  ExpectError(LS_DATA_LOSS,
+              "m.safetensors: expected the file itself, found a pointer of Git LFS to it",
+              [&] { Parse(pointer); });
 }
 
 // However many bytes are left of a good file, it is refused and never read past its end.

@@ -27,6 +27,7 @@ class GenerationDefaultsTest : public testing::Test {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     return std::string(status.message());
   }
+  std::string File(const char* name) const { return (directory_.path() / name).string(); }
   Ids EndIds(const std::string& json) {
     directory_.Write("generation_config.json", "{\"eos_token_id\": " + json + "}");
     return Read().end_token_ids;
@@ -120,9 +121,16 @@ TEST_F(GenerationDefaultsTest, EndIdsOutsideTheVocabulary) {
   };
   for (const auto& [json, found] : cases) {
     directory_.Write("generation_config.json", "{\"eos_token_id\": " + std::string(json) + "}");
-    EXPECT_EQ(Error(), "eos_token_id: expected ids below the vocabulary size 256, found " +
-                           std::string(found));
+    EXPECT_EQ(Error(), File("generation_config.json") +
+                           ": eos_token_id: expected ids below the vocabulary size 256, found " +
+                           found);
   }
+}
+
+TEST_F(GenerationDefaultsTest, AnErrorNamesTheFileThatSaysIt) {
+  directory_.Write("config.json", R"({"eos_token_id": 300})");
+  EXPECT_EQ(Error(), File("config.json") +
+                         ": eos_token_id: expected ids below the vocabulary size 256, found 300");
 }
 
 TEST_F(GenerationDefaultsTest, ValuesOfWrongTypesAndRanges) {
@@ -144,20 +152,25 @@ TEST_F(GenerationDefaultsTest, ValuesOfWrongTypesAndRanges) {
   };
   for (const auto& [member, error] : cases) {
     directory_.Write("generation_config.json", "{" + std::string(member) + "}");
-    EXPECT_EQ(Error(), "generation_config.json: " + std::string(error));
+    EXPECT_EQ(Error(), File("generation_config.json") + ": " + error);
   }
 }
 
 TEST_F(GenerationDefaultsTest, DamagedFiles) {
   for (const char* name : {"config.json", "generation_config.json"}) {
-    const std::string file = (directory_.path() / name).string();
-    for (const char* text : {"", "{", "[]", "7", "{} x"}) {
+    const std::string file = File(name);
+    const std::pair<const char*, const char*> cases[] = {{"", "no valid JSON"},
+                                                         {"{", "no valid JSON"},
+                                                         {"{} x", "no valid JSON"},
+                                                         {"[]", "array"},
+                                                         {"7", "number"}};
+    for (const auto& [text, found] : cases) {
       directory_.Write(name, text);
-      EXPECT_EQ(Error(), file + ": not a JSON object") << text;
+      EXPECT_EQ(Error(), file + ": expected a JSON object, found " + found) << text;
     }
     std::filesystem::remove(file);
     std::filesystem::create_directory(file);
-    EXPECT_EQ(Error(), file + ": cannot be read");
+    EXPECT_EQ(Error(), file + ": is no regular file");
     std::filesystem::remove(file);
   }
 }

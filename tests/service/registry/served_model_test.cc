@@ -182,8 +182,8 @@ TEST_F(ServedModelTest, ErrorsOfEveryPartNameTheModel) {
                                       testing::HasSubstr("tokenizer.json")));
   std::filesystem::remove(directory_.path() / "tokenizer.json");
   directory_.Write("generation_config.json", "[]");
-  EXPECT_EQ(Error(),
-            "model m: " + directory_.string() + "/generation_config.json: not a JSON object");
+  EXPECT_EQ(Error(), "model m: " + directory_.string() +
+                         "/generation_config.json: expected a JSON object, found array");
 }
 
 }  // namespace

@@ -225,6 +225,14 @@ TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
                 "Contiguous, MergedWithPrevious or MergedWithNext, found \"Odd\"");
   EXPECT_EQ(message([](json& t) { t["version"] = "2.0"; }),
             file + ": version: expected \"1.0\", found \"2.0\"");
+  EXPECT_EQ(
+      message([](json& t) {
+        t["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", json::array({{{"SpecialToken", {{"id", "<s>"}}}}})}};
+      }),
+      file +
+          ": post_processor.special_tokens.<s>.ids: expected the ids of a token in front of a "
+          "text, found nothing");
 }
 
 TEST_F(LoadTest, RefusesByNameWhatIsNotSupported) {
@@ -297,7 +305,18 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
   std::filesystem::remove(File("tokenizer.json"));
   std::filesystem::create_directory(File("tokenizer.json"));
-  EXPECT_THAT(Load().status().message(), HasSubstr("cannot be read"));
+  EXPECT_EQ(Load().status().message(), File("tokenizer.json").string() + ": is no regular file");
+}
+
+// A clone without the extension.
+TEST_F(LoadTest, ReportsPointersOfGitLfs) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    Write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n");
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Load().status().message(),
+              File(name).string() + ": expected the file itself, found a pointer of Git LFS to it");
+    std::filesystem::remove(File(name));
+  }
 }
 
 // The hub's cache whose blobs are gone: not a directory without a tokenizer.
