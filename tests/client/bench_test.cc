@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <set>
+#include <string>
 
 #include "tests/client/client_fixture.h"
 
@@ -66,11 +68,13 @@ TEST_F(BenchTest, OneTokenHasNoGapToItsNext) {
 }
 
 TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
-  // Two streams of half a second each: some are finished when the signal comes, none of the rest.
   ClientProcess client(Arguments({"--json", "bench", "-m", "slow", "--streams", "2", "--requests",
                                   "500", "--output-tokens", "20"}));
   EXPECT_EQ(OpenSessions(2), 2u);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  // A third session is that of a second request: the first one is finished.
+  for (std::set<std::string> seen; seen.size() < 3;) {
+    for (const v1::Session& session : connection_.Sessions("")) seen.insert(session.session_id());
+  }
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), 130);
   const json bench = json::parse(client.out());

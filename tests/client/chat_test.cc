@@ -97,8 +97,7 @@ TEST_F(ChatTest, CtrlCStopsEachAnswerAndAtThePromptTheChat) {
     client.WaitFor("> ");
     client.Write("abc\n");
     client.WaitFor("abc\r\n");  // the terminal's echo
-    EXPECT_EQ(OpenSessions(1), 1u);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    client.WaitForMore();       // of the answer
     client.Write("\x03");
     client.WaitFor("CANCELLED");
   }
@@ -172,7 +171,8 @@ TEST_F(ChatTest, CtrlCAtAnAnswerIsNoFailure) {
   client.WaitFor("> ");
   client.Write("abc\n");
   EXPECT_EQ(OpenSessions(1), 1u);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  while (!connection_.Sessions("").at(0).turn_running()) {
+  }
   client.Write("\x03");
   client.WaitFor("\"CANCELLED\"");
   client.WaitFor("> ");

@@ -86,10 +86,10 @@ class ClientTest : public testing::Test {
     return nlohmann::json::parse(run.out);
   }
 
-  // How many sessions there are, once there are `expected` or after five seconds.
+  // How many sessions there are, once there are `expected` or after a minute.
   size_t OpenSessions(size_t expected) {
     size_t open = connection_.Sessions("").size();
-    for (int i = 0; i < 100 && open != expected; ++i) {
+    for (int i = 0; i < 1200 && open != expected; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       open = connection_.Sessions("").size();
     }

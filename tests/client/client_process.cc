@@ -10,7 +10,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -86,6 +89,20 @@ void ClientProcess::CloseOutput() { Close(&from_[0]); }
 
 void ClientProcess::Signal(int signal) const { kill(pid_, signal); }
 
+void ClientProcess::WaitUntilItHandles(int signal) const {
+  const uint64_t bit = uint64_t{1} << (signal - 1);
+  for (int waited = 0; waited < kPatienceMilliseconds; waited += 5) {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      constexpr std::string_view kKey = "SigBlk:";  // it blocks what a thread of it waits for
+      if (!line.starts_with(kKey)) continue;
+      if ((std::stoull(line.substr(kKey.size()), nullptr, 16) & bit) != 0) return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  throw std::runtime_error("the client handles no signal " + std::to_string(signal));
+}
+
 void ClientProcess::ReadInto(int* descriptor, std::string* text) {
   std::array<char, 65536> bytes;
   const ssize_t count = read(*descriptor, bytes.data(), bytes.size());
@@ -114,6 +131,12 @@ void ClientProcess::WaitFor(const std::string& text) {
     found = all_.find(text, seen_);
   }
   seen_ = found + text.size();
+}
+
+void ClientProcess::WaitForMore() {
+  while (all_.size() == seen_) {
+    if (!Read()) throw std::runtime_error("the client ended after: " + all_);
+  }
 }
 
 void ClientProcess::WaitForOutput(size_t bytes) {

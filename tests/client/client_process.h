@@ -30,10 +30,14 @@ class ClientProcess {
   // As `| head` does once it has seen enough.
   void CloseOutput();
   void Signal(int signal) const;
+  // Waits until the program has taken over what a signal does.
+  void WaitUntilItHandles(int signal) const;
 
   // Waits until standard output and error together, beyond what earlier calls waited for, hold
   // `text`.
   void WaitFor(const std::string& text);
+  // Waits for something beyond what earlier calls of WaitFor waited for.
+  void WaitForMore();
   // Waits until standard output has so many bytes.
   void WaitForOutput(size_t bytes);
   // Waits for the end. The exit code, -1 where a signal ended it.

@@ -145,7 +145,8 @@ TEST_F(GenerateTest, SigtermStopsItWith143AndClosesItsSession) {
 TEST_F(GenerateTest, AnInterruptEndsTheWaitForStandardInputAndForAServer) {
   ClientProcess reading(Arguments({"generate", "-m", "quick", "-f", "-"}));
   ClientProcess waiting({"--server", "127.0.0.1:1", "--wait", "60", "models"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  reading.WaitUntilItHandles(SIGINT);
+  waiting.WaitUntilItHandles(SIGINT);
   reading.Signal(SIGINT);
   waiting.Signal(SIGINT);
   EXPECT_EQ(reading.Wait(), 130);
@@ -160,7 +161,7 @@ TEST_F(GenerateTest, OnAbortSaysWhatAnInterruptLeaves) {
     client.WaitForOutput(3);
     client.Signal(SIGINT);
     EXPECT_EQ(client.Wait(), 130);
-    for (int i = 0; i < 100 && connection_.Get(session).turn_running(); ++i) {
+    for (int i = 0; i < 1000 && connection_.Get(session).turn_running(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     if (keep) {

@@ -71,7 +71,7 @@ TEST_F(ScoreTest, WindowsLongerThanAnyText) {
 
 TEST_F(ScoreTest, AnInterruptStopsIt) {
   ClientProcess client(Arguments({"score", "-m", "slow", "-w", "100", Path("long")}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  client.WaitUntilItHandles(SIGINT);
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), 130);
   EXPECT_EQ(client.out(), "");

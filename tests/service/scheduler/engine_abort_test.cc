@@ -96,7 +96,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   }
   ASSERT_EQ(session->View().position, delivered);
 
-  const auto cancelled = NewTurn(Generate(session, "", 5));
+  const auto cancelled = NewTurn(Generate(session, "", 100000));
   ASSERT_TRUE(engine->Start(cancelled).ok());
   const auto reads = [](const TurnStream::Item& item) {
     const auto* event = std::get_if<TurnEvent>(&item);
@@ -173,9 +173,8 @@ TEST(EngineAbort, WriterWhoStopsWriting) {
   request.session = engine.Open();
   request.on_abort = OnAbort::kKeep;
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
   turn->AddInput(Bytes(std::string(70, 'a')), true);
-  engine->Wake();
+  ASSERT_TRUE(engine->Start(turn).ok());
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(request.session->View().position, 70u) << "what had arrived is kept, as was asked";
 }

@@ -28,7 +28,7 @@ TEST_F(ShutdownTest, IdleConnectionsDelayNothing) {
   dispatcher().Drain(absl::ZeroDuration());
   const absl::Time begin = absl::Now();
   server().Shutdown(begin + absl::Seconds(30));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(15));
 }
 
 TEST_F(ShutdownTest, RunningCallsGetTheirLastMessages) {
