@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
 JOBS ?= $(shell nproc)
 # What `make bench` measures of the service; tools/bench/service.py --help has more.
-SERVICE_BENCH ?= --rounds 3 --prefill-rounds 1 --json build/release/service.json
+SERVICE_BENCH ?= --rounds 3 --prefill-rounds 1
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,9 +25,8 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 test: release  ## Build the release preset and run every test.
 	@ctest --preset release
 
-bench: release  ## Build the release preset and run the benchmarks.
-	@status=0; for program in build/release/bench/* "tools/bench/service.py $(SERVICE_BENCH)"; do \
-	  echo "== $$program"; $$program || status=1; done; exit $$status
+bench: release  ## Run the benchmarks: tables, and JSON in build/release/figures.
+	@tools/bench/all.sh build/release build/release/figures $(SERVICE_BENCH)
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
 	@models/make_golden.sh

@@ -1,13 +1,16 @@
 // How time per token grows with the context: prefill and decode at 1K and 16K tokens, for plans of
 // one kind of layer. An all-window and an RNN-only plan should be flat; the full plans are there
 // for comparison. Random weights of a mid-size model. Exits with 1 where a flat plan is not flat;
-// usage: backends_bench [threads].
+// usage: backends_bench [--threads N] [--json FILE].
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <string>
@@ -130,7 +133,7 @@ bool Print(const Row& row, const Times& at_1k, const Times& at_16k) {
   return !row.bounded || (prefill <= kPrefillLimit && decode <= kDecodeLimit);
 }
 
-bool Run(const Row& row, const Executor& executor) {
+bool Run(const Row& row, const Executor& executor, nlohmann::ordered_json* rows) {
   ModelSpec spec = RandomSpec(row.plan, Shape());
   ModelWeights weights = RandomWeights(spec, DType::kBF16, DeviceOps(), executor);
   Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), executor,
@@ -142,28 +145,69 @@ bool Run(const Row& row, const Executor& executor) {
     at_1k.Keep(Measure(model, kShort));
     at_16k.Keep(Measure(model, kLong));
   }
-  return Print(row, at_1k, at_16k);
+  const auto microseconds = [](const Times& times) -> nlohmann::ordered_json {
+    return {{"prefill", times.PrefillPerToken()}, {"decode", times.DecodePerToken()}};
+  };
+  const bool within_limits = Print(row, at_1k, at_16k);
+  rows->push_back({{"layers", row.name},
+                   {"microseconds_at_1k", microseconds(at_1k)},
+                   {"microseconds_at_16k", microseconds(at_16k)},
+                   {"within_limits", within_limits}});
+  return within_limits;
+}
+
+struct Flags {
+  uint32_t threads = 0;  // 0: one per core
+  const char* json = nullptr;
+};
+
+bool Parse(int argc, char** argv, Flags* flags) {
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return false;
+    if (std::strcmp(argv[i], "--threads") == 0) {
+      flags->threads = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+    } else if (std::strcmp(argv[i], "--json") == 0) {
+      flags->json = argv[i + 1];
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+int Main(const Flags& flags) {
+  ThreadPool pool(flags.threads);
+  std::printf("ops %s, %u threads; microseconds per token; limits %.1f and %.1f\n",
+              DeviceOps().name, pool.num_threads(), kPrefillLimit, kDecodeLimit);
+  std::printf("%-10s  %-29s  %-29s\n", "8 layers", "prefill 1K, 16K, ratio",
+              "decode at 1K, 16K, ratio");
+  const Row rows[] = {{"window", Repeat("window", 8), true},
+                      {"lightning", Repeat("lightning", 8), true},
+                      {"gated rnn", Repeat("gated", 8), true},
+                      {"full", Repeat("full", 8), false},
+                      {"rerope", Repeat("rerope", 8), false}};
+  nlohmann::ordered_json json = {{"ops", DeviceOps().name},
+                                 {"threads", pool.num_threads()},
+                                 {"rows", nlohmann::ordered_json::array()}};
+  bool within_limits = true;
+  for (const Row& row : rows) {
+    if (!Run(row, pool.AsExecutor(), &json["rows"])) within_limits = false;
+  }
+  if (flags.json != nullptr && !(std::ofstream(flags.json) << json.dump(1) << '\n')) {
+    std::fprintf(stderr, "backends_bench: %s cannot be written\n", flags.json);
+    return 1;
+  }
+  return within_limits ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace longstream
 
 int main(int argc, char** argv) {
-  using longstream::Repeat;
-  longstream::ThreadPool pool(argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 0);
-  std::printf("ops %s, %u threads; microseconds per token; limits %.1f and %.1f\n",
-              longstream::DeviceOps().name, pool.num_threads(), longstream::kPrefillLimit,
-              longstream::kDecodeLimit);
-  std::printf("%-10s  %-29s  %-29s\n", "8 layers", "prefill 1K, 16K, ratio",
-              "decode at 1K, 16K, ratio");
-  const longstream::Row rows[] = {{"window", Repeat("window", 8), true},
-                                  {"lightning", Repeat("lightning", 8), true},
-                                  {"gated rnn", Repeat("gated", 8), true},
-                                  {"full", Repeat("full", 8), false},
-                                  {"rerope", Repeat("rerope", 8), false}};
-  bool within_limits = true;
-  for (const longstream::Row& row : rows) {
-    if (!longstream::Run(row, pool.AsExecutor())) within_limits = false;
+  longstream::Flags flags;
+  if (!longstream::Parse(argc, argv, &flags)) {
+    std::fputs("usage: backends_bench [--threads N] [--json FILE]\n", stderr);
+    return 2;
   }
-  return within_limits ? 0 : 1;
+  return longstream::Main(flags);
 }

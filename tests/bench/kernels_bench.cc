@@ -1,5 +1,5 @@
-// Speed of the projections and of sampling on this processor, beside what it can do at most
-// (yardstick.cc).
+// Speed of the products with weights and of sampling on this processor, beside what it can do at
+// most (yardstick.cc).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -33,6 +33,13 @@ const PackedWeight& Head(DType type) {
   return weight;
 }
 
+// Of products of `rows` rows with so many weights.
+void SetProductCounters(benchmark::State& state, int64_t rows, int64_t weights, size_t bytes) {
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(rows * weights),
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+
 // Arguments: rows, outputs, threads. bytes_per_second counts the weight once per call.
 void Project(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0), outputs = state.range(1);
@@ -59,9 +66,7 @@ void Project(benchmark::State& state, DType type) {
     DeviceOps().norm_project(stream, args);
     layer = (layer + 1) % layers;
   }
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(weight_bytes));
-  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(rows * outputs * kInputs),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+  SetProductCounters(state, rows, outputs * kInputs, weight_bytes);
 }
 void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "outputs", "threads"})->UseRealTime();
@@ -70,11 +75,68 @@ void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
     for (int64_t rows : {1, 16}) benchmark->Args({rows, kVocabulary, threads});
   }
 }
+void BlockSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 16, 512}, {1, 2}})->UseRealTime();
+}
 BENCHMARK_CAPTURE(Project, bf16, DType::kBF16)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, f32, DType::kF32)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, f16, DType::kF16)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, int8, DType::kI8)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
+
+constexpr int64_t kHidden = 3072;
+
+// Arguments: rows, threads. Both weights of the MLP, the activation and the product of the two.
+void GatedMlp(benchmark::State& state, DType type) {
+  const int64_t rows = state.range(0);
+  const auto* data = static_cast<const std::byte*>(Head(type).data);
+  const size_t weight_bytes = DeviceOps().packed_bytes(type, kHidden, kInputs);
+  std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
+  std::vector<float> out(static_cast<size_t>(rows * kHidden));
+  std::vector<float> norm_weight(kInputs, 1.0f);
+  BenchStream bench(state.range(1), GatedMlpWorkspace(rows, kInputs, kHidden));
+  GatedMlpArgs args;
+  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
+  args.norm = {norm_weight.data(), kInputs, 1e-6f};
+  args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
+  constexpr size_t kLayers = kVocabulary / (2 * kHidden);
+  size_t layer = 0;
+  for (auto _ : state) {
+    args.gate = {data + 2 * layer * weight_bytes, type, kHidden, kInputs};
+    args.up = {data + (2 * layer + 1) * weight_bytes, type, kHidden, kInputs};
+    DeviceOps().gated_mlp(bench.stream, args);
+    layer = (layer + 1) % kLayers;
+  }
+  SetProductCounters(state, rows, 2 * kHidden * kInputs, 2 * weight_bytes);
+}
+BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
+BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
+BENCHMARK_CAPTURE(GatedMlp, int4, DType::kI4)->Apply(BlockSizes);
+
+// Arguments: rows, threads. Back to the residual stream, which it updates.
+void ProjectBack(benchmark::State& state, DType type) {
+  const int64_t rows = state.range(0);
+  const auto* data = static_cast<const std::byte*>(Head(type).data);
+  const size_t weight_bytes = DeviceOps().packed_bytes(type, kInputs, kHidden);
+  std::vector<float> in(static_cast<size_t>(rows * kHidden), 0.5f);
+  std::vector<float> x(static_cast<size_t>(rows * kInputs));
+  BenchStream bench(state.range(1), NormProjectWorkspace(rows, kHidden));
+  ProjectResidualArgs args;
+  args.in = {in.data(), DType::kF32, rows, kHidden, kHidden};
+  args.scale = 1e-6f;
+  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
+  constexpr size_t kLayers = kVocabulary / kHidden;
+  size_t layer = 0;
+  for (auto _ : state) {
+    args.weight = {data + layer * weight_bytes, type, kInputs, kHidden};
+    DeviceOps().project_residual(bench.stream, args);
+    layer = (layer + 1) % kLayers;
+  }
+  SetProductCounters(state, rows, kHidden * kInputs, weight_bytes);
+}
+BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")->Apply(BlockSizes);
+BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
+BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
 // One row of a large vocabulary, logits N(0, 3).
 void Sample(benchmark::State& state, const SamplingRow& parameters) {

@@ -1,0 +1,318 @@
+// Speed of what stands between projections and attention, and behind the head: the ops that take a
+// row (or a row's heads) by itself. Beside it what the processor can do at most (yardstick.cc).
+//
+// Shapes as in Qwen3-0.6B: width 1024, 16 / 8 heads of 128, vocabulary 151936. The argument `rows`
+// is 1 for a decode step. bytes_per_second counts what an op reads and writes once, each row of
+// activations from the cache that the op before it left it in. LONGSTREAM_ISA chooses the
+// instruction set.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/ops/op_table.h"
+#include "tests/bench/yardstick.h"
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kWidth = 1024;
+constexpr int32_t kHeads = 16;
+constexpr int32_t kKvHeads = 8;
+constexpr int32_t kDim = 128;
+constexpr int64_t kVocabulary = 151936;
+constexpr int32_t kPageTokens = 64;
+constexpr int64_t kContext = 4096;  // positions behind which the rows stand
+// Caches and tables are as large as those of a model, so that an op finds none of it in a cache.
+constexpr int64_t kLayers = 16;
+
+std::vector<float> Numbers(int64_t count) {
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
+  return {values.data(), DType::kF32, rows, cols, cols};
+}
+
+void SetBytes(benchmark::State& state, int64_t bytes) {
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
+// A step of one sequence of `rows` tokens behind kContext.
+struct Step {
+  explicit Step(int64_t rows) : row_sequence(static_cast<size_t>(rows), 0) {
+    sequence.num_rows = static_cast<int32_t>(rows);
+    sequence.first_position = kContext;
+    sequence.is_decode = rows == 1 ? 1 : 0;
+    positions.resize(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), kContext);
+    pages.resize(static_cast<size_t>(num_pages()));
+    std::iota(pages.begin(), pages.end(), 0);
+  }
+
+  int64_t num_pages() const {
+    return (kContext + sequence.num_rows + kPageTokens - 1) / kPageTokens;
+  }
+  BatchLayout layout() const {
+    return {.num_rows = sequence.num_rows,
+            .num_sequences = 1,
+            .num_decode_rows = sequence.is_decode,
+            .sequences = &sequence,
+            .row_sequence = row_sequence.data(),
+            .positions = positions.data(),
+            .page_tables = pages.data()};
+  }
+
+  SequenceRows sequence;
+  std::vector<int32_t> row_sequence;
+  std::vector<int64_t> positions;
+  std::vector<int32_t> pages;
+};
+
+void OfRows(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, {1, 2}})->UseRealTime();
+}
+void OfThreads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+}
+
+void Norms(benchmark::State& state) {
+  const int64_t rows = state.range(0);
+  std::vector<float> in = Numbers(rows * kWidth), out(in.size()), weight(kWidth, 1.0f);
+  BenchStream bench(state.range(1), 0);
+  NormRowsArgs args;
+  args.in = Rows(in, rows, kWidth);
+  args.norm = {weight.data(), kWidth, 1e-6f};
+  args.accumulate = true;
+  args.out = Rows(out, rows, kWidth);
+  for (auto _ : state) DeviceOps().norm_rows(bench.stream, args);
+  SetBytes(state, rows * kWidth * 12);
+}
+BENCHMARK(Norms)->Name("NormRows")->Apply(OfRows);
+
+void Rotations(benchmark::State& state) {
+  const int64_t rows = state.range(0);
+  const Step step(rows);
+  std::vector<double> inv_freq(kDim / 2, 0.37);
+  std::vector<float> table(static_cast<size_t>(rows * kDim));
+  BenchStream bench(state.range(1), 0);
+  RopeTableArgs args;
+  args.positions = step.positions.data();
+  args.num_rows = rows;
+  args.inv_freq = inv_freq.data();
+  args.head_dim = kDim;
+  args.table = table.data();
+  for (auto _ : state) DeviceOps().rope_table(bench.stream, args);
+  SetBytes(state, rows * kDim * 4);
+}
+BENCHMARK(Rotations)->Name("RopeTable")->Apply(OfRows);
+
+void LogN(benchmark::State& state) {
+  const int64_t rows = state.range(0);
+  const Step step(rows);
+  std::vector<float> out(static_cast<size_t>(rows));
+  BenchStream bench(state.range(1), 0);
+  LogitScaleArgs args;
+  args.positions = step.positions.data();
+  args.num_rows = rows;
+  args.base = 512.0;
+  args.out = out.data();
+  for (auto _ : state) DeviceOps().logit_scale(bench.stream, args);
+  SetBytes(state, rows * 12);
+}
+BENCHMARK(LogN)->Name("LogitScale")->Apply(OfRows);
+
+// Norm of each head, rotation, and the write into pages, another layer's for each call.
+void WriteCache(benchmark::State& state, DType type) {
+  const int64_t rows = state.range(0);
+  const Step step(rows);
+  const int64_t store = step.num_pages() * kKvHeads * PagedHeadBytes(type, kPageTokens, kDim);
+  const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
+  const Memory values = Allocate(static_cast<size_t>(store * kLayers));
+  std::memset(keys.get(), 0, static_cast<size_t>(store * kLayers));
+  std::memset(values.get(), 0, static_cast<size_t>(store * kLayers));
+  std::vector<float> q = Numbers(rows * kHeads * kDim);
+  std::vector<float> k = Numbers(rows * kKvHeads * kDim), v = k, out(q.size());
+  std::vector<float> rope = Numbers(rows * kDim), weight(kDim, 1.0f);
+  BenchStream bench(state.range(1), 0);
+  RopeCacheWriteArgs args;
+  args.batch = step.layout();
+  args.num_heads = kHeads;
+  args.num_kv_heads = kKvHeads;
+  args.head_dim = args.value_dim = kDim;
+  args.q = Rows(q, rows, kHeads * kDim);
+  args.k = Rows(k, rows, kKvHeads * kDim);
+  args.v = Rows(v, rows, kKvHeads * kDim);
+  args.q_norm = args.k_norm = {weight.data(), kDim, 1e-6f};
+  args.rope_q = args.rope_k = rope.data();
+  args.q_out = Rows(out, rows, kHeads * kDim);
+  int64_t layer = 0;
+  for (auto _ : state) {
+    args.paged = {keys.get() + layer * store,
+                  values.get() + layer * store,
+                  type,
+                  kPageTokens,
+                  kKvHeads,
+                  kDim};
+    DeviceOps().rope_cache_write(bench.stream, args);
+    layer = (layer + 1) % kLayers;
+  }
+  SetBytes(state, rows * ((2 * kHeads + 2 * kKvHeads) * kDim * 4 +
+                          2 * kKvHeads * PagedHeadBytes(type, 1, kDim)));
+}
+BENCHMARK_CAPTURE(WriteCache, bf16, DType::kBF16)->Name("RopeCacheWrite/bf16")->Apply(OfRows);
+BENCHMARK_CAPTURE(WriteCache, int8, DType::kI8)->Name("RopeCacheWrite/int8")->Apply(OfRows);
+
+void WriteRing(benchmark::State& state) {
+  const int64_t rows = state.range(0);
+  const Step step(rows);
+  constexpr int32_t kSlots = 512 + 64;
+  constexpr int64_t kStore = int64_t{kSlots} * kKvHeads * kDim * 2;
+  const Memory keys = Allocate(kStore * kLayers), values = Allocate(kStore * kLayers);
+  std::memset(keys.get(), 0, kStore * kLayers);
+  std::memset(values.get(), 0, kStore * kLayers);
+  std::vector<BF16> k(static_cast<size_t>(rows * kKvHeads * kDim)), v = k;
+  BenchStream bench(state.range(1), 0);
+  RingWriteArgs args;
+  args.batch = step.layout();
+  args.k = {k.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.v = {v.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  int64_t layer = 0;
+  for (auto _ : state) {
+    args.ring = {keys.get() + layer * kStore,
+                 values.get() + layer * kStore,
+                 0,
+                 DType::kBF16,
+                 kSlots,
+                 kKvHeads,
+                 kDim};
+    DeviceOps().ring_write(bench.stream, args);
+    layer = (layer + 1) % kLayers;
+  }
+  SetBytes(state, rows * 2 * kKvHeads * kDim * 4);
+}
+BENCHMARK(WriteRing)->Name("RingWrite")->Apply(OfRows);
+
+// The near keys of a window of ReRoPE, as a fork or a deep rollback asks for.
+void RebuildRing(benchmark::State& state) {
+  constexpr int32_t kWindow = 256;
+  const Step step(1);
+  const int64_t store =
+      step.num_pages() * kKvHeads * PagedHeadBytes(DType::kBF16, kPageTokens, kDim);
+  const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
+  std::memset(keys.get(), 0, static_cast<size_t>(store * kLayers));
+  std::vector<BF16> ring(static_cast<size_t>(kWindow + 64) * kKvHeads * kDim);
+  std::vector<float> rope = Numbers(kWindow * kDim);
+  BenchStream bench(state.range(0), 0);
+  RingRebuildArgs args;
+  args.page_table = step.pages.data();
+  args.ring = {reinterpret_cast<std::byte*>(ring.data()),
+               nullptr,
+               0,
+               DType::kBF16,
+               kWindow + 64,
+               kKvHeads,
+               kDim};
+  args.begin = kContext - kWindow;
+  args.end = kContext;
+  args.rope = rope.data();
+  int64_t layer = 0;
+  for (auto _ : state) {
+    args.cache = {keys.get() + layer * store, nullptr, DType::kBF16, kPageTokens, kKvHeads, kDim};
+    DeviceOps().ring_rebuild(bench.stream, args);
+    layer = (layer + 1) % kLayers;
+  }
+  SetBytes(state, int64_t{kWindow} * kKvHeads * kDim * 4);
+}
+BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(OfThreads);
+
+// Other tokens in every step.
+void Lookup(benchmark::State& state, DType type) {
+  const int64_t rows = state.range(0);
+  const size_t bytes = DeviceOps().packed_bytes(type, kVocabulary, kWidth);
+  const Memory table = Allocate(bytes);
+  std::memset(table.get(), 0x3c, bytes);
+  std::vector<int32_t> ids(static_cast<size_t>(kVocabulary + rows));
+  std::mt19937 engine(1);
+  for (int32_t& id : ids) id = static_cast<int32_t>(engine() % kVocabulary);
+  std::vector<float> out(static_cast<size_t>(rows * kWidth));
+  BenchStream bench(state.range(1), 0);
+  EmbedArgs args;
+  args.table = {table.get(), type, kVocabulary, kWidth};
+  args.out = Rows(out, rows, kWidth);
+  int64_t first = 0;
+  for (auto _ : state) {
+    args.ids = ids.data() + first;
+    DeviceOps().embed(bench.stream, args);
+    first = (first + rows) % kVocabulary;
+  }
+  SetBytes(state, rows * kWidth * 4);
+}
+BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(OfRows);
+BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(OfRows);
+
+void Activate(benchmark::State& state) {
+  const int64_t rows = state.range(0);
+  constexpr int64_t kValues = 2 * kWidth;
+  std::vector<float> v = Numbers(rows * kValues), z = Numbers(rows * kDim), q(z.size()), k = q;
+  const std::vector<float> ones(kDim, 1.0f);
+  BenchStream bench(state.range(1), 0);
+  GauActivateArgs args;
+  args.v = Rows(v, rows, kValues);
+  args.z = Rows(z, rows, kDim);
+  args.q_scale = args.q_offset = args.k_scale = args.k_offset = ones.data();
+  args.q = Rows(q, rows, kDim);
+  args.k = Rows(k, rows, kDim);
+  for (auto _ : state) DeviceOps().gau_activate(bench.stream, args);
+  SetBytes(state, rows * (2 * kValues + 3 * kDim) * 4);
+}
+BENCHMARK(Activate)->Name("GauActivate")->Apply(OfRows);
+
+// One row of logits, which the head has just written.
+void Cap(benchmark::State& state) {
+  std::vector<float> logits = Numbers(kVocabulary);
+  BenchStream bench(state.range(0), 0);
+  const SoftCapArgs args = {.x = Rows(logits, 1, kVocabulary), .cap = 30.0f};
+  for (auto _ : state) DeviceOps().soft_cap(bench.stream, args);
+  SetBytes(state, kVocabulary * 8);
+}
+BENCHMARK(Cap)->Name("SoftCap")->Apply(OfThreads);
+
+void Finite(benchmark::State& state) {
+  std::vector<float> logits = Numbers(kVocabulary);
+  int32_t finite = 0;
+  BenchStream bench(state.range(0), 0);
+  for (auto _ : state) {
+    DeviceOps().finite_rows(bench.stream, {Rows(logits, 1, kVocabulary), &finite});
+  }
+  SetBytes(state, kVocabulary * 4);
+}
+BENCHMARK(Finite)->Name("FiniteRows")->Apply(OfThreads);
+
+void Likelihood(benchmark::State& state, int32_t num_top) {
+  std::vector<float> logits = Numbers(kVocabulary);
+  const LogProbsRow row = {.row = 0, .target = 7, .num_top = num_top};
+  float log_prob = 0.0f;
+  std::vector<TopToken> top(static_cast<size_t>(num_top) + 1);
+  BenchStream bench(state.range(0), 0);
+  LogProbsArgs args;
+  args.logits = Rows(logits, 1, kVocabulary);
+  args.rows = &row;
+  args.num_rows = 1;
+  args.log_probs = &log_prob;
+  args.top = top.data();
+  args.top_stride = num_top;
+  for (auto _ : state) DeviceOps().log_probs(bench.stream, args);
+  SetBytes(state, kVocabulary * 4);
+}
+BENCHMARK_CAPTURE(Likelihood, target, 0)->Name("LogProbs/target")->Apply(OfThreads);
+BENCHMARK_CAPTURE(Likelihood, top_20, 20)->Name("LogProbs/top_20")->Apply(OfThreads);
+
+}  // namespace
+}  // namespace longstream
