@@ -3,15 +3,16 @@
 # loopback, prints what each turn cost, and stops the server.
 #
 # Nothing of this machine is used but the kernel and a GPU's driver and cuBLASLt: programs are started
-# by the packed loader with the packed libraries, so that it may be any x86-64 distribution.
+# by the packed loader with the packed libraries, so that it may be any x86-64 distribution. What is
+# not packed may also lie where LD_LIBRARY_PATH says.
 #
 # usage: run-demo.sh [DEVICE]    auto (default), cpu, cuda, cuda:N
 set -euo pipefail
 cd "$(dirname "$0")"
 
 device=${1:-auto}
-libraries=$PWD/lib
-loader=$libraries/ld-linux-x86-64.so.2
+loader=$PWD/lib/ld-linux-x86-64.so.2
+libraries=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 run() { "$loader" --library-path "$libraries" "$@"; }
 
 results=$(mktemp -d)
@@ -31,21 +32,29 @@ for model in "${models[@]}"; do flags+=(--model "$model=models/$model,device=$de
 "$loader" --library-path "$libraries" bin/longstream-server "${flags[@]}" --plugins "$PWD/plugins" \
   --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 2>"$results/server.log" &
 server=$!
-for _ in $(seq 600); do
-  grep -q '"listening"' "$results/server.log" && break
-  kill -0 "$server" 2>/dev/null || { cat "$results/server.log"; exit 1; }
-  sleep 0.1
-done
+# wait_for PATTERN  until a line of the server's log matches, a minute at most.
+wait_for() {
+  for _ in $(seq 600); do
+    grep -qE "$1" "$results/server.log" && return
+    kill -0 "$server" 2>/dev/null || { cat "$results/server.log"; exit 1; }
+    sleep 0.1
+  done
+}
+wait_for '"listening"'
 port=$(sed -n 's/.*"listening","port":"\([0-9]*\)".*/\1/p' "$results/server.log")
 
 status=0
 for model in "${models[@]}"; do
   echo "=== $model on $device"
-  if ! run bin/longstream --server "127.0.0.1:$port" --wait 60 generate -m "$model" -n 120 \
-         -t 0.6 --seed 7 $'def read_lines(path):\n'; then
+  wait_for "\"model_(ready|failed)\",\"model\":\"$model\""
+  if grep "\"model_failed\",\"model\":\"$model\"" "$results/server.log"; then
     status=1
-    grep -i "\"$model\"" "$results/server.log" | tail -3 || true
+    continue
   fi
+  sed -n "s/.*\"model_ready\",\"model\":\"$model\".*\"kernels\":\"\([^\"]*\)\".*/kernels: \1/p" \
+    "$results/server.log"
+  run bin/longstream --server "127.0.0.1:$port" generate -m "$model" -n 120 -t 0.6 --seed 7 \
+    $'def read_lines(path):\n' || status=1
   run bin/longstream --server "127.0.0.1:$port" --json generate -m "$model" -n 120 -t 0.6 \
     --seed 7 $'def read_lines(path):\n' >"$results/turn.json" || status=1
   grep -E '"(generated_tokens|time_to_first_token_seconds|inter_token_milliseconds|kv|window|state)"' \
