@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What other programs take for what gpu_bench measures, on the same GPU: PyTorch's flash attention,
-transformers' whole step with a static cache and torch.compile, flash-linear-attention's prefill.
+transformers' whole step with a static cache and torch.compile, flash-linear-attention's prefill with
+fixed decays and with gates.
 
 Prints a table, the ratios to gpu_bench's figures where those are given, and writes JSON of the same
 form. What cannot be imported or does not fit in memory is named as missing, never left out.
@@ -27,6 +28,7 @@ LEAST_RATIO = {
     "prefill attention 16K": 1.0,
     "prefill attention 32K": 1.0,
     "RNN prefill 32K": 1.5,
+    "gated RNN prefill 32K": 1.5,
     "step dense 4K": 1.1,
     "step dense 32K": 1.1,
     "step dense 128K": 1.1,
@@ -76,15 +78,30 @@ def decode_attention(torch, context, sequences):
         return median_microseconds(torch, run, 30)
 
 
-def chunked_prefill(torch, tokens):
-    """flash-linear-attention's recurrence of fixed decays, those of gpu_bench."""
-    from fla.ops.simple_gla import chunk_simple_gla
+def recurrence_inputs(torch, tokens, count):
+    """Random rows of all heads, `count` times."""
+    return [torch.randn(1, tokens, RNN_HEADS, DIM, device="cuda", dtype=torch.bfloat16)
+            for _ in range(count)]
 
-    make = lambda: torch.randn(1, tokens, RNN_HEADS, DIM, device="cuda", dtype=torch.bfloat16)
-    q, k, v = make(), make(), make()
+
+def chunked_prefill(torch, tokens):
+    """flash-linear-attention's recurrence of fixed decays, those of gpu_bench: the faster of the
+    kernel that writes a state per chunk and the one that keeps it on chip."""
+    from fla.ops.simple_gla import chunk_simple_gla, fused_chunk_simple_gla
+
+    q, k, v = recurrence_inputs(torch, tokens, 3)
     log_decay = -torch.exp2(-0.25 * torch.arange(1, RNN_HEADS + 1, device="cuda"))
-    run = lambda i: chunk_simple_gla(q, k, v, g_gamma=log_decay)
-    return median_microseconds(torch, run, 5)
+    return min(median_microseconds(torch, lambda i: attend(q, k, v, g_gamma=log_decay), 5)
+               for attend in (chunk_simple_gla, fused_chunk_simple_gla))
+
+
+def gated_prefill(torch, tokens):
+    """Its recurrence with a gate per key element."""
+    from fla.ops.gla import chunk_gla
+
+    q, k, v, gate = recurrence_inputs(torch, tokens, 4)
+    log_gate = torch.nn.functional.logsigmoid(gate)
+    return median_microseconds(torch, lambda i: chunk_gla(q, k, v, log_gate), 5)
 
 
 @functools.lru_cache(maxsize=1)
@@ -151,7 +168,8 @@ def measurements():
             for tokens in (16384, 32768)]
     rows += [("decode attention 1 x 256K", lambda torch: decode_attention(torch, 262144, 1)),
              ("decode attention 16 x 16K", lambda torch: decode_attention(torch, 16384, 16)),
-             ("RNN prefill 32K", lambda torch: chunked_prefill(torch, 32768))]
+             ("RNN prefill 32K", lambda torch: chunked_prefill(torch, 32768)),
+             ("gated RNN prefill 32K", lambda torch: gated_prefill(torch, 32768))]
     rows += [(f"step dense {context // 1024}K",
               lambda torch, context=context: whole_step(torch, context)) for context in CONTEXTS]
     return rows

@@ -1,7 +1,7 @@
-// Attention: decoding over a GiB of keys and values, plain and with ReRoPE, and prefill of long
-// prompts. Heads of the 14B shape: 40 of 128, 8 of keys and values, bf16.
-#include <cmath>
+// Attention: decoding over a GiB of keys and values, plain and with ReRoPE, and over a window, and
+// prefill of long prompts. Heads of the 14B shape: 40 of 128, 8 of keys and values, bf16.
 #include <string>
+#include <vector>
 
 #include "backends/common/cache/cache_layout.h"
 #include "kernels/ops/op_table.h"
@@ -16,7 +16,8 @@ constexpr int32_t kDim = 128;
 constexpr int64_t kWidth = int64_t{kHeads} * kDim;
 constexpr int64_t kKvWidth = int64_t{kKvHeads} * kDim;
 constexpr float kScale = 0.08838835f;  // 1 / sqrt(128)
-constexpr int32_t kReropeWindow = 2048;
+constexpr int64_t kReropeWindow = 2048;
+constexpr int64_t kWindow = 2048;
 constexpr int kDecodeRepetitions = 30;
 constexpr int kPrefillRepetitions = 5;
 constexpr double kLeastOfCopy = 0.88;
@@ -71,7 +72,8 @@ double BenchPlainDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&la
 
 double BenchReropeDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&layers)[2],
                          const Matrix& q, const Matrix& out, Stream& stream) {
-  const int32_t slots = kReropeWindow + kPrefillGrid;
+  const auto window = static_cast<int32_t>(bench.Scaled(kReropeWindow));
+  const int32_t slots = window + kPrefillGrid;
   const int64_t ring = slots * kKvWidth;
   const int64_t rows = batch.layout().num_rows;
   const DeviceMemory near = bench.Random(DType::kBF16, rows * ring);
@@ -80,7 +82,7 @@ double BenchReropeDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&l
   return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
     DeviceOps().rerope_attention(on, {.batch = batch.layout(),
                                       .num_heads = kHeads,
-                                      .window = kReropeWindow,
+                                      .window = window,
                                       .scale = kScale,
                                       .q = q,
                                       .q_far = Rows(q_far, DType::kF32, rows, kWidth),
@@ -94,9 +96,10 @@ double BenchReropeDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&l
 }
 
 void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
-  const GpuBatch batch(bench.device(),
-                       std::vector<GpuBatch::Sequence>(static_cast<size_t>(decode.sequences),
-                                                       {.context = decode.context}));
+  const int64_t context = bench.Scaled(decode.context);
+  const GpuBatch batch(
+      bench.device(),
+      std::vector<GpuBatch::Sequence>(static_cast<size_t>(decode.sequences), {.context = context}));
   const int64_t rows = decode.sequences;
   const Pages layers[2] = {Pages(bench, batch), Pages(bench, batch)};
   const DeviceMemory q = bench.Random(DType::kF32, rows * kWidth);
@@ -108,7 +111,7 @@ void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
   const Matrix out_rows = Rows(out, DType::kF32, rows, kWidth);
 
   const double plain = BenchPlainDecode(bench, batch, layers, q_rows, out_rows, stream);
-  const double bytes = static_cast<double>(rows * decode.context * kKvWidth * 4);
+  const double bytes = static_cast<double>(rows * context * kKvWidth * 4);
   bench.report().Add({.name = PlainName(decode),
                       .value = 1e6 * plain,
                       .against = "copy",
@@ -120,6 +123,42 @@ void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
                       .against = "plain",
                       .fraction = plain / rerope,
                       .least = kLeastOfPlain});
+}
+
+// One row. A ring for each call, so that none is in a cache when its turn comes again.
+void BenchWindowDecode(GpuBench& bench, const std::string& name) {
+  const auto window = static_cast<int32_t>(bench.Scaled(kWindow));
+  const int32_t slots = window + kPrefillGrid;
+  const GpuBatch batch(bench.device(), {{.context = 4 * int64_t{slots}}});
+  const int64_t ring = slots * kKvWidth;
+  const int64_t copies = bench.ColdCopies(2 * static_cast<size_t>(ring) * sizeof(BF16));
+  const DeviceMemory keys = bench.Random(DType::kBF16, copies * ring);
+  const DeviceMemory values = bench.Random(DType::kBF16, copies * ring);
+  const DeviceMemory q = bench.Random(DType::kF32, kWidth);
+  const DeviceMemory k = bench.Random(DType::kBF16, kKvWidth);
+  const DeviceMemory v = bench.Random(DType::kBF16, kKvWidth);
+  const DeviceMemory out = bench.Memory(static_cast<size_t>(kWidth) * sizeof(float));
+  const DeviceMemory workspace = bench.Memory(WindowAttentionWorkspace(1, kHeads, kDim, window));
+  Stream stream = bench.MakeStream(workspace);
+  const double seconds = bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
+    const int64_t offset = i % copies * ring * int64_t{sizeof(BF16)};
+    DeviceOps().window_attention(
+        on, {.batch = batch.layout(),
+             .num_heads = kHeads,
+             .window = window,
+             .scale = kScale,
+             .q = Rows(q, DType::kF32, 1, kWidth),
+             .k = Rows(k, DType::kBF16, 1, kKvWidth),
+             .v = Rows(v, DType::kBF16, 1, kKvWidth),
+             .ring = {keys.data() + offset, values.data() + offset, ring * int64_t{sizeof(BF16)},
+                      DType::kBF16, slots, kKvHeads, kDim},
+             .out = Rows(out, DType::kF32, 1, kWidth)});
+  });
+  const double bytes = static_cast<double>(window * kKvWidth * 4);
+  bench.report().Add({.name = name,
+                      .value = 1e6 * seconds,
+                      .against = "copy",
+                      .fraction = bytes / seconds / bench.copy_bandwidth()});
 }
 
 // One prompt of `tokens` tokens in one piece. What it is held against, another program's kernel,
@@ -159,9 +198,12 @@ void BenchAttention(GpuBench& bench) {
                             {.name = ReropeName(decode), .least = kLeastOfPlain}},
                            [&] { BenchDecode(bench, decode); });
   }
+  const std::string window = "window decode " + std::to_string(kWindow);
+  bench.report().Measure({{.name = window}}, [&] { BenchWindowDecode(bench, window); });
   for (const int64_t tokens : {int64_t{16384}, int64_t{32768}}) {
     const std::string name = "prefill attention " + std::to_string(tokens / 1024) + "K";
-    bench.report().Measure({{.name = name}}, [&] { BenchPrefill(bench, tokens, name); });
+    bench.report().Measure({{.name = name}},
+                           [&] { BenchPrefill(bench, bench.Scaled(tokens), name); });
   }
 }
 

@@ -3,8 +3,7 @@
 #ifndef LONGSTREAM_TESTS_BENCH_GPU_GPU_BENCH_H_
 #define LONGSTREAM_TESTS_BENCH_GPU_GPU_BENCH_H_
 
-#include <cuda_runtime.h>
-
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,16 +18,31 @@
 
 namespace longstream {
 
-// Bytes between two uses of the same memory that leave nothing of it in the second-level cache.
-inline constexpr size_t kColdBytes = size_t{512} << 20;
+// How much of everything is measured. A test executes all of it on the CPU with less.
+struct BenchSizes {
+  int64_t divisor = 1;        // of weights' widths, prompts, contexts, windows and vocabularies
+  const char* shape = "14b";  // of whole steps (bench_plans.h)
+  int warm_steps = 8;
+  int steps = 64;  // of a round: from grid line to grid line
+  int rounds = 3;  // of which the median counts
+};
 
 class GpuBench {
  public:
-  // REQUIRES: the device is a GPU.
-  GpuBench(Device& device, const Executor& executor) : device_(device), executor_(executor) {}
+  // The device's memory need not be the host's.
+  GpuBench(Device& device, const Executor& executor, const BenchSizes& sizes = {})
+      : device_(device), executor_(executor), sizes_(sizes) {}
 
   Device& device() { return device_; }
   const Executor& executor() const { return executor_; }
+  const BenchSizes& sizes() const { return sizes_; }
+  // What is measured of a size.
+  int64_t Scaled(int64_t size) const { return std::max<int64_t>(size / sizes_.divisor, 1); }
+  // How many pieces of so many bytes, used in turn, leave none of them in the second-level cache.
+  int64_t ColdCopies(size_t bytes) const {
+    constexpr int64_t kColdBytes = int64_t{512} << 20;
+    return Scaled(kColdBytes) / static_cast<int64_t>(bytes) + 2;
+  }
   BenchReport& report() { return report_; }
 
   // Bytes per second, read and written together, of a copy within the GPU's memory.
@@ -38,7 +52,7 @@ class GpuBench {
   // Takes both and reports them.
   void MeasureYardsticks();
 
-  // bf16 or f32 numbers of deviation `scale`. Throws BackendError where memory is short.
+  // bf16 or f32 numbers of deviation `scale`. Like Memory, throws BackendError where there is none.
   DeviceMemory Random(DType type, int64_t count, float scale = 1.0f);
   DeviceMemory Memory(size_t size) { return {device_, size, "a benchmark"}; }
   void FillRandom(DType type, void* data, int64_t count, float scale = 1.0f);
@@ -50,7 +64,7 @@ class GpuBench {
 
   // Median seconds of run(stream, i), i = 0, 1, ...: what it starts on the stream. Calls follow
   // each other without a wait, after one that warms up. i tells which copy of its data to use, so
-  // that caches are cold. Exits the program where the GPU reports a failure.
+  // that caches are cold. Throws BackendError where an op or the GPU reports a failure.
   double MedianSeconds(Stream& stream, int count,
                        const std::function<void(Stream& stream, int i)>& run);
 
@@ -60,6 +74,7 @@ class GpuBench {
 
   Device& device_;
   const Executor executor_;
+  const BenchSizes sizes_;
   BenchReport report_;
   double copy_bandwidth_ = 0;
   double product_rate_ = 0;
@@ -88,14 +103,17 @@ class GpuBatch {
   int64_t max_position_ = 0;
 };
 
-// Fills `count` numbers of a type on a stream; counter-based, the same for the same seed.
-void FillRandom(DType type, void* data, int64_t count, float scale, uint64_t seed,
-                cudaStream_t stream);
+// Fills `count` numbers, bf16 or f32, on a stream; counter-based, the same for the same seed.
+void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed);
 
-// The parts. Each adds rows to the report; one that lacks memory says so there.
+// Throws BackendError with that sentence.
+[[noreturn]] void FailBenchmark(const std::string& sentence);
+
+// The parts. Each adds rows to the report; what cannot be measured says so there.
 void BenchProjections(GpuBench& bench);
 void BenchAttention(GpuBench& bench);
 void BenchRecurrence(GpuBench& bench);
+void BenchSampling(GpuBench& bench);
 void BenchSteps(GpuBench& bench);
 
 }  // namespace longstream

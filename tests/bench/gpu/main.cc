@@ -1,4 +1,6 @@
 // gpu_bench: how near the CUDA backends come to what a GPU can do. Needs a GPU.
+#include <cuda_runtime.h>
+
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -16,7 +18,7 @@ constexpr int kNoDevice = 2;
 constexpr int kUsageError = 3;
 
 constexpr char kUsage[] =
-    "usage: gpu_bench [--json FILE] [--only projections|attention|recurrence|steps]\n"
+    "usage: gpu_bench [--json FILE] [--only projections|attention|recurrence|sampling|steps]\n"
     "Prints a table of medians against the copy bandwidth and the rate of bf16 products, both "
     "taken\n"
     "in the same run. Exit code: 0 all bars are reached, 1 some are not, 2 no GPU.\n";
@@ -28,6 +30,7 @@ struct Part {
 constexpr Part kParts[] = {{"projections", BenchProjections},
                            {"attention", BenchAttention},
                            {"recurrence", BenchRecurrence},
+                           {"sampling", BenchSampling},
                            {"steps", BenchSteps}};
 
 struct Arguments {

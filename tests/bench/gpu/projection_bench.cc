@@ -1,8 +1,9 @@
-// Projections of one token: how near reading a weight comes to copying it. The matrices of the 14B
-// shape (40 layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
-#include <algorithm>
+// Projections of one token: how near reading a weight comes to copying it. Projections of a piece
+// of a prompt: how near they come to a large product. The matrices of the 14B shape (40 layers, d
+// 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kRepetitions = 40;
 constexpr double kLeastOfCopy = 0.90;
+constexpr int64_t kPrefillRows = 512;
 // Smaller weights are read in less time than it takes to start a kernel well.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
@@ -27,6 +29,7 @@ constexpr Projection kProjections[] = {{"qkv", 7168, 5120, false},
                                        {"gate, up", 17408, 5120, true},
                                        {"down", 5120, 17408, false},
                                        {"head", 151936, 5120, false}};
+constexpr std::string_view kPrefillProjection = "down";
 constexpr DType kTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
 
 // Copies of a weight, so many that none is in a cache when its turn comes again.
@@ -36,7 +39,7 @@ class Weights {
       : projection_(projection),
         type_(type),
         bytes_(DeviceOps().packed_bytes(type, projection.n, projection.k)),
-        num_copies_(std::max<size_t>(kColdBytes / bytes_, 1) + 2),
+        num_copies_(static_cast<size_t>(bench.ColdCopies(bytes_))),
         memory_(bench.Memory(num_copies_ * bytes_)) {
     // Bytes of bf16 numbers: integers and f16 scales of the size of 1 where they are read
     // as such.
@@ -58,8 +61,7 @@ class Weights {
   const DeviceMemory memory_;
 };
 
-void BenchProjection(GpuBench& bench, const Projection& projection, DType type,
-                     const std::string& name) {
+void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const std::string& name) {
   const int64_t k = projection.k;
   const int64_t n = projection.n;
   const Weights weights(bench, projection, type);
@@ -95,14 +97,44 @@ void BenchProjection(GpuBench& bench, const Projection& projection, DType type,
   bench.report().Add(std::move(figure));
 }
 
+void BenchPrefillRows(GpuBench& bench, const Projection& projection, DType type,
+                      const std::string& name) {
+  const int64_t rows = bench.Scaled(kPrefillRows);
+  const int64_t k = projection.k;
+  const int64_t n = projection.n;
+  const Weights weights(bench, projection, type);
+  const DeviceMemory x = bench.Random(DType::kF32, rows * k);
+  const DeviceMemory out = bench.Memory(static_cast<size_t>(rows * n) * sizeof(float));
+  const DeviceMemory workspace = bench.Memory(NormProjectWorkspace(rows, k));
+  Stream stream = bench.MakeStream(workspace);
+  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
+    DeviceOps().norm_project(on, {.x = {x.data(), DType::kF32, rows, k, k},
+                                  .weight = weights.at(i),
+                                  .out = {out.data(), DType::kF32, rows, n, n}});
+  });
+  const double operations = 2.0 * static_cast<double>(rows * n) * static_cast<double>(k);
+  bench.report().Add({.name = name,
+                      .value = 1e6 * seconds,
+                      .against = "product",
+                      .fraction = operations / seconds / bench.product_rate()});
+}
+
 }  // namespace
 
 void BenchProjections(GpuBench& bench) {
   for (const DType type : kTypes) {
-    for (const Projection& projection : kProjections) {
-      const std::string name = std::string("GEMV ") + NameOf(type) + " " + projection.name;
+    for (const Projection& whole : kProjections) {
+      Projection projection = whole;
+      projection.n = bench.Scaled(whole.n);
+      projection.k = bench.Scaled(whole.k);
+      const std::string name = std::string("GEMV ") + NameOf(type) + " " + whole.name;
       bench.report().Measure({{.name = name, .least = kLeastOfCopy}},
-                             [&] { BenchProjection(bench, projection, type, name); });
+                             [&] { BenchGemv(bench, projection, type, name); });
+      if (whole.name != kPrefillProjection) continue;
+      const std::string prefill =
+          "prefill " + std::to_string(kPrefillRows) + " rows " + NameOf(type) + " " + whole.name;
+      bench.report().Measure({{.name = prefill}},
+                             [&] { BenchPrefillRows(bench, projection, type, prefill); });
     }
   }
 }

@@ -1,13 +1,15 @@
 // Random numbers made where they are needed: a model of 30 GB would take minutes over the bus.
-#include <cuda_bf16.h>
+#include <algorithm>
 
+#include "kernels/cuda/element.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace longstream {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 4096;
+constexpr unsigned kMaxBlocks = 4096;
 
 // About N(0, 1): the sum of four uniforms out of a SplitMix64 of (seed, i), scaled to variance 1.
 __device__ float Noise(uint64_t seed, int64_t i) {
@@ -20,27 +22,23 @@ __device__ float Noise(uint64_t seed, int64_t i) {
   return sum * 1.7320508f;
 }
 
-__device__ void Store(float* to, float value) { *to = value; }
-__device__ void Store(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
-
 template <typename T>
-__global__ void FillKernel(T* data, int64_t count, float scale, uint64_t seed) {
+__global__ void __launch_bounds__(kThreads)
+    FillKernel(T* data, int64_t count, float scale, uint64_t seed) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
-    Store(data + i, scale * Noise(seed, i));
+    data[i] = cuda::RoundTo<T>(scale * Noise(seed, i));
   }
 }
 
 }  // namespace
 
-void FillRandom(DType type, void* data, int64_t count, float scale, uint64_t seed,
-                cudaStream_t stream) {
-  if (type == DType::kF32) {
-    FillKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(data), count, scale, seed);
-  } else {
-    FillKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(data), count, scale,
-                                                 seed);
-  }
+void FillRandom(Stream& stream, DType type, void* data, int64_t count, float scale, uint64_t seed) {
+  const cuda::LaunchShape shape = {std::min(cuda::CeilDiv(count, kThreads), kMaxBlocks), kThreads};
+  cuda::ForType(type, [&](auto element) {
+    using T = decltype(element);
+    cuda::Launch(stream, shape, FillKernel<T>, static_cast<T*>(data), count, scale, seed);
+  });
 }
 
 }  // namespace longstream

@@ -1,7 +1,9 @@
-// Lightning attention, 32 heads of 128 x 128: decoding 64 sequences at once, and prefill of a long
-// prompt.
+// Recurrences: decoding 64 sequences at once with fixed decays, and prefill of a long prompt with
+// these and with gates, 32 heads of 128 x 128 and one of 1024 x 2048.
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/common/cache/cache_layout.h"
@@ -11,31 +13,44 @@
 namespace longstream {
 namespace {
 
-constexpr int32_t kHeads = 32;
-constexpr int32_t kDim = 128;
-constexpr int64_t kWidth = int64_t{kHeads} * kDim;
-constexpr int64_t kStateFloats = kWidth * kDim;
-constexpr int64_t kSlotFloats = kStateFloats + 2 * kPrefillGrid * kWidth;
 constexpr int kSequences = 64;
 constexpr int64_t kPrompt = 32768;
 constexpr int kDecodeRepetitions = 30;
 constexpr int kPrefillRepetitions = 5;
 constexpr double kLeastOfCopy = 0.80;
 
+struct Heads {
+  int64_t count = 32;
+  int64_t key_dim = 128;
+  int64_t value_dim = 128;
+  bool gated = false;
+
+  // Numbers of a row.
+  int64_t keys() const { return count * key_dim; }
+  int64_t values() const { return count * value_dim; }
+  int64_t gates() const { return gated ? keys() : 0; }
+  // Of a sequence.
+  int64_t state() const { return keys() * value_dim; }
+  int64_t slot() const { return state() + kPrefillGrid * (keys() + values() + gates()); }
+};
+
 // The memory of one layer for a number of sequences, and the rows of a step.
 class Layer {
  public:
-  Layer(GpuBench& bench, int64_t slots, int64_t rows)
-      : memory_(bench.Random(DType::kF32, slots * kSlotFloats)),
-        q_(bench.Random(DType::kF32, rows * kWidth)),
-        k_(bench.Random(DType::kF32, rows * kWidth)),
-        v_(bench.Random(DType::kF32, rows * kWidth)),
-        out_(bench.Memory(static_cast<size_t>(rows * kWidth) * sizeof(float))),
-        log_decay_(bench.Memory(kHeads * sizeof(float))),
-        rows_(rows) {
-    std::vector<float> decay(kHeads);
-    for (int h = 0; h < kHeads; ++h)
-      decay[static_cast<size_t>(h)] = -std::exp2(-0.25f * static_cast<float>(h + 1));
+  Layer(GpuBench& bench, const Heads& heads, int64_t slots, int64_t rows)
+      : heads_(heads),
+        rows_(rows),
+        memory_(bench.Random(DType::kF32, slots * heads.slot())),
+        q_(bench.Random(DType::kF32, rows * heads.keys())),
+        k_(bench.Random(DType::kF32, rows * heads.keys())),
+        v_(bench.Random(DType::kF32, rows * heads.values())),
+        gates_(bench.Random(DType::kF32, rows * heads.gates())),
+        out_(bench.Memory(static_cast<size_t>(rows * heads.values()) * sizeof(float))),
+        log_decay_(bench.Memory(static_cast<size_t>(heads.count) * sizeof(float))) {
+    std::vector<float> decay;
+    for (int64_t h = 1; h <= heads.count; ++h) {
+      decay.push_back(-std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(heads.count)));
+    }
     bench.device().Upload(log_decay_.data(), decay.data(), decay.size() * sizeof(float));
     bench.device().Synchronize();
   }
@@ -43,53 +58,70 @@ class Layer {
   LinearRecurrenceArgs Args(const BatchLayout& batch) const {
     LinearRecurrenceArgs args;
     args.batch = batch;
-    args.q = Rows(q_);
-    args.k = Rows(k_);
-    args.v = Rows(v_);
-    args.log_decay = reinterpret_cast<const float*>(log_decay_.data());
-    args.scale = 0.08838835f;  // 1 / sqrt(128)
+    args.q = Rows(q_, heads_.keys());
+    args.k = Rows(k_, heads_.keys());
+    args.v = Rows(v_, heads_.values());
+    if (heads_.gated) {
+      args.gate = Rows(gates_, heads_.keys());
+    } else {
+      args.log_decay = reinterpret_cast<const float*>(log_decay_.data());
+    }
+    args.scale = 1.0f / std::sqrt(static_cast<float>(heads_.key_dim));
     args.cache.state = memory_.data();
-    args.cache.keys = memory_.data() + kStateFloats * int64_t{sizeof(float)};
-    args.cache.values = args.cache.keys + kPrefillGrid * kWidth * int64_t{sizeof(float)};
-    args.cache.slot_stride = kSlotFloats * int64_t{sizeof(float)};
+    args.cache.keys = Behind(args.cache.state, heads_.state());
+    args.cache.values = Behind(args.cache.keys, kPrefillGrid * heads_.keys());
+    if (heads_.gated) {
+      args.cache.gates = Behind(args.cache.values, kPrefillGrid * heads_.values());
+    }
+    args.cache.slot_stride = heads_.slot() * int64_t{sizeof(float)};
     args.cache.grid = kPrefillGrid;
-    args.cache.num_heads = args.cache.num_kv_heads = kHeads;
-    args.cache.key_dim = args.cache.value_dim = kDim;
-    args.out = Rows(out_);
+    args.cache.num_heads = args.cache.num_kv_heads = static_cast<int32_t>(heads_.count);
+    args.cache.key_dim = static_cast<int32_t>(heads_.key_dim);
+    args.cache.value_dim = static_cast<int32_t>(heads_.value_dim);
+    args.out = Rows(out_, heads_.values());
     return args;
   }
 
  private:
-  Matrix Rows(const DeviceMemory& memory) const {
-    return {memory.data(), DType::kF32, rows_, kWidth, kWidth};
+  static std::byte* Behind(std::byte* data, int64_t floats) {
+    return data + floats * int64_t{sizeof(float)};
+  }
+  Matrix Rows(const DeviceMemory& memory, int64_t width) const {
+    return {memory.data(), DType::kF32, rows_, width, width};
   }
 
-  DeviceMemory memory_;
-  DeviceMemory q_;
-  DeviceMemory k_;
-  DeviceMemory v_;
-  DeviceMemory out_;
-  DeviceMemory log_decay_;
-  int64_t rows_;
+  const Heads heads_;
+  const int64_t rows_;
+  const DeviceMemory memory_;
+  const DeviceMemory q_;
+  const DeviceMemory k_;
+  const DeviceMemory v_;
+  const DeviceMemory gates_;
+  const DeviceMemory out_;
+  const DeviceMemory log_decay_;
 };
+
+DeviceMemory Workspace(GpuBench& bench, const Heads& heads, int64_t rows) {
+  return bench.Memory(LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim));
+}
 
 // Sequences at all distances from their last grid line, as in a served batch. What must be moved:
 // the states, the rows since the grid line, the step's own rows in and out; at a grid line's end
 // the state is written.
-void BenchDecode(GpuBench& bench, const std::string& name) {
+void BenchDecode(GpuBench& bench, const Heads& heads, const std::string& name) {
   std::vector<GpuBatch::Sequence> sequences;
   int64_t floats = 0;
   for (int i = 0; i < kSequences; ++i) {
     const int64_t since = i % kPrefillGrid;
     sequences.push_back({.context = 100 * kPrefillGrid + since + 1});
-    floats += kStateFloats + 2 * since * kWidth + 6 * kWidth;
-    if (since == kPrefillGrid - 1) floats += kStateFloats;
+    floats += heads.state() + since * (heads.keys() + heads.values());
+    floats += 3 * (heads.keys() + heads.values());
+    if (since == kPrefillGrid - 1) floats += heads.state();
   }
   const GpuBatch batch(bench.device(), sequences);
-  const Layer layers[2] = {Layer(bench, kSequences, kSequences),
-                           Layer(bench, kSequences, kSequences)};
-  const DeviceMemory workspace =
-      bench.Memory(LinearRecurrenceWorkspace(kSequences, kHeads, kPrefillGrid, kDim));
+  const Layer layers[2] = {Layer(bench, heads, kSequences, kSequences),
+                           Layer(bench, heads, kSequences, kSequences)};
+  const DeviceMemory workspace = Workspace(bench, heads, kSequences);
   Stream stream = bench.MakeStream(workspace);
   const double seconds = bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
     DeviceOps().linear_recurrence(on, layers[i % 2].Args(batch.layout()));
@@ -102,19 +134,20 @@ void BenchDecode(GpuBench& bench, const std::string& name) {
        .least = kLeastOfCopy});
 }
 
-void BenchPrefill(GpuBench& bench, const std::string& name) {
+void BenchPrefill(GpuBench& bench, const Heads& heads, const std::string& name) {
+  const int64_t tokens = bench.Scaled(kPrompt);
   const GpuBatch batch(
       bench.device(),
-      {{.context = kPrompt, .rows = static_cast<int32_t>(kPrompt), .is_decode = false}});
-  const Layer layer(bench, 1, kPrompt);
-  const DeviceMemory workspace =
-      bench.Memory(LinearRecurrenceWorkspace(kPrompt, kHeads, kPrefillGrid, kDim));
+      {{.context = tokens, .rows = static_cast<int32_t>(tokens), .is_decode = false}});
+  const Layer layer(bench, heads, 1, tokens);
+  const DeviceMemory workspace = Workspace(bench, heads, tokens);
   Stream stream = bench.MakeStream(workspace);
   const double seconds = bench.MedianSeconds(stream, kPrefillRepetitions, [&](Stream& on, int) {
     DeviceOps().linear_recurrence(on, layer.Args(batch.layout()));
   });
-  // q, k, v and out, each once.
-  const double bytes = 4.0 * static_cast<double>(kPrompt * kWidth) * sizeof(float);
+  // q, k, gates, v and out, each once.
+  const int64_t floats = tokens * 2 * (heads.keys() + heads.values()) + tokens * heads.gates();
+  const double bytes = static_cast<double>(floats) * sizeof(float);
   bench.report().Add({.name = name,
                       .value = 1e6 * seconds,
                       .against = "copy",
@@ -124,11 +157,20 @@ void BenchPrefill(GpuBench& bench, const std::string& name) {
 }  // namespace
 
 void BenchRecurrence(GpuBench& bench) {
+  const Heads fixed = {.count = bench.Scaled(32)};
+  const Heads gated = {.count = bench.Scaled(32), .gated = true};
+  const Heads one = {
+      .count = 1, .key_dim = bench.Scaled(1024), .value_dim = bench.Scaled(2048), .gated = true};
   const std::string decode = "RNN decode, batch 64";
-  const std::string prefill = "RNN prefill 32K";
   bench.report().Measure({{.name = decode, .least = kLeastOfCopy}},
-                         [&] { BenchDecode(bench, decode); });
-  bench.report().Measure({{.name = prefill}}, [&] { BenchPrefill(bench, prefill); });
+                         [&] { BenchDecode(bench, fixed, decode); });
+  const std::pair<std::string, Heads> prefills[] = {{"RNN prefill 32K", fixed},
+                                                    {"gated RNN prefill 32K", gated},
+                                                    {"gated RNN prefill 32K, 1024 x 2048", one}};
+  for (const auto& prefill : prefills) {
+    bench.report().Measure({{.name = prefill.first}},
+                           [&] { BenchPrefill(bench, prefill.second, prefill.first); });
+  }
 }
 
 }  // namespace longstream

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +20,6 @@
 namespace longstream {
 namespace {
 
-constexpr int kWarmSteps = 8;
-constexpr int kSteps = 64;  // from grid line to grid line
 constexpr int64_t kContexts[] = {4096, 32768, 131072, 524288};
 constexpr double kLeastOfRoofline = 0.85;
 
@@ -73,7 +69,9 @@ class GpuWeightMaker final : public WeightMaker {
 // A sequence of `context` tokens of random numbers, with room for the steps of a measurement.
 std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context) {
   std::unique_ptr<ls_sequence> sequence = model.Create();
-  model.Reserve(*sequence, static_cast<uint64_t>(context + kWarmSteps + kSteps));
+  const BenchSizes& sizes = bench.sizes();
+  const int steps = sizes.warm_steps + sizes.rounds * sizes.steps;
+  model.Reserve(*sequence, static_cast<uint64_t>(context + steps));
   SequenceCache& cache = *sequence->cache;
   cache.Append(context);
   CacheStore& store = cache.store();
@@ -109,30 +107,40 @@ uint64_t SubmitToken(Model& model, ls_sequence& sequence, int32_t token) {
   return model.Submit(batch);
 }
 
-void Finish(Model& model, uint64_t ticket) {
+// Returns what failed, "" where nothing did.
+std::string Finish(Model& model, uint64_t ticket) {
   const ls_results results = model.Wait(ticket);
-  if (results.results[0].code == LS_OK) return;
-  std::fprintf(stderr, "gpu_bench: a step failed: %s\n", results.results[0].message);
-  std::exit(1);
+  if (results.results[0].code == LS_OK) return "";
+  return std::string("a step failed: ") + results.results[0].message;
 }
 
 // Two tickets in flight, each step fed with the token of the one before, as an engine does.
 void Decode(Model& model, ls_sequence& sequence, int steps) {
+  std::string failure;
   uint64_t pending = SubmitToken(model, sequence, 7);
-  for (int i = 1; i < steps; ++i) {
+  for (int i = 1; i < steps && failure.empty(); ++i) {
     const uint64_t next = SubmitToken(model, sequence, LS_TOKEN_FROM_PREVIOUS);
-    Finish(model, pending);
+    failure = Finish(model, pending);
     pending = next;
   }
-  Finish(model, pending);
+  const std::string last = Finish(model, pending);
+  if (failure.empty()) failure = last;
+  if (!failure.empty()) FailBenchmark(failure);
 }
 
-double SecondsPerStep(Model& model, ls_sequence& sequence) {
-  Decode(model, sequence, kWarmSteps);
-  const auto begin = std::chrono::steady_clock::now();
-  Decode(model, sequence, kSteps);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  return elapsed.count() / kSteps;
+// The median of rounds. A round has a step at each distance from a grid line, which the time of a
+// recurrence depends on.
+double SecondsPerStep(const BenchSizes& sizes, Model& model, ls_sequence& sequence) {
+  Decode(model, sequence, sizes.warm_steps);
+  std::vector<double> seconds;
+  for (int i = 0; i < sizes.rounds; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    Decode(model, sequence, sizes.steps);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    seconds.push_back(elapsed.count() / sizes.steps);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + sizes.rounds / 2, seconds.end());
+  return seconds[static_cast<size_t>(sizes.rounds / 2)];
 }
 
 std::string NameOfStep(const std::string& plan, int64_t context) {
@@ -145,13 +153,12 @@ Figure Step(const StepPlan& plan, int64_t context) {
   return figure;
 }
 
-void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t context) {
+void BenchContext(GpuBench& bench, Figure figure, Model& model, int64_t context) {
   const std::unique_ptr<ls_sequence> sequence = Fake(bench, model, context);
   const CacheLayout& layout = sequence->cache->store().layout;
   const double bytes =
       StepWeightBytes(model.weights(), DeviceOps()) + DecodeCacheBytes(layout, context);
-  const double seconds = SecondsPerStep(model, *sequence);
-  Figure figure = Step(plan, context);
+  const double seconds = SecondsPerStep(bench.sizes(), model, *sequence);
   figure.value = 1e6 * seconds;
   figure.against = "roofline";
   figure.fraction = bytes / bench.copy_bandwidth() / seconds;
@@ -159,15 +166,16 @@ void BenchContext(GpuBench& bench, const StepPlan& plan, Model& model, int64_t c
 }
 
 void BenchPlan(GpuBench& bench, const StepPlan& plan) {
-  ModelSpec spec = BenchSpec("14b", plan.plan);
+  ModelSpec spec = BenchSpec(bench.sizes().shape, plan.plan);
   GpuWeightMaker make(bench);
   ModelWeights weights = MakeWeights(spec, make);
   Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), bench.executor(),
               {.cache_bytes_budget = 0, .max_batch_tokens = 512, .max_batch_sequences = 1},
               bench.device());
   for (const int64_t context : kContexts) {
-    bench.report().Measure({Step(plan, context)},
-                           [&] { BenchContext(bench, plan, model, context); });
+    const Figure figure = Step(plan, context);
+    bench.report().Measure({figure},
+                           [&] { BenchContext(bench, figure, model, bench.Scaled(context)); });
   }
 }
 

@@ -35,6 +35,9 @@ constexpr Shape kShapes[] = {
     {"14b", 40, 40, 128, true,
      R"("hidden_size": 5120, "intermediate_size": 17408, "num_key_value_heads": 8,
         "vocab_size": 151936, "tie_word_embeddings": false, )"},
+    {"tiny", 4, 4, 16, true,
+     R"("hidden_size": 48, "intermediate_size": 64, "num_key_value_heads": 2,
+        "vocab_size": 257, "tie_word_embeddings": false, )"},
 };
 
 std::string Quoted(const std::string& key, int value) {

@@ -156,7 +156,7 @@ TEST(BenchPlansTest, UnknownNamesAreRefusedWithTheKnownOnes) {
     }
     return "";
   };
-  EXPECT_EQ(message("7b", "dense"), "shape must be one of 0.6b, 200m, 14b, found 7b");
+  EXPECT_EQ(message("7b", "dense"), "shape must be one of 0.6b, 200m, 14b, tiny, found 7b");
   EXPECT_EQ(message("14b", "sparse"),
             "plan must be one of dense, hwfa2, hypenet, chunked, found sparse");
 }

@@ -1,0 +1,48 @@
+// Sampling one token of a vocabulary of 151936 with top-p, and with top-k before it. The logits are
+// those that the head has just written: in the second-level cache.
+#include <string>
+#include <utility>
+
+#include "kernels/ops/op_table.h"
+#include "tests/bench/gpu/gpu_bench.h"
+
+namespace longstream {
+namespace {
+
+constexpr int64_t kVocabulary = 151936;
+constexpr int kRepetitions = 40;
+constexpr float kDeviation = 3.0f;  // of logits: top-p keeps some thousands of tokens
+
+void BenchSample(GpuBench& bench, const SamplingRow& row, const std::string& name) {
+  const int64_t vocabulary = bench.Scaled(kVocabulary);
+  const DeviceMemory logits = bench.Random(DType::kF32, vocabulary, kDeviation);
+  const DeviceMemory rows = bench.Memory(sizeof(row));
+  const DeviceMemory sampled = bench.Memory(sizeof(int32_t));
+  const DeviceMemory workspace = bench.Memory(SampleWorkspace(1, vocabulary));
+  bench.device().Upload(rows.data(), &row, sizeof(row));
+  bench.device().Synchronize();
+  Stream stream = bench.MakeStream(workspace);
+  const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int) {
+    DeviceOps().sample(on, {.logits = {logits.data(), DType::kF32, 1, vocabulary, vocabulary},
+                            .rows = reinterpret_cast<const SamplingRow*>(rows.data()),
+                            .num_rows = 1,
+                            .sampled = reinterpret_cast<int32_t*>(sampled.data())});
+  });
+  bench.report().Add({.name = name, .value = 1e6 * seconds});
+}
+
+}  // namespace
+
+void BenchSampling(GpuBench& bench) {
+  const SamplingRow top_p = {.seed = 7, .temperature = 0.8f, .top_p = 0.95f};
+  SamplingRow top_k = top_p;
+  top_k.top_k = 50;
+  const std::pair<std::string, SamplingRow> draws[] = {{"sample top-p", top_p},
+                                                       {"sample top-k, top-p", top_k}};
+  for (const auto& draw : draws) {
+    bench.report().Measure({{.name = draw.first}},
+                           [&] { BenchSample(bench, draw.second, draw.first); });
+  }
+}
+
+}  // namespace longstream
