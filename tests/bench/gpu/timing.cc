@@ -71,7 +71,7 @@ class Events {
     for (cudaEvent_t& event : events_) Check(cudaEventCreate(&event), "event");
   }
   ~Events() {
-    for (const cudaEvent_t event : events_) {
+    for (cudaEvent_t event : events_) {
       if (event != nullptr) cudaEventDestroy(event);
     }
   }
