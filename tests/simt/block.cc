@@ -6,7 +6,6 @@
 #include <boost/context/fiber.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -19,6 +18,7 @@
 
 #include "tests/simt/executed_kernels.h"
 #include "tests/simt/fiber_stack.h"
+#include "tests/simt/launch_limits.h"
 
 namespace longstream::simt {
 
@@ -27,12 +27,8 @@ Place place;
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kMaxThreads = 1024;
-constexpr unsigned kMaxGridYZ = 65535;
-constexpr size_t kMaxSharedBytes = 163 << 10;  // of sm_80, the least of what is compiled for
-constexpr size_t kDefaultSharedBytes = 48 << 10;
 
-enum class State { kReady, kBlockBarrier, kWarpOperation, kDone };
+enum class State { kReady, kBlockBarrier, kWarpOperation, kEarlierKernels, kDone };
 enum class Operation { kBarrier, kBallot, kShuffle, kGather };
 
 constexpr const char* kOperationNames[] = {"__syncwarp", "a vote", "a shuffle", "an exchange"};
@@ -62,6 +58,7 @@ struct Thread {
 
   std::vector<Copy> copies;  // asked for and not yet done
   size_t commits = 0;
+  bool has_awaited = false;  // the kernels before
 };
 
 // In which order threads run and when copies are done.
@@ -97,6 +94,9 @@ struct AlignedDelete {
   void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{128}); }
 };
 
+}  // namespace
+
+// The blocks of a launch, one after the other.
 class Block {
  public:
   Block(const Launch& launch, const std::function<void()>& body);
@@ -104,6 +104,7 @@ class Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
+  void Begin();
   void RunAll();
 
   std::byte* shared() const { return shared_.get(); }
@@ -113,6 +114,7 @@ class Block {
   Thread& Warp(Operation operation, uint32_t mask, int from, const void* value, size_t bytes);
   uint32_t Vote(uint32_t mask, int predicate);
   const std::byte* Gather(const void* value, size_t bytes);
+  void AwaitEarlierKernels();
   void CopyLater(const Copy& copy);
   void CommitCopies() { ++running_->commits; }
   void WaitForCopies(size_t groups);
@@ -123,6 +125,8 @@ class Block {
   void StartFiber(Thread* thread);
   void Resume(Thread* thread);
   void Yield();
+  void Reset();
+  void RunReady();
   void RunOne();
   bool CompleteWarp(const Thread& last);
   void ReportStuck() const;
@@ -141,44 +145,16 @@ class Block {
   size_t scheduler_stack_size_ = 0;
   size_t waiting_at_barrier_ = 0;
   Votes votes_;
+  bool begins_early_ = false;  // threads stop where they await earlier kernels
+  bool has_begun_ = false;     // the first block is where Begin has left it
   bool stop_ = false;
 };
 
+namespace {
+
 Block* current = nullptr;
 
-[[noreturn]] void Fail(const std::string& sentence) {
-  std::fprintf(stderr, "simt: %s\n", sentence.c_str());
-  std::abort();
-}
-
-std::string NameOf(const uint3& index) {
-  return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " +
-         std::to_string(index.z) + ")";
-}
-
-// Kernels with more than kDefaultSharedBytes of shared memory.
-std::map<const void*, size_t>& AllowedSharedBytes() {
-  static std::map<const void*, size_t> allowed;
-  return allowed;
-}
-
-void CheckLaunch(const Launch& launch) {
-  const dim3& block = launch.block;
-  const unsigned threads = block.x * block.y * block.z;
-  if (threads == 0 || threads > kMaxThreads) {
-    Fail("a block of " + std::to_string(threads) + " threads; 1 to 1024 are possible");
-  }
-  if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0 ||
-      launch.grid.x > 0x7fffffffu || launch.grid.y > kMaxGridYZ || launch.grid.z > kMaxGridYZ) {
-    Fail("a grid of " + NameOf({launch.grid.x, launch.grid.y, launch.grid.z}) + " blocks");
-  }
-  const auto found = AllowedSharedBytes().find(launch.kernel);
-  const size_t allowed = found == AllowedSharedBytes().end() ? kDefaultSharedBytes : found->second;
-  if (launch.shared_bytes > allowed) {
-    Fail(std::to_string(launch.shared_bytes) + " bytes of shared memory; the kernel may have " +
-         std::to_string(allowed));
-  }
-}
+}  // namespace
 
 Block::Block(const Launch& launch, const std::function<void()>& body)
     : launch_(launch),
@@ -212,6 +188,9 @@ void Block::StartFiber(Thread* thread) {
         while (!stop_) {
           body_();
           if (!thread->copies.empty()) Die("a thread ended with copies that it did not wait for");
+          if (launch_.overlaps && !thread->has_awaited) {
+            Die("a thread ended that had not awaited the kernels before, which may still run");
+          }
           thread->state = State::kDone;
           Yield();
         }
@@ -240,6 +219,20 @@ void Block::Yield() {
   thread->stack_switch.Arrive(&scheduler_stack_, &scheduler_stack_size_);
 }
 
+void Block::Begin() {
+  place.block_size = launch_.block;
+  place.grid_size = launch_.grid;
+  place.block = {0, 0, 0};
+  Reset();
+  begins_early_ = true;
+  RunReady();
+  begins_early_ = false;
+  has_begun_ = true;
+  for (Thread& thread : threads_) {
+    if (thread.state == State::kEarlierKernels) thread.state = State::kReady;
+  }
+}
+
 void Block::RunAll() {
   place.block_size = launch_.block;
   place.grid_size = launch_.grid;
@@ -253,23 +246,33 @@ void Block::RunAll() {
   }
 }
 
-void Block::RunOne() {
+void Block::Reset() {
   std::memset(shared_.get(), 0xff, launch_.shared_bytes);
   for (Thread& thread : threads_) {
     thread.state = State::kReady;
     thread.commits = 0;
+    thread.has_awaited = false;
   }
-  size_t done = 0;
-  while (done < threads_.size()) {
-    bool progress = false;
+}
+
+// Until no thread can go on.
+void Block::RunReady() {
+  for (bool progress = true; progress;) {
+    progress = false;
     for (const size_t i : order_.Next()) {
       if (threads_[i].state != State::kReady) continue;
       progress = true;
       Resume(&threads_[i]);
-      if (threads_[i].state == State::kDone) ++done;
     }
-    if (!progress) ReportStuck();
   }
+}
+
+void Block::RunOne() {
+  if (!std::exchange(has_begun_, false)) Reset();
+  RunReady();
+  const bool done = std::all_of(threads_.begin(), threads_.end(),
+                                [](const Thread& thread) { return thread.state == State::kDone; });
+  if (!done) ReportStuck();
 }
 
 void Block::ReportStuck() const {
@@ -366,6 +369,13 @@ bool Block::CompleteWarp(const Thread& last) {
   return true;
 }
 
+void Block::AwaitEarlierKernels() {
+  running_->has_awaited = true;
+  if (!begins_early_) return;
+  running_->state = State::kEarlierKernels;
+  Yield();
+}
+
 void Block::Do(const Copy& copy) {
   auto* to = static_cast<std::byte*>(copy.to);
   const size_t read = copy.bytes - copy.zeros;
@@ -402,24 +412,40 @@ void Block::WaitForCopies(size_t groups) {
   copies.resize(kept);
 }
 
-}  // namespace
+namespace {
 
-void Run(const Launch& launch, const std::function<void()>& body) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
+std::mutex& OneAtATime() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+std::unique_ptr<Block> MakeBlock(const Launch& launch, const std::function<void()>& body) {
   CheckLaunch(launch);
   NoteExecuted(launch.kernel);
-  Block block(launch, body);
-  current = &block;
-  block.RunAll();
+  return std::make_unique<Block>(launch, body);
+}
+
+}  // namespace
+
+Running::Running(const Launch& launch, const std::function<void()>& body)
+    : launch_(launch), body_(body) {}
+Running::~Running() = default;
+
+void Running::Begin() {
+  const std::lock_guard<std::mutex> lock(OneAtATime());
+  block_ = MakeBlock(launch_, body_);
+  current = block_.get();
+  block_->Begin();
   current = nullptr;
 }
 
-void AllowSharedBytes(const void* kernel, size_t bytes) {
-  if (bytes > kMaxSharedBytes) {
-    Fail(std::to_string(bytes) + " bytes of shared memory; a block has at most 166912");
-  }
-  AllowedSharedBytes()[kernel] = bytes;  // the last one counts
+void Running::Finish() {
+  const std::lock_guard<std::mutex> lock(OneAtATime());
+  if (block_ == nullptr) block_ = MakeBlock(launch_, body_);
+  current = block_.get();
+  block_->RunAll();
+  current = nullptr;
+  block_ = nullptr;
 }
 
 std::byte* SharedMemory() { return current->shared(); }
@@ -442,6 +468,12 @@ void ShuffleBytes(uint32_t mask, void* value, size_t bytes, int from) {
 
 const std::byte* GatherBytes(const void* value, size_t bytes) {
   return current->Gather(value, bytes);
+}
+
+void AwaitEarlierKernels() { current->AwaitEarlierKernels(); }
+
+void Prefetch(const void* address) {
+  [[maybe_unused]] const volatile std::byte read = *static_cast<const std::byte*>(address);
 }
 
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros) {

@@ -7,9 +7,10 @@
 //
 // What ends the process, with a sentence that names the block and the threads: a barrier that not
 // all threads reach, a shuffle from a lane outside its mask, lanes of one mask at different
-// operations, copies left unawaited. Shared memory begins as NaN and ends, for ASan, where the
-// launch says. Not modelled: threads of a warp running in lockstep, memory that other threads see
-// late, blocks that wait for each other.
+// operations, copies left unawaited, a thread of an overlapping launch that has not awaited the
+// kernels before. Shared memory begins as NaN and ends, for ASan, where the launch says. Not
+// modelled: threads of a warp running in lockstep, memory that other threads see late, blocks that
+// wait for each other.
 #ifndef LONGSTREAM_TESTS_SIMT_BLOCK_H_
 #define LONGSTREAM_TESTS_SIMT_BLOCK_H_
 
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <type_traits>
 
 #include "tests/simt/vector_types.h"
@@ -28,10 +30,31 @@ struct Launch {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
+  bool overlaps = false;  // may begin before the kernels before it have ended
 };
 
-// Runs body() once for each thread of each block. Launches of other OS threads wait.
-void Run(const Launch& launch, const std::function<void()>& body);
+class Block;
+
+// A launch that runs: body() once for each thread of each block. While it does, those of other OS
+// threads wait.
+class Running {
+ public:
+  Running(const Launch& launch, const std::function<void()>& body);  // both must outlive it
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // The first block, until its threads await earlier kernels. At most once, before Finish.
+  void Begin();
+  // All, or what Begin has left.
+  void Finish();
+
+ private:
+  const Launch& launch_;
+  const std::function<void()>& body_;
+  std::unique_ptr<Block> block_;  // there from Begin to Finish
+};
+
 // Without it a kernel may not have more than 48 KiB of shared memory.
 void AllowSharedBytes(const void* kernel, size_t bytes);
 
@@ -94,6 +117,10 @@ class Gathered {
  private:
   const std::byte* bytes_;
 };
+
+void AwaitEarlierKernels();
+// Reads the byte, so that it must be there.
+void Prefetch(const void* address);
 
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros);
 void CommitCopies();

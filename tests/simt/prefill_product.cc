@@ -28,9 +28,7 @@ void Multiply(const PrefillProductArgs& args) {
 
 void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
   if (!stream.ok()) return;
-  simt::Enqueue(
-      static_cast<cudaStream_t>(stream.native), [args] { Multiply(args); },
-      /*is_kernel=*/true);
+  simt::Enqueue(static_cast<cudaStream_t>(stream.native), {[args] { Multiply(args); }, {}});
 }
 
 const std::string& LoadCublasLt() { return simt::TheMachine().cublaslt_problem; }

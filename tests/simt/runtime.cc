@@ -1,31 +1,36 @@
 // Streams as queues of work that nobody has waited for, and graphs as lists of it.
 #include "tests/simt/runtime.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "tests/simt/launch_limits.h"
+
+using longstream::simt::Work;
+
 // Recording is ended by cudaStreamEndCapture, and spoilt by what must not happen meanwhile.
 struct CUstream_st {
-  std::deque<std::function<void()>> work;
+  std::deque<Work> work;
   uint64_t num_enqueued = 0;
   bool records = false;
   bool is_spoilt = false;
-  std::vector<std::function<void()>> recorded;
+  std::vector<Work> recorded;
 };
 struct CUevent_st {
   cudaStream_t stream = nullptr;
   uint64_t place = 0;  // pieces of work before it
 };
 struct CUgraph_st {
-  std::vector<std::function<void()>> work;
+  std::vector<Work> work;
 };
 struct CUgraphExec_st {
-  std::vector<std::function<void()>> work;
+  std::vector<Work> work;
   size_t in_flight = 0;
 };
 
@@ -41,18 +46,36 @@ std::map<void*, size_t>& Allocations() {
   return allocations;
 }
 
-[[noreturn]] void Die(const char* sentence) {
-  std::fprintf(stderr, "simt: %s\n", sentence);
-  std::abort();
+// How many kernels a launch that may overlap begins before.
+constexpr size_t kEarlierKernels = 2;
+
+// In their order, but for the beginnings of launches that may overlap.
+void Do(const std::vector<Work>& list) {
+  std::vector<std::unique_ptr<Running>> begun(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].is_kernel()) {
+      list[i].run();
+      continue;
+    }
+    for (size_t next = i + 1; next < list.size() && next <= i + kEarlierKernels; ++next) {
+      if (!list[next].is_kernel() || !list[next].launch.overlaps) break;
+      if (begun[next] != nullptr) continue;
+      begun[next] = std::make_unique<Running>(list[next].launch, list[next].run);
+      begun[next]->Begin();
+    }
+    if (begun[i] == nullptr) begun[i] = std::make_unique<Running>(list[i].launch, list[i].run);
+    begun[i]->Finish();
+  }
 }
 
 // Until `count` pieces of work have been done since the stream was made.
 void RunUntil(CUstream_st& stream, uint64_t count) {
-  while (stream.num_enqueued - stream.work.size() < count) {
-    const std::function<void()> next = std::move(stream.work.front());
-    stream.work.pop_front();
-    next();
-  }
+  const uint64_t num_done = stream.num_enqueued - stream.work.size();
+  if (count <= num_done) return;
+  const auto end = stream.work.begin() + static_cast<ptrdiff_t>(count - num_done);
+  const std::vector<Work> list(std::move_iterator(stream.work.begin()), std::move_iterator(end));
+  stream.work.erase(stream.work.begin(), end);
+  Do(list);
 }
 
 // What must not happen while a stream records spoils the recording.
@@ -72,10 +95,15 @@ Machine& TheMachine() {
   return machine;
 }
 
-void Enqueue(cudaStream_t stream, std::function<void()> work, bool is_kernel) {
-  if (stream == nullptr) return work();
+bool KernelsCanOverlap() {
+  const std::vector<cudaDeviceProp>& devices = TheMachine().devices;
+  return std::all_of(devices.begin(), devices.end(),
+                     [](const cudaDeviceProp& device) { return device.major >= 9; });
+}
+
+void Enqueue(cudaStream_t stream, Work work) {
+  if (stream == nullptr) return Do({std::move(work)});
   if (stream->records) return stream->recorded.push_back(std::move(work));
-  if (is_kernel) ++TheMachine().kernel_launches;
   ++stream->num_enqueued;
   stream->work.push_back(std::move(work));
 }
@@ -83,8 +111,9 @@ void Enqueue(cudaStream_t stream, std::function<void()> work, bool is_kernel) {
 }  // namespace longstream::simt
 
 using longstream::simt::Allocations;
-using longstream::simt::Die;
+using longstream::simt::Do;
 using longstream::simt::Enqueue;
+using longstream::simt::Fail;
 using longstream::simt::RunUntil;
 using longstream::simt::SpoilsRecording;
 using longstream::simt::Streams;
@@ -104,6 +133,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorNotSupported:
+      return "operation not supported";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated:
@@ -161,7 +192,7 @@ cudaError_t cudaFree(void* memory) {
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   for (const cudaStream_t stream : Streams()) RunUntil(*stream, stream->num_enqueued);
   const auto found = Allocations().find(memory);
-  if (found == Allocations().end()) Die("cudaFree of what was not allocated");
+  if (found == Allocations().end()) Fail("cudaFree of what was not allocated");
   TheMachine().used_bytes -= found->second;
   Allocations().erase(found);
   std::free(memory);
@@ -181,14 +212,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const auto copy = [=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
   };
-  Enqueue(stream, copy, /*is_kernel=*/false);
+  Enqueue(stream, {copy, {}});
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   const auto set = [=] {
     if (bytes > 0) std::memset(to, value, bytes);
   };
-  Enqueue(stream, set, /*is_kernel=*/false);
+  Enqueue(stream, {set, {}});
   return cudaSuccess;
 }
 
@@ -233,17 +264,22 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 // --- graphs
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (stream->records) Die("a stream that records already begins a recording");
+  if (stream->records) Fail("a stream that records already begins a recording");
   stream->records = true;
   stream->is_spoilt = false;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  if (!stream->records) Die("a stream that records nothing ends a recording");
+  if (!stream->records) Fail("a stream that records nothing ends a recording");
   stream->records = false;
-  std::vector<std::function<void()>> recorded = std::exchange(stream->recorded, {});
+  std::vector<Work> recorded = std::exchange(stream->recorded, {});
   *graph = nullptr;
-  if (stream->is_spoilt || !TheMachine().can_record) return cudaErrorStreamCaptureInvalidated;
+  const bool overlaps = std::any_of(recorded.begin(), recorded.end(),
+                                    [](const Work& work) { return work.launch.overlaps; });
+  if (stream->is_spoilt || !TheMachine().can_record ||
+      (overlaps && !TheMachine().can_record_overlaps)) {
+    return cudaErrorStreamCaptureInvalidated;
+  }
   *graph = new CUgraph_st{std::move(recorded)};
   return cudaSuccess;
 }
@@ -258,7 +294,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  if (executable->in_flight > 0) Die("a graph in flight is destroyed");
+  if (executable->in_flight > 0) Fail("a graph in flight is destroyed");
   --TheMachine().num_graphs;
   delete executable;
   return cudaSuccess;
@@ -267,9 +303,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   ++TheMachine().graph_launches;
   ++executable->in_flight;
   const auto launch = [executable] {
-    for (const std::function<void()>& work : executable->work) work();
+    Do(executable->work);
     --executable->in_flight;
   };
-  Enqueue(stream, launch, /*is_kernel=*/false);
+  Enqueue(stream, {launch, {}});
   return cudaSuccess;
 }

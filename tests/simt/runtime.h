@@ -4,7 +4,10 @@
 // Work of a stream is done as late as it may be: when a host waits for it. Who reads results or
 // fills a buffer again without waiting therefore sees what was there before, or has its own
 // mistake computed with. What is recorded into a graph keeps the arguments that it was launched
-// with. The stream nullptr, on which ops are tested one by one, does its work at once.
+// with. The stream nullptr does its work at once.
+//
+// The first block of a kernel that may overlap is begun before the two kernels before it: what it
+// reads before it awaits them is old, and what it writes they read. Graphs overlap with nothing.
 //
 // Calls give the errors that a caller has to handle: no driver or device, no memory, what must not
 // happen while a stream records. Other misuse ends the process with a sentence. Not thread-safe.
@@ -30,6 +33,7 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
 };
@@ -63,18 +67,28 @@ struct Machine {
   int driver_version = CUDART_VERSION;  // 0: there is no driver
   std::vector<cudaDeviceProp> devices = {{}};
   size_t memory_bytes = size_t{256} << 20;
-  bool can_record = true;        // else the end of a recording fails
-  std::string cublaslt_problem;  // why cuBLASLt cannot be loaded
+  bool can_record = true;           // else the end of a recording fails
+  bool can_record_overlaps = true;  // else that of one with a launch that may overlap
+  std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
   size_t used_bytes = 0;
   size_t num_graphs = 0;  // that can be launched
   size_t graph_launches = 0;
-  size_t kernel_launches = 0;  // not those recorded into graphs
 };
 Machine& TheMachine();
 
+// Something that a stream does. Of a launch `run` is what each thread does.
+struct Work {
+  std::function<void()> run;
+  Launch launch;  // kernel: nullptr where it is none
+  bool is_kernel() const { return launch.kernel != nullptr; }
+};
+
 // Does `work` on the stream, or records it.
-void Enqueue(cudaStream_t stream, std::function<void()> work, bool is_kernel);
+void Enqueue(cudaStream_t stream, Work work);
+
+// Whether the devices are of compute capability 9.0 or more.
+bool KernelsCanOverlap();
 
 }  // namespace longstream::simt
 
@@ -112,7 +126,14 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 
-struct cudaLaunchAttribute {};
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed = 0;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
@@ -122,17 +143,20 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs = 0;
 };
 
+// A launch that may overlap is an error on a device that knows nothing of that.
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  const longstream::simt::Launch launch = {reinterpret_cast<const void*>(kernel), config->gridDim,
-                                           config->blockDim, config->dynamicSmemBytes};
+  bool overlaps = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    overlaps |= config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  }
+  if (overlaps && !longstream::simt::KernelsCanOverlap()) return cudaErrorNotSupported;
   longstream::simt::Enqueue(
       config->stream,
-      [launch, kernel, values = std::tuple<Parameters...>(arguments...)] {
-        longstream::simt::Run(launch, [&] { std::apply(kernel, values); });
-      },
-      /*is_kernel=*/true);
+      {[kernel, values = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, values); },
+       {reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
+        config->dynamicSmemBytes, overlaps}});
   return cudaSuccess;
 }
 template <typename Kernel>

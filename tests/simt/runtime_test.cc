@@ -6,7 +6,19 @@
 namespace longstream {
 namespace {
 
-__global__ void Add(int* to, const int* from, int scale) { *to += scale * *from; }
+__global__ void Add(int* to, const int* from, int scale) {
+  simt::AwaitEarlierKernels();
+  *to += scale * *from;
+}
+__global__ void AddWhatWas(int* to, const int* from, int scale) {
+  const int value = *from;
+  simt::AwaitEarlierKernels();
+  *to += scale * value;
+}
+__global__ void AddAtOnce(int* to, const int* from, int scale) {
+  *to += scale * *from;
+  simt::AwaitEarlierKernels();
+}
 
 cudaStream_t MakeStream() {
   cudaStream_t stream = nullptr;
@@ -14,10 +26,23 @@ cudaStream_t MakeStream() {
   return stream;
 }
 
-void LaunchAdd(cudaStream_t stream, int* to, const int* from, int scale) {
+using AddKernel = void(int* to, const int* from, int scale);
+
+cudaError_t Launch(cudaStream_t stream, bool overlaps, AddKernel* kernel, int* to, const int* from,
+                   int scale) {
+  cudaLaunchAttribute overlap = {cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
   cudaLaunchConfig_t config;
   config.stream = stream;
-  ASSERT_EQ(cudaLaunchKernelEx(&config, Add, to, from, scale), cudaSuccess);
+  config.attrs = &overlap;
+  config.numAttrs = overlaps ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, to, from, scale);
+}
+
+void LaunchAdd(cudaStream_t stream, int* to, const int* from, int scale) {
+  ASSERT_EQ(Launch(stream, false, Add, to, from, scale), cudaSuccess);
+}
+void LaunchEarly(cudaStream_t stream, AddKernel* kernel, int* to, const int* from, int scale) {
+  ASSERT_EQ(Launch(stream, true, kernel, to, from, scale), cudaSuccess);
 }
 
 class RuntimeTest : public testing::Test {
@@ -80,6 +105,81 @@ TEST_F(RuntimeTest, WaitingSpoilsARecording) {
   EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureInvalidated);
   EXPECT_EQ(graph, nullptr);
 }
+
+// --- kernels that may overlap
+
+// from_, 3, becomes 13 before the kernel in question.
+class OverlapTest : public RuntimeTest {
+ protected:
+  int Synchronized(const int& value) {
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    return value;
+  }
+
+  const int ten_ = 10;
+  int other_ = 0;
+};
+
+TEST_F(OverlapTest, WhatIsReadBeforeTheWaitIsOld) {
+  LaunchEarly(stream_, Add, &from_, &ten_, 1);
+  LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
+  EXPECT_EQ(Synchronized(to_), 3);
+  LaunchEarly(stream_, Add, &to_, &from_, 1);
+  EXPECT_EQ(Synchronized(to_), 16);
+}
+
+TEST_F(OverlapTest, AlsoBehindAKernelBetween) {
+  LaunchEarly(stream_, Add, &from_, &ten_, 1);
+  LaunchEarly(stream_, Add, &other_, &ten_, 1);
+  LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
+  EXPECT_EQ(Synchronized(to_), 3);
+  EXPECT_EQ(other_, 10);
+}
+
+TEST_F(OverlapTest, WhatIsWrittenBeforeTheWaitIsReadByTheKernelBefore) {
+  LaunchEarly(stream_, Add, &to_, &from_, 1);
+  LaunchEarly(stream_, AddAtOnce, &from_, &ten_, 1);
+  EXPECT_EQ(Synchronized(to_), 13);
+}
+
+TEST_F(OverlapTest, NothingOverlapsThatMayNot) {
+  LaunchEarly(stream_, Add, &from_, &ten_, 1);
+  EXPECT_EQ(Launch(stream_, false, AddWhatWas, &to_, &from_, 1), cudaSuccess);
+  LaunchEarly(stream_, AddWhatWas, &other_, &from_, 1);
+  EXPECT_EQ(Synchronized(to_), 13);
+  EXPECT_EQ(other_, 13);
+}
+
+TEST_F(OverlapTest, NothingOverlapsWithACopy) {
+  EXPECT_EQ(cudaMemcpyAsync(&from_, &ten_, sizeof(ten_), cudaMemcpyDefault, stream_), cudaSuccess);
+  LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
+  EXPECT_EQ(Synchronized(to_), 10);
+}
+
+TEST_F(OverlapTest, KernelsOfAGraphOverlapWithEachOther) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  LaunchEarly(stream_, AddWhatWas, &to_, &from_, 1);
+  LaunchEarly(stream_, AddWhatWas, &other_, &to_, 1);
+  EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  cudaGraphDestroy(graph);
+  LaunchEarly(stream_, Add, &from_, &ten_, 1);
+  EXPECT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(Synchronized(to_), 13);  // not with what stands before the graph
+  EXPECT_EQ(other_, 0);
+  cudaGraphExecDestroy(executable);
+}
+
+TEST_F(OverlapTest, OldDevicesKnowNothingOfIt) {
+  simt::TheMachine().devices[0].major = 8;
+  EXPECT_EQ(Launch(stream_, true, Add, &to_, &from_, 1), cudaErrorNotSupported);
+  EXPECT_EQ(Launch(stream_, false, Add, &to_, &from_, 1), cudaSuccess);
+  simt::TheMachine().devices[0].major = 9;
+}
+
+// --- memory
 
 TEST_F(RuntimeTest, MemoryIsFilledAndLimited) {
   simt::Machine& machine = simt::TheMachine();

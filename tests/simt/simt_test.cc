@@ -2,6 +2,7 @@
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -12,13 +13,16 @@
 namespace longstream {
 namespace {
 
-template <typename... Parameters, typename... Arguments>
+template <bool kOverlaps = false, typename... Parameters, typename... Arguments>
 void Start(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...),
            Arguments... arguments) {
+  cudaLaunchAttribute overlap = {cudaLaunchAttributeProgrammaticStreamSerialization, {1}};
   cudaLaunchConfig_t config;
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
+  config.attrs = &overlap;
+  config.numAttrs = kOverlaps ? 1 : 0;
   ASSERT_EQ(cudaLaunchKernelEx(&config, kernel, arguments...), cudaSuccess);
 }
 
@@ -203,6 +207,10 @@ __global__ void LeavesACopy(const float* in) {
 __global__ void MisalignedCopy(const float* in) {
   __pipeline_memcpy_async(simt::SharedMemory(), in + 1, 16);
 }
+__global__ void HalfAwaits() {
+  if (threadIdx.x < 16) simt::AwaitEarlierKernels();
+}
+__global__ void Prefetches(const void* address) { simt::Prefetch(address); }
 __global__ void Nothing() {}
 
 TEST(SimtDeathTest, MistakesEndTheProcessWithASentence) {
@@ -214,11 +222,27 @@ TEST(SimtDeathTest, MistakesEndTheProcessWithASentence) {
   EXPECT_DEATH(Start(1, 20, 0, LanesThatAreNotThere), "lanes that the block does not have");
   EXPECT_DEATH(Start(1, 1, 4, LeavesACopy, in), "copies that it did not wait for");
   EXPECT_DEATH(Start(1, 1, 16, MisalignedCopy, in), "16 bytes that is not aligned");
+  EXPECT_DEATH(Start<true>(1, 32, 0, HalfAwaits),
+               "thread \\(16, 0, 0\\): a thread ended that had not awaited the kernels before");
   EXPECT_DEATH(Start(1, 1025, 0, Nothing), "a block of 1025 threads");
   EXPECT_DEATH(Start({1, 70000}, 1, 0, Nothing), "a grid of \\(1, 70000, 1\\) blocks");
   EXPECT_DEATH(Start(1, 1, 50000, Nothing), "the kernel may have 49152");
   EXPECT_DEATH(cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 300000),
                "a block has at most 166912");
+}
+
+TEST(SimtDeathTest, OnlyWhatOverlapsMustAwait) { Start(1, 32, 0, HalfAwaits); }
+
+TEST(SimtDeathTest, OnlyMemoryThatIsThereIsPrefetched) {
+  constexpr size_t kPage = 4096;
+  void* const pages =
+      mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  std::byte* const second = static_cast<std::byte*>(pages) + kPage;
+  ASSERT_EQ(mprotect(second, kPage, PROT_NONE), 0);
+  Start(1, 1, 0, Prefetches, second - 1);
+  EXPECT_DEATH(Start(1, 1, 0, Prefetches, second), "");
+  munmap(pages, 2 * kPage);
 }
 
 TEST(SimtDeathTest, AKernelMayAskForMoreSharedMemory) {
