@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention_core.cuh"
 #include "kernels/cuda/attention_tile.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/ops/paged_attention.h"
 
@@ -124,6 +125,7 @@ __device__ void WriteRows(const Attention& attention, const TileRows& rows, Tile
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     PrefillKernel(Attention attention, HeadGroups groups) {
+  BeginKernel();
   TileRows rows;
   groups.Select(static_cast<int>(blockIdx.y), Shape::kMaxHeads, &rows);
   const int most = Shape::kRows / min(groups.heads_per_kv_head, Shape::kMaxHeads);
@@ -236,6 +238,7 @@ __device__ void AddWarps(const Attention& attention, const TileRows& rows, int d
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     DecodeKernel(Attention attention, HeadGroups groups) {
+  BeginKernel();
   const int number = static_cast<int>(blockIdx.z), part = static_cast<int>(blockIdx.x);
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
   if (sequence == nullptr || sequence->num_rows == 0) return;
@@ -261,6 +264,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
 
 // Block (x, y): head x of `out` of decode row y, whose parts are merged in their order.
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention) {
+  BeginKernel();
   const int number = static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x);
   const SequenceRows* sequence = DecodeRow(attention.batch, number);
   if (sequence == nullptr || sequence->num_rows == 0) return;

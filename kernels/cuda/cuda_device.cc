@@ -15,8 +15,8 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, cudaStream_t stream)
-      : ordinal_(ordinal), stream_(stream), graphs_(stream) {}
+  CudaDevice(int ordinal, cudaStream_t stream, bool overlap)
+      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap) {}
   ~CudaDevice() override {
     MakeCurrent();
     graphs_.Clear();
@@ -79,6 +79,7 @@ class CudaDevice final : public Device {
     MakeCurrent();
     return {.executor = executor,
             .native = stream_,
+            .overlaps = graphs_.overlap(),
             .workspace = workspace,
             .workspace_bytes = workspace_bytes};
   }
@@ -185,13 +186,8 @@ std::string WhyNone(cudaError_t error) {
 }
 
 // Why the device cannot run what this library was compiled for; "" where it can.
-std::string WhyUnsuited(int ordinal) {
+std::string WhyUnsuited(int ordinal, const cudaDeviceProp& properties) {
   const std::string name = "cuda:" + std::to_string(ordinal);
-  cudaDeviceProp properties;
-  if (const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
-      error != cudaSuccess) {
-    return name + ": " + cudaGetErrorString(error);
-  }
   // Compiled for 80-real, which 8.x can run, and 90a-real (cmake/LongstreamCuda.cmake).
   const bool suited = properties.major == 8 || (properties.major == 9 && properties.minor == 0);
   if (!suited) {
@@ -207,6 +203,12 @@ std::string WhyUnsuited(int ordinal) {
   }
   const std::string& why = cuda::LoadCublasLt();
   return why.empty() ? "" : name + ": cuBLASLt cannot be loaded: " + why;
+}
+
+// LONGSTREAM_CUDA_OVERLAP=0 has kernels take turns, to compare with.
+bool OverlapIsAllowed() {
+  const char* setting = std::getenv("LONGSTREAM_CUDA_OVERLAP");
+  return setting == nullptr || std::string_view(setting) != "0";
 }
 
 }  // namespace
@@ -230,17 +232,22 @@ OpenedDevice OpenDevice(std::string_view name) {
     return missing("there is no device '" + std::string(name) +
                    "' here, the last one is cuda:" + std::to_string(count - 1));
   }
-  if (std::string why = WhyUnsuited(ordinal); !why.empty()) return {nullptr, std::move(why), false};
-
+  cudaDeviceProp properties;
+  cudaError_t failure = cudaGetDeviceProperties(&properties, ordinal);
+  if (failure == cudaSuccess) {
+    std::string why = WhyUnsuited(ordinal, properties);
+    if (!why.empty()) return {nullptr, std::move(why), false};
+    failure = cudaSetDevice(ordinal);
+  }
   cudaStream_t stream = nullptr;
-  cudaError_t failure = cudaSetDevice(ordinal);
   if (failure == cudaSuccess) {
     failure = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   }
   if (failure != cudaSuccess) {
     return {nullptr, "cuda:" + std::to_string(ordinal) + ": " + cudaGetErrorString(failure), false};
   }
-  return {.device = std::make_unique<CudaDevice>(ordinal, stream)};
+  return {.device = std::make_unique<CudaDevice>(ordinal, stream,
+                                                 properties.major >= 9 && OverlapIsAllowed())};
 }
 
 }  // namespace longstream

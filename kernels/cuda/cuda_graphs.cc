@@ -16,16 +16,28 @@ OpStatus CudaGraphs::Repeat(uint64_t key, const std::function<OpStatus()>& work,
   }
   Entry& entry = found->second;
   entry.last_use = ++uses_;
-  if (entry.graph == nullptr) {
-    const std::string why = Record(work, &entry.graph);
-    if (!why.empty()) {
-      *warning = "CUDA graphs are not used, decoding will be slower: " + why;
-      records_ = false;
-      return work();
-    }
-  }
+  if (entry.graph == nullptr && !RecordAtAll(work, &entry.graph, warning)) return work();
   return cudaGraphLaunch(entry.graph, stream_) == cudaSuccess ? OpStatus::kOk
                                                               : OpStatus::kDeviceError;
+}
+
+bool CudaGraphs::RecordAtAll(const std::function<OpStatus()>& work, cudaGraphExec_t* graph,
+                             std::string* warning) {
+  std::string why = Record(work, graph);
+  if (why.empty()) return true;
+  if (overlap_) {
+    overlap_ = false;
+    const std::string why_at_all = Record(work, graph);
+    if (why_at_all.empty()) {
+      *warning = "kernels do not overlap, decoding will be slower: " + why;
+      return true;
+    }
+    overlap_ = true;  // it was not that
+    why = why_at_all;
+  }
+  *warning = "CUDA graphs are not used, decoding will be slower: " + why;
+  records_ = false;
+  return false;
 }
 
 std::string CudaGraphs::Record(const std::function<OpStatus()>& work, cudaGraphExec_t* graph) {

@@ -19,17 +19,22 @@ namespace longstream::cuda {
 // second is recorded. A 40-layer step is about 400 nodes and 1 MB: beyond kMaxGraphs the one that
 // was not used for longest goes.
 //
-// A failure to record is the last attempt: from then on work runs as it is. Not thread-safe.
+// Where recording fails, it is tried once more with kernels that do not overlap, and so they stay.
+// If that fails too, it was the last attempt: from then on work runs as it is. Not thread-safe.
 class CudaGraphs {
  public:
   static constexpr size_t kMaxGraphs = 48;
 
-  explicit CudaGraphs(cudaStream_t stream) : stream_(stream) {}
+  // overlap: the device can start a kernel before the one before it has ended (overlap.cuh).
+  CudaGraphs(cudaStream_t stream, bool overlap) : stream_(stream), overlap_(overlap) {}
   ~CudaGraphs() { Clear(); }
   CudaGraphs(const CudaGraphs&) = delete;
   CudaGraphs& operator=(const CudaGraphs&) = delete;
 
-  // As Device::Repeat. *warning is set where recording has just been given up.
+  // What the stream's ops are to do now: Stream::overlaps.
+  bool overlap() const { return overlap_; }
+  // As Device::Repeat; `work` asks for overlap() anew each time. *warning is set where overlap or
+  // recording has just been given up.
   OpStatus Repeat(uint64_t key, const std::function<OpStatus()>& work, std::string* warning);
   // Waits for the stream.
   void Clear();
@@ -40,6 +45,9 @@ class CudaGraphs {
     uint64_t last_use = 0;
   };
 
+  // Records work(), if need be without overlap. False where that fails. *warning as Repeat has it.
+  bool RecordAtAll(const std::function<OpStatus()>& work, cudaGraphExec_t* graph,
+                   std::string* warning);
   // Records work() and makes *graph of it. "", or what failed.
   std::string Record(const std::function<OpStatus()>& work, cudaGraphExec_t* graph);
   // Makes room for one more.
@@ -49,6 +57,7 @@ class CudaGraphs {
   const cudaStream_t stream_;
   std::map<uint64_t, Entry> entries_;
   uint64_t uses_ = 0;
+  bool overlap_;
   bool records_ = true;
 };
 

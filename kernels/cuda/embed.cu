@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/weight.cuh"
 #include "kernels/ops/embed.h"
@@ -17,6 +18,7 @@ __device__ __forceinline__ int64_t IdOf(const EmbedArgs& args, int64_t row) {
 
 template <typename T>
 __global__ void __launch_bounds__(kMaxRowThreads) EmbedKernel(EmbedArgs args) {
+  BeginKernel();
   const int64_t row = blockIdx.x;
   const int64_t k = args.table.k;
   const int64_t id = IdOf(args, row);
@@ -29,6 +31,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) EmbedKernel(EmbedArgs args) {
 }
 
 __global__ void __launch_bounds__(kMaxRowThreads) EmbedGroupsKernel(EmbedArgs args) {
+  BeginKernel();
   const int64_t row = blockIdx.x;
   const DType type = args.table.type;
   const int64_t stride = WeightStride(type, args.table.k);

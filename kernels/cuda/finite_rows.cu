@@ -1,6 +1,7 @@
 // Check for finite rows: a block a row, which the head has just left in L2.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/ops/finite_rows.h"
 
@@ -8,6 +9,7 @@ namespace longstream::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kMaxRowThreads) FiniteRowsKernel(FiniteRowsArgs args) {
+  BeginKernel();
   constexpr unsigned kExponent = 0x7f800000u;
   const Matrix& values = args.values;
   const float* row = static_cast<const float*>(values.data) + int64_t{blockIdx.x} * values.stride;

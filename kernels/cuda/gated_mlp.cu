@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_projection.h"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/prefill_product.h"
 #include "kernels/cuda/prepared_rows.h"
 #include "kernels/cuda/product.cuh"
@@ -50,6 +51,7 @@ struct GatedEpilogue {
 // out holds the gate's sums and gets the result.
 __global__ void __launch_bounds__(kThreads)
     GateKernel(Matrix out, Matrix up, Gating gating, int64_t first_row) {
+  BeginKernel();
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= out.cols) return;
   const int64_t row = first_row + blockIdx.x;
@@ -58,6 +60,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads) ActivateKernel(Matrix out, Activation activation) {
+  BeginKernel();
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= out.cols) return;
   float* value = static_cast<float*>(out.data) + blockIdx.x * out.stride + column;

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/ops/gau_activate.h"
 
@@ -17,6 +18,7 @@ __device__ float* RowOf(const Matrix& matrix, int64_t row) {
 __device__ float Silu(float x) { return x / (1.0f + expf(-x)); }
 
 __global__ void __launch_bounds__(kMaxRowThreads) GauActivateKernel(GauActivateArgs args) {
+  BeginKernel();
   const int64_t t = blockIdx.x;
   float* v = RowOf(args.v, t);
   ForRow(

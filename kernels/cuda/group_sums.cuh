@@ -39,7 +39,7 @@ struct WeightGroups {
     if (is_row) {
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) loaded[i] = LoadOnce(bytes + 64 * i);
-      halves = __ldg(reinterpret_cast<const uint2*>(from));
+      halves = *reinterpret_cast<const uint2*>(from);
     }
     memcpy(words, loaded, sizeof(words));
     memcpy(scale_pairs, &halves, sizeof(scale_pairs));
@@ -55,6 +55,20 @@ struct WeightGroups {
     return (half == 0 ? words[group] << 4 : words[group]) & 0xf0f0f0f0u;
   }
 };
+
+// 16 bytes of a row, loaded where this stands: a compiler that moves it ahead of other products has
+// too few registers.
+__device__ __forceinline__ uint4 LoadRow(const void* from) {
+#ifdef __CUDA_ARCH__
+  uint4 words;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(from));
+  return words;
+#else
+  return *static_cast<const uint4*>(from);
+#endif
+}
 
 // What a lane holds of four groups of 8 tokens: the bytes of token g and the scales of tokens 2 t
 // and 2 t + 1, whose sums it has.
@@ -72,7 +86,7 @@ struct TokenGroups {
     if (g < left) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        loaded[i] = __ldg(reinterpret_cast<const uint4*>(bytes + (offset + g * stride + 64 * i)));
+        loaded[i] = LoadRow(bytes + (offset + g * stride + 64 * i));
       }
     }
     memcpy(words, loaded, sizeof(words));
@@ -80,8 +94,8 @@ struct TokenGroups {
     for (int i = 0; i < 2; ++i) {
       float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
       if (2 * t + i < left) {
-        four = __ldg(reinterpret_cast<const float4*>(from + (offset + (2 * t + i) * stride) /
-                                                                static_cast<int>(kGroupInputs)));
+        four = *reinterpret_cast<const float4*>(from + (offset + (2 * t + i) * stride) /
+                                                           static_cast<int>(kGroupInputs));
       }
       memcpy(scales[i], &four, sizeof(four));
     }

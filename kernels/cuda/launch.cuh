@@ -22,8 +22,8 @@ constexpr unsigned CeilDiv(int64_t count, int64_t by) {
   return static_cast<unsigned>((count + by - 1) / by);
 }
 
-// Starts kernel(arguments...). Nothing for an empty grid or a failed stream. A failure is sticky in
-// the stream.
+// Starts kernel(arguments...), which begins as overlap.cuh says. Nothing for an empty grid or a
+// failed stream. A failure is sticky in the stream.
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments... arguments) {
@@ -43,6 +43,11 @@ void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters.
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream.native);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = stream.overlaps ? 1 : 0;
   if (cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...) != cudaSuccess) {
     stream.Fail(OpStatus::kDeviceError);
   }

@@ -2,6 +2,7 @@
 // weights by skinny products. Which of them a row gets depends on the row and the weight alone.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_projection.h"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/prefill_product.h"
 #include "kernels/cuda/product.cuh"
 #include "kernels/cuda/skinny_product.cuh"
@@ -29,6 +30,7 @@ struct LinearEpilogue {
 // y[r, :] += scale * bias
 __global__ void __launch_bounds__(kThreads)
     AddBiasKernel(Matrix y, const float* bias, float scale, int64_t first_row) {
+  BeginKernel();
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= y.cols) return;
   const int64_t row = first_row + blockIdx.x;

@@ -30,6 +30,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/device_limits.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/recurrence_decode.cuh"
 #include "kernels/cuda/recurrence_rows.cuh"
 #include "kernels/cuda/recurrence_scores.cuh"
@@ -67,6 +68,7 @@ __device__ bool FindBlock(const BatchLayout& batch, int64_t grid, int64_t index,
 template <bool kGated>
 __global__ void __launch_bounds__(kTileThreads, 2)
     ScoreKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
+  BeginKernel();
   const int64_t head = blockIdx.y;
   int32_t sequence;
   GridBlock block;
@@ -89,6 +91,7 @@ __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_
 
 template <int kWidth>
 __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurrenceArgs args) {
+  BeginKernel();
   const int32_t s = args.batch.num_decode_rows == args.batch.num_sequences
                         ? static_cast<int32_t>(blockIdx.z)
                         : FindSequence(args.batch, true, blockIdx.z);
@@ -102,6 +105,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurren
 template <typename Shape>
 __global__ void __launch_bounds__(kTileThreads)
     StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
+  BeginKernel();
   const BatchLayout& batch = args.batch;
   auto& shared = *SharedMemory<typename Shape::Shared>();
   const auto run = [&](int32_t s) {
@@ -127,6 +131,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 __global__ void __launch_bounds__(kRememberThreads) RememberKernel(LinearRecurrenceArgs args) {
+  BeginKernel();
   const int64_t t = blockIdx.x;
   const SequenceRows& sequence = SequenceOf(args.batch, t);
   const RecurrentCache& cache = args.cache;

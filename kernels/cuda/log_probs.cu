@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/ops/log_probs.h"
@@ -31,6 +32,7 @@ __device__ double LogSumExp(const float* logits, int64_t vocabulary, double* scr
 
 // Shared memory: [threads / 32] f64.
 __global__ void __launch_bounds__(kMaxRowThreads) LogProbsKernel(LogProbsArgs args) {
+  BeginKernel();
   auto* scratch = SharedMemory<double>();
   const LogProbsRow row = args.rows[blockIdx.x];
   const int64_t vocabulary = args.logits.cols;

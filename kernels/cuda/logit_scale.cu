@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/ops/logit_scale.h"
 
 namespace longstream::cuda {
@@ -11,6 +12,7 @@ namespace {
 constexpr int kThreads = 128;
 
 __global__ void __launch_bounds__(kThreads) LogitScaleKernel(LogitScaleArgs args) {
+  BeginKernel();
   const int64_t t = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (t >= args.num_rows) return;
   const double n = fmax(static_cast<double>(args.positions[t]) + args.offset, args.minimum);

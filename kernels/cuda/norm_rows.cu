@@ -2,6 +2,7 @@
 // element twice (the second time from L1) and writes 4, and reads 4 more where it accumulates.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/ops/norm_rows.h"
@@ -10,6 +11,7 @@ namespace longstream::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kMaxRowThreads) NormRowsKernel(NormRowsArgs args) {
+  BeginKernel();
   const Norm& norm = args.norm;
   const int64_t r = blockIdx.x, begin = blockIdx.y * norm.size;
   const float* x = static_cast<const float*>(args.in.data) + r * args.in.stride + begin;

@@ -3,6 +3,7 @@
 // of int8 it writes 1.125.
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/prepared_rows.h"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/shared.cuh"
@@ -84,10 +85,24 @@ struct RowInputs {
   }
 };
 
+// The norm's weights, which a step's other weights have driven out of the cache, come while the
+// kernel before ends.
+__device__ __forceinline__ void BeginPreparing(const RowSource& source, int64_t k) {
+  LetNextKernelStart();
+  if (source.norm.weight != nullptr && blockIdx.x == 0) {
+    constexpr int kStep = kPrefetchLine / static_cast<int>(sizeof(float));
+    for (int64_t i = int64_t{threadIdx.x} * kStep; i < k; i += int64_t{blockDim.x} * kStep) {
+      Prefetch(source.norm.weight + i);
+    }
+  }
+  AwaitEarlierKernels();
+}
+
 // T: what the weight's type multiplies.
 template <typename T>
 __global__ void __launch_bounds__(kMaxRowThreads)
     PrepareRowsKernel(RowSource source, T* out, int64_t k, int64_t stride) {
+  BeginPreparing(source, k);
   const int64_t r = blockIdx.x;
   const RowInputs in(source, r, k);
   for (int first = static_cast<int>(threadIdx.x); first < stride;
@@ -128,6 +143,7 @@ __device__ __forceinline__ void StoreQuantised(float value, int i, int8_t* row, 
 // A warp a group, by the operations of core/matrix.h.
 __global__ void __launch_bounds__(kMaxRowThreads)
     QuantiseRowsKernel(RowSource source, int8_t* out, float* scales, int64_t k, int64_t stride) {
+  BeginPreparing(source, k);
   static_assert(kGroupInputs == kWarp && kStepOfGroups % kWarp == 0);
   const int64_t r = blockIdx.x;
   const RowInputs in(source, r, k);

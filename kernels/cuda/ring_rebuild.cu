@@ -3,6 +3,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/rotation.cuh"
 #include "kernels/ops/ring_rebuild.h"
 
@@ -13,6 +14,7 @@ constexpr int kThreads = 128;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) RingRebuildKernel(RingRebuildArgs args) {
+  BeginKernel();
   const int64_t position = args.begin + blockIdx.x;
   const RingCache& ring = args.ring;
   const int64_t half = ring.head_dim / 2;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/ops/ring_write.h"
 
 namespace longstream::cuda {
@@ -12,6 +13,7 @@ constexpr int kThreads = 128;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) {
+  BeginKernel();
   const int64_t t = blockIdx.x;
   const SequenceRows& sequence = SequenceOf(args.batch, t);
   const int64_t position = args.batch.positions[t];

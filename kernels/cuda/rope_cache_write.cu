@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/rotation.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/ops/rope_cache_write.h"
@@ -120,6 +121,7 @@ __device__ void WriteKeyAndValue(const RopeCacheWriteArgs& args, int64_t t, int6
 
 template <typename T>
 __global__ void __launch_bounds__(kWarp* kWarps) RopeCacheWriteKernel(RopeCacheWriteArgs args) {
+  BeginKernel();
   const int64_t head = int64_t{blockIdx.y} * kWarps + threadIdx.y;
   if (head < args.num_heads) {
     WriteQuery(args, blockIdx.x, head);

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/ops/rope_table.h"
 
 namespace longstream::cuda {
@@ -11,6 +12,7 @@ namespace {
 constexpr int kThreads = 128;
 
 __global__ void __launch_bounds__(kThreads) RopeTableKernel(RopeTableArgs args) {
+  BeginKernel();
   const int64_t half = args.head_dim / 2;
   const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= args.num_rows * half) return;

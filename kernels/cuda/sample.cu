@@ -14,6 +14,7 @@
 #include "kernels/core/philox.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/row_reduce.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/ops/sample.h"
@@ -238,6 +239,7 @@ __device__ float Gumbel(const SamplingRow& row, int32_t id) {
 // Shared memory: SampleShared.
 __global__ void __launch_bounds__(kMaxRowThreads)
     SampleKernel(SampleArgs args, float* workspace, int64_t stride, float mass_of_one) {
+  BeginKernel();
   const SamplingRow row = args.rows[blockIdx.x];
   const int64_t vocabulary = args.logits.cols;
   const float* logits = static_cast<const float*>(args.logits.data) + row.row * args.logits.stride;

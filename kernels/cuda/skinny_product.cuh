@@ -12,6 +12,9 @@
 //   could do 27 mma: 7% of them are used at 8 rows (and at 1), 60% at 64.
 //   The bytes in flight that hide 1 us of latency are 4.3 MB, 32 KiB per SM; 16 warps of 16 loads
 //   of 512 bytes are 128 KiB.
+//   Before it waits for its rows a warp asks L2 for what those loads will be: 64 KiB a block, at
+//   most 17 MB in all, a third of an H200's L2, which memory gives in 4 us. Meanwhile the kernel
+//   before it prepares the rows and the product before that one ends.
 //
 // int8 and int4: the same with groups of 32 inputs, group_sums.cuh.
 //
@@ -29,6 +32,7 @@
 #include "kernels/cuda/group_sums.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/product.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -97,7 +101,7 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
         const bool has_token = kTokenTile * tile + g < num_rows;
         const uint4 token =
             inside && has_token
-                ? __ldg(reinterpret_cast<const uint4*>(x + kTokenTile * tile * stride + i))
+                ? *reinterpret_cast<const uint4*>(x + kTokenTile * tile * stride + i)
                 : zero;
 #pragma unroll
         for (int w = 0; w < kWeights; ++w) {
@@ -110,12 +114,43 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
   }
 }
 
+// Of the blocks that there is room for at once, two an SM of an H200: those after them find earlier
+// kernels ended, and would only ask twice.
+inline constexpr unsigned kPrefetchBlocks = 2 * 132;
+// Of each row, or half as much of two weights' rows.
+inline constexpr int kPrefetchBytes = 512;
+
+// Prefetches the first of inputs [begin, end) of the warp's 16 outputs, and their first scales.
+template <DType kType, int kWeights>
+__device__ __forceinline__ void PrefetchRows(const ProductOperands<kWeights>& in,
+                                             int64_t first_output, int begin, int end) {
+  constexpr int kLines = kPrefetchBytes / kWeights / kPrefetchLine;  // of a row
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t row_bytes = RowBytes(kType, in.stride);
+  const int64_t output = first_output + lane / kLines;
+  const int64_t byte = RowBytes(kType, begin) + lane % kLines * kPrefetchLine;
+  const int64_t scale_output = first_output + lane % kOutputTile;
+#pragma unroll
+  for (int w = 0; w < kWeights; ++w) {
+    const auto* bytes = static_cast<const std::byte*>(in.weights[w]) + output * row_bytes + byte;
+#pragma unroll
+    for (int row = 0; row < kOutputTile; row += kWarp / kLines) {
+      if (byte < RowBytes(kType, end) && output + row < in.n) Prefetch(bytes + row * row_bytes);
+    }
+    if (IsQuantised(kType) && lane < kOutputTile && begin < end && scale_output < in.n) {
+      Prefetch(ScalesOf(in.weights[w], kType, in.n, in.stride) +
+               (scale_output * in.stride + begin) / kGroupInputs);
+    }
+  }
+}
+
 // Block (x, y): the x-th kTiles tiles of tokens, and 8 / splits tiles of 16 outputs; a warp a tile
 // of outputs and a split of the inputs. The sums of the splits meet in shared memory and are added
 // in the splits' order. Blocks that read the same weights are neighbours.
 template <DType kType, int kWeights, int kTiles, typename Epilogue>
 __global__ void __launch_bounds__(kSkinnyThreads, 2)
     SkinnyMmaKernel(ProductOperands<kWeights> in, int splits, Epilogue epilogue) {
+  LetNextKernelStart();
   constexpr int kTokens = kTiles * kTokenTile;
   using Partial = float[kWeights][kTokens][kSumPitch];
   Partial* partial = SharedMemory<Partial>();  // [kSkinnyWarps]
@@ -132,6 +167,10 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   const int share = (steps + splits - 1) / splits * kStep;
   const int begin = warp % splits * share;
   const int end = min(begin + share, stride);
+  if (blockIdx.x == 0 && blockIdx.y < kPrefetchBlocks) {
+    PrefetchRows<kType>(in, first_output, begin, end);
+  }
+  AwaitEarlierKernels();
 
   float sums[kWeights][kTiles][4] = {};
   if (first_output < in.n) {
@@ -176,6 +215,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kSkinnyThreads, 4)
     SkinnyFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
+  BeginKernel();
   constexpr int kVector = 16 / sizeof(T);
   const unsigned tiles = CeilDiv(in.num_rows, kTokenTile);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -200,7 +240,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 4)
       float inputs[kVector];
 #pragma unroll
       for (int i = 0; i < kVector; i += 4) {
-        const float4 four = __ldg(reinterpret_cast<const float4*>(x + token * in.stride + k + i));
+        const float4 four = *reinterpret_cast<const float4*>(x + token * in.stride + k + i);
         memcpy(inputs + i, &four, sizeof(four));
       }
 #pragma unroll

@@ -1,6 +1,7 @@
 // Numbers bounded: a thread a number, which it reads and writes once.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/ops/soft_cap.h"
 
 namespace longstream::cuda {
@@ -9,6 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads) SoftCapKernel(SoftCapArgs args) {
+  BeginKernel();
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (column >= args.x.cols) return;
   float* x = static_cast<float*>(args.x.data) + blockIdx.x * args.x.stride + column;

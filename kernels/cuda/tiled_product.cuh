@@ -12,6 +12,7 @@
 #include "kernels/core/stream.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/product.cuh"
 #include "kernels/cuda/shared.cuh"
 
@@ -42,6 +43,7 @@ __device__ __forceinline__ void LoadTile(const T* from, int64_t first, int64_t n
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kTiledThreads)
     TiledFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
+  BeginKernel();
   InputTile* tiles = SharedMemory<InputTile>();  // the rows' and each weight's
   const int64_t first_column = int64_t{blockIdx.x} * kTiledRows;
   const int64_t first_row = int64_t{blockIdx.y} * kTiledRows;

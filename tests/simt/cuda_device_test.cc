@@ -14,6 +14,7 @@
 #include "kernels/core/device.h"
 #include "kernels/cuda/cuda_graphs.h"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "tests/simt/runtime.h"
 
 namespace longstream {
@@ -116,6 +117,46 @@ TEST_F(CudaDeviceTest, NoCublasLt) {
       "cuda", "cuda:0: cuBLASLt cannot be loaded: libcublasLt.so.13: not found; install it", false);
 }
 
+// --- overlap
+
+__global__ void AddKernel(int* to, const int* from) {
+  cuda::BeginKernel();
+  *to += *from;
+}
+
+TEST_F(CudaDeviceTest, KernelsOverlapWhereTheDeviceCan) {
+  const auto overlaps = [] {
+    return OpenDevice("cuda").device->MakeStream({}, nullptr, 0).overlaps;
+  };
+  EXPECT_TRUE(overlaps());
+  setenv("LONGSTREAM_CUDA_OVERLAP", "0", 1);
+  EXPECT_FALSE(overlaps());
+  unsetenv("LONGSTREAM_CUDA_OVERLAP");
+  TheMachine().devices[0].major = 8;
+  EXPECT_FALSE(overlaps());
+}
+
+__global__ void TellOverlapKernel(int* overlaps, const int* before) {
+  const int early = *before;
+  cuda::BeginKernel();
+  *overlaps = early != *before;
+}
+
+TEST_F(CudaDeviceTest, ALaunchOverlapsWhereItsStreamDoes) {
+  const std::unique_ptr<Device> device = OpenDevice("cuda").device;
+  int before = 1;
+  int found[] = {-1, -1};
+  for (const bool overlaps : {false, true}) {
+    Stream stream = device->MakeStream({}, nullptr, 0);
+    stream.overlaps = overlaps;
+    cuda::Launch(stream, {1, 1}, AddKernel, &before, &before);
+    cuda::Launch(stream, {1, 1}, TellOverlapKernel, &found[overlaps ? 1 : 0], &before);
+    EXPECT_EQ(device->Synchronize(), OpStatus::kOk);
+  }
+  EXPECT_EQ(found[0], 0);
+  EXPECT_EQ(found[1], 1);
+}
+
 // --- memory
 
 TEST_F(CudaDeviceTest, TooLittleMemoryIsSaidWithBytes) {
@@ -198,8 +239,6 @@ TEST_F(CudaDeviceTest, AFailureThatStaysIsTheLossOfTheDevice) {
 
 // --- graphs
 
-__global__ void AddKernel(int* to, const int* from) { *to += *from; }
-
 class CudaGraphsTest : public CudaDeviceTest {
  protected:
   // Work that adds from to to, as a graph where it is one.
@@ -260,6 +299,21 @@ TEST_F(CudaGraphsTest, WithoutGraphsWorkIsDoneAllTheSame) {
   EXPECT_EQ(to_, 5);
   EXPECT_THAT(warnings, testing::ElementsAre(
                             "cuda:0: CUDA graphs are not used, decoding will be slower: recording "
+                            "failed: operation failed due to a previous error during capture"));
+}
+
+TEST_F(CudaGraphsTest, WithoutOverlapTheyAreRecordedAllTheSame) {
+  TheMachine().can_record_overlaps = false;
+  std::vector<std::string> warnings;
+  device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });
+  EXPECT_TRUE(device_->MakeStream({}, nullptr, 0).overlaps);
+  for (uint64_t key : {7, 7, 8, 8, 7}) EXPECT_EQ(Add(key), OpStatus::kOk);
+  EXPECT_FALSE(device_->MakeStream({}, nullptr, 0).overlaps);
+  EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
+  EXPECT_EQ(to_, 5);
+  EXPECT_EQ(TheMachine().num_graphs, 2u);
+  EXPECT_THAT(warnings, testing::ElementsAre(
+                            "cuda:0: kernels do not overlap, decoding will be slower: recording "
                             "failed: operation failed due to a previous error during capture"));
 }
 

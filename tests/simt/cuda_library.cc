@@ -1,5 +1,7 @@
 // The CUDA ops, run thread by thread on the CPU, and given nothing that a GPU could not read: the
-// same tests run there, where a stack is out of reach.
+// same tests run there, where a stack is out of reach. The kernels of an op overlap as they do
+// there.
+#include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -62,12 +64,24 @@ bool RowsNameStack(const Args& args) {
                      [](const auto& row) { return NamesStack(row); });
 }
 
+cudaStream_t Queue() {
+  static const cudaStream_t queue = [] {
+    cudaStream_t stream = nullptr;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    return stream;
+  }();
+  return queue;
+}
+
 template <typename Args, OpMember<Args> kOp>
-struct OutsideTheStack {
+struct AsOnAGpu {
   static void Run(Stream& stream, const Args& args) {
     EXPECT_FALSE(NamesStack(args) || RowsNameStack(args))
         << "an op is given the address of a local variable, which a GPU cannot read";
+    stream.native = Queue();
+    stream.overlaps = true;
     (CudaOps().*kOp)(stream, args);
+    cudaStreamSynchronize(Queue());
   }
 };
 
@@ -83,7 +97,7 @@ LibraryTraits TraitsUnderTest(const std::string&) {
 }
 
 const OpTable& OpsUnderTest(const std::string&) {
-  static const OpTable ops = Wrapped<OutsideTheStack>(CudaOps());
+  static const OpTable ops = Wrapped<AsOnAGpu>(CudaOps());
   return ops;
 }
 

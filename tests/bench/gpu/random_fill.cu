@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace longstream {
@@ -25,6 +26,7 @@ __device__ float Noise(uint64_t seed, int64_t i) {
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     FillKernel(T* data, int64_t count, float scale, uint64_t seed) {
+  cuda::BeginKernel();
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     data[i] = cuda::RoundTo<T>(scale * Noise(seed, i));

@@ -114,10 +114,8 @@ T atomicCAS(T* address, T expected, T value) {
   return old;
 }
 
-template <typename T>
-T __ldg(const T* address) {
-  return *address;
-}
+// There is no __ldg: a load of what does not change while the kernel runs may be moved before the
+// wait for the kernel that writes it (kernels/cuda/overlap.cuh).
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
