@@ -1,0 +1,51 @@
+"""tools/bench/all.sh: it runs every program of a build, each with a file for its figures."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ALL = pathlib.Path(__file__).resolve().parents[2] / "tools/bench/all.sh"
+
+
+class AllTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.build = pathlib.Path(scratch.name) / "build"
+        self.figures = self.build / "figures"
+        (self.build / "bench").mkdir(parents=True)
+        for name in ("backends", "kernels", "model", "rows"):
+            self.write(name, 'echo "$(basename "$0") $*"')
+
+    def write(self, name, script):
+        program = self.build / "bench" / f"{name}_bench"
+        program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        program.chmod(0o755)
+
+    def run_all(self):
+        # What is behind the folder is service.py's: here it only says how it is used.
+        return subprocess.run([ALL, self.build, self.figures, "--help"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+    def test_every_program_gets_a_file(self):
+        run = self.run_all()
+        self.assertEqual(run.returncode, 0, run.stdout)
+        lines = run.stdout.splitlines()
+        for name in ("backends", "model"):
+            self.assertIn(f"{name}_bench --json {self.figures}/{name}.json", lines)
+        for name in ("kernels", "rows"):
+            self.assertIn(f"{name}_bench --benchmark_out={self.figures}/{name}.json "
+                          "--benchmark_out_format=json", lines)
+        self.assertTrue(self.figures.is_dir())
+        self.assertTrue(any(line.startswith("usage: service.py") for line in lines), run.stdout)
+
+    def test_a_failure_is_told_at_the_end(self):
+        self.write("kernels", "exit 3")
+        run = self.run_all()
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("rows_bench", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
