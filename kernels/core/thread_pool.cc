@@ -115,17 +115,20 @@ void ThreadPool::Work() {
 }
 
 ThreadPool::Job* ThreadPool::Join() {
-  uint64_t seen;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (Job* job = JoinLocked()) return job;
-    seen = num_added_.load(std::memory_order_relaxed);
-  }
-  SpinUntil([this, seen] { return num_added_.load(std::memory_order_acquire) != seen; });
-  std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (Job* job = JoinLocked()) return job;
-    if (stop_) return nullptr;
+    uint64_t seen;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (Job* job = JoinLocked()) return job;
+      if (stop_) return nullptr;
+      seen = num_added_.load(std::memory_order_relaxed);
+    }
+    // A job of a few microseconds may be over before it is joined. The next one follows it: whoever
+    // sleeps then misses that as well.
+    const auto is_new = [this, seen] { return num_added_.load(std::memory_order_acquire) != seen; };
+    if (SpinUntil(is_new)) continue;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (stop_ || is_new()) continue;
     ++sleepers_;
     work_.wait(lock);
     --sleepers_;
