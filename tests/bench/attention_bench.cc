@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/ops/op_table.h"
+#include "tests/bench/step.h"
 #include "tests/bench/yardstick.h"
 
 namespace longstream {
@@ -18,7 +19,7 @@ namespace {
 constexpr int32_t kHeads = 16;
 constexpr int32_t kKvHeads = 8;
 constexpr int32_t kDim = 128;
-constexpr int32_t kPageTokens = 64;
+constexpr int32_t kPageTokens = Step::kPageTokens;
 constexpr int32_t kGrid = 64;
 // Decode goes through this much cache memory before it comes back to the same, as a model with
 // many layers does.
@@ -60,32 +61,6 @@ Memory Int8Pages(int64_t heads) {
   }
   return memory;
 }
-
-// A step of one sequence: `rows` tokens that end at the position `context`.
-struct Step {
-  Step(int64_t context, int64_t rows) : row_sequence(static_cast<size_t>(rows), 0) {
-    sequence.num_rows = static_cast<int32_t>(rows);
-    sequence.first_position = context - rows;
-    sequence.is_decode = rows == 1 ? 1 : 0;
-    for (int64_t i = 0; i < rows; ++i) positions.push_back(sequence.first_position + i);
-    for (int64_t i = 0; i * kPageTokens < context; ++i) pages.push_back(static_cast<int32_t>(i));
-  }
-
-  BatchLayout layout() const {
-    return {.num_rows = sequence.num_rows,
-            .num_sequences = 1,
-            .num_decode_rows = sequence.is_decode,
-            .sequences = &sequence,
-            .row_sequence = row_sequence.data(),
-            .positions = positions.data(),
-            .page_tables = pages.data()};
-  }
-
-  SequenceRows sequence;
-  std::vector<int32_t> row_sequence;
-  std::vector<int64_t> positions;
-  std::vector<int32_t> pages;
-};
 
 // Scores that a causal prefill of `rows` rows ending at `context` computes per head, at most
 // `window` a row.

@@ -8,11 +8,11 @@
 #include <benchmark/benchmark.h>
 
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <vector>
 
 #include "kernels/ops/op_table.h"
+#include "tests/bench/step.h"
 #include "tests/bench/yardstick.h"
 
 namespace longstream {
@@ -23,7 +23,7 @@ constexpr int32_t kHeads = 16;
 constexpr int32_t kKvHeads = 8;
 constexpr int32_t kDim = 128;
 constexpr int64_t kVocabulary = 151936;
-constexpr int32_t kPageTokens = 64;
+constexpr int32_t kPageTokens = Step::kPageTokens;
 constexpr int64_t kContext = 4096;  // positions behind which the rows stand
 // Caches and tables are as large as those of a model, so that an op finds none of it in a cache.
 constexpr int64_t kLayers = 16;
@@ -43,37 +43,6 @@ Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
 void SetBytes(benchmark::State& state, int64_t bytes) {
   state.SetBytesProcessed(state.iterations() * bytes);
 }
-
-// A step of one sequence of `rows` tokens behind kContext.
-struct Step {
-  explicit Step(int64_t rows) : row_sequence(static_cast<size_t>(rows), 0) {
-    sequence.num_rows = static_cast<int32_t>(rows);
-    sequence.first_position = kContext;
-    sequence.is_decode = rows == 1 ? 1 : 0;
-    positions.resize(static_cast<size_t>(rows));
-    std::iota(positions.begin(), positions.end(), kContext);
-    pages.resize(static_cast<size_t>(num_pages()));
-    std::iota(pages.begin(), pages.end(), 0);
-  }
-
-  int64_t num_pages() const {
-    return (kContext + sequence.num_rows + kPageTokens - 1) / kPageTokens;
-  }
-  BatchLayout layout() const {
-    return {.num_rows = sequence.num_rows,
-            .num_sequences = 1,
-            .num_decode_rows = sequence.is_decode,
-            .sequences = &sequence,
-            .row_sequence = row_sequence.data(),
-            .positions = positions.data(),
-            .page_tables = pages.data()};
-  }
-
-  SequenceRows sequence;
-  std::vector<int32_t> row_sequence;
-  std::vector<int64_t> positions;
-  std::vector<int32_t> pages;
-};
 
 void OfRows(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, {1, 2}})->UseRealTime();
@@ -98,7 +67,7 @@ BENCHMARK(Norms)->Name("NormRows")->Apply(OfRows);
 
 void Rotations(benchmark::State& state) {
   const int64_t rows = state.range(0);
-  const Step step(rows);
+  const Step step(kContext + rows, rows);
   std::vector<double> inv_freq(kDim / 2, 0.37);
   std::vector<float> table(static_cast<size_t>(rows * kDim));
   BenchStream bench(state.range(1), 0);
@@ -115,7 +84,7 @@ BENCHMARK(Rotations)->Name("RopeTable")->Apply(OfRows);
 
 void LogN(benchmark::State& state) {
   const int64_t rows = state.range(0);
-  const Step step(rows);
+  const Step step(kContext + rows, rows);
   std::vector<float> out(static_cast<size_t>(rows));
   BenchStream bench(state.range(1), 0);
   LogitScaleArgs args;
@@ -131,7 +100,7 @@ BENCHMARK(LogN)->Name("LogitScale")->Apply(OfRows);
 // Norm of each head, rotation, and the write into pages, another layer's for each call.
 void WriteCache(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
-  const Step step(rows);
+  const Step step(kContext + rows, rows);
   const int64_t store = step.num_pages() * kKvHeads * PagedHeadBytes(type, kPageTokens, kDim);
   const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
   const Memory values = Allocate(static_cast<size_t>(store * kLayers));
@@ -171,7 +140,7 @@ BENCHMARK_CAPTURE(WriteCache, int8, DType::kI8)->Name("RopeCacheWrite/int8")->Ap
 
 void WriteRing(benchmark::State& state) {
   const int64_t rows = state.range(0);
-  const Step step(rows);
+  const Step step(kContext + rows, rows);
   constexpr int32_t kSlots = 512 + 64;
   constexpr int64_t kStore = int64_t{kSlots} * kKvHeads * kDim * 2;
   const Memory keys = Allocate(kStore * kLayers), values = Allocate(kStore * kLayers);
@@ -202,7 +171,7 @@ BENCHMARK(WriteRing)->Name("RingWrite")->Apply(OfRows);
 // The near keys of a window of ReRoPE, as a fork or a deep rollback asks for.
 void RebuildRing(benchmark::State& state) {
   constexpr int32_t kWindow = 256;
-  const Step step(1);
+  const Step step(kContext + 1, 1);
   const int64_t store =
       step.num_pages() * kKvHeads * PagedHeadBytes(DType::kBF16, kPageTokens, kDim);
   const Memory keys = Allocate(static_cast<size_t>(store * kLayers));
