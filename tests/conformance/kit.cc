@@ -11,8 +11,8 @@
 namespace longstream::conformance {
 namespace {
 
-// Of caches on a device that is not the host: more than any check fills.
-constexpr uint64_t kDeviceBudget = uint64_t{1} << 30;
+// The longest sequences of a check that fit on a device that is not the host: more than any makes.
+constexpr uint64_t kDeviceSequences = 64;
 
 }  // namespace
 
@@ -38,6 +38,10 @@ Kit::Kit(const ls_backend& backend, const Target& target)
                       " is too short for a grid of " + std::to_string(grid_)};
   }
   prompt_ = static_cast<uint32_t>(std::min(wanted, context_limit_ - tail()));
+  device_budget_ =
+      kDeviceSequences * (info.kv_bytes_per_token * (prompt_ + tail() + page_tokens_) +
+                          info.window_bytes_per_sequence + info.state_bytes_per_sequence +
+                          info.checkpoint_bytes_per_sequence);
 }
 
 void Kit::Need(uint64_t capability, const char* name) const {
@@ -49,7 +53,7 @@ OpenOptions Kit::Defaults() const {
   options.options = target_.options;
   options.max_batch_tokens = 8 * (prompt_ + tail());
   // Left to itself a model takes the whole of a GPU, zeroed, each time one is opened.
-  if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = kDeviceBudget;
+  if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = device_budget_;
   return options;
 }
 
@@ -96,6 +100,7 @@ int RunConformance(const Target& target, std::ostream& out) {
   RunFileChecks(target.plugin, report);
   // What does not hold the ABI cannot be called; a model that does not open has nothing to check.
   bool usable = report.num_failed() == 0;
+  int num_run = 0;  // before those that --only chooses from
   if (usable) {
     const PluginFile plugin(target.plugin);
     RunTableChecks(*plugin.backend(), report);
@@ -104,9 +109,15 @@ int RunConformance(const Target& target, std::ostream& out) {
       report.Run("model.open", [&](Check&) { const Kit kit(*plugin.backend(), target); });
       usable = report.num_failed() == 0;
     }
+    report.RunOnly(target.only);
+    num_run = report.num_run();
     if (usable) RunModelChecks(Kit(*plugin.backend(), target), report);
   }
   if (usable) RunReloadChecks(target, report);
+  if (usable && report.num_run() == num_run) {
+    report.RunOnly({});
+    report.Run("--only", [](Check&) { throw CheckFailed{"no check's name begins like this"}; });
+  }
   if (!usable) out << "the checks that follow were not run" << std::endl;
   report.Summarise();
   return report.num_failed();

@@ -19,6 +19,9 @@ struct Target {
   std::string model;        // model directory
   std::string options;      // JSON for model_open
   std::string other_model;  // a model of the same backend with other weights, or ""
+  // Of the checks that open the model, those whose names begin like one of these; empty: all. That
+  // none fits is a failure.
+  std::vector<std::string> only;
   // How far logits of differently cut prefills may lie apart, in standard deviations of a row's
   // logits. f32 sums in another order differ by some 1e-6 after a few layers: a defect is larger.
   // Where activations or caches are rounded to 16 bits such a difference may tip a rounding, by
@@ -72,6 +75,7 @@ class Kit {
   uint32_t page_tokens_ = 0;
   uint64_t context_limit_ = 0;
   uint32_t prompt_ = 0;
+  uint64_t device_budget_ = 0;
 };
 
 // What every check finds out in the end: whether the plugin misused the host.

@@ -13,7 +13,7 @@ constexpr int kUsageError = 101;
 
 constexpr char kUsage[] =
     "usage: longstream-conformance PLUGIN.so MODEL_DIR [--options JSON] [--other-model DIR]\n"
-    "                              [--tolerance T]\n"
+    "                              [--tolerance T] [--only PREFIX]...\n"
     "Checks a backend plugin against the backend ABI; prints one line per check.\n"
     "  --options JSON     load-time options of the model, {} by default\n"
     "  --other-model DIR  a model of the same backend with other weights, to check that its\n"
@@ -21,6 +21,7 @@ constexpr char kUsage[] =
     "                     .safetensors file, of which a changed copy is made\n"
     "  --tolerance T      how far logits may move with the cuts of a prefill, in standard\n"
     "                     deviations of a row; 0.001 by default\n"
+    "  --only PREFIX      of the checks that open the model, those whose names begin like this\n"
     "Exit code: the number of failed checks, 100 at most; 101: wrong usage.\n";
 
 }  // namespace
@@ -39,13 +40,14 @@ int main(int argc, char** argv) {
       (num_positional++ == 0 ? target.plugin : target.model) = argv[i];
       continue;
     }
-    const bool known = is("--options") || is("--other-model") || is("--tolerance");
+    const bool known = is("--options") || is("--other-model") || is("--tolerance") || is("--only");
     if (!known || i + 1 == argc) {
       std::cerr << (known ? "no value after " : "unknown flag ") << argv[i] << "\n" << kUsage;
       return kUsageError;
     }
     if (is("--options")) target.options = argv[i + 1];
     if (is("--other-model")) target.other_model = argv[i + 1];
+    if (is("--only")) target.only.emplace_back(argv[i + 1]);
     if (is("--tolerance")) target.tolerance = std::atof(argv[i + 1]);
     ++i;
   }

@@ -109,7 +109,9 @@ std::string NameOf(ls_code code) {
 
 ls_code TryOpen(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
                 const TestHost& host, ls_model** model, std::string* error) {
-  const char* device = std::strcmp(backend.device, "cuda") == 0 ? "cuda:0" : backend.device;
+  const char* device = !options.device.empty()                    ? options.device.c_str()
+                       : std::strcmp(backend.device, "cuda") == 0 ? "cuda:0"
+                                                                  : backend.device;
   const ls_model_options abi_options = {sizeof(ls_model_options),
                                         directory.c_str(),
                                         options.options.c_str(),

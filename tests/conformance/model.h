@@ -30,6 +30,7 @@ std::string NameOf(ls_code code);
 
 struct OpenOptions {
   std::string options = "{}";
+  std::string device{};  // "": the first of the plugin's kind
   uint64_t cache_bytes_budget = 0;
   uint32_t max_batch_tokens = 1024;
   uint32_t max_batch_sequences = 16;

@@ -2,9 +2,11 @@
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 
+#include <algorithm>
 #include <exception>
 #include <iosfwd>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace longstream::conformance {
@@ -41,9 +43,13 @@ class Report {
  public:
   explicit Report(std::ostream& out) : out_(out) {}
 
+  // From here on, names that begin with none of these are passed over; empty: none is.
+  void RunOnly(std::vector<std::string> prefixes) { only_ = std::move(prefixes); }
+
   // Runs body(check) and prints its line; an exception counts as a failure.
   template <typename Body>
   void Run(const std::string& name, Body&& body) {
+    if (!IsWanted(name)) return;
     Check check;
     try {
       body(check);
@@ -66,11 +72,18 @@ class Report {
 
   int num_failed() const { return num_failed_; }
   int num_passed() const { return num_passed_; }
+  int num_run() const { return num_passed_ + num_failed_ + num_not_applicable_; }
 
  private:
+  bool IsWanted(const std::string& name) const {
+    return only_.empty() || std::any_of(only_.begin(), only_.end(), [&](const std::string& prefix) {
+             return name.starts_with(prefix);
+           });
+  }
   void Finish(const std::string& name, const Check& check);
 
   std::ostream& out_;
+  std::vector<std::string> only_;
   int num_passed_ = 0;
   int num_failed_ = 0;
   int num_not_applicable_ = 0;
