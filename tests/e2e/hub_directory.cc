@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "backends/common/weights/safetensors.h"
-#include "tests/backends/weights/checkpoint_files.h"
+#include "tests/backends/weights/wide_vocabulary.h"
 
 namespace longstream {
 namespace {
@@ -199,38 +198,6 @@ class Snapshot {
   const fs::path path_;
 };
 
-// Gives a matrix with a row for each token more rows. Row r beyond the stored V is row r mod V,
-// turned by r div V elements: no two are alike, and all are drawn as the stored ones are.
-void Widen(int64_t rows, TensorSource* tensor) {
-  const auto stored = static_cast<size_t>(tensor->shape[0]);
-  const size_t row_bytes = tensor->bytes.size() / stored;
-  const size_t element_bytes = row_bytes / static_cast<size_t>(tensor->shape[1]);
-  tensor->shape[0] = rows;
-  for (size_t r = stored; r < static_cast<size_t>(rows); ++r) {
-    std::string row = tensor->bytes.substr(r % stored * row_bytes, row_bytes);
-    const size_t turn = r / stored * element_bytes % row_bytes;
-    std::rotate(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(turn), row.end());
-    tensor->bytes += row;
-  }
-}
-
-std::string WidenedFile(const fs::path& path) {
-  const SafetensorsFile file(path.string());
-  std::vector<TensorSource> tensors;
-  for (const StoredTensor& stored : file.tensors()) {
-    const auto* bytes = reinterpret_cast<const char*>(stored.data.data());
-    TensorSource tensor{stored.name, stored.type_name, stored.shape,
-                        std::string(bytes, stored.data.size())};
-    const auto is = [&stored](std::string_view end) { return stored.name.ends_with(end); };
-    if (is("embed_tokens.weight") || is("word_embeddings.weight") || is("wte.weight") ||
-        is("lm_head.weight")) {
-      Widen(kHubVocabulary, &tensor);
-    }
-    tensors.push_back(std::move(tensor));
-  }
-  return SafetensorsBytes(tensors);
-}
-
 Json ConfigOf(const fs::path& golden_case) {
   return Json::parse(ReadFile(golden_case / "config.json"));
 }
@@ -327,7 +294,8 @@ fs::path WriteHubDirectory(const fs::path& golden_case, const Voice& voice, cons
     const std::string name = entry.path().filename();
     if (name == "golden.safetensors" || name == "config.json") continue;
     const bool has_tensors = entry.path().extension() == ".safetensors";
-    snapshot.Write(name, has_tensors ? WidenedFile(entry.path()) : ReadFile(entry.path()));
+    snapshot.Write(name, has_tensors ? FileWithVocabulary(entry.path(), kHubVocabulary)
+                                     : ReadFile(entry.path()));
   }
   WriteTokenizer(voice, snapshot);
   snapshot.Write("generation_config.json", Json({{"_from_model_config", true},
