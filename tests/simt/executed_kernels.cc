@@ -8,7 +8,7 @@
 #include <set>
 
 // Where the linker has put the program's first byte.
-extern "C" const char __executable_start;
+extern "C" const char __ehdr_start;
 
 namespace longstream::simt {
 
@@ -19,8 +19,7 @@ void NoteExecuted(const void* kernel) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path, std::ios::app)
       << std::hex
-      << reinterpret_cast<uintptr_t>(kernel) - reinterpret_cast<uintptr_t>(&__executable_start)
-      << '\n';
+      << reinterpret_cast<uintptr_t>(kernel) - reinterpret_cast<uintptr_t>(&__ehdr_start) << '\n';
 }
 
 }  // namespace longstream::simt

@@ -21,7 +21,7 @@ def kernels_of(symbols):
     """{distance from the first byte: name} of the kernels in what `nm -C` prints of a program."""
     start, kernels = None, {}
     for line in symbols.splitlines():
-        if line.endswith(" __executable_start"):
+        if line.endswith(" __ehdr_start"):
             start = int(line.split()[0], 16)
         match = SYMBOL.match(line)
         if match and KERNEL.match(match[2]) and "[clone" not in match[2]:

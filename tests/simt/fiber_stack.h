@@ -17,20 +17,33 @@ namespace longstream::simt {
 class PooledStack {
  public:
   boost::context::stack_context allocate() {
-    std::vector<boost::context::stack_context>& pool = Pool();
-    if (pool.empty()) return boost::context::protected_fixedsize_stack(kBytes).allocate();
-    const boost::context::stack_context stack = pool.back();
-    pool.pop_back();
+    std::vector<boost::context::stack_context>& free = Pool().free;
+    if (free.empty()) return boost::context::protected_fixedsize_stack(kBytes).allocate();
+    const boost::context::stack_context stack = free.back();
+    free.pop_back();
     return stack;
   }
-  void deallocate(boost::context::stack_context& stack) { Pool().push_back(stack); }
+  void deallocate(boost::context::stack_context& stack) { Pool().free.push_back(stack); }
 
   // A frame under ASan is several times as large.
   static constexpr size_t kBytes = size_t{256} << 10;
 
  private:
-  static std::vector<boost::context::stack_context>& Pool() {
-    static std::vector<boost::context::stack_context> pool;
+  // Goes with the program, or with the plugin that the harness is part of.
+  struct FreeStacks {
+    FreeStacks() = default;
+    ~FreeStacks() {
+      boost::context::protected_fixedsize_stack stacks(kBytes);
+      for (boost::context::stack_context& stack : free) stacks.deallocate(stack);
+    }
+    FreeStacks(const FreeStacks&) = delete;
+    FreeStacks& operator=(const FreeStacks&) = delete;
+
+    std::vector<boost::context::stack_context> free;
+  };
+
+  static FreeStacks& Pool() {
+    static FreeStacks pool;
     return pool;
   }
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tests/simt/launch_limits.h"
+#include "tests/simt/machine_settings.h"
 
 using longstream::simt::Work;
 
@@ -151,6 +152,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
+  longstream::simt::ReadMachineSettings(TheMachine());
   *count = 0;
   if (TheMachine().driver_version < CUDART_VERSION) return cudaErrorInsufficientDriver;
   if (TheMachine().devices.empty()) return cudaErrorNoDevice;
@@ -172,14 +174,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *total = TheMachine().memory_bytes;
-  *free = *total - TheMachine().used_bytes;
+  *free = *total - std::min(*total, TheMachine().used_bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = nullptr;
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   const size_t size = (bytes + 255) / 256 * 256;
-  if (size > TheMachine().memory_bytes - TheMachine().used_bytes) return cudaErrorMemoryAllocation;
+  if (size + TheMachine().used_bytes > TheMachine().memory_bytes) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, size);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xff, size);

@@ -44,6 +44,7 @@ LAYERS = {
     "tests/kernels": (("kernels", "tests"), ()),
     # Its include/ stands in for the CUDA headers.
     "tests/simt": (("kernels", "backends", "tests"), ("cuda",)),
+    "tests/simt/plugins": (("service", "client", "tests"), ("absl", "grpc", "protobuf")),
     "tests/backends": (("kernels", "backends", "tests"), ()),
     "tests/conformance": (("kernels", "backends", "tests"), ()),
     "tests/install": (("backends/api",), ()),

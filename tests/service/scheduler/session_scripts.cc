@@ -107,11 +107,16 @@ Act Scripts::NextAct() {
   if (Below(4) == 0) request.sampling.repetition_penalty = 1.2f;
   if (Below(3) == 0) request.sampling.top_k = 20;
   if (Below(2) == 0) {
-    for (int i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < lengths_.num_stops; ++i) {
       request.stop.token_ids.push_back(static_cast<int32_t>('a' + Below(26)));
     }
   }
-  if (Below(3) == 0) request.stop.strings = {{static_cast<char>('a' + Below(26))}, "the "};
+  if (Below(3) == 0) {
+    request.stop.strings = {"the "};
+    for (size_t i = 1; i < lengths_.num_stops; ++i) {
+      request.stop.strings.push_back({static_cast<char>('a' + Below(26))});
+    }
+  }
   if (Below(3) == 0) request.stop.min_tokens = static_cast<uint32_t>(Below(30));
   if (Below(3) == 0) {
     request.log_probs = true;

@@ -24,6 +24,7 @@ struct ScriptLengths {
   size_t num_scripts = 100;
   uint64_t longest_prompt = 300;  // bytes; most have a tenth of it at most
   uint64_t max_tokens = 60;
+  size_t num_stops = 2;  // tokens, and strings, of a turn that is to stop at any
 };
 
 // Two to five turns a session, of all kinds that generate or append: sampled and greedy, with

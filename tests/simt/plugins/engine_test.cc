@@ -1,0 +1,185 @@
+// The engine over CUDA plugins: sessions, steps in flight, graphs, rollback and budgets, with the
+// plugins whose kernels the harness executes. What several sessions give at once, each gives alone
+// with one step at a time, to the last bit; and greedy tokens are the CPU's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/backends/weights/wide_vocabulary.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+#include "tests/service/scheduler/session_scripts.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kBytes = 256;         // the tokens of a model without a tokenizer
+constexpr uint64_t kMemory = 64 << 20;  // of a device
+constexpr uint64_t kBudget = 2 << 20;
+constexpr char kF32[] = R"({"weights": "f32", "cache": "f32"})";
+
+void SetMemory(uint64_t bytes) {
+  setenv("LONGSTREAM_SIMT_MACHINE", ("memory=" + std::to_string(bytes)).c_str(), 1);
+}
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+struct Case {
+  std::string backend;
+  std::string golden;
+};
+
+class PluginEngineTest : public testing::TestWithParam<Case> {
+ protected:
+  PluginEngineTest() {
+    SetMemory(kMemory);
+    WriteWithVocabulary(LONGSTREAM_SOURCE_DIR "/tests/golden/" + GetParam().golden, kBytes,
+                        directory_.path());
+  }
+  ~PluginEngineTest() override { unsetenv("LONGSTREAM_SIMT_MACHINE"); }
+
+  TestModel OnSimt() const {
+    return {LONGSTREAM_TEST_PLUGIN_DIR "/simt_" + GetParam().backend + ".so", directory_.string()};
+  }
+  TestModel OnCpu() const {
+    return {LONGSTREAM_PLUGIN_DIR "/" + GetParam().backend + ".cpu.so", directory_.string()};
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+};
+
+// Reads until there is a token, from when on two steps are in flight.
+void AwaitToken(Turn& turn) {
+  while (true) {
+    const TurnStream::Item item = turn.stream.Next();
+    const auto* event = std::get_if<TurnEvent>(&item);
+    if (event != nullptr && std::holds_alternative<DeltaEvent>(*event)) return;
+    absl::SleepFor(absl::Microseconds(200));
+  }
+}
+
+// Turns that generate and append, forks, cancellations, stop rules, penalties.
+TEST_P(PluginEngineTest, SessionsAtOnceGiveWhatEachGivesAlone) {
+  ExpectSameWithTwoInFlight(
+      OnSimt(), {.num_scripts = 14, .longest_prompt = 100, .max_tokens = 16, .num_stops = 20});
+}
+
+TEST_P(PluginEngineTest, GreedyTokensAreTheCpus) {
+  const std::vector<std::string> prompts = {"The old bridge over the river", "was"};
+  std::vector<std::vector<Outcome>> outcomes;
+  for (const TestModel& model : {OnCpu(), OnSimt()}) {
+    TestEngine engine(kF32, kBudget, {}, model);
+    std::vector<std::shared_ptr<Turn>> turns;
+    for (const std::string& prompt : prompts) {
+      TurnRequest request = Generate(engine.Open(), prompt, 12);
+      request.sampling.temperature = 0;
+      request.log_probs = true;
+      turns.push_back(NewTurn(request));
+      ASSERT_TRUE(engine->Start(turns.back()).ok());
+    }
+    outcomes.emplace_back();
+    for (const auto& turn : turns) outcomes.back().push_back(ReadToEnd(*turn));
+  }
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Outcome& expected = outcomes[0][i];
+    const Outcome& found = outcomes[1][i];
+    EXPECT_EQ(found.tokens.size(), 12u);
+    EXPECT_EQ(found.tokens, expected.tokens);
+    for (size_t k = 0; k < found.log_probs.size(); ++k) {
+      EXPECT_NEAR(found.log_probs[k].log_prob, expected.log_probs.at(k).log_prob, 1e-4);
+    }
+  }
+}
+
+// Of two turns in flight one session is closed; the other has noticed nothing, and the memory is
+// there again.
+TEST_P(PluginEngineTest, CloseWhileItGenerates) {
+  TestEngine engine("{}", kBudget, {}, OnSimt());
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "other", 10))).text;
+  const uint64_t before = engine->model().backend().memory().reserved;
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 900));
+  const auto other = NewTurn(Generate(engine.Open(), "other", 10));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine->Start(other).ok());
+  AwaitToken(*turn);
+  ASSERT_TRUE(session->Close());
+  engine->Close(session, [](uint64_t) {});
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ReadToEnd(*other).text, expected);
+  const auto last = other->request.session;
+  ASSERT_TRUE(last->Close());
+  engine->Close(last, [](uint64_t) {});
+  engine->Flush();
+  EXPECT_EQ(engine->model().backend().memory().reserved, before);
+}
+
+// Sessions until no turn of one more is promised its memory; one that is closed makes room.
+TEST_P(PluginEngineTest, BudgetIsExhausted) {
+  TestEngine engine("{}", kBudget, {}, OnSimt());
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "a", 3))).text;
+  std::vector<std::shared_ptr<Session>> sessions;
+  absl::Status refused;
+  while (refused.ok() && sessions.size() < 10000) {
+    auto session = engine.TryOpen();
+    refused = session.status();
+    if (!session.ok()) break;
+    sessions.push_back(*session);
+    // One token of the prompt is read; what it was promised stays with it.
+    refused = RunTurn(*engine, NewTurn(Generate(sessions.back(), "a", 1))).end.status;
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  ASSERT_GT(sessions.size(), 1u);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(sessions.back()->Close());
+    engine->Close(sessions.back(), [](uint64_t) {});
+    sessions.pop_back();
+  }
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(engine.Open(), "a", 3))).text, expected);
+}
+
+// Somebody else takes the rest of the device: turns that need more for their steps' arguments are
+// refused, sessions stay as they were, and go on where memory comes back.
+TEST_P(PluginEngineTest, MemoryIsTakenMeanwhile) {
+  TestEngine engine(R"({"context_limit": 8192})", kBudget, {}, OnSimt());
+  const auto session = engine.Open();
+  const auto control = engine.Open();
+  for (const auto& one : {session, control}) {
+    EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(one, "start", 2))).end.status.ok());
+  }
+  engine->Flush();
+  SetMemory(0);
+  EXPECT_THROW(TestEngine("{}", kBudget, {}, OnSimt()), std::runtime_error);
+  const Outcome refused = RunTurn(*engine, NewTurn(Generate(session, "x", 6000)));
+  EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.end.status.message()), HasSubstr("the device has no "));
+  const uint64_t position = control->View().position;
+  EXPECT_EQ(session->View().position, position);
+
+  engine->Flush();
+  SetMemory(kMemory);
+  EXPECT_NO_THROW(TestEngine("{}", kBudget, {}, OnSimt()));
+  const Outcome expected = RunTurn(*engine, NewTurn(Generate(control, std::string(80, 'x'), 3)));
+  const Outcome found = RunTurn(*engine, NewTurn(Generate(session, std::string(80, 'x'), 3)));
+  EXPECT_EQ(found.end.status, absl::OkStatus());
+  EXPECT_EQ(found.text, expected.text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, PluginEngineTest,
+                         testing::Values(Case{"dense", "llama_linear"},
+                                         Case{"hwfa2", "hwfa2_rerope"},
+                                         Case{"hypenet", "hypenet_published_bare"}),
+                         [](const auto& instance) { return instance.param.backend; });
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,151 @@
+// What a CUDA plugin says through the ABI of machines that lack something (the table of
+// docs/cuda.md): simt_dense on machines that LONGSTREAM_SIMT_MACHINE describes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/conformance/model.h"
+#include "tests/conformance/plugin_file.h"
+#include "tests/conformance/test_host.h"
+
+namespace longstream {
+namespace {
+
+using conformance::Decode;
+using conformance::Model;
+using conformance::OpenOptions;
+using conformance::Prefill;
+using conformance::Sequence;
+using testing::MatchesRegex;
+
+const std::string kModel = LONGSTREAM_SOURCE_DIR "/tests/golden/llama";
+constexpr uint64_t kEnough = uint64_t{8} << 20;  // bytes of a device
+
+struct Opened {
+  ls_code code = LS_OK;
+  std::string error;
+};
+
+class PluginMachineTest : public testing::Test {
+ protected:
+  PluginMachineTest() { SetMemory(kEnough); }
+  ~PluginMachineTest() override { unsetenv("LONGSTREAM_SIMT_MACHINE"); }
+
+  static void SetMachine(const std::string& settings) {
+    setenv("LONGSTREAM_SIMT_MACHINE", settings.c_str(), 1);
+  }
+  // Of the device from the next model_open on, for those that are open too.
+  static void SetMemory(uint64_t bytes) { SetMachine("memory=" + std::to_string(bytes)); }
+
+  const ls_backend& backend() const { return *plugin_.backend(); }
+
+  // A model is opened, and closed where that succeeds.
+  Opened Open(const std::string& device = "cuda:0") {
+    OpenOptions options = options_;
+    options.device = device;
+    ls_model* model = nullptr;
+    Opened opened;
+    opened.code = TryOpen(backend(), kModel, options, host_, &model, &opened.error);
+    if (opened.code == LS_OK) backend().model_close(model);
+    return opened;
+  }
+  void ExpectError(ls_code code, const std::string& sentence,
+                   const std::string& device = "cuda:0") {
+    const Opened opened = Open(device);
+    EXPECT_EQ(opened.code, code);
+    EXPECT_EQ(opened.error, sentence);
+  }
+
+  const OpenOptions options_ = {.options = R"({"cache": "f32"})",
+                                .cache_bytes_budget = 1 << 20,
+                                .max_batch_tokens = 64,
+                                .max_batch_sequences = 4};
+  const conformance::TestHost host_{1};
+  const conformance::PluginFile plugin_{LONGSTREAM_TEST_PLUGIN_DIR "/simt_dense.so"};
+};
+
+TEST_F(PluginMachineTest, DevicesAreNumbered) {
+  SetMachine("devices=2");
+  EXPECT_EQ(Open("cuda").code, LS_OK);
+  EXPECT_EQ(Open("cuda:1").code, LS_OK);
+  ExpectError(LS_NOT_FOUND, "there is no device 'cuda:2' here, the last one is cuda:1", "cuda:2");
+  ExpectError(LS_NOT_FOUND, "there is no device 'cpu' here, expected 'cuda' or 'cuda:N'", "cpu");
+}
+
+TEST_F(PluginMachineTest, NoDriverOrDevice) {
+  SetMachine("driver=0");
+  ExpectError(LS_NOT_FOUND,
+              "no CUDA device: the NVIDIA driver is not installed; install it, or use device cpu");
+  SetMachine("driver=12040");
+  ExpectError(LS_NOT_FOUND,
+              "no CUDA device: the NVIDIA driver serves CUDA 12.4, expected at least 13.0; update "
+              "the driver");
+  SetMachine("devices=0");
+  ExpectError(LS_NOT_FOUND, "no CUDA device: the NVIDIA driver finds none; use device cpu");
+  SetMachine("");
+  EXPECT_EQ(Open().code, LS_OK);
+}
+
+// At whatever allocation memory ends: the purpose and the bytes, and nothing is kept of it.
+TEST_F(PluginMachineTest, TooLittleMemoryForAModel) {
+  SetMemory(1000);
+  EXPECT_THAT(Open().error, MatchesRegex("weights: the device has no [0-9]+ bytes, 1000 are free"));
+  uint64_t least = 0;  // that is enough
+  uint64_t refusals = 0;
+  for (uint64_t memory = 0; least == 0 && memory <= kEnough; memory += kEnough / 512) {
+    SetMemory(memory);
+    const Opened opened = Open();
+    if (opened.code == LS_OK) {
+      least = memory;
+      continue;
+    }
+    ++refusals;
+    EXPECT_EQ(opened.code, LS_RESOURCE_EXHAUSTED) << memory << " bytes: " << opened.error;
+    EXPECT_THAT(opened.error,
+                MatchesRegex("[a-z ]+: the device has no [0-9]+ bytes, [0-9]+ are free"))
+        << memory << " bytes";
+  }
+  EXPECT_GT(refusals, 8u);
+  for (int time = 0; time < 3; ++time) {
+    SetMemory(least);
+    EXPECT_EQ(Open().code, LS_OK) << "memory of models that are closed is kept";
+    SetMemory(least - kEnough / 512);
+    EXPECT_EQ(Open().code, LS_RESOURCE_EXHAUSTED);
+  }
+}
+
+// What a step's arguments need grows with the longest reservation. Where another process has taken
+// the rest of the device, a longer one is refused and everything else goes on.
+TEST_F(PluginMachineTest, TooLittleMemoryForALongerReservation) {
+  const OpenOptions options = {.options = R"({"context_limit": 8192})",
+                               .cache_bytes_budget = 4 << 20,
+                               .max_batch_tokens = 64,
+                               .max_batch_sequences = 16};
+  Model model(backend(), kModel, options, host_);
+  Sequence sequence = model.Create();
+  sequence.Reserve(40);
+  model.Step(Prefill(sequence, {3, 1, 4, 1, 5}));
+  Sequence control = sequence.Fork();
+  control.Reserve(20);
+
+  SetMemory(0);
+  EXPECT_EQ(Open().code, LS_RESOURCE_EXHAUSTED);
+  std::string error;
+  EXPECT_EQ(sequence.TryReserve(8000, &error), LS_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(error,
+              MatchesRegex("arguments of a step: the device has no [0-9]+ bytes, 0 are free"));
+  EXPECT_EQ(sequence.position(), 5u);
+  const auto expected = model.Step(Decode(control, 9));
+  const auto found = model.Step(Decode(sequence, 9));
+  EXPECT_EQ(found.logits, expected.logits);
+
+  SetMemory(kEnough);
+  EXPECT_EQ(Open().code, LS_OK);
+  EXPECT_EQ(sequence.TryReserve(8000, &error), LS_OK) << error;
+  EXPECT_EQ(model.Step(Decode(sequence, 2)).logits, model.Step(Decode(control, 2)).logits);
+}
+
+}  // namespace
+}  // namespace longstream

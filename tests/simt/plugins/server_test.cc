@@ -1,0 +1,112 @@
+// longstream-server with a CUDA plugin, whose kernels the harness executes: which device a model
+// gets, and a few tokens through gRPC.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/connection.h"
+#include "tests/backends/weights/wide_vocabulary.h"
+#include "tests/e2e/server_process.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr uint32_t kTokens = 8;
+
+// A server with the plugins of hypenet for both kinds of device, on a machine as
+// LONGSTREAM_SIMT_MACHINE describes it, and a model served under the name of each of `devices`.
+// (The harness's runtime serves one model at a time.)
+class Server {
+ public:
+  Server(const char* machine, const std::vector<std::string>& devices) {
+    setenv("LONGSTREAM_SIMT_MACHINE", machine, 1);
+    const fs::path model = directory_.path() / "model";
+    const fs::path plugins = directory_.path() / "plugins";
+    fs::create_directories(model);
+    fs::create_directories(plugins);
+    WriteWithVocabulary(LONGSTREAM_SOURCE_DIR "/tests/golden/hypenet_published_bare", 256, model);
+    fs::create_symlink(LONGSTREAM_TEST_PLUGIN_DIR "/simt_hypenet.so", plugins / "simt_hypenet.so");
+    fs::create_symlink(LONGSTREAM_BINARY_DIR "/plugins/hypenet.cpu.so", plugins / "hypenet.cpu.so");
+    std::vector<std::string> arguments = {"--plugins", plugins.string()};
+    for (const std::string& device : devices) {
+      arguments.insert(arguments.end(),
+                       {"--model", device + "=" + model.string() +
+                                       ",cache_bytes=2MiB,options.weights=f32,device=" + device});
+    }
+    process_ = std::make_unique<ServerProcess>(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
+                                               std::move(arguments));
+    unsetenv("LONGSTREAM_SIMT_MACHINE");
+    connection_ = std::make_unique<client::Connection>(process_->address());
+  }
+
+  // As listed once it is loaded, or has failed.
+  v1::Model Model(const std::string& name) {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    v1::Model model = connection_->Model(name);
+    while (model.state() == v1::MODEL_STATE_LOADING && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      model = connection_->Model(name);
+    }
+    return model;
+  }
+
+  // Greedy, in one session that two turns use.
+  std::vector<std::string> Texts(const std::string& model) {
+    const std::string session = connection_->Open(model).session_id();
+    std::vector<std::string> texts;
+    for (const char* prompt : {"The old bridge", " was closed"}) {
+      v1::GenerateRequest request;
+      request.set_session_id(session);
+      request.mutable_input()->set_text(prompt);
+      request.mutable_sampling()->set_temperature(0);
+      request.set_max_tokens(kTokens);
+      request.mutable_stop()->set_ignore_eos(true);
+      const client::Generation generation = connection_->Generate(request);
+      EXPECT_EQ(generation.token_ids.size(), kTokens);
+      texts.push_back(generation.text);
+    }
+    return texts;
+  }
+
+  int Stop() { return process_->Stop(); }
+
+ private:
+  const TemporaryDirectory directory_;
+  std::unique_ptr<ServerProcess> process_;
+  std::unique_ptr<client::Connection> connection_;
+};
+
+TEST(PluginServerTest, ServesOnTheDeviceThatIsThere) {
+  std::vector<std::string> texts;
+  for (const char* device : {"auto", "cuda:0"}) {
+    Server server("memory=16000000", {device});
+    const v1::Model model = server.Model(device);
+    EXPECT_EQ(model.state(), v1::MODEL_STATE_READY) << model.error();
+    EXPECT_THAT(model.device(), testing::StartsWith("cuda"));
+    texts = server.Texts(device);
+    EXPECT_EQ(server.Stop(), 0);
+  }
+  Server server("driver=0", {"auto", "cuda:0"});
+  EXPECT_EQ(server.Model("cuda:0").state(), v1::MODEL_STATE_FAILED);
+  EXPECT_EQ(server.Model("cuda:0").error(),
+            "model cuda:0: no CUDA device: the NVIDIA driver is not installed; install it, or use "
+            "device cpu");
+  EXPECT_EQ(server.Model("auto").device(), "cpu");
+  EXPECT_EQ(server.Texts("auto"), texts);
+  EXPECT_EQ(server.Stop(), 0);
+}
+
+}  // namespace
+}  // namespace longstream
