@@ -103,7 +103,7 @@ const std::map<std::string, Setter>& Setters() {
 }  // namespace
 
 const char kBenchUsage[] =
-    R"(usage: model_bench [--shape 0.6b|200m|14b] [--plan dense,hwfa2,hypenet,chunked]
+    R"(usage: model_bench [--shape 0.6b|200m|14b|tiny] [--plan dense,hwfa2,hypenet,chunked]
                    [--weights bf16,int8,int4] [--cache auto] [--threads N] [--batch N]
                    [--depths 0,4096] [--prefill 512] [--tokens 32] [--rounds 3] [--json FILE]
                    [--op-times] [--serve] [--checkpoint DIRECTORY] [--load DIRECTORY]

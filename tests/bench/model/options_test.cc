@@ -65,7 +65,8 @@ TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
   EXPECT_EQ(Error({"--batch", "0"}), "--batch: expected a number from 1 to 256, found 0");
   EXPECT_EQ(Error({"--tokens", "8x"}), "--tokens: expected a number from 0 to 1024, found 8x");
   EXPECT_EQ(Error({"--depths", ""}), "--depths: expected a list joined by commas");
-  EXPECT_EQ(Error({"--shape", "7b"}), "--shape: shape must be one of 0.6b, 200m, 14b, found 7b");
+  EXPECT_EQ(Error({"--shape", "7b"}),
+            "--shape: shape must be one of 0.6b, 200m, 14b, tiny, found 7b");
   EXPECT_THAT(Error({"--plan", "dense,sparse"}), HasSubstr("found sparse"));
   EXPECT_THAT(Error({"--weights", "int2"}), StartsWith("--weights: "));
   EXPECT_THAT(Error({"--cache", "int2"}), StartsWith("--cache: "));
