@@ -116,7 +116,8 @@ typedef struct ls_model_options {
   uint32_t struct_size;
   const char* directory;        /* a Hugging Face model directory, UTF-8 path */
   const char* options;          /* a JSON object of load-time options; NULL means {} */
-  const char* const* devices;   /* [num_devices] "cpu", "cuda:0", ... */
+  const char* const* devices;   /* [num_devices] "cpu", "cuda:0", ..., or "cuda" for one of the
+                                   backend's choice */
   uint32_t num_devices;         /* 1 today; a list, so that tensor parallelism fits */
   uint64_t cache_bytes_budget;  /* upper bound in bytes for all pages, rings, states and checkpoints
                                    of this model's sequences together; 0: the device's memory. A

@@ -148,8 +148,10 @@ struct OpenedDevice {
   std::unique_ptr<Device> device;  // nullptr: see below
   std::string why{};               // one sentence: what is missing, and what to do
   bool unknown = false;            // there is no such device; else it is there but cannot be used
+  std::string name{};              // of `device`: "cpu", "cuda:N"
 };
-// A queue of its own on the device of that name: "cpu"; "cuda", which is the first, or "cuda:N".
+// A queue of its own on the device of that name: "cpu"; "cuda:N", or "cuda" for whichever of those
+// that can be used has the most free memory.
 OpenedDevice OpenDevice(std::string_view name);
 
 }  // namespace longstream

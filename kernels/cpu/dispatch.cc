@@ -64,7 +64,7 @@ OpenedDevice OpenDevice(std::string_view name) {
                                "processor has, found '") +
                    wanted + "'"};
   }
-  return {.device = std::make_unique<HostDevice>()};
+  return {.device = std::make_unique<HostDevice>(), .name = DeviceKind()};
 }
 
 }  // namespace longstream

@@ -1,14 +1,12 @@
-// A GPU as a device: memory, copies, a stream, events; and how one is found.
+// A GPU as a device: memory, copies, a stream, events.
 #include <cuda_runtime.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
 #include "kernels/core/device.h"
-#include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_graphs.h"
-#include "kernels/cuda/device_limits.h"
+#include "kernels/cuda/device_choice.h"
 
 namespace longstream {
 namespace {
@@ -153,58 +151,6 @@ class CudaDevice final : public Device {
   bool failed_ = false;
 };
 
-// N of "cuda:N", 0 of "cuda", -1 of anything else.
-int OrdinalOf(std::string_view name) {
-  constexpr std::string_view kPrefix = "cuda:";
-  if (name == "cuda") return 0;
-  if (!name.starts_with(kPrefix)) return -1;
-  const char* const end = name.data() + name.size();
-  int ordinal = -1;
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, ordinal);
-  return error == std::errc() && rest == end ? ordinal : -1;
-}
-
-// "13.0" of 13000.
-std::string VersionText(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-// Why the runtime finds no device.
-std::string WhyNone(cudaError_t error) {
-  int driver = 0;
-  cudaDriverGetVersion(&driver);
-  if (driver == 0) return "the NVIDIA driver is not installed; install it, or use device cpu";
-  if (error == cudaErrorInsufficientDriver) {
-    return "the NVIDIA driver serves CUDA " + VersionText(driver) + ", expected at least " +
-           VersionText(CUDART_VERSION) + "; update the driver";
-  }
-  if (error != cudaSuccess && error != cudaErrorNoDevice) return cudaGetErrorString(error);
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible == nullptr
-             ? "the NVIDIA driver finds none; use device cpu"
-             : "CUDA_VISIBLE_DEVICES is '" + std::string(visible) + "', which names none";
-}
-
-// Why the device cannot run what this library was compiled for; "" where it can.
-std::string WhyUnsuited(int ordinal, const cudaDeviceProp& properties) {
-  const std::string name = "cuda:" + std::to_string(ordinal);
-  // Compiled for 80-real, which 8.x can run, and 90a-real (cmake/LongstreamCuda.cmake).
-  const bool suited = properties.major == 8 || (properties.major == 9 && properties.minor == 0);
-  if (!suited) {
-    return name + ": " + properties.name + " has compute capability " +
-           std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-           ", expected 8.x or 9.0; use device cpu";
-  }
-  if (properties.sharedMemPerBlockOptin < cuda::kMaxSharedBytes) {
-    return name + ": " + properties.name + " has " +
-           std::to_string(properties.sharedMemPerBlockOptin) +
-           " bytes of shared memory for a block, expected at least " +
-           std::to_string(cuda::kMaxSharedBytes) + "; use device cpu";
-  }
-  const std::string& why = cuda::LoadCublasLt();
-  return why.empty() ? "" : name + ": cuBLASLt cannot be loaded: " + why;
-}
-
 // LONGSTREAM_CUDA_OVERLAP=0 has kernels take turns, to compare with.
 bool OverlapIsAllowed() {
   const char* setting = std::getenv("LONGSTREAM_CUDA_OVERLAP");
@@ -217,37 +163,22 @@ const char* DeviceKind() { return "cuda"; }
 bool DeviceRunsBesideHost() { return true; }
 
 OpenedDevice OpenDevice(std::string_view name) {
-  const auto missing = [](std::string why) {
-    return OpenedDevice{.device = nullptr, .why = std::move(why), .unknown = true};
-  };
-  const int ordinal = OrdinalOf(name);
-  if (ordinal < 0) {
-    return missing("there is no device '" + std::string(name) +
-                   "' here, expected 'cuda' or 'cuda:N'");
+  cuda::DeviceChoice choice = cuda::ChooseDevice(name);
+  if (choice.ordinal < 0) {
+    return {.device = nullptr, .why = std::move(choice.why), .unknown = choice.is_unknown};
   }
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0) return missing("no CUDA device: " + WhyNone(error));
-  if (ordinal >= count) {
-    return missing("there is no device '" + std::string(name) +
-                   "' here, the last one is cuda:" + std::to_string(count - 1));
-  }
-  cudaDeviceProp properties;
-  cudaError_t failure = cudaGetDeviceProperties(&properties, ordinal);
-  if (failure == cudaSuccess) {
-    std::string why = WhyUnsuited(ordinal, properties);
-    if (!why.empty()) return {nullptr, std::move(why), false};
-    failure = cudaSetDevice(ordinal);
-  }
+  const std::string number = "cuda:" + std::to_string(choice.ordinal);
+  cudaError_t failure = cudaSetDevice(choice.ordinal);
   cudaStream_t stream = nullptr;
   if (failure == cudaSuccess) {
     failure = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   }
   if (failure != cudaSuccess) {
-    return {nullptr, "cuda:" + std::to_string(ordinal) + ": " + cudaGetErrorString(failure), false};
+    return {.device = nullptr, .why = number + ": " + cudaGetErrorString(failure)};
   }
-  return {.device = std::make_unique<CudaDevice>(ordinal, stream,
-                                                 properties.major >= 9 && OverlapIsAllowed())};
+  return {.device = std::make_unique<CudaDevice>(choice.ordinal, stream,
+                                                 choice.can_overlap && OverlapIsAllowed()),
+          .name = number};
 }
 
 }  // namespace longstream

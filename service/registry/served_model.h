@@ -24,7 +24,7 @@ struct ModelSource {
   std::string name;             // what clients call it
   std::string directory;        // a Hugging Face model directory
   std::string backend;          // plugin name; empty: the plugin with the best fit
-  std::string device = "auto";  // "auto": the first CUDA device where one can be used, else cpu
+  std::string device = "auto";  // "auto": a GPU where one can be used, else cpu
   std::string options_json = "{}";
   std::string version = "1";
   uint64_t cache_bytes_budget = 0;

@@ -52,6 +52,7 @@ TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
             "'sse9'");
   ASSERT_EQ(setenv("LONGSTREAM_ISA", "baseline", 1), 0);
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
+  EXPECT_EQ(OpenDevice("cpu").name, "cpu");
   unsetenv("LONGSTREAM_ISA");
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
 }

@@ -31,6 +31,11 @@ class CudaDeviceTest : public testing::Test {
   ~CudaDeviceTest() override { TheMachine() = {}; }
 };
 
+__global__ void AddKernel(int* to, const int* from) {
+  cuda::BeginKernel();
+  *to += *from;
+}
+
 // --- how it is found (the table of docs/cuda.md)
 
 void ExpectMissing(const char* name, const std::string& why, bool unknown) {
@@ -43,7 +48,9 @@ void ExpectMissing(const char* name, const std::string& why, bool unknown) {
 TEST_F(CudaDeviceTest, IsFoundByNumber) {
   TheMachine().devices.resize(2);
   for (const char* name : {"cuda", "cuda:0", "cuda:1"}) {
-    EXPECT_NE(OpenDevice(name).device, nullptr) << name;
+    const OpenedDevice opened = OpenDevice(name);
+    EXPECT_NE(opened.device, nullptr) << name;
+    EXPECT_EQ(opened.name, name == std::string("cuda") ? "cuda:0" : name);
   }
   ExpectMissing("cuda:2", "there is no device 'cuda:2' here, the last one is cuda:1", true);
   for (const char* name : {"cpu", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "gpu"}) {
@@ -111,6 +118,73 @@ TEST_F(CudaDeviceTest, TooLittleSharedMemory) {
                 false);
 }
 
+// What ChooseDevice says of "cuda" on a machine of several.
+std::string NameOfChosen() { return OpenDevice("cuda").name; }
+
+TEST_F(CudaDeviceTest, OfSeveralTheOneWithTheMostFreeMemory) {
+  auto& devices = TheMachine().devices;
+  devices.resize(4);
+  EXPECT_EQ(NameOfChosen(), "cuda:0");  // all have as much
+  devices[2].memory_bytes = devices[3].memory_bytes = size_t{300} << 20;
+  EXPECT_EQ(NameOfChosen(), "cuda:2");
+  const OpenedDevice taker = OpenDevice("cuda:2");
+  const DeviceMemory some(*taker.device, 256, "some");
+  EXPECT_EQ(NameOfChosen(), "cuda:3");
+  const DeviceMemory more(*taker.device, size_t{200} << 20, "more");
+  EXPECT_EQ(taker.device->free_bytes(), (size_t{100} << 20) - 256);
+  EXPECT_EQ(NameOfChosen(), "cuda:3");
+  EXPECT_EQ(OpenDevice("cuda:1").name, "cuda:1");
+}
+
+TEST_F(CudaDeviceTest, OfSeveralOneThatCanBeUsed) {
+  auto& devices = TheMachine().devices;
+  devices.resize(4);
+  for (size_t i = 0; i < devices.size(); ++i) devices[i].memory_bytes = (200 - i) << 20;
+  devices[0].major = 7;
+  devices[0].minor = 5;
+  devices[1].is_taken = true;
+  devices[2].sharedMemPerBlockOptin = 101376;
+  EXPECT_EQ(NameOfChosen(), "cuda:3");
+  devices[2] = devices[0];
+  devices[3] = devices[1];
+  ExpectMissing("cuda",
+                "cuda:0, cuda:2: SIMT harness has compute capability 7.5, expected 8.x or 9.0; "
+                "cuda:1, cuda:3: CUDA-capable device(s) is/are busy or unavailable; use device cpu",
+                false);
+  devices[1] = devices[0];  // the only one left is not asked
+  ExpectMissing("cuda", "cuda:3: CUDA-capable device(s) is/are busy or unavailable", false);
+}
+
+// A context takes some hundred MB of a GPU, which others may want.
+TEST_F(CudaDeviceTest, OnlyTheChosenDeviceKeepsAContext) {
+  TheMachine().devices.resize(4);
+  const OpenedDevice first = OpenDevice("cuda:3");
+  TheMachine().devices[1].memory_bytes *= 2;
+  EXPECT_EQ(NameOfChosen(), "cuda:1");
+  EXPECT_THAT(TheMachine().contexts,
+              testing::ElementsAre(testing::Pair(1, 1), testing::Pair(3, 1)));
+}
+
+// Kernels are launched on the device whose stream it is, whatever is current.
+TEST_F(CudaDeviceTest, SeveralDevicesAtATime) {
+  TheMachine().devices.resize(2);
+  const std::unique_ptr<Device> first = OpenDevice("cuda:0").device;
+  const std::unique_ptr<Device> second = OpenDevice("cuda:1").device;
+  int one = 1;
+  int sum = 0;
+  for (Device* device : {first.get(), second.get()}) {
+    Stream stream = device->MakeStream({}, nullptr, 0);
+    cuda::Launch(stream, {1, 1}, AddKernel, &sum, &one);
+    EXPECT_EQ(stream.status, OpStatus::kOk);
+    EXPECT_EQ(device->Synchronize(), OpStatus::kOk);
+  }
+  EXPECT_EQ(sum, 2);
+  Stream stream = first->MakeStream({}, nullptr, 0);
+  second->MakeStream({}, nullptr, 0);
+  cuda::Launch(stream, {1, 1}, AddKernel, &sum, &one);
+  EXPECT_EQ(stream.status, OpStatus::kDeviceError);
+}
+
 TEST_F(CudaDeviceTest, NoCublasLt) {
   TheMachine().cublaslt_problem = "libcublasLt.so.13: not found; install it";
   ExpectMissing(
@@ -118,11 +192,6 @@ TEST_F(CudaDeviceTest, NoCublasLt) {
 }
 
 // --- overlap
-
-__global__ void AddKernel(int* to, const int* from) {
-  cuda::BeginKernel();
-  *to += *from;
-}
 
 TEST_F(CudaDeviceTest, KernelsOverlapWhereTheDeviceCan) {
   const auto overlaps = [] {
@@ -160,7 +229,7 @@ TEST_F(CudaDeviceTest, ALaunchOverlapsWhereItsStreamDoes) {
 // --- memory
 
 TEST_F(CudaDeviceTest, TooLittleMemoryIsSaidWithBytes) {
-  TheMachine().memory_bytes = 1 << 20;
+  TheMachine().devices[0].memory_bytes = 1 << 20;
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   EXPECT_EQ(device->free_bytes(), uint64_t{1} << 20);
   const DeviceMemory half(*device, 1 << 19, "half");

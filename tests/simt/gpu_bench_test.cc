@@ -110,7 +110,7 @@ TEST_F(GpuBenchTest, Steps) {
 // As where other programs hold the GPU's memory: the figures are there, and say why they have no
 // value. They have the names that tools/gpu/peers.py looks up.
 TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
-  TheMachine().memory_bytes = 4096;
+  TheMachine().devices[0].memory_bytes = 4096;
   for (void (*const part)(GpuBench&) :
        {BenchProjections, BenchAttention, BenchRecurrence, BenchSampling, BenchSteps}) {
     part(*bench_);

@@ -2,10 +2,14 @@
 // of the harness.
 //
 // LONGSTREAM_SIMT_MACHINE is a list of name=value, separated by commas:
-//   driver   the CUDA version that the driver serves, as 13000; 0: there is no driver
-//   devices  how many there are
-//   memory   bytes of a device
-// What it does not name is as it is without it. A word it does not know ends the process.
+//   driver      the CUDA version that the driver serves, as 13000; 0: there is no driver
+//   devices     how many there are
+//   memory      bytes of a device
+//   capability  its compute capability, as 90
+//   shared      bytes of shared memory for a block
+//   taken       1: another process has it for itself
+// The last four are of every device, or of device N as memory:N; later ones count. What the list
+// does not name is as it is without it. A word it does not know ends the process.
 #ifndef LONGSTREAM_TESTS_SIMT_MACHINE_SETTINGS_H_
 #define LONGSTREAM_TESTS_SIMT_MACHINE_SETTINGS_H_
 

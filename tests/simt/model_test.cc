@@ -114,7 +114,7 @@ class SimtGreedyTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(SimtGreedyTest, IsThatOfTheGoldenCase) {
   TheMachine() = {};
-  TheMachine().memory_bytes = size_t{1} << 30;
+  TheMachine().devices[0].memory_bytes = size_t{1} << 30;
   const GoldenCase golden = ReadGoldenCase(GetParam());
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const std::string options = R"("weights": "f32", "cache": "f32", "context_limit": )" +

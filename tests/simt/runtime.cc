@@ -17,6 +17,8 @@ using longstream::simt::Work;
 
 // Recording is ended by cudaStreamEndCapture, and spoilt by what must not happen meanwhile.
 struct CUstream_st {
+  explicit CUstream_st(int of_device) : device(of_device) {}
+  const int device;
   std::deque<Work> work;
   uint64_t num_enqueued = 0;
   bool records = false;
@@ -42,10 +44,17 @@ std::set<cudaStream_t>& Streams() {
   static std::set<cudaStream_t> streams;
   return streams;
 }
-std::map<void*, size_t>& Allocations() {
-  static std::map<void*, size_t> allocations;
+struct Allocation {
+  int device;
+  size_t size;
+};
+std::map<void*, Allocation>& Allocations() {
+  static std::map<void*, Allocation> allocations;
   return allocations;
 }
+
+// The device of the calling thread.
+thread_local int current_device = 0;
 
 // How many kernels a launch that may overlap begins before.
 constexpr size_t kEarlierKernels = 2;
@@ -96,10 +105,23 @@ Machine& TheMachine() {
   return machine;
 }
 
-bool KernelsCanOverlap() {
-  const std::vector<cudaDeviceProp>& devices = TheMachine().devices;
-  return std::all_of(devices.begin(), devices.end(),
-                     [](const cudaDeviceProp& device) { return device.major >= 9; });
+bool KernelsCanOverlap(cudaStream_t stream) {
+  const auto device = static_cast<size_t>(stream == nullptr ? current_device : stream->device);
+  const std::vector<MachineDevice>& devices = TheMachine().devices;
+  return device < devices.size() && devices[device].major >= 9;
+}
+
+bool IsCurrent(cudaStream_t stream) {
+  return stream == nullptr || stream->device == current_device;
+}
+
+size_t FreeBytes(int device) {
+  size_t used = 0;
+  for (const auto& [memory, allocation] : Allocations()) {
+    if (allocation.device == device) used += allocation.size;
+  }
+  const size_t total = TheMachine().devices.at(static_cast<size_t>(device)).memory_bytes;
+  return total - std::min(total, used);
 }
 
 void Enqueue(cudaStream_t stream, Work work) {
@@ -112,9 +134,11 @@ void Enqueue(cudaStream_t stream, Work work) {
 }  // namespace longstream::simt
 
 using longstream::simt::Allocations;
+using longstream::simt::current_device;
 using longstream::simt::Do;
 using longstream::simt::Enqueue;
 using longstream::simt::Fail;
+using longstream::simt::FreeBytes;
 using longstream::simt::RunUntil;
 using longstream::simt::SpoilsRecording;
 using longstream::simt::Streams;
@@ -130,10 +154,14 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInsufficientDriver:
       return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorDevicesUnavailable:
+      return "CUDA-capable device(s) is/are busy or unavailable";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
     case cudaErrorNotSupported:
       return "operation not supported";
     case cudaErrorStreamCaptureUnsupported:
@@ -159,44 +187,47 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(TheMachine().devices.size());
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   int count = 0;
   cudaGetDeviceCount(&count);
-  return device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (cudaSetDevice(device) != cudaSuccess) return cudaErrorInvalidDevice;
+  if (device < 0 || device >= count) return cudaErrorInvalidDevice;
   *properties = TheMachine().devices[static_cast<size_t>(device)];
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return cudaErrorInvalidDevice;
+  if (TheMachine().devices[static_cast<size_t>(device)].is_taken) {
+    return cudaErrorDevicesUnavailable;
+  }
+  TheMachine().contexts.try_emplace(device, 1);
+  current_device = device;
   return cudaSuccess;
 }
 
 // --- memory
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *total = TheMachine().memory_bytes;
-  *free = *total - std::min(*total, TheMachine().used_bytes);
+  *total = TheMachine().devices[static_cast<size_t>(current_device)].memory_bytes;
+  *free = FreeBytes(current_device);
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = nullptr;
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   const size_t size = (bytes + 255) / 256 * 256;
-  if (size + TheMachine().used_bytes > TheMachine().memory_bytes) return cudaErrorMemoryAllocation;
+  if (size > FreeBytes(current_device)) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(256, size);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xff, size);
-  TheMachine().used_bytes += size;
-  Allocations()[*memory] = size;
+  Allocations()[*memory] = {current_device, size};
   return cudaSuccess;
 }
 // Waits for the device, as the real one does.
 cudaError_t cudaFree(void* memory) {
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   for (const cudaStream_t stream : Streams()) RunUntil(*stream, stream->num_enqueued);
-  const auto found = Allocations().find(memory);
-  if (found == Allocations().end()) Fail("cudaFree of what was not allocated");
-  TheMachine().used_bytes -= found->second;
-  Allocations().erase(found);
+  if (Allocations().erase(memory) == 0) Fail("cudaFree of what was not allocated");
   std::free(memory);
   return cudaSuccess;
 }
@@ -228,7 +259,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 // --- streams and events
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st;
+  *stream = new CUstream_st(current_device);
   Streams().insert(*stream);
   return cudaSuccess;
 }

@@ -10,13 +10,17 @@
 // reads before it awaits them is old, and what it writes they read. Graphs overlap with nothing.
 //
 // Calls give the errors that a caller has to handle: no driver or device, no memory, what must not
-// happen while a stream records. Other misuse ends the process with a sentence. Not thread-safe.
+// happen while a stream records, a launch while another device than the stream's is current. Other
+// misuse ends the process with a sentence. Not thread-safe.
+//
+// A context is on each device that was current once, or that someone holds one on (include/cuda.h).
 #ifndef LONGSTREAM_TESTS_SIMT_RUNTIME_H_
 #define LONGSTREAM_TESTS_SIMT_RUNTIME_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -31,8 +35,10 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInsufficientDriver = 35,
+  cudaErrorDevicesUnavailable = 46,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
@@ -62,17 +68,21 @@ struct cudaDeviceProp {
 
 namespace longstream::simt {
 
+struct MachineDevice : cudaDeviceProp {
+  size_t memory_bytes = size_t{256} << 20;
+  bool is_taken = false;  // another process has it for itself
+};
+
 // What the runtime finds, for tests to change, and what it has done, for them to look at.
 struct Machine {
   int driver_version = CUDART_VERSION;  // 0: there is no driver
-  std::vector<cudaDeviceProp> devices = {{}};
-  size_t memory_bytes = size_t{256} << 20;
+  std::vector<MachineDevice> devices = {{}};
   bool can_record = true;           // else the end of a recording fails
   bool can_record_overlaps = true;  // else that of one with a launch that may overlap
   std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
-  size_t used_bytes = 0;
-  size_t num_graphs = 0;  // that can be launched
+  std::map<int, int> contexts;  // by device: how often it is held, 1 for having been current
+  size_t num_graphs = 0;        // that can be launched
   size_t graph_launches = 0;
 };
 Machine& TheMachine();
@@ -87,8 +97,13 @@ struct Work {
 // Does `work` on the stream, or records it.
 void Enqueue(cudaStream_t stream, Work work);
 
-// Whether the devices are of compute capability 9.0 or more.
-bool KernelsCanOverlap();
+// Whether the stream's device is of compute capability 9.0 or more.
+bool KernelsCanOverlap(cudaStream_t stream);
+// Whether the stream's device is current.
+bool IsCurrent(cudaStream_t stream);
+
+// Bytes that are free on a device.
+size_t FreeBytes(int device);
 
 }  // namespace longstream::simt
 
@@ -100,6 +115,16 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1
+};
+inline constexpr unsigned long long cudaEnableDefault = 0;
+// Of what include/cuda.h has.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* found);
 
 // Filled with 0xff: what nobody has written is NaN.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
@@ -151,7 +176,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     overlaps |= config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
   }
-  if (overlaps && !longstream::simt::KernelsCanOverlap()) return cudaErrorNotSupported;
+  if (!longstream::simt::IsCurrent(config->stream)) return cudaErrorInvalidResourceHandle;
+  if (overlaps && !longstream::simt::KernelsCanOverlap(config->stream)) {
+    return cudaErrorNotSupported;
+  }
   longstream::simt::Enqueue(
       config->stream,
       {[kernel, values = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, values); },

@@ -184,12 +184,12 @@ TEST_F(OverlapTest, OldDevicesKnowNothingOfIt) {
 TEST_F(RuntimeTest, MemoryIsFilledAndLimited) {
   simt::Machine& machine = simt::TheMachine();
   void* memory = nullptr;
-  EXPECT_EQ(cudaMalloc(&memory, machine.memory_bytes + 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaMalloc(&memory, machine.devices[0].memory_bytes + 1), cudaErrorMemoryAllocation);
   ASSERT_EQ(cudaMalloc(&memory, 1000), cudaSuccess);
-  EXPECT_EQ(machine.used_bytes, 1024u);
+  EXPECT_EQ(simt::FreeBytes(0), machine.devices[0].memory_bytes - 1024);
   EXPECT_EQ(static_cast<unsigned char*>(memory)[999], 0xff);
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
-  EXPECT_EQ(machine.used_bytes, 0u);
+  EXPECT_EQ(simt::FreeBytes(0), machine.devices[0].memory_bytes);
 }
 
 }  // namespace

@@ -67,19 +67,20 @@ void CheckOptions(const ls_model_options& options) {
           "devices: expected one, found " + std::to_string(options.num_devices));
 }
 
-std::unique_ptr<Device> DeviceOf(const ls_model_options& options) {
+OpenedDevice DeviceOf(const ls_model_options& options) {
   OpenedDevice opened = OpenDevice(options.devices[0]);
   Require(opened.device != nullptr, opened.unknown ? LS_NOT_FOUND : LS_UNAVAILABLE, opened.why);
-  return std::move(opened.device);
+  return opened;
 }
 
-void LogOpened(const ls_host& host, const char* directory, const Model& model) {
+void LogOpened(const ls_host& host, const char* directory, const Model& model,
+               const std::string& device) {
   if (host.log == nullptr) return;
   const std::string text = std::string(Definition().name) + ": " + directory + ": " +
                            std::to_string(model.info().num_layers) + " layers, " +
                            std::to_string(model.info().num_parameters) + " parameters, " +
                            std::to_string(model.weights().bytes) + " bytes of weights, ops " +
-                           DeviceOps().name;
+                           DeviceOps().name + ", device " + device;
   host.log(host.context, /*severity=*/1, text.c_str());
 }
 
@@ -87,12 +88,13 @@ ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) 
   return Barrier(error, [&] {
     CheckOptions(*options);
     auto opened = std::make_unique<ls_model>();
-    opened->device = DeviceOf(*options);
+    OpenedDevice device = DeviceOf(*options);
+    opened->device = std::move(device.device);
     opened->device->OnWarning([host = options->host](const std::string& sentence) {
       if (host->log != nullptr) host->log(host->context, /*severity=*/2, sentence.c_str());
     });
     opened->model = OpenModel(Definition(), *options, DeviceOps(), *opened->device);
-    LogOpened(*options->host, options->directory, *opened->model);
+    LogOpened(*options->host, options->directory, *opened->model, device.name);
     *model = opened.release();
   });
 }

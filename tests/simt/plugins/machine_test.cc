@@ -68,7 +68,7 @@ class PluginMachineTest : public testing::Test {
 
 TEST_F(PluginMachineTest, DevicesAreNumbered) {
   SetMachine("devices=2");
-  EXPECT_EQ(Open("cuda").code, LS_OK);
+  EXPECT_EQ(Open("cuda:0").code, LS_OK);
   EXPECT_EQ(Open("cuda:1").code, LS_OK);
   ExpectError(LS_NOT_FOUND, "there is no device 'cuda:2' here, the last one is cuda:1", "cuda:2");
   ExpectError(LS_NOT_FOUND, "there is no device 'cpu' here, expected 'cuda' or 'cuda:N'", "cpu");
@@ -86,6 +86,42 @@ TEST_F(PluginMachineTest, NoDriverOrDevice) {
   ExpectError(LS_NOT_FOUND, "no CUDA device: the NVIDIA driver finds none; use device cpu");
   SetMachine("");
   EXPECT_EQ(Open().code, LS_OK);
+}
+
+TEST_F(PluginMachineTest, DevicesThatCannotBeUsed) {
+  SetMachine("devices=4,capability:0=75,capability:1=103,shared:2=101376,capability:3=75");
+  ExpectError(LS_UNAVAILABLE,
+              "cuda:0, cuda:3: SIMT harness has compute capability 7.5, expected 8.x or 9.0; "
+              "cuda:1: SIMT harness has compute capability 10.3, expected 8.x or 9.0; cuda:2: SIMT "
+              "harness has 101376 bytes of shared memory for a block, expected at least 166912; "
+              "use device cpu",
+              "cuda");
+  ExpectError(LS_UNAVAILABLE,
+              "cuda:1: SIMT harness has compute capability 10.3, expected 8.x or 9.0; use device "
+              "cpu",
+              "cuda:1");
+  SetMachine("devices=2,capability:0=75");
+  EXPECT_EQ(Open("cuda").code, LS_OK);
+}
+
+// Models that name no number spread over the devices: the first goes where the most memory is free,
+// the second where it is then.
+TEST_F(PluginMachineTest, ModelsSpreadOverDevices) {
+  const std::string machine = "devices=3,memory:0=1000,memory:1=" + std::to_string(kEnough) +
+                              ",memory:2=" + std::to_string(kEnough - 1000);
+  SetMachine(machine);
+  OpenOptions options = options_;
+  options.cache_bytes_budget = 0;  // all there is
+  options.device = "cuda";
+  const Model first(backend(), kModel, options, host_);   // on cuda:1
+  const Model second(backend(), kModel, options, host_);  // on cuda:2
+  for (const char* device : {"cuda", "cuda:0", "cuda:1", "cuda:2"}) {
+    options.device = device;
+    ls_model* model = nullptr;
+    std::string error;
+    EXPECT_EQ(TryOpen(backend(), kModel, options, host_, &model, &error), LS_RESOURCE_EXHAUSTED)
+        << device;
+  }
 }
 
 // At whatever allocation memory ends: the purpose and the bytes, and nothing is kept of it.
