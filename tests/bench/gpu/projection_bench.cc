@@ -17,18 +17,25 @@ constexpr int64_t kPrefillRows = 512;
 // Smaller weights are read in less time than it takes to start a kernel well.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
+// The op that a step projects by.
+enum class Op {
+  kNormProject,
+  kGatedMlp,  // a pair of weights
+  kProjectResidual,
+};
+
 struct Projection {
   const char* name;
   int64_t n;
   int64_t k;
-  bool gated;  // a pair of weights, gate and up
+  Op op;
 };
 
-constexpr Projection kProjections[] = {{"qkv", 7168, 5120, false},
-                                       {"o", 5120, 5120, false},
-                                       {"gate, up", 17408, 5120, true},
-                                       {"down", 5120, 17408, false},
-                                       {"head", 151936, 5120, false}};
+constexpr Projection kProjections[] = {{"qkv", 7168, 5120, Op::kNormProject},
+                                       {"o", 5120, 5120, Op::kProjectResidual},
+                                       {"gate, up", 17408, 5120, Op::kGatedMlp},
+                                       {"down", 5120, 17408, Op::kProjectResidual},
+                                       {"head", 151936, 5120, Op::kNormProject}};
 constexpr std::string_view kPrefillProjection = "down";
 constexpr DType kTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
 
@@ -74,20 +81,26 @@ void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const 
   const Matrix to = {out.data(), DType::kF32, 1, n, n};
   const Norm norm_of_row = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
   const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
-    if (projection.gated) {
-      DeviceOps().gated_mlp(on, {.x = in,
-                                 .norm = norm_of_row,
-                                 .gate = weights.at(2 * i),
-                                 .up = weights.at(2 * i + 1),
-                                 .num_decode_rows = 1,
-                                 .out = to});
-    } else {
-      DeviceOps().norm_project(
-          on,
-          {.x = in, .norm = norm_of_row, .weight = weights.at(i), .num_decode_rows = 1, .out = to});
+    switch (projection.op) {
+      case Op::kNormProject:
+        return DeviceOps().norm_project(on, {.x = in,
+                                             .norm = norm_of_row,
+                                             .weight = weights.at(i),
+                                             .num_decode_rows = 1,
+                                             .out = to});
+      case Op::kGatedMlp:
+        return DeviceOps().gated_mlp(on, {.x = in,
+                                          .norm = norm_of_row,
+                                          .gate = weights.at(2 * i),
+                                          .up = weights.at(2 * i + 1),
+                                          .num_decode_rows = 1,
+                                          .out = to});
+      case Op::kProjectResidual:
+        return DeviceOps().project_residual(
+            on, {.in = in, .weight = weights.at(i), .num_decode_rows = 1, .x = to});
     }
   });
-  const size_t bytes = weights.bytes() * (projection.gated ? 2 : 1);
+  const size_t bytes = weights.bytes() * (projection.op == Op::kGatedMlp ? 2 : 1);
   const double rate = static_cast<double>(bytes) / seconds;
   Figure figure = {.name = name,
                    .value = 1e6 * seconds,
