@@ -1,12 +1,12 @@
 // The gated half of an MLP. See kernels/ops/gated_mlp.h.
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/fused_product.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_projection.h"
 #include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/prefill_product.h"
 #include "kernels/cuda/prepared_rows.h"
 #include "kernels/cuda/product.cuh"
-#include "kernels/cuda/skinny_product.cuh"
 #include "kernels/cuda/tiled_product.cuh"
 #include "kernels/cuda/weight.cuh"
 #include "kernels/ops/gated_mlp.h"
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kThreads) ActivateKernel(Matrix out, Activatio
 }
 
 // One product, as any other, and the activation behind it.
-void Ungated(Stream& stream, const GatedMlpArgs& args, const PreparedRows& rows) {
-  LinearProjection(stream, {.rows = rows,
+void Ungated(Stream& stream, const GatedMlpArgs& args, const RowSource& source) {
+  LinearProjection(stream, {.source = source,
                             .num_decode_rows = args.num_decode_rows,
                             .weight = args.gate,
                             .bias = args.gate_bias,
@@ -102,39 +102,34 @@ void PrefillBF16(Stream& stream, const GatedMlpArgs& args, const PreparedRows& r
 
 void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   const int64_t num_rows = args.out.rows;
-  if ((args.gated() && args.gate.type != args.up.type) ||
+  const DType type = args.gate.type;
+  if ((args.gated() && type != args.up.type) ||
       stream.workspace_bytes < GatedMlpWorkspace(num_rows, args.gate.k, args.gate.n)) {
     return stream.Fail(OpStatus::kUnsupported);
   }
-  const PreparedRows rows = PrepareRows(stream,
-                                        {.x = args.x,
-                                         .num_rows = num_rows,
-                                         .rows = nullptr,
-                                         .norm = args.norm,
-                                         .addend = {},
-                                         .addend_rows = nullptr,
-                                         .gate = {}},
-                                        args.gate);
-  if (!stream.ok()) return;
-  if (!args.gated()) return Ungated(stream, args, rows);
+  const RowSource source = {.x = args.x,
+                            .num_rows = num_rows,
+                            .rows = nullptr,
+                            .norm = args.norm,
+                            .addend = {},
+                            .addend_rows = nullptr,
+                            .gate = {}};
+  if (!args.gated()) return Ungated(stream, args, source);
   const GatedEpilogue epilogue = {static_cast<float*>(args.out.data),
                                   args.out.stride,
                                   {args.gate_bias, args.up_bias, args.activation}};
-  const bool all_skinny = IsQuantised(args.gate.type);
-  ProductOperands<2> operands = {.rows = rows.data,
-                                 .scales = rows.scales,
-                                 .first_row = 0,
-                                 .num_rows = all_skinny ? num_rows : args.num_decode_rows,
+  const int64_t num_skinny = IsQuantised(type) ? num_rows : args.num_decode_rows;
+  ProductOperands<2> operands = {.num_rows = num_skinny,
                                  .weights = {args.gate.data, args.up.data},
                                  .n = args.gate.n,
-                                 .stride = rows.stride};
-  SkinnyProduct(stream, args.gate.type, operands, epilogue);
+                                 .stride = WeightStride(type, args.gate.k)};
+  const PreparedRows rows = MultiplyRows(stream, source, args.gate, operands, epilogue);
 
-  if (num_rows == args.num_decode_rows || all_skinny) return;
-  if (args.gate.type == DType::kBF16) return PrefillBF16(stream, args, rows);
+  if (num_skinny == num_rows) return;
+  if (type == DType::kBF16) return PrefillBF16(stream, args, rows);
   operands.first_row = args.num_decode_rows;
   operands.num_rows = num_rows - args.num_decode_rows;
-  TiledProduct(stream, args.gate.type, operands, epilogue);
+  TiledProduct(stream, type, operands, epilogue);
 }
 
 }  // namespace longstream::cuda

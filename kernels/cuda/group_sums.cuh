@@ -56,9 +56,11 @@ struct WeightGroups {
   }
 };
 
-// 16 bytes of a row, loaded where this stands: a compiler that moves it ahead of other products has
-// too few registers.
+// 16 bytes of a row. From global memory they are loaded where this stands: a compiler that moves it
+// ahead of other products has too few registers.
+template <bool kInShared>
 __device__ __forceinline__ uint4 LoadRow(const void* from) {
+  if constexpr (kInShared) return *static_cast<const uint4*>(from);
 #ifdef __CUDA_ARCH__
   uint4 words;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -78,6 +80,7 @@ struct TokenGroups {
 
   // bytes, from: of the lane in the product's first row; `offset`: of the first of the tokens in
   // them, in bytes; `left` tokens are rows.
+  template <bool kInShared>
   __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int offset,
                                        int stride, int left) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -86,7 +89,7 @@ struct TokenGroups {
     if (g < left) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        loaded[i] = LoadRow(bytes + (offset + g * stride + 64 * i));
+        loaded[i] = LoadRow<kInShared>(bytes + (offset + g * stride + 64 * i));
       }
     }
     memcpy(words, loaded, sizeof(words));
@@ -126,8 +129,8 @@ __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
 }
 
 // A warp's sums over its inputs [begin, end), multiples of 128: sums[w][tile] is D of weight w and
-// 8 of the num_rows tokens from first_row on.
-template <DType kType, int kWeights, int kTiles>
+// 8 of the num_rows tokens from first_row on. kInShared: the rows are in shared memory.
+template <DType kType, bool kInShared, int kWeights, int kTiles>
 __device__ __forceinline__ void SumGroups(const ProductOperands<kWeights>& in, int64_t first_output,
                                           int64_t first_row, int num_rows, int begin, int end,
                                           float (&sums)[kWeights][kTiles][4]) {
@@ -166,7 +169,7 @@ __device__ __forceinline__ void SumGroups(const ProductOperands<kWeights>& in, i
         const int first = kTokenTile * tile;
         if (first >= num_rows) break;
         TokenGroups tokens;
-        tokens.Load(rows, row_scales, first * stride + i, stride, num_rows - first);
+        tokens.Load<kInShared>(rows, row_scales, first * stride + i, stride, num_rows - first);
 #pragma unroll
         for (int w = 0; w < kWeights; ++w) {
           AddGroups<kType>(upper[s][w], lower[s][w], tokens, sums[w][tile]);

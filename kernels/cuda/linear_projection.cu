@@ -1,12 +1,15 @@
 // Decode rows by skinny products, prefill rows by tiled ones or cuBLASLt, all rows of int8 and int4
 // weights by skinny products. Which of them a row gets depends on the row and the weight alone.
+#include "kernels/cuda/fused_product.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear_projection.h"
 #include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/prefill_product.h"
+#include "kernels/cuda/prepared_rows.h"
 #include "kernels/cuda/product.cuh"
-#include "kernels/cuda/skinny_product.cuh"
 #include "kernels/cuda/tiled_product.cuh"
+#include "kernels/cuda/weight.cuh"
+#include "kernels/ops/norm_project.h"
 
 namespace longstream::cuda {
 namespace {
@@ -38,39 +41,41 @@ __global__ void __launch_bounds__(kThreads)
   *out = __fmaf_rn(scale, bias[column], *out);
 }
 
-void PrefillBF16(Stream& stream, const LinearProjectionArgs& args, int64_t num_rows) {
-  PrefillProduct(stream, {.rows = args.rows,
+void PrefillBF16(Stream& stream, const LinearProjectionArgs& args, const PreparedRows& rows) {
+  PrefillProduct(stream, {.rows = rows,
                           .first_row = args.num_decode_rows,
                           .weight = args.weight,
                           .alpha = args.scale,
                           .beta = args.accumulate ? 1.0f : 0.0f,
                           .out = args.y});
   if (args.bias == nullptr) return;
-  Launch(stream, {{static_cast<unsigned>(num_rows), CeilDiv(args.weight.n, kThreads)}, kThreads},
-         AddBiasKernel, args.y, args.bias, args.scale, args.num_decode_rows);
+  const auto num_rows = static_cast<unsigned>(rows.num_rows - args.num_decode_rows);
+  Launch(stream, {{num_rows, CeilDiv(args.weight.n, kThreads)}, kThreads}, AddBiasKernel, args.y,
+         args.bias, args.scale, args.num_decode_rows);
 }
 
 }  // namespace
 
 void LinearProjection(Stream& stream, const LinearProjectionArgs& args) {
+  const PackedWeight& weight = args.weight;
+  const int64_t num_rows = args.source.num_rows;
+  if (stream.workspace_bytes < NormProjectWorkspace(num_rows, weight.k)) {
+    return stream.Fail(OpStatus::kUnsupported);
+  }
   const LinearEpilogue epilogue = {static_cast<float*>(args.y.data), args.y.stride, args.bias,
                                    args.scale, args.accumulate};
-  const bool all_skinny = IsQuantised(args.weight.type);
-  ProductOperands<1> operands = {.rows = args.rows.data,
-                                 .scales = args.rows.scales,
-                                 .first_row = 0,
-                                 .num_rows = all_skinny ? args.rows.num_rows : args.num_decode_rows,
-                                 .weights = {args.weight.data},
-                                 .n = args.weight.n,
-                                 .stride = args.rows.stride};
-  SkinnyProduct(stream, args.weight.type, operands, epilogue);
+  const int64_t num_skinny = IsQuantised(weight.type) ? num_rows : args.num_decode_rows;
+  ProductOperands<1> operands = {.num_rows = num_skinny,
+                                 .weights = {weight.data},
+                                 .n = weight.n,
+                                 .stride = WeightStride(weight.type, weight.k)};
+  const PreparedRows rows = MultiplyRows(stream, args.source, weight, operands, epilogue);
 
-  const int64_t num_prefill_rows = args.rows.num_rows - args.num_decode_rows;
-  if (num_prefill_rows == 0 || all_skinny) return;
-  if (args.weight.type == DType::kBF16) return PrefillBF16(stream, args, num_prefill_rows);
+  if (num_skinny == num_rows) return;
+  if (weight.type == DType::kBF16) return PrefillBF16(stream, args, rows);
   operands.first_row = args.num_decode_rows;
-  operands.num_rows = num_prefill_rows;
-  TiledProduct(stream, args.weight.type, operands, epilogue);
+  operands.num_rows = num_rows - args.num_decode_rows;
+  TiledProduct(stream, weight.type, operands, epilogue);
 }
 
 }  // namespace longstream::cuda

@@ -1,5 +1,5 @@
-// Projection of prepared rows by one weight: what norm_project and project_residual end in, and
-// an MLP without a gate.
+// Preparation of rows and their projection by one weight: norm_project, project_residual and an MLP
+// without a gate.
 #ifndef LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
 #define LONGSTREAM_KERNELS_CUDA_LINEAR_PROJECTION_H_
 
@@ -11,16 +11,17 @@
 
 namespace longstream::cuda {
 
-// y[r, :] = scale * (rows[r] W^T + bias), or added to y.
+// y[r, :] = scale * (h[r] W^T + bias), or added to y.
 struct LinearProjectionArgs {
-  PreparedRows rows;            // for this weight
+  RowSource source;             // of h
   int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows
   PackedWeight weight;          // [n, k]
   const float* bias = nullptr;  // [n] f32 or nullptr
   float scale = 1.0f;
   bool accumulate = false;  // add to y
-  Matrix y;                 // [rows.num_rows, n] f32
+  Matrix y;                 // [source.num_rows, n] f32
 };
+// Fails the stream where the workspace has less than NormProjectWorkspace(num_rows, k).
 void LinearProjection(Stream& stream, const LinearProjectionArgs& args);
 
 }  // namespace longstream::cuda

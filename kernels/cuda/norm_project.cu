@@ -1,23 +1,18 @@
 // Normalise and project. See kernels/ops/norm_project.h.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/linear_projection.h"
-#include "kernels/cuda/prepared_rows.h"
 #include "kernels/ops/norm_project.h"
 
 namespace longstream::cuda {
 
 void NormProject(Stream& stream, const NormProjectArgs& args) {
-  const PreparedRows rows = PrepareRows(stream,
-                                        {.x = args.x,
-                                         .num_rows = args.out.rows,
-                                         .rows = args.rows,
-                                         .norm = args.norm,
-                                         .addend = args.addend,
-                                         .addend_rows = args.addend_rows,
-                                         .gate = args.gate},
-                                        args.weight);
-  if (!stream.ok()) return;
-  LinearProjection(stream, {.rows = rows,
+  LinearProjection(stream, {.source = {.x = args.x,
+                                       .num_rows = args.out.rows,
+                                       .rows = args.rows,
+                                       .norm = args.norm,
+                                       .addend = args.addend,
+                                       .addend_rows = args.addend_rows,
+                                       .gate = args.gate},
                             .num_decode_rows = args.num_decode_rows,
                             .weight = args.weight,
                             .bias = args.bias,

@@ -1,8 +1,8 @@
-// The rows that a projection multiplies with its weight, made once for all outputs.
+// The rows that a projection multiplies with its weight, made once for all outputs. Of a few decode
+// rows the blocks of the product make them instead (fused_product.cuh), with the same bits.
 #ifndef LONGSTREAM_KERNELS_CUDA_PREPARED_ROWS_H_
 #define LONGSTREAM_KERNELS_CUDA_PREPARED_ROWS_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/core/matrix.h"
@@ -32,10 +32,9 @@ struct PreparedRows {
   float* scales = nullptr;  // [num_rows, stride / 32], of int8
   int64_t num_rows = 0;
   int64_t stride = 0;  // in elements
-  size_t bytes = 0;    // of workspace, from its begin
 };
 
-// Fails the stream where the workspace has less than NormProjectWorkspace(num_rows, weight.k).
+// REQUIRES: the workspace has NormProjectWorkspace(num_rows, weight.k) bytes.
 PreparedRows PrepareRows(Stream& stream, const RowSource& source, const PackedWeight& weight);
 
 }  // namespace longstream::cuda

@@ -5,7 +5,8 @@
 // bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major, so that lane
 // 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token
 // g, and these are the fragments of two products of 16 inputs each: which input stands where is the
-// same on both sides, and no shuffle or shared memory lies between memory and the tensor core.
+// same on both sides, and between memory and the tensor core lies no shuffle and, but for the few
+// rows that a block prepares itself (fused_product.cuh), no shared memory.
 //
 //   At 1 to 8 rows a warp spends 2 mma of 2048 products on 1 KiB of weights. An H200 streams
 //   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, 1 KiB in 55 cycles, in which an SM
@@ -13,8 +14,8 @@
 //   The bytes in flight that hide 1 us of latency are 4.3 MB, 32 KiB per SM; 16 warps of 16 loads
 //   of 512 bytes are 128 KiB.
 //   Before it waits for its rows a warp asks L2 for what those loads will be: 64 KiB a block, at
-//   most 17 MB in all, a third of an H200's L2, which memory gives in 4 us. Meanwhile the kernel
-//   before it prepares the rows and the product before that one ends.
+//   most 17 MB in all, a third of an H200's L2, which memory gives in 4 us. Meanwhile the kernels
+//   before it end and the rows are prepared.
 //
 // int8 and int4: the same with groups of 32 inputs, group_sums.cuh.
 //
@@ -144,16 +145,33 @@ __device__ __forceinline__ void PrefetchRows(const ProductOperands<kWeights>& in
   }
 }
 
+// Of a warp, in shared memory.
+template <int kWeights, int kTiles>
+using PartialSums = float[kWeights][kTiles * kTokenTile][kSumPitch];
+
+// Rows that a kernel before this one prepares.
+struct RowsInMemory {
+  static constexpr bool kInShared = false;
+
+  template <int kWeights>
+  __device__ __forceinline__ void Await(ProductOperands<kWeights>&, void*, void*) const {
+    AwaitEarlierKernels();
+  }
+};
+
 // Block (x, y): the x-th kTiles tiles of tokens, and 8 / splits tiles of 16 outputs; a warp a tile
 // of outputs and a split of the inputs. The sums of the splits meet in shared memory and are added
 // in the splits' order. Blocks that read the same weights are neighbours.
-template <DType kType, int kWeights, int kTiles, typename Epilogue>
+//
+// rows.Await(in, scratch, room) waits for the kernels before and sees that `in` has rows; in
+// shared memory, if kInShared: in `room`, which the launch adds to that of the sums. The room of
+// the sums is scratch until then.
+template <DType kType, int kWeights, int kTiles, typename Rows, typename Epilogue>
 __global__ void __launch_bounds__(kSkinnyThreads, 2)
-    SkinnyMmaKernel(ProductOperands<kWeights> in, int splits, Epilogue epilogue) {
+    SkinnyMmaKernel(ProductOperands<kWeights> in, Rows rows, int splits, Epilogue epilogue) {
   LetNextKernelStart();
   constexpr int kTokens = kTiles * kTokenTile;
-  using Partial = float[kWeights][kTokens][kSumPitch];
-  Partial* partial = SharedMemory<Partial>();  // [kSkinnyWarps]
+  auto* partial = SharedMemory<PartialSums<kWeights, kTiles>>();  // [kSkinnyWarps]
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
   const int tiles = kSkinnyWarps / splits;
@@ -170,7 +188,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   if (blockIdx.x == 0 && blockIdx.y < kPrefetchBlocks) {
     PrefetchRows<kType>(in, first_output, begin, end);
   }
-  AwaitEarlierKernels();
+  rows.Await(in, partial, partial + kSkinnyWarps);
 
   float sums[kWeights][kTiles][4] = {};
   if (first_output < in.n) {
@@ -178,7 +196,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
     if constexpr (kType == DType::kBF16) {
       SumTiles<kWeights, kTiles>(in, first_output, row, num_rows, begin, end, sums);
     } else {
-      SumGroups<kType, kWeights, kTiles>(in, first_output, row, num_rows, begin, end, sums);
+      SumGroups<kType, Rows::kInShared>(in, first_output, row, num_rows, begin, end, sums);
     }
   }
 #pragma unroll
@@ -262,16 +280,24 @@ __global__ void __launch_bounds__(kSkinnyThreads, 4)
   }
 }
 
-template <DType kType, int kTiles, int kWeights, typename Epilogue>
-void LaunchSkinnyMma(Stream& stream, const ProductOperands<kWeights>& in,
-                     const Epilogue& epilogue) {
-  const int splits = SkinnySplits(in.n, in.stride);
+// Blocks beside each other in the outputs.
+inline unsigned SkinnyBlocks(int64_t n, int64_t stride) {
+  return CeilDiv(n, kSkinnyWarps / SkinnySplits(n, stride) * kOutputTile);
+}
+
+template <int kWeights, int kTiles>
+constexpr size_t kSumBytes = kSkinnyWarps * sizeof(PartialSums<kWeights, kTiles>);
+
+// `row_bytes`: of shared memory, for the rows.
+template <DType kType, int kTiles, int kWeights, typename Epilogue, typename Rows = RowsInMemory>
+void LaunchSkinnyMma(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue,
+                     const Rows& rows = {}, size_t row_bytes = 0) {
   const LaunchShape shape = {
-      {CeilDiv(in.num_rows, kTiles * kTokenTile),
-       CeilDiv(in.n, kSkinnyWarps / splits * kOutputTile)},
+      {CeilDiv(in.num_rows, kTiles * kTokenTile), SkinnyBlocks(in.n, in.stride)},
       kSkinnyThreads,
-      sizeof(float) * kSkinnyWarps * kWeights * kTiles * kTokenTile * kSumPitch};
-  Launch(stream, shape, SkinnyMmaKernel<kType, kWeights, kTiles, Epilogue>, in, splits, epilogue);
+      kSumBytes<kWeights, kTiles> + row_bytes};
+  Launch(stream, shape, SkinnyMmaKernel<kType, kWeights, kTiles, Rows, Epilogue>, in, rows,
+         SkinnySplits(in.n, in.stride), epilogue);
 }
 
 template <typename T, int kWeights, typename Epilogue>

@@ -122,7 +122,9 @@ TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
   for (DType type : kWeightTypes) {
     OwnedMatrix x(kRows, kK, random);
     OwnedWeight gate(kFf, kK, type, random), up(kFf, kK, type, random);
+    const std::vector<float> norm_weight = random.Normals(kK);
     GatedMlpArgs args;
+    args.norm = {norm_weight.data(), kK, 1e-5f};
     args.gate = gate.Pack(ops());
     args.up = up.Pack(ops());
     OwnedStream stream(GatedMlpWorkspace(kRows, kK, kFf), ExecutorOf(3));

@@ -222,6 +222,54 @@ TEST_P(NormProjectTest, EveryNumberOfRowsGivesTheSameBits) {
   }
 }
 
+// Decode rows by themselves, a few and many of them, with all that is done to a row before the
+// product: a GPU does it in one kernel or in two.
+TEST_P(NormProjectTest, AFewRowsHaveTheBitsOfMany) {
+  Random random(12);
+  constexpr int64_t kRows = 9, kN = 33;
+  for (DType type : kWeightTypes) {
+    for (int64_t k : {5, 300, 301, 1024, 5300, 9001}) {
+      const OwnedMatrix x(kRows, k, random), addend(3, k, random), gate(kRows, k, random);
+      const std::vector<float> norm_weight = random.Normals(k), norm_bias = random.Normals(k);
+      const std::vector<int32_t> rows = {8, 0, 3, 3, 7, 1, 2, 6, 5};
+      const std::vector<int32_t> addend_rows = {2, 1, 0, 2, 0, 1, 1, 0, 2};
+      OwnedWeight weight(kN, k, type, random);
+      OwnedStream stream(NormProjectWorkspace(kRows, k), ExecutorOf(2));
+      for (bool everything : {false, true}) {
+        NormProjectArgs args;
+        args.x = x.view();
+        args.norm = NormOf(norm_weight);
+        args.weight = weight.Pack(ops());
+        const auto project = [&](int64_t first, int64_t count, const OwnedMatrix& out) {
+          args.rows = rows.data() + first;
+          if (everything) {
+            args.norm.centred = true;
+            args.norm.bias = norm_bias.data();
+            args.addend = addend.view();
+            args.addend_rows = addend_rows.data() + first;
+            args.gate = gate.view().Rows(first, count);
+          }
+          args.num_decode_rows = count;
+          args.out = out.view().Rows(first, count);
+          ops().norm_project(*stream, args);
+        };
+        OwnedMatrix whole(kRows, kN);
+        project(0, kRows, whole);
+        for (int64_t batch : {1, 2, 3, 4, 5}) {
+          OwnedMatrix parts(kRows, kN);
+          for (int64_t first = 0; first < kRows; first += batch) {
+            project(first, std::min(batch, kRows - first), parts);
+          }
+          ExpectSameBits(parts.view(), whole.view(),
+                         std::string(NameOf(type)) + " k " + std::to_string(k) +
+                             (everything ? " everything" : "") + " in batches of " +
+                             std::to_string(batch));
+        }
+      }
+    }
+  }
+}
+
 // A row that is not finite, or a weight, must be seen in what it touches and nowhere else.
 TEST_P(NormProjectTest, WhatIsNoNumberSurfaces) {
   Random random(10);

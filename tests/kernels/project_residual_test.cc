@@ -91,7 +91,9 @@ TEST_P(ProjectResidualTest, ARowHasTheSameBitsInAnyBatch) {
   for (DType type : kWeightTypes) {
     OwnedMatrix in(kRows, kK, random), gate(kRows, kK, random), before(kRows, kD, random);
     OwnedWeight weight(kD, kK, type, random);
+    const std::vector<float> norm_weight = random.Normals(kK);
     ProjectResidualArgs args;
+    args.norm = {norm_weight.data(), kK, 1e-6f};
     args.weight = weight.Pack(ops());
     OwnedStream stream(NormProjectWorkspace(kRows, kK), ExecutorOf(3));
     for (int64_t num_decode_rows : {int64_t{0}, int64_t{20}, kRows}) {

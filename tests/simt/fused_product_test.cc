@@ -1,0 +1,76 @@
+// Which products prepare their rows themselves: those of the 14B shape that docs/performance.md
+// counts on, and none that does not fit.
+#include "kernels/cuda/fused_product.cuh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+
+namespace longstream::cuda {
+namespace {
+
+constexpr float kNothing = 0.0f;  // what stands for a norm's weights, which nobody reads here
+
+struct Product {
+  int64_t n;
+  int64_t k;
+  bool norm = false;
+  bool gate = false;
+};
+
+// The largest number of rows up to which `product` prepares them.
+template <int kWeights = 1>
+int64_t MostRows(DType type, const Product& product) {
+  RowSource source;
+  if (product.norm) source.norm = {&kNothing, product.k, 1e-6f};
+  if (product.gate) source.gate.data = const_cast<float*>(&kNothing);
+  int64_t rows = 0;
+  for (;; ++rows) {
+    source.num_rows = rows + 1;
+    const ProductOperands<kWeights> operands = {.num_rows = source.num_rows,
+                                                .weights = {},
+                                                .n = product.n,
+                                                .stride = WeightStride(type, product.k)};
+    if (!FusesRows(type, source, operands)) return rows;
+  }
+}
+
+constexpr DType kMmaTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
+
+TEST(FusedProduct, ThoseOfALayerAtBatchOne) {
+  for (DType type : kMmaTypes) {
+    EXPECT_EQ(MostRows(type, {.n = 7168, .k = 5120, .norm = true}), 2);                // qkv
+    EXPECT_EQ(MostRows(type, {.n = 5120, .k = 5120}), 3);                              // o
+    EXPECT_EQ(MostRows<2>(type, {.n = 17408, .k = 5120, .norm = true}), 2);            // gate, up
+    EXPECT_EQ(MostRows(type, {.n = 5120, .k = 17408}), 1);                             // down
+    EXPECT_EQ(MostRows(type, {.n = 5120, .k = 5120, .norm = true, .gate = true}), 1);  // o, HypeNet
+  }
+}
+
+// Blocks that come one after the other would each read what a kernel of its own reads once.
+TEST(FusedProduct, NotTheHead) {
+  for (DType type : kMmaTypes) {
+    EXPECT_EQ(MostRows(type, {.n = 151936, .k = 5120, .norm = true}), 0);
+  }
+}
+
+TEST(FusedProduct, AtMostFourRows) {
+  for (DType type : kMmaTypes) {
+    EXPECT_EQ(MostRows(type, {.n = 3072, .k = 1024, .norm = true}), kMaxFusedRows);
+  }
+}
+
+TEST(FusedProduct, RowsMustFitIntoSharedMemory) {
+  EXPECT_EQ(MostRows(DType::kBF16, {.n = 64, .k = 12288}), 3);
+  EXPECT_EQ(MostRows<2>(DType::kBF16, {.n = 64, .k = 12288}), 2);
+  EXPECT_EQ(MostRows(DType::kI8, {.n = 64, .k = 12288}), 4);
+}
+
+TEST(FusedProduct, OnlyOfWeightsThatTensorCoresTake) {
+  for (DType type : {DType::kF32, DType::kF16}) EXPECT_EQ(MostRows(type, {.n = 64, .k = 64}), 0);
+}
+
+}  // namespace
+}  // namespace longstream::cuda
