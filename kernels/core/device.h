@@ -47,6 +47,9 @@ class Device {
   virtual bool host_memory() const = 0;
   // Bytes that Allocate could still give. UINT64_MAX: unknown.
   virtual uint64_t free_bytes() = 0;
+  // Of these, bytes to leave free: what the device will take by itself, unasked, and loses to the
+  // rounding of sizes.
+  virtual uint64_t own_bytes() { return 0; }
 
   // Zeroed, aligned to 256 bytes; nullptr where there is no such memory. Waits for the queue where
   // memory is not the host's. size > 0.

@@ -1,6 +1,7 @@
 // A GPU as a device: memory, copies, a stream, events.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -10,6 +11,12 @@
 
 namespace longstream {
 namespace {
+
+// What a GPU is asked for beside what is allocated here, at most: 164 MiB while algorithms are
+// timed (CublasLtAlgorithms), 48 graphs of about 1 MB, code that is loaded when it is first
+// launched, some 100 MB with cuBLASLt's; stacks of all threads that an SM holds, 270 MiB for each
+// KiB; and up to 2 MiB for each allocation, of which a model's pages are two a layer.
+constexpr size_t kOwnBytes = size_t{1} << 30;
 
 class CudaDevice final : public Device {
  public:
@@ -28,6 +35,12 @@ class CudaDevice final : public Device {
     size_t free = 0;
     size_t total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  }
+  uint64_t own_bytes() override {
+    MakeCurrent();
+    size_t free = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? std::min(kOwnBytes, total / 16) : 0;
   }
 
   void* Allocate(size_t size) override {

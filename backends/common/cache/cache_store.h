@@ -13,8 +13,12 @@
 namespace longstream {
 
 // The most of a device's memory that caches may take: the machine's or the control group's on a
-// host; elsewhere 15/16 of what is free, so that activations find room.
-uint64_t MostCacheBytes(Device& device);
+// host; elsewhere what is free, but for what the device needs itself and for the store's spare page
+// and slot. So whatever else a model needs is to be allocated before its caches.
+uint64_t MostCacheBytes(const CacheLayout& layout, Device& device);
+
+// What a store with fixed pools must have for one sequence of that many tokens.
+uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens);
 
 // How a budget is divided between pages and slots.
 //

@@ -14,16 +14,16 @@ constexpr int64_t kRebuildBlock = 256;
 }  // namespace
 
 Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
-                 const OpTable& ops, const Executor& executor, int64_t max_rows,
-                 int64_t max_sequences)
+                 DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
+                 int64_t max_sequences, Device& device)
     : spec_(spec),
       weights_(weights),
       caches_(caches),
       ops_(ops),
       executor_(executor),
-      tables_(spec, max_rows, caches.device),
-      buffers_(spec, weights, caches.layout.ring_type, max_rows, max_sequences, caches.device),
-      rebuild_arguments_(caches.device) {
+      tables_(spec, max_rows, device),
+      buffers_(spec, weights, ring_type, max_rows, max_sequences, device),
+      rebuild_arguments_(device) {
   int32_t head_dim = 0;
   for (const MixerSpec& mixer : spec.layers) {
     if (mixer.rerope()) head_dim = std::max(head_dim, mixer.head_dim);
@@ -31,7 +31,7 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
   if (head_dim == 0) return;
   rebuild_positions_.resize(kRebuildBlock);
   rebuild_rope_ = DeviceMemory(
-      caches.device, static_cast<size_t>(kRebuildBlock * head_dim) * sizeof(float), "near rings");
+      device, static_cast<size_t>(kRebuildBlock * head_dim) * sizeof(float), "near rings");
 }
 
 //   x = embedding_multiplier * embed[token], normed where the model has a norm there
@@ -204,13 +204,18 @@ OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
   return stream.status;
 }
 
+void Decoder::PrepareRebuild(size_t num_pages) {
+  if (rebuild_positions_.empty()) return;
+  rebuild_arguments_.Reserve(TransferBytes(rebuild_positions_.size(), sizeof(int64_t)) +
+                             TransferBytes(num_pages, sizeof(int32_t)));
+}
+
 OpStatus Decoder::RebuildNearRings(SequenceCache& cache) {
   if (!cache.near_rings_stale()) return OpStatus::kOk;
   Stream stream = buffers_.MakeStream(executor_);
   auto* rope = reinterpret_cast<float*>(rebuild_rope_.data());
   const std::span<const int32_t> page_table = cache.page_table();
-  rebuild_arguments_.Reserve(TransferBytes(rebuild_positions_.size(), sizeof(int64_t)) +
-                             TransferBytes(page_table.size(), sizeof(int32_t)));
+  PrepareRebuild(page_table.size());
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     if (!spec_.layers[layer].rerope()) continue;
     const RingCache ring = caches_.slots.near_ring(layer);

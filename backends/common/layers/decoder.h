@@ -20,12 +20,14 @@
 namespace longstream {
 
 // Written against the table of ops alone, and against the spec: it knows no model family and no
-// device. Nothing is allocated after construction. Not thread-safe; what is referred to must
-// outlive it.
+// device. A step allocates nothing. Not thread-safe; what is referred to must outlive it.
 class Decoder {
  public:
+  // `caches` is first used by Forward and RebuildNearRings, and may be constructed later, from what
+  // memory the decoder leaves of `device`, theirs too. ring_type: as StepBuffers has it.
   Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
-          const OpTable& ops, const Executor& executor, int64_t max_rows, int64_t max_sequences);
+          DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
+          int64_t max_sequences, Device& device);
 
   // Runs the rows through all layers: fills their caches, leaves their last hidden states for
   // Logits. rows: at most max_rows of at most max_sequences sequences, uploaded. sampled: device,
@@ -37,6 +39,9 @@ class Decoder {
   // [num_rows, vocabulary] f32, device. Does not wait either.
   OpStatus Logits(const int32_t* rows, int64_t num_rows, float* logits);
 
+  // Room for RebuildNearRings of a sequence of that many pages, which then allocates nothing.
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  void PrepareRebuild(size_t num_pages);
   // Makes the near rings of a sequence anew from its pages, where they are stale.
   OpStatus RebuildNearRings(SequenceCache& cache);
 

@@ -23,6 +23,29 @@ namespace {
 
 constexpr const char* kSequenceFailed = "the sequence has failed; truncate it first";
 
+// Of a context, what a device must have room for.
+constexpr int64_t kLeastTokens = 4096;
+
+// The budget for the caches, of what memory is left. Where pools are there from the beginning, one
+// session of kLeastTokens must find room in them, unless the host asks for less.
+uint64_t CacheBudget(const CacheLayout& layout, const ModelLimits& limits, int64_t context_limit,
+                     Device& device) {
+  const uint64_t budget = limits.cache_bytes_budget;
+  if (device.host_memory()) return budget;
+  const int64_t tokens = std::min(kLeastTokens, context_limit);
+  const uint64_t for_sequence = PoolBytesFor(layout, tokens);
+  const bool is_asked_for = budget != 0 && budget < for_sequence;
+  const uint64_t needed = is_asked_for ? budget : for_sequence;
+  const uint64_t most = MostCacheBytes(layout, device);
+  Require(needed <= most, LS_RESOURCE_EXHAUSTED,
+          (is_asked_for ? "caches: cache_bytes_budget is "
+                        : "caches: a sequence of " + std::to_string(tokens) + " tokens needs ") +
+              std::to_string(needed) + " bytes, " + std::to_string(most) +
+              " of the device's are left beside weights, activations and the " +
+              std::to_string(device.own_bytes()) + " that it needs itself");
+  return budget;
+}
+
 // The budget holds a sequence of one token, with its reservation; the bytes of any reservation can
 // be counted.
 void CheckBudget(const CacheStore& caches, int64_t context_limit) {
@@ -65,18 +88,19 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       spec_(std::move(spec)),
       weights_(std::move(weights)),
       limits_(limits),
-      caches_(MakeCacheLayout(spec_, cache_type), limits.cache_bytes_budget, device),
-      description_(spec_, weights_, caches_.layout, ops),
-      batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
-                   static_cast<int32_t>(spec_.vocabulary), kCapabilities),
-      decoder_(spec_, weights_, caches_, ops, executor, limits.max_batch_tokens,
-               limits.max_batch_sequences),
+      layout_(MakeCacheLayout(spec_, cache_type)),
+      decoder_(spec_, weights_, caches_, layout_.ring_type, ops, executor, limits.max_batch_tokens,
+               limits.max_batch_sequences, device),
       rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size, device),
       outputs_(decoder_, ops, device, executor, spec_.vocabulary, limits.max_batch_tokens,
                limits.max_batch_sequences),
       tickets_{
           Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary),
-          Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)} {
+          Ticket(device, limits.max_batch_tokens, limits.max_batch_sequences, spec_.vocabulary)},
+      caches_(layout_, CacheBudget(layout_, limits, spec_.context_limit, device), device),
+      description_(spec_, weights_, layout_, ops),
+      batch_check_(limits.max_batch_sequences, limits.max_batch_tokens,
+                   static_cast<int32_t>(spec_.vocabulary), kCapabilities) {
   CheckBudget(caches_, spec_.context_limit);
 }
 
@@ -129,6 +153,7 @@ void Model::PreparePageTables(int64_t tokens) {
   const int64_t pages = std::min(PagesFor(tokens), most);
   if (pages <= longest_table_) return;
   rows_.PreparePageTables(static_cast<size_t>(pages) * limits_.max_batch_sequences);
+  decoder_.PrepareRebuild(static_cast<size_t>(pages));
   longest_table_ = pages;
 }
 

@@ -86,13 +86,14 @@ class Model {
   const ModelSpec spec_;
   const ModelWeights weights_;
   const ModelLimits limits_;
-  CacheStore caches_;
-  const ModelDescription description_;
-  BatchCheck batch_check_;
+  const CacheLayout layout_;
   Decoder decoder_;
   StepRows rows_;
   StepOutputs outputs_;
   std::array<Ticket, kMaxStepsInFlight> tickets_;
+  CacheStore caches_;  // of what memory those above leave
+  const ModelDescription description_;
+  BatchCheck batch_check_;
   // Pages of a sequence that rows_ has room for. Atomic, because memory reads it.
   std::atomic<int64_t> longest_table_{0};
   uint64_t next_ticket_ = 1;

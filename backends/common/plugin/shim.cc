@@ -79,7 +79,8 @@ void LogOpened(const ls_host& host, const char* directory, const Model& model,
   const std::string text = std::string(Definition().name) + ": " + directory + ": " +
                            std::to_string(model.info().num_layers) + " layers, " +
                            std::to_string(model.info().num_parameters) + " parameters, " +
-                           std::to_string(model.weights().bytes) + " bytes of weights, ops " +
+                           std::to_string(model.weights().bytes) + " bytes of weights, at most " +
+                           std::to_string(model.memory().budget) + " for caches, ops " +
                            DeviceOps().name + ", device " + device;
   host.log(host.context, /*severity=*/1, text.c_str());
 }

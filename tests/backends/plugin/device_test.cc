@@ -144,6 +144,19 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 2u);
 }
 
+// What a turn needs was there before it, or came with its reservation.
+TEST_P(DeviceTest, ATurnAllocatesNothing) {
+  GuardedDevice device(kMemory);
+  const auto model = MakeModel(GuardedOps(), device);
+  const auto sequence = CreateReserved(*model, 400);
+  const DeviceMemory rest(device, device.free_bytes(), "rest");
+  Prefill(*model, *sequence, RandomTokens(200, 71));
+  model->Checkpoint(*sequence);
+  const std::vector<float> expected = Prefill(*model, *sequence, RandomTokens(100, 71));
+  model->Truncate(*sequence, 200);
+  EXPECT_EQ(Prefill(*model, *sequence, RandomTokens(100, 71)), expected);
+}
+
 // Three rows, which are padded to four, and what they draw stays on the device.
 TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   const auto on_host = MakeModel(DeviceOps(), HostMemory());

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "tests/conformance/model.h"
 #include "tests/conformance/plugin_file.h"
@@ -18,6 +20,7 @@ using conformance::Model;
 using conformance::OpenOptions;
 using conformance::Prefill;
 using conformance::Sequence;
+using testing::AnyOf;
 using testing::MatchesRegex;
 
 const std::string kModel = LONGSTREAM_SOURCE_DIR "/tests/golden/llama";
@@ -45,6 +48,9 @@ class PluginMachineTest : public testing::Test {
   Opened Open(const std::string& device = "cuda:0") {
     OpenOptions options = options_;
     options.device = device;
+    return Open(options);
+  }
+  Opened Open(const OpenOptions& options) {
     ls_model* model = nullptr;
     Opened opened;
     opened.code = TryOpen(backend(), kModel, options, host_, &model, &opened.error);
@@ -140,7 +146,10 @@ TEST_F(PluginMachineTest, TooLittleMemoryForAModel) {
     ++refusals;
     EXPECT_EQ(opened.code, LS_RESOURCE_EXHAUSTED) << memory << " bytes: " << opened.error;
     EXPECT_THAT(opened.error,
-                MatchesRegex("[a-z ]+: the device has no [0-9]+ bytes, [0-9]+ are free"))
+                AnyOf(MatchesRegex("[a-z ]+: the device has no [0-9]+ bytes, [0-9]+ are free"),
+                      MatchesRegex("caches: a sequence of 1024 tokens needs 262144 bytes, [0-9]+ "
+                                   "of the device's are left beside weights, activations and the "
+                                   "[0-9]+ that it needs itself")))
         << memory << " bytes";
   }
   EXPECT_GT(refusals, 8u);
@@ -150,6 +159,79 @@ TEST_F(PluginMachineTest, TooLittleMemoryForAModel) {
     SetMemory(least - kEnough / 512);
     EXPECT_EQ(Open().code, LS_RESOURCE_EXHAUSTED);
   }
+}
+
+// A step's memory comes before the caches, whose pools take the rest but a sixteenth. The longest
+// session there can be and the largest step find room.
+TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
+  constexpr uint64_t kMemory = uint64_t{4} << 20;
+  constexpr uint32_t kRows = 512;
+  OpenOptions options = {
+      .options = R"({"cache": "f32"})", .max_batch_tokens = kRows, .max_batch_sequences = 16};
+  SetMemory(kMemory);
+  Model model(backend(), kModel, options, host_);
+  const ls_memory memory = model.Memory();
+  EXPECT_GT(memory.workspace, kMemory / 16);
+  const uint64_t rest = kMemory / 16 * 15 - memory.weights - memory.workspace;
+  EXPECT_LE(memory.budget, rest);
+  EXPECT_GT(memory.budget, rest - kMemory / 16);  // arguments, the spare page
+  EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED) << "there is nothing left";
+
+  Sequence sequence = model.Create();
+  sequence.Reserve(1024);
+  for (const uint32_t rows : {kRows, kRows - 8}) {
+    conformance::Entry entry = Prefill(sequence, std::vector<int32_t>(rows, 7));
+    entry.logit_rows = entry.log_prob_rows = LS_ROWS_ALL;
+    entry.num_top = LS_MAX_TOP;
+    EXPECT_EQ(model.Step(entry).logits.size(), size_t{rows} * model.info().vocabulary_size);
+  }
+  const ls_sampling greedy = conformance::Greedy();
+  for (int time = 0; time < 4; ++time) {
+    conformance::Entry entry = Decode(sequence, 3);
+    entry.sampling = &greedy;
+    EXPECT_GE(model.Step(entry).sampled, 0);
+  }
+}
+
+TEST_F(PluginMachineTest, TooLittleMemoryForASession) {
+  OpenOptions options = options_;
+  options.cache_bytes_budget = 0;
+  const std::string sentence =
+      "caches: a sequence of 1024 tokens needs 262144 bytes, ([0-9]+) of the device's are left "
+      "beside weights, activations and the ([0-9]+) that it needs itself";
+  uint64_t refusals = 0;
+  for (uint64_t memory = 0; memory < kEnough; memory += 64 << 10) {
+    SetMemory(memory);
+    const Opened opened = Open(options);
+    if (opened.code == LS_OK) break;
+    EXPECT_EQ(opened.code, LS_RESOURCE_EXHAUSTED) << opened.error;
+    if (!opened.error.starts_with("caches: ")) continue;
+    ++refusals;
+    std::smatch found;
+    ASSERT_TRUE(std::regex_match(opened.error, found, std::regex(sentence))) << opened.error;
+    EXPECT_LT(std::stoull(found[1]), 262144u);
+    EXPECT_EQ(std::stoull(found[2]), memory / 16);
+  }
+  EXPECT_GE(refusals, 3u);
+  options.cache_bytes_budget = 100000;  // which is all that is asked for
+  SetMemory(220 << 10);
+  EXPECT_THAT(Open(options).error,
+              MatchesRegex("caches: cache_bytes_budget is 100000 bytes, [0-9]+ of the device's are "
+                           "left beside weights, activations and the 14080 that it needs itself"));
+  SetMemory(320 << 10);
+  EXPECT_EQ(Open(options).code, LS_OK);
+}
+
+// The first on a device takes what its budget says, one without a budget all the rest.
+TEST_F(PluginMachineTest, TheSecondModelGetsWhatIsLeft) {
+  OpenOptions options = options_;
+  const Model first(backend(), kModel, options, host_);
+  EXPECT_EQ(first.Memory().budget, options.cache_bytes_budget);
+  options.cache_bytes_budget = 0;
+  const Model second(backend(), kModel, options, host_);
+  EXPECT_GT(second.Memory().budget, kEnough / 2);
+  EXPECT_LT(second.Memory().budget, kEnough - kEnough / 16 - first.Memory().budget);
+  EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED);
 }
 
 // What a step's arguments need grows with the longest reservation. Where another process has taken
