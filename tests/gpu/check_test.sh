@@ -21,6 +21,7 @@ all_pass() {
   program gpu_bench 'echo "{\"device\": \"x\"}" >"$2"; echo "0 of what is asked for is not reached"'
   program ctest 'echo "100% tests passed, 0 tests failed out of 9"'
   program compute-sanitizer 'echo "========= ERROR SUMMARY: 0 errors"'
+  program python3 'echo "x.cuda.so: 9 kernels, 9 of compute capability 9.0"'
   program cmake '[[ $1 != --build ]] || { mkdir -p "$2/tests"; cp "$PROGRAMS"/gpu_* "$2/tests/"; }'
 }
 # check STATUS  runs the script and expects that status; its output is in $output.
@@ -33,7 +34,8 @@ expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"
 
 all_pass
 check 0
-expect '^8 passed, 0 failed or unavailable, 0 not run'
+expect '^9 passed, 0 failed or unavailable, 0 not run'
+expect '^machine_code +pass .* 9 kernels'
 expect '^kernels +pass .* 72 tests passed'
 tr -d '\n' <build/gpu/check.json | grep -qF '"benchmarks": {"device": "x"}'
 
@@ -45,9 +47,9 @@ if ! command -v compute-sanitizer >/dev/null; then
   check 1
   expect '^kernels +UNAVAILABLE .*no CUDA device: there is none'
   expect '^racecheck +not run .*compute-sanitizer is not on PATH'
-  expect '^2 passed, 4 failed or unavailable, 2 not run'
+  expect '^3 passed, 4 failed or unavailable, 2 not run'
   grep -qF '"benchmarks": null' build/gpu/check.json
-  grep -qF '"passed": 2, "failed": 4, "not_run": 2' build/gpu/check.json
+  grep -qF '"passed": 3, "failed": 4, "not_run": 2' build/gpu/check.json
 fi
 
 all_pass
@@ -57,13 +59,13 @@ check 1
 expect '^golden +FAIL '
 expect '^memcheck +pass '
 expect '^racecheck +FAIL '
-expect '^6 passed, 2 failed'
+expect '^7 passed, 2 failed'
 
 all_pass
 program compute-sanitizer 'echo "========= Error: Device not supported"; exit 1'
 check 0
 expect '^memcheck +not run .*cannot debug'
-expect '^6 passed, 0 failed or unavailable, 2 not run'
+expect '^7 passed, 0 failed or unavailable, 2 not run'
 
 all_pass
 program cmake '[[ $1 != --build ]] || exit 1'

@@ -28,7 +28,8 @@ stage() {
   status=$?
   note=$(grep -m1 'no CUDA device: ' "$log" | sed 's/.*no CUDA device: /no CUDA device: /')
   if ((status == 0)); then
-    state=pass note=$(grep -E '^\[  PASSED  \]|tests passed|what is asked for' "$log" | tail -1)
+    state=pass
+    note=$(grep -E '^\[  PASSED  \]|tests passed|kernels, |what is asked for' "$log" | tail -1)
   elif ((status == 124 || status == 137)); then
     state=TIMEOUT note="over $limit s; $log"
   elif grep -q 'Device not supported' "$log"; then
@@ -110,6 +111,11 @@ build_limit=${GPU_CHECK_BUILD_SECONDS:-180}
 stage configure "$build_limit" bash -c 'configure "$@"' configure "$@" &&
   stage build "$((build_limit - (SECONDS - begin)))" cmake --build "$build" --target gpu_programs
 if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
+  if command -v python3 >/dev/null; then
+    stage machine_code 5 python3 -B tools/gpu/machine_code.py "$build"/plugins/*.cuda.so
+  else
+    record machine_code "not run" 0 "python3 is not on PATH"
+  fi
   stage kernels 40 bash -c "in_shards kernels env"
   stage golden 30 "$build/tests/gpu_golden_test" --gtest_brief=1
   stage conformance 40 ctest --test-dir "$build" -R '^conformance_cuda_' -j 8 --output-on-failure \

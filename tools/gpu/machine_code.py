@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""What only the machine code of the CUDA kernels shows (docs/cuda.md, Kernels that overlap, Registers).
+
+  - Of compute capability 9.0 every kernel lets the next one start, and on every way through it a
+    thread waits for the kernels before it ahead of any access to global memory but prefetches, and
+    before it ends. A compiler moves loads as far up as it may.
+  - No kernel keeps anything in the stack that is not listed in STACKS: registers that are spilled.
+
+Reads plugins, or whatever else the compiler puts machine code into. Needs neither a GPU nor a
+disassembler: the few opcodes that count are those of the hardware.
+
+Usage: machine_code.py FILE...
+Exit code: 1 where a kernel is not as it should be, with a line for each.
+"""
+
+import re
+import struct
+import sys
+
+from kernel_resources import demangled
+
+# (pattern of a kernel, bytes of its stack at most). Why, docs/cuda.md says.
+STACKS = [
+    (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
+    (r"SkinnyMmaKernel<\(DType\)[34], 2, 4,", 80),
+    (r"RopeTableKernel", 40),  # digits of an angle of many turns, which CUDA's sine takes apart there
+]
+
+# Low 9 bits of an instruction of 16 bytes, compute capability 8.0 to 9.0.
+LET_NEXT_START, WAIT, CALL, BRANCH, EXIT, RETURN = 0x02D, 0x02E, 0x144, 0x147, 0x14D, 0x150
+CONTROL = range(0x140, 0x160)
+# Of these what goes on behind itself: BSYNC, BREAK, BSSY, YIELD, WARPSYNC, BMOV, BPT.
+GOES_ON = {0x141, 0x142, 0x145, 0x146, 0x148, 0x155, 0x156, 0x15C}
+MEMORY = range(0x180, 0x1C0)
+# Of these what does not touch global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS; CCTL prefetches.
+NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
+
+
+def machine_code(data):
+    """(compute capability, ELF file) of each piece of machine code that a file has."""
+    for match in re.finditer(rb"\x50\xed\x55\xba\x01\x00\x10\x00", data):
+        (size,) = struct.unpack_from("<Q", data, match.start() + 8)
+        at, end = match.start() + 16, match.start() + 16 + size
+        while at < end:
+            kind, _, header, size = struct.unpack_from("<HHIQ", data, at)
+            (capability,) = struct.unpack_from("<I", data, at + 28)
+            if kind == 2:  # 1 is PTX
+                yield capability, data[at + header:at + header + size]
+            at += header + size
+
+
+def sections(elf):
+    """{name: (index, bytes, name table's index)} of an ELF file of 64 bits."""
+    if elf[:5] != b"\x7fELF\x02":
+        sys.exit("machine code that is compressed; expected what nvcc 13 leaves as it is")
+    (table,) = struct.unpack_from("<Q", elf, 40)
+    entry, count, names = struct.unpack_from("<HHH", elf, 58)
+    headers = [struct.unpack_from("<IIQQQQI", elf, table + i * entry) for i in range(count)]
+    text = elf[headers[names][4]:]
+    return {text[h[0]:text.index(b"\0", h[0])].decode(): (i, elf[h[4]:h[4] + h[5]], h[6])
+            for i, h in enumerate(headers)}
+
+
+def kernels_of(elf):
+    """[(name, code, bytes of stack)]"""
+    parts = sections(elf)
+    by_index = {index: content for index, content, _ in parts.values()}
+    _, symbols, names = parts.get(".symtab", (0, b"", 0))
+    stacks = {}
+    info = parts.get(".nv.info", (0, b"", 0))[1]
+    at = 0
+    while at < len(info):  # format, attribute, size or value
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        if form == 4 and attribute == 0x11:  # of a function: its symbol, bytes of its frame
+            symbol, stack = struct.unpack_from("<II", info, at + 4)
+            stacks[symbol] = stack
+        at += 4 + (size if form == 4 else 0)
+    kernels = []
+    for i, symbol in enumerate(struct.iter_unpack("<IBBHQQ", symbols)):
+        name, _, other, section, value, size = symbol
+        if other & 0x10:  # an entry point
+            text = by_index[names][name:]
+            kernels.append((text[:text.index(b"\0")].decode(),
+                            by_index[section][value:value + size], stacks.get(i, 0)))
+    return kernels
+
+
+def target(at, low, high):
+    """The instruction that a branch or call leads to. Its offset, in 4 bytes, is behind it."""
+    offset = (low >> 16 & 0xFF) | low >> 34 << 8 | (high & 0x3FFFF) << 38
+    return at + 1 + (offset - (offset >> 55 << 56)) // 4
+
+
+def overlap_problem(code):
+    """What is wrong with how a kernel begins, of all that a thread may come to before it has waited;
+    or ""."""
+    words = memoryview(code).cast("Q")
+    problems, seen, lets_start, to_do = [], set(), False, [0]
+    while to_do:
+        at = to_do.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if 2 * at >= len(words):
+            problems.append((at, "leads out of the kernel"))
+            continue
+        low, high = words[2 * at], words[2 * at + 1]
+        opcode, always = low & 0x1FF, low >> 12 & 0xF == 7
+        if opcode == WAIT and always:
+            continue
+        lets_start |= opcode == LET_NEXT_START
+        goes_on = True
+        if opcode in (CALL, BRANCH):
+            to_do.append(target(at, low, high))
+            # A branch's further conditions: a predicate, a warp that has diverged.
+            goes_on = opcode == CALL or not always or high >> 23 & 0x1FF != 7
+        elif opcode == RETURN:
+            goes_on = not always
+        elif opcode == EXIT:
+            problems.append((at, "ends"))
+            goes_on = not always
+        elif opcode in CONTROL and opcode not in GOES_ON:
+            problems.append((at, f"jumps by instruction {low & 0xFFF:#x}, which is not known here"))
+        elif opcode in MEMORY and opcode not in NOT_GLOBAL:
+            problems.append((at, f"accesses memory by instruction {low & 0xFFF:#x}"))
+        if goes_on:
+            to_do.append(at + 1)
+    if problems:
+        at, what = min(problems)
+        return f"before it waits for earlier kernels it {what}, at {16 * at:#x}"
+    return "" if lets_start else "it does not let the next kernel start before it waits"
+
+
+def stack_problem(name, stack):
+    most = max((most for pattern, most in STACKS if re.search(pattern, name)), default=0)
+    return f"its stack has {stack} bytes, expected at most {most}" if stack > most else ""
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    failed = False
+    for path in sys.argv[1:]:
+        with open(path, "rb") as file:
+            found = [(capability, *kernel) for capability, elf in machine_code(file.read())
+                     for kernel in kernels_of(elf)]
+        names = demangled([name for _, name, _, _ in found])
+        for name, (capability, _, code, stack) in zip(names, found):
+            problems = [stack_problem(name, stack)]
+            if capability == 90:
+                problems.append(overlap_problem(code))
+            for problem in filter(None, problems):
+                failed = True
+                print(f"{path}: {name} (sm_{capability}): {problem}")
+        overlapping = sum(capability == 90 for capability, *_ in found)
+        print(f"{path}: {len(found)} kernels, {overlapping} of compute capability 9.0")
+        failed |= not found
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
