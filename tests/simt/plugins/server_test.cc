@@ -81,6 +81,7 @@ class Server {
   }
 
   int Stop() { return process_->Stop(); }
+  std::string Log() const { return process_->Log(); }
 
  private:
   const TemporaryDirectory directory_;
@@ -106,6 +107,23 @@ TEST(PluginServerTest, ServesOnTheDeviceThatIsThere) {
   EXPECT_EQ(server.Model("auto").device(), "cpu");
   EXPECT_EQ(server.Texts("auto"), texts);
   EXPECT_EQ(server.Stop(), 0);
+}
+
+TEST(PluginServerTest, OfSeveralDevicesTheFreest) {
+  Server server("devices=3,memory=8000000,memory:1=16000000,capability:2=75", {"auto"});
+  const v1::Model model = server.Model("auto");
+  EXPECT_EQ(model.state(), v1::MODEL_STATE_READY) << model.error();
+  EXPECT_THAT(server.Log(), testing::HasSubstr(", ops cuda, device cuda:1"));
+}
+
+TEST(PluginServerTest, TheCpuWhereNoDeviceCanBeUsed) {
+  Server server("devices=2,capability:0=75,shared:1=101376", {"auto"});
+  EXPECT_EQ(server.Model("auto").device(), "cpu");
+  EXPECT_THAT(
+      server.Log(),
+      testing::HasSubstr("model auto: not on cuda: cuda:0: SIMT harness has compute capability "
+                         "7.5, expected 8.x or 9.0; cuda:1: SIMT harness has 101376 bytes of "
+                         "shared memory for a block, expected at least 166912; use device cpu"));
 }
 
 }  // namespace
