@@ -155,8 +155,8 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
 void Sample(Stream& stream, const SampleArgs& args) {
   if (!stream.ok()) return;
   const int64_t vocabulary = args.logits.cols;
-  const size_t row_bytes = SampleWorkspace(1, vocabulary);
-  if (stream.workspace_bytes < row_bytes * static_cast<size_t>(args.num_rows)) {
+  const size_t row_bytes = SampleRowBytes(vocabulary);
+  if (stream.workspace_bytes < SampleWorkspace(args.num_rows, vocabulary)) {
     return stream.Fail(OpStatus::kUnsupported);
   }
   ParallelFor(stream.executor, static_cast<uint32_t>(args.num_rows), [&](uint32_t i) {

@@ -60,9 +60,20 @@ struct SampleArgs {
 };
 using SampleFunction = void (*)(Stream& stream, const SampleArgs& args);
 
-// Workspace in bytes: per row the adjusted logits and the candidates' ids.
+// What CUDA draws at once, and bytes of what its kernels note of each such row for the next.
+inline constexpr int32_t kSampleRowsAtOnce = 64;
+inline constexpr size_t kSampleNotesBytes = 8256;
+
+// Of a row: its adjusted logits and the candidates' ids.
+constexpr size_t SampleRowBytes(int64_t vocabulary) {
+  return (static_cast<size_t>(vocabulary) * 8 + 63) / 64 * 64;
+}
+
+// Workspace in bytes.
 constexpr size_t SampleWorkspace(int64_t rows, int64_t vocabulary) {
-  return static_cast<size_t>(rows) * ((static_cast<size_t>(vocabulary) * 8 + 63) / 64 * 64);
+  const int64_t rows_at_once = rows < kSampleRowsAtOnce ? rows : kSampleRowsAtOnce;
+  return static_cast<size_t>(rows) * SampleRowBytes(vocabulary) +
+         static_cast<size_t>(rows_at_once) * kSampleNotesBytes;
 }
 
 }  // namespace longstream

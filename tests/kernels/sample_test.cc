@@ -179,6 +179,87 @@ TEST_P(SampleTest, TheThreadsAndTheBatchDoNotMatter) {
   }
 }
 
+// As many rows together have fewer blocks each than one alone.
+TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
+  Random random(10);
+  OwnedMatrix logits(4, 20000, random, 2.0f);
+  for (int64_t i = 0; i < logits.cols(); ++i) {
+    logits.set(1, i, std::round(logits.at(1, i)));                // many equals
+    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // more of a bin than are listed
+  }
+  std::vector<SamplingRow> rows(70);
+  for (int32_t i = 0; i < 70; ++i) {
+    SamplingRow& row = rows[i];
+    row.row = i % 4;
+    row.seed = static_cast<uint64_t>(i);
+    row.temperature = i % 5 == 0 ? 0.0f : 0.9f;
+    row.top_k = i % 3 == 0 ? 0 : 100 * i + 1;
+    row.top_p = i % 2 == 0 ? 0.9f : 1.0f;
+    row.min_p = i % 7 == 0 ? 0.05f : 0.0f;
+  }
+  const std::vector<int32_t> together = Run(ops(), logits.view(), rows);
+  for (size_t i = 0; i < rows.size(); i += 3) {
+    EXPECT_EQ(Run(ops(), logits.view(), {rows[i]}).front(), together[i]) << i;
+  }
+  EXPECT_EQ(together, Run(reference(), logits.view(), rows));
+}
+
+// Where 1024 tokens, which a block of a row has, end and those of the next begin: equal logits on
+// both sides, cut between them, penalised and biased.
+TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
+  OwnedMatrix logits(2, 5000);
+  std::vector<TokenCount> history;
+  std::vector<LogitBias> bias;
+  for (int64_t i = 0; i < logits.cols(); ++i) {
+    logits.set(0, i, i == 4999 || (i + 2) % 1024 < 4 ? 5.0f : 0.0f);
+    logits.set(1, i, 0.0f);
+  }
+  for (const int32_t id : {4999, 4096, 4095, 3071, 3072, 1024, 1023, 2048, 2047, 0}) {
+    history.push_back({id, 1 + id % 3, id % 3});
+    bias.push_back({id, 6.0f + static_cast<float>(id % 2)});
+  }
+  bias[3].bias = -kInfinity;
+  std::vector<SamplingRow> rows;
+  for (int32_t i = 0; i < 480; ++i) {
+    SamplingRow row;
+    row.row = i % 2;
+    row.seed = static_cast<uint64_t>(i);
+    row.temperature = i % 10 == 0 ? 0.0f : 0.7f;
+    row.top_k = i % 3 == 0 ? 0 : i % 14;
+    row.top_p = i % 4 < 2 ? 0.6f : 1.0f;
+    row.min_p = i % 5 == 0 ? 0.3f : 0.0f;
+    row.repetition_penalty = 1.5f;
+    row.presence_penalty = 0.25f;
+    row.frequency_penalty = 0.125f;
+    row.history = history.data();
+    row.num_history = i % 7 < 3 ? static_cast<int32_t>(history.size()) : 0;
+    row.bias = bias.data();
+    row.num_bias = row.row == 1 || i % 11 < 4 ? static_cast<int32_t>(bias.size()) : 0;
+    rows.push_back(row);
+  }
+  EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
+}
+
+// A likely token and equally unlikely ones, among which top-k and top-p end; some thousands of them
+// and too many to be listed.
+TEST_P(SampleTest, MatchesTheReferenceWhereManyEqualsAreCut) {
+  for (const int64_t vocabulary : {5000, 20000}) {
+    OwnedMatrix logits(1, vocabulary);
+    for (int64_t i = 0; i < vocabulary; ++i) logits.set(0, i, i == 3000 ? 7.0f : 0.0f);
+    std::vector<SamplingRow> rows;
+    for (int32_t i = 0; i < 240; ++i) {
+      SamplingRow row;
+      row.seed = static_cast<uint64_t>(i);
+      row.temperature = 1.0f;
+      row.top_k = i % 2 == 0 ? 0 : static_cast<int32_t>(vocabulary / 2);
+      row.top_p = i % 4 < 2 ? 1.0f : 0.75f;
+      row.min_p = i % 5 == 0 ? 0.1f : 0.0f;
+      rows.push_back(row);
+    }
+    EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
+  }
+}
+
 TEST_P(SampleTest, GreedyTakesTheLargestAndOfEqualsTheFirst) {
   EXPECT_EQ(Draw(Logits({1, 5, 2, 5, 0}), {}), 1);
   OwnedMatrix logits(1, 200);
@@ -207,24 +288,37 @@ TEST_P(SampleTest, TopK1IsGreedy) {
   }
 }
 
+// In rows that one block has and in such as several share.
 TEST_P(SampleTest, NaNAndBans) {
   Random random(8);
-  for (float temperature : {0.0f, 1.0f}) {
-    for (int32_t top_k : {0, 3}) {
-      SamplingRow row;
-      row.temperature = temperature;
-      row.top_k = top_k;
-      OwnedMatrix logits(1, 67, random);
-      logits.set(0, 66, kNaN);
-      EXPECT_EQ(Draw(logits, row), -1);
-      for (int64_t i = 0; i < 67; ++i) logits.set(0, i, -kInfinity);
-      EXPECT_EQ(Draw(logits, row), -1);
-      logits.set(0, 41, -1e30f);  // the only token that is not banned
-      EXPECT_EQ(Draw(logits, row), 41);
-      const std::vector<LogitBias> ban = {{41, -kInfinity}};
-      row.bias = ban.data();
-      row.num_bias = 1;
-      EXPECT_EQ(Draw(logits, row), -1);
+  for (const int64_t vocabulary : {67, 5000}) {
+    for (const float temperature : {0.0f, 1.0f}) {
+      for (const int32_t top_k : {0, 3}) {
+        const auto last = static_cast<int32_t>(vocabulary - 1);
+        SamplingRow row;
+        row.temperature = temperature;
+        row.top_k = top_k;
+        OwnedMatrix logits(1, vocabulary, random);
+        logits.set(0, last, kNaN);
+        EXPECT_EQ(Draw(logits, row), -1);
+        const std::vector<LogitBias> ban_last = {{last, -kInfinity}};
+        row.bias = ban_last.data();
+        row.num_bias = 1;
+        EXPECT_EQ(Draw(logits, row), -1);  // a NaN is one where it is banned, too
+        row.num_bias = 0;
+        for (int64_t i = 0; i < vocabulary; ++i) logits.set(0, i, -kInfinity);
+        EXPECT_EQ(Draw(logits, row), -1);
+        for (const int32_t only : {41, last}) {  // the only token that is not banned
+          logits.set(0, only, -1e30f);
+          EXPECT_EQ(Draw(logits, row), only);
+          const std::vector<LogitBias> ban = {{only, -kInfinity}};
+          row.bias = ban.data();
+          row.num_bias = 1;
+          EXPECT_EQ(Draw(logits, row), -1);
+          row.num_bias = 0;
+          logits.set(0, only, -kInfinity);
+        }
+      }
     }
   }
 }

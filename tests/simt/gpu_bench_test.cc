@@ -92,7 +92,7 @@ TEST_F(GpuBenchTest, Recurrence) {
 }
 
 TEST_F(GpuBenchTest, Sampling) {
-  ExpectFigures(BenchSampling, {"sample top-p", "sample top-k, top-p"});
+  ExpectFigures(BenchSampling, {"sample greedy", "sample top-p", "sample top-k, top-p"});
 }
 
 TEST_F(GpuBenchTest, Steps) {
@@ -122,7 +122,7 @@ TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
         << figure.name;
     names.insert(figure.name);
   }
-  EXPECT_EQ(names.size(), 18u + 7u + 4u + 2u + 16u);
+  EXPECT_EQ(names.size(), 18u + 7u + 4u + 3u + 16u);
 
   std::ifstream peers(LONGSTREAM_SOURCE_DIR "/tools/gpu/peers.py");
   const std::regex ratio("    \"(.+)\": [0-9.]+,");  // of LEAST_RATIO

@@ -37,7 +37,8 @@ LAUNCHES = [
     ("recurrence, prefill scores", r"ScoreKernel<false>", 256, 34816),
     ("recurrence, prefill scores with gates", r"ScoreKernel<true>", 256, 71424),
     ("recurrence, prefill states", r"StateKernel<StateShape<2, true>", 256, 87812),
-    ("sampling", r"SampleKernel", 1024, 3352),
+    ("sampling, a part of a row", r"SelectKernel", 256, 72),
+    ("sampling, the end", r"FinishKernel", 512, 69896),
 ]
 
 

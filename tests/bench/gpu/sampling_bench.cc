@@ -1,5 +1,5 @@
-// Sampling one token of a vocabulary of 151936 with top-p, and with top-k before it. The logits are
-// those that the head has just written: in the second-level cache.
+// Sampling one token of a vocabulary of 151936: greedily, with top-p, and with top-k before it. The
+// logits are those that the head has just written: in the second-level cache.
 #include <string>
 #include <utility>
 
@@ -37,8 +37,8 @@ void BenchSampling(GpuBench& bench) {
   const SamplingRow top_p = {.seed = 7, .temperature = 0.8f, .top_p = 0.95f};
   SamplingRow top_k = top_p;
   top_k.top_k = 50;
-  const std::pair<std::string, SamplingRow> draws[] = {{"sample top-p", top_p},
-                                                       {"sample top-k, top-p", top_k}};
+  const std::pair<std::string, SamplingRow> draws[] = {
+      {"sample greedy", {}}, {"sample top-p", top_p}, {"sample top-k, top-p", top_k}};
   for (const auto& draw : draws) {
     bench.report().Measure({{.name = draw.first}},
                            [&] { BenchSample(bench, draw.second, draw.first); });

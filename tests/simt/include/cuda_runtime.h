@@ -128,6 +128,7 @@ inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(int64_t x) { return std::countl_zero(static_cast<uint64_t>(x)); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline unsigned __umulhi(unsigned x, unsigned y) {
   return static_cast<unsigned>((uint64_t{x} * y) >> 32);
