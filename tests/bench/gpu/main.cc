@@ -52,11 +52,16 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return true;
 }
 
+// Of the device that is current, which is the one that was opened last.
 std::string NameOfDevice() {
   cudaDeviceProp properties{};
+  int ordinal = 0;
   int driver = 0;
   cudaDriverGetVersion(&driver);
-  if (cudaGetDeviceProperties(&properties, 0) != cudaSuccess) return "?";
+  if (cudaGetDevice(&ordinal) != cudaSuccess ||
+      cudaGetDeviceProperties(&properties, ordinal) != cudaSuccess) {
+    return "?";
+  }
   return std::string(properties.name) + ", " + std::to_string(properties.totalGlobalMem >> 30) +
          " GiB, driver for CUDA " + std::to_string(driver / 1000) + "." +
          std::to_string(driver % 1000 / 10);
