@@ -1,4 +1,4 @@
-// The thread pool: a list of running jobs, whose tasks are claimed one by one by an atomic counter.
+// The thread pool: a run of tasks for each thread of each caller's job.
 #include "kernels/core/thread_pool.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@ namespace {
 
 // Longer than the gap between two ops of a step (a few microseconds), shorter than a time slice.
 constexpr std::chrono::microseconds kSpinTime{50};
+constexpr size_t kCacheLine = 64;
 
 inline void Pause() { __builtin_ia32_pause(); }
 
@@ -26,73 +27,104 @@ bool SpinUntil(const Done& done) {
   return false;
 }
 
+// Tasks [begin, end) in one word, so that both ends are taken from by one operation.
+constexpr uint64_t Interval(uint32_t begin, uint32_t end) { return uint64_t{end} << 32 | begin; }
+constexpr uint32_t BeginOf(uint64_t interval) { return static_cast<uint32_t>(interval); }
+constexpr uint32_t EndOf(uint64_t interval) { return static_cast<uint32_t>(interval >> 32); }
+constexpr uint32_t NumTasks(uint64_t interval) { return EndOf(interval) - BeginOf(interval); }
+
 }  // namespace
 
-// Lives on the stack of the thread that called ParallelRun. Workers join only under the pool's
-// mutex and while the job is listed; a worker's last access is its decrement of `helpers`.
-struct ThreadPool::Job {
-  const uint32_t num_tasks;
-  const Executor::Task task;
-  void* const argument;
-  std::atomic<uint32_t> next{0};     // the first task not yet claimed
-  std::atomic<uint32_t> helpers{0};  // workers inside
-  Job* next_job = nullptr;           // guarded by the pool's mutex
+// One thread's tasks, in a cache line that only this thread touches as long as it has some.
+//
+// A worker may look at a run at any time, also between two jobs of its caller. It has taken a task
+// only when it has changed `left`; the job is then not done before it has counted that task, and
+// `task` and `argument`, which were written before `left`, stay as they are until then.
+struct alignas(kCacheLine) ThreadPool::Run {
+  std::atomic<uint64_t> left{0};  // Interval: tasks that nobody has taken yet
+  Executor::Task task = nullptr;
+  void* argument = nullptr;
 
-  bool exhausted() const { return next.load(std::memory_order_relaxed) >= num_tasks; }
+  // Takes a task, from the front for the run's own thread and from the back for others, and does
+  // it; false: none is left.
+  bool DoOne(bool own) {
+    uint64_t tasks = left.load(std::memory_order_relaxed);
+    do {
+      if (NumTasks(tasks) == 0) return false;
+    } while (!left.compare_exchange_weak(tasks,
+                                         own ? Interval(BeginOf(tasks) + 1, EndOf(tasks))
+                                             : Interval(BeginOf(tasks), EndOf(tasks) - 1),
+                                         std::memory_order_acquire, std::memory_order_relaxed));
+    task(argument, own ? BeginOf(tasks) : EndOf(tasks) - 1);
+    return true;
+  }
+};
 
-  void Run() {
-    while (!exhausted()) {
-      const uint32_t i = next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= num_tasks) return;
-      task(argument, i);
-    }
+struct alignas(kCacheLine) ThreadPool::Job {
+  static constexpr uint64_t kCallerSleeps = uint64_t{1} << 32;
+
+  std::atomic<bool> taken{false};  // by a caller
+  // Apart from what the caller alone touches.
+  alignas(kCacheLine) std::atomic<uint64_t> done{0};  // tasks that workers did; kCallerSleeps
+  Run* runs = nullptr;                                // [num_threads]
+};
+
+struct alignas(kCacheLine) ThreadPool::Worker {
+  std::thread thread;
+  std::atomic<bool> sleeps{false};  // or is about to
+  std::mutex mutex;
+  std::condition_variable work;  // tasks have been given, or stop_
+
+  void Wake() {
+    // The empty critical section orders the notification after the decision to wait.
+    { std::lock_guard<std::mutex> lock(mutex); }
+    work.notify_one();
   }
 };
 
 ThreadPool::ThreadPool(uint32_t num_threads) {
   if (num_threads == 0) num_threads = std::max(1u, std::thread::hardware_concurrency());
-  workers_.reserve(num_threads - 1);
-  for (uint32_t i = 1; i < num_threads; ++i) workers_.emplace_back([this] { Work(); });
+  runs_ = std::make_unique<Run[]>(size_t{kMaxCallers} * num_threads);
+  jobs_ = std::make_unique<Job[]>(kMaxCallers);
+  for (uint32_t i = 0; i < kMaxCallers; ++i) jobs_[i].runs = &runs_[size_t{i} * num_threads];
+  for (uint32_t i = 1; i < num_threads; ++i) workers_.push_back(std::make_unique<Worker>());
+  for (uint32_t i = 1; i < num_threads; ++i) {
+    workers_[i - 1]->thread = std::thread([this, i] { RunWorker(i); });
+  }
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
-  }
-  work_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  stop_ = true;
+  for (const auto& worker : workers_) worker->Wake();
+  for (const auto& worker : workers_) worker->thread.join();
 }
 
 void ThreadPool::ParallelRun(uint32_t num_tasks, Executor::Task task, void* argument) {
-  if (num_tasks <= 1 || workers_.empty()) {
+  Job* const job = num_tasks <= 1 || workers_.empty() ? nullptr : Acquire();
+  if (job == nullptr) {
     for (uint32_t i = 0; i < num_tasks; ++i) task(argument, i);
     return;
   }
-  Job job{num_tasks, task, argument};
-  uint32_t to_wake;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    job.next_job = jobs_;
-    jobs_ = &job;
-    num_added_.fetch_add(1, std::memory_order_release);
-    to_wake = std::min(sleepers_, num_tasks - 1);
+  const uint32_t threads = std::min(num_tasks, num_threads());
+  const uint32_t shortest = num_tasks / threads, num_longer = num_tasks % threads;
+  job->done.store(0, std::memory_order_relaxed);
+  for (uint32_t i = threads; i-- > 0;) {
+    Run& run = job->runs[i];
+    const uint32_t begin = i * shortest + std::min(i, num_longer);
+    const uint32_t end = begin + shortest + (i < num_longer ? 1 : 0);
+    run.task = task;
+    run.argument = argument;
+    run.left.store(Interval(begin, end), std::memory_order_release);
   }
-  for (uint32_t i = 0; i < to_wake; ++i) work_.notify_one();
-
-  job.Run();
-
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    Job** link = &jobs_;
-    while (*link != &job) link = &(*link)->next_job;
-    *link = job.next_job;
-  }
-  // Acquire pairs with the helpers' release: their tasks' writes are visible from here on.
-  const auto done = [&job] { return job.helpers.load(std::memory_order_acquire) == 0; };
-  if (SpinUntil(done)) return;
-  std::unique_lock<std::mutex> lock(mutex_);
-  done_.wait(lock, done);
+  // A glance, so that who sleeps wakes up while this thread does its first task. Who went to sleep
+  // at this very moment is seen behind it, when what is written above has long reached the other
+  // processors: the order that it takes costs nothing there.
+  if (num_sleepers_.load(std::memory_order_relaxed) > 0) Wake(threads);
+  uint32_t num_done = job->runs[0].DoOne(true) ? 1 : 0;
+  if (num_sleepers_.fetch_add(0, std::memory_order_acq_rel) > 0) Wake(threads);
+  num_done += Work(*job, 0);
+  WaitFor(*job, num_tasks - num_done);
+  job->taken.store(false, std::memory_order_release);
 }
 
 Executor ThreadPool::AsExecutor() {
@@ -102,52 +134,85 @@ Executor ThreadPool::AsExecutor() {
           }};
 }
 
-void ThreadPool::Work() {
-  while (Job* job = Join()) {
-    job->Run();
-    if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      // The job may be gone already. The empty critical section orders this notification after the
-      // caller's decision to wait.
-      { std::lock_guard<std::mutex> lock(mutex_); }
-      done_.notify_all();
+ThreadPool::Job* ThreadPool::Acquire() {
+  // A thread finds the job that it had before, whose lines are in its cache.
+  static std::atomic<uint32_t> num_callers{0};
+  thread_local const uint32_t first = num_callers.fetch_add(1, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kMaxCallers; ++i) {
+    const uint32_t index = (first + i) % kMaxCallers;
+    Job& job = jobs_[index];
+    if (job.taken.load(std::memory_order_relaxed)) continue;
+    if (job.taken.exchange(true, std::memory_order_acquire)) continue;
+    uint32_t used = num_jobs_used_.load(std::memory_order_relaxed);
+    while (used <= index && !num_jobs_used_.compare_exchange_weak(used, index + 1)) {
     }
+    return &job;
+  }
+  return nullptr;
+}
+
+uint32_t ThreadPool::Work(const Job& job, uint32_t thread) const {
+  uint32_t num_done = 0;
+  while (job.runs[thread].DoOne(true)) ++num_done;
+  for (uint32_t i = 1; i < num_threads(); ++i) {
+    Run& other = job.runs[(thread + i) % num_threads()];
+    while (other.DoOne(false)) ++num_done;
+  }
+  return num_done;
+}
+
+void ThreadPool::WaitFor(Job& job, uint32_t num_tasks) {
+  // Acquire pairs with the workers' release: their tasks' writes are visible from here on.
+  const auto is_done = [&] {
+    return static_cast<uint32_t>(job.done.load(std::memory_order_acquire)) == num_tasks;
+  };
+  if (SpinUntil(is_done)) return;
+  std::unique_lock<std::mutex> lock(done_mutex_);
+  job.done.fetch_or(Job::kCallerSleeps, std::memory_order_relaxed);
+  done_.wait(lock, is_done);
+}
+
+void ThreadPool::Wake(uint32_t num_threads) {
+  for (uint32_t i = 1; i < num_threads; ++i) {
+    Worker& worker = *workers_[i - 1];
+    if (worker.sleeps.load(std::memory_order_relaxed)) worker.Wake();
   }
 }
 
-ThreadPool::Job* ThreadPool::Join() {
-  while (true) {
-    uint64_t seen;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (Job* job = JoinLocked()) return job;
-      if (stop_) return nullptr;
-      seen = num_added_.load(std::memory_order_relaxed);
+void ThreadPool::RunWorker(uint32_t thread) {
+  Worker& self = *workers_[thread - 1];
+  uint32_t next_job = 0;
+  Job* job = nullptr;
+  const auto found = [&] { return (job = Find(thread, &next_job)) != nullptr; };
+  while (!stop_) {
+    if (!SpinUntil(found)) {
+      std::unique_lock<std::mutex> lock(self.mutex);
+      self.sleeps.store(true, std::memory_order_relaxed);
+      num_sleepers_.fetch_add(1, std::memory_order_acq_rel);
+      self.work.wait(lock, [&] { return found() || stop_; });
+      num_sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      self.sleeps.store(false, std::memory_order_relaxed);
+      if (job == nullptr) return;
     }
-    // A job of a few microseconds may be over before it is joined. The next one follows it: whoever
-    // sleeps then misses that as well.
-    const auto is_new = [this, seen] { return num_added_.load(std::memory_order_acquire) != seen; };
-    if (SpinUntil(is_new)) continue;
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (stop_ || is_new()) continue;
-    ++sleepers_;
-    work_.wait(lock);
-    --sleepers_;
+    const uint32_t num_done = Work(*job, thread);
+    if (num_done == 0) continue;
+    const uint64_t before = job->done.fetch_add(num_done, std::memory_order_acq_rel);
+    if ((before & Job::kCallerSleeps) == 0) continue;
+    { std::lock_guard<std::mutex> lock(done_mutex_); }
+    done_.notify_all();
   }
 }
 
-ThreadPool::Job* ThreadPool::JoinLocked() {
-  // The longest list is the number of engine threads. Which job is taken matters to no result; the
-  // one with the fewest helpers keeps engines from starving each other.
-  Job* chosen = nullptr;
-  for (Job* job = jobs_; job != nullptr; job = job->next_job) {
-    if (job->exhausted()) continue;
-    if (chosen == nullptr || job->helpers.load(std::memory_order_relaxed) <
-                                 chosen->helpers.load(std::memory_order_relaxed)) {
-      chosen = job;
-    }
+ThreadPool::Job* ThreadPool::Find(uint32_t thread, uint32_t* next_job) {
+  const uint32_t num_jobs = num_jobs_used_.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < num_jobs; ++i) {
+    // In turns, so that no caller keeps the worker to itself.
+    const uint32_t index = *next_job < num_jobs ? *next_job : 0;
+    *next_job = index + 1;
+    Job& job = jobs_[index];
+    if (NumTasks(job.runs[thread].left.load(std::memory_order_relaxed)) > 0) return &job;
   }
-  if (chosen != nullptr) chosen->helpers.fetch_add(1, std::memory_order_relaxed);
-  return chosen;
+  return nullptr;
 }
 
 }  // namespace longstream

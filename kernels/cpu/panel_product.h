@@ -41,17 +41,9 @@ inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
 void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                   float* sums);
 
-// The block of panels that a task of a single row takes. Threads take tasks in turns; those of one
-// thread lie side by side, because a processor reads ahead of one long run further than of many
-// short ones.
-LONGSTREAM_INLINE int64_t PanelBlockOf(int64_t task, int64_t num_blocks, int64_t num_threads) {
-  const int64_t run = task % num_threads;
-  const int64_t longer = num_blocks % num_threads;  // runs of a block more than the others
-  return run * (num_blocks / num_threads) + (run < longer ? run : longer) + task / num_threads;
-}
-
 // Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
-// follow each other, so that threads share what they read of the weights.
+// follow each other, and then those of the panels beside them, which is the order in which a thread
+// takes them: a processor reads ahead of one long run further than of many short ones.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
                                           const Body& body) {
@@ -59,22 +51,16 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   const int64_t panels = NumPanels(n);
   const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : kBlockPanels;
   const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
-  const int64_t num_tasks = row_blocks * panel_blocks;
-  const auto panel_of = [&](int64_t task) LONGSTREAM_INLINE_LAMBDA {
-    return panels_per_block * (num_rows == 1
-                                   ? PanelBlockOf(task, panel_blocks, executor.num_threads)
-                                   : task / row_blocks);
-  };
-  ParallelFor(executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
+  ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
     const int64_t b = task % row_blocks;
     const int64_t first_row = num_rows * b / row_blocks;
     const int64_t last_row = num_rows * (b + 1) / row_blocks;
-    const int64_t first_panel = panel_of(task);
+    const int64_t first_panel = task / row_blocks * panels_per_block;
     const int64_t left = panels - first_panel;
-    const int64_t next_task = int64_t{task} + executor.num_threads;
-    const int64_t next_panel = next_task < num_tasks ? panel_of(next_task) : first_panel;
+    const bool changes_panels = b + 1 == row_blocks && left > panels_per_block;
     body(OutputBlock{first_row, last_row - first_row, first_panel,
-                     left < panels_per_block ? left : panels_per_block, next_panel - first_panel});
+                     left < panels_per_block ? left : panels_per_block,
+                     changes_panels ? panels_per_block : 0});
   });
 }
 

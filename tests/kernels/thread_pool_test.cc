@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -40,13 +42,18 @@ TEST_P(ThreadPoolTest, WakesWorkersThatSleep) {
   ThreadPool pool(GetParam());
   for (int round = 0; round < 3; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    // Every thread must take part: each task waits until all have started.
-    std::atomic<uint32_t> started{0};
-    ParallelFor(pool.AsExecutor(), GetParam(), [&](uint32_t) {
-      ++started;
-      while (started < GetParam()) std::this_thread::yield();
+    // Every thread must take part: tasks last until all threads have had one.
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    ParallelFor(pool.AsExecutor(), 1000 * GetParam(), [&](uint32_t) {
+      {
+        std::lock_guard<std::mutex> lock(mutex);
+        threads.insert(std::this_thread::get_id());
+        if (threads.size() == GetParam()) return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     });
-    EXPECT_EQ(started, GetParam());
+    EXPECT_EQ(threads.size(), GetParam());
   }
 }
 
