@@ -11,8 +11,8 @@ namespace {
 // for the weights of one k and one broadcast input. The sums must be enough to hide the latency of
 // the multiply-add (about 4 cycles, two a cycle) even for one row.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
-constexpr int kTileRows = 6;
-constexpr int kTileVectors = 4;
+constexpr int kTileRows = 12;
+constexpr int kTileVectors = 2;
 constexpr int kSingleRowVectors = 8;
 #elif defined(__AVX2__)  // 16 registers, 2 a vector
 constexpr int kTileRows = 4;
@@ -25,10 +25,9 @@ constexpr int kSingleRowVectors = 2;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 
-// Bytes of weights per output that a block of k covers: kBlockPanels of them fill half of a
-// first-level cache of 32 to 64 KiB and are reused by all tiles of rows.
-constexpr int64_t kBlockBytes = 256;
-
+// Bytes of weights of a panel that all tiles of rows pass before the next ones: at most half of a
+// first-level cache of 32 KiB.
+constexpr int64_t kBlockBytes = int64_t{16} << 10;
 // How a weight type is read and multiplied: kInputs values of k at a time.
 template <typename W>
 struct Format {  // f32 and f16
@@ -95,7 +94,7 @@ struct Operands {
   float* sums;
   int64_t sums_stride;
   bool resume;    // continue the sums that are there
-  int64_t ahead;  // elements from weights to those that are needed next
+  int64_t ahead;  // elements from weights to those to ask for
 };
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
@@ -116,7 +115,8 @@ void Tile(const Operands<W>& operands) {
       const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
                       v % kPanelVectors * kLanes * F::kInputs;
       // While several rows use weights, reading them does not keep memory busy: it brings the next
-      // ones meanwhile, into the second-level cache.
+      // ones meanwhile, into the second-level cache. Behind a panel lies the one that the thread
+      // takes next.
       if constexpr (kRows > 1) PrefetchL2(from + ahead);
       weights[v] = F::Read(from);
     }
@@ -131,27 +131,12 @@ void Tile(const Operands<W>& operands) {
   }
 }
 
-template <typename W, int kVectors>
+template <typename W, int kRows, int kVectors>
 void TileOfRows(int64_t rows, const Operands<W>& operands) {
-  static_assert(kTileRows <= 6);
-  switch (rows) {
-    case 1:
-      return Tile<W, 1, kVectors>(operands);
-    case 2:
-      return Tile<W, 2, kVectors>(operands);
-    case 3:
-      if constexpr (kTileRows >= 3) return Tile<W, 3, kVectors>(operands);
-      break;
-    case 4:
-      if constexpr (kTileRows >= 4) return Tile<W, 4, kVectors>(operands);
-      break;
-    case 5:
-      if constexpr (kTileRows >= 5) return Tile<W, 5, kVectors>(operands);
-      break;
-    case 6:
-      if constexpr (kTileRows >= 6) return Tile<W, 6, kVectors>(operands);
-      break;
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return TileOfRows<W, kRows - 1, kVectors>(rows, operands);
   }
+  Tile<W, kRows, kVectors>(operands);
 }
 
 // All rows times kVectors vectors: tiles of nearly equal height, so that none is a single row.
@@ -160,7 +145,7 @@ void Rows(int64_t num_rows, Operands<W> operands) {
   const int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
   for (int64_t t = tiles; t > 0; --t) {
     const int64_t rows = (num_rows + t - 1) / t;
-    TileOfRows<W, kVectors>(rows, operands);
+    TileOfRows<W, kTileRows, kVectors>(rows, operands);
     operands.a += rows * operands.a_stride;
     operands.sums += rows * operands.sums_stride;
     num_rows -= rows;
@@ -195,19 +180,19 @@ template <typename W>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
   constexpr int64_t kInputs = Format<W>::kInputs;
-  constexpr int64_t kBlockInputs = kBlockBytes / static_cast<int64_t>(sizeof(W));
+  constexpr int64_t kPanelBytes = kPanelOutputs * static_cast<int64_t>(sizeof(W));  // of one input
   const int64_t panel_stride = PanelElements(weight.type, weight.k);
   const auto* a = h.row<typename Format<W>::Activation>(block.first_row);
   const W* w = static_cast<const W*>(weight.data) + block.first_panel * panel_stride;
   const int64_t k = (weight.k + kInputs - 1) / kInputs * kInputs;
-  for (int64_t first = 0; first < k; first += kBlockInputs) {
-    const int64_t left = k - first;
-    const int64_t ahead = left > kBlockInputs
-                              ? kBlockInputs * kPanelOutputs
-                              : block.panels_to_next * panel_stride - first * kPanelOutputs;
+  const bool one_tile = block.num_rows <= kTileRows;
+  const int64_t block_inputs = one_tile ? k : kBlockBytes / kPanelBytes;
+  for (int64_t first = 0; first < k; first += block_inputs) {
+    const int64_t inputs = k - first < block_inputs ? k - first : block_inputs;
     Vectors<W>(block,
-               {a + first, h.stride, w + first * kPanelOutputs, panel_stride,
-                left < kBlockInputs ? left : kBlockInputs, sums, block.stride(), first > 0, ahead});
+               {a + first, h.stride, w + first * kPanelOutputs, panel_stride, inputs, sums,
+                block.stride(), first > 0,
+                one_tile ? kAheadBytes / static_cast<int64_t>(sizeof(W)) : inputs * kPanelOutputs});
   }
 }
 

@@ -26,8 +26,7 @@ constexpr int kSingleRowVectors = 1;
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
 
-// Groups that all tiles of rows pass before the next ones: of int8, 2 panels of them fill half of a
-// first-level cache of 32 KiB.
+// Groups of a panel that all tiles of rows pass before the next ones: of int8 8.5 KiB.
 constexpr int64_t kBlockGroups = 8;
 
 // Part of a product: the rows at `x`, some vectors of panels, and some groups of both.
@@ -41,7 +40,7 @@ struct Operands {
   float* sums;
   int64_t sums_stride;
   bool resume;    // continue the sums that are there
-  int64_t ahead;  // bytes from weights to those that are needed next
+  int64_t ahead;  // bytes from weights to those to ask for
 };
 
 // dots[r][v] += the products of one group, whose bytes begin at w. Several rows ask for what is
@@ -136,12 +135,13 @@ template <DType kType>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
   const int64_t groups = NumGroups(weight.k);
-  // One tile passes all groups at once.
-  const int64_t groups_at_once = block.num_rows <= kTileRows ? groups : kBlockGroups;
+  const bool one_tile = block.num_rows <= kTileRows;
+  const int64_t groups_at_once = one_tile ? groups : kBlockGroups;
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
   for (int64_t first = 0; first < groups; first += groups_at_once) {
     const int64_t left = groups - first;
+    const int64_t num_groups = left < groups_at_once ? left : groups_at_once;
     const int64_t num_vectors = block.num_panels * kPanelVectors;
     for (int64_t v = 0; v < num_vectors;) {
       const Operands operands = {
@@ -150,12 +150,11 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           panels + v / kPanelVectors * panel_bytes + first * GroupBytes(kType),
           panel_bytes,
           v % kPanelVectors,
-          left < groups_at_once ? left : groups_at_once,
+          num_groups,
           sums + v * kLanes,
           block.stride(),
           first > 0,
-          left > groups_at_once ? groups_at_once * GroupBytes(kType)
-                                : block.panels_to_next * panel_bytes - first * GroupBytes(kType)};
+          one_tile ? kAheadBytes : num_groups * GroupBytes(kType)};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
         Tile<kType, 1, kSingleRowVectors>(operands);
         v += kSingleRowVectors;
