@@ -1,6 +1,8 @@
 // Division of attention into tasks, and the merge of split rows.
 #include "kernels/cpu/attention_core.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/row_vectors.h"
 #include "kernels/ops/paged_attention.h"
 
@@ -13,6 +15,13 @@ int64_t TilePositions(int64_t group_heads) {
   int64_t positions = kKeyBlock;
   while (positions * group_heads > kTileRows) positions /= 2;
   return positions;
+}
+
+// The largest divisor of n that is at most `most`.
+int64_t Divisor(int64_t n, int64_t most) {
+  int64_t divisor = std::min(n, most);
+  while (n % divisor != 0) --divisor;
+  return divisor;
 }
 
 // What the tasks of one call have in common.
@@ -43,13 +52,11 @@ class Tasks {
     }
     // Wide tasks, but enough of them that threads end at about the same time.
     const int64_t enough = int64_t{4} * stream.executor.num_threads;
-    const bool in_fours = num_groups_ % kDecodeGroups == 0;
-    if (num_splits_ >= enough) {
-      task_groups_ = num_groups_;
-    } else if (in_fours && num_splits_ * num_groups_ / kDecodeGroups >= enough) {
-      task_groups_ = kDecodeGroups;
+    task_groups_ = num_groups_;
+    while (num_splits_ * num_groups_ < enough * task_groups_ && task_groups_ > 1) {
+      task_groups_ = Divisor(num_groups_, task_groups_ - 1);
     }
-    if (in_fours && task_groups_ > 1) decode_groups_ = kDecodeGroups;
+    decode_groups_ = Divisor(task_groups_, kMaxDecodeGroups);
   }
 
   bool Served(const Stream& stream) const {
@@ -170,16 +177,16 @@ class Tasks {
                   tile_end < last ? tile_end : last);
   }
 
-  // Of the groups [first_group, first_group + decode_groups_), followed by as many of the same
-  // split or not.
+  // Of the groups [first_group, first_group + decode_groups_), followed by more of the same split
+  // or not.
   void RunSplit(const SequenceRows& sequence, int64_t first_group, bool followed,
                 int64_t decode_row, int64_t split) const {
-    HeadGroup groups[2 * kDecodeGroups];
-    for (int64_t i = 0; i < (followed ? 2 : 1) * decode_groups_; ++i) {
+    HeadGroup groups[kMaxDecodeGroups + 1];
+    for (int64_t i = 0; i < decode_groups_ + (followed ? 1 : 0); ++i) {
       groups[i] = Group(first_group + i);
     }
     const HeadGroup* following = followed ? groups + decode_groups_ : nullptr;
-    PartialRows partials[kDecodeGroups];
+    PartialRows partials[kMaxDecodeGroups];
     const int64_t end = sequence.first_position + 1;
     if (attention_.split && NumUnits(sequence) > 1) {
       for (int64_t i = 0; i < decode_groups_; ++i) {
@@ -194,7 +201,7 @@ class Tasks {
     }
     const bool has_far = attention_.q_far.data != nullptr;
     const int64_t window_begin = end - attention_.window;
-    alignas(64) float data[kDecodeGroups][kMaxGroup * (kMaxHeadDim + 2)];
+    alignas(64) float data[kMaxDecodeGroups][kMaxGroup * (kMaxHeadDim + 2)];
     for (int64_t i = 0; i < decode_groups_; ++i) partials[i] = {data[i], partial_size()};
     AttendDecode(attention_, sequence, groups, decode_groups_, following,
                  has_far || window_begin < 0 ? 0 : window_begin, end, partials);

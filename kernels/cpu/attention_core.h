@@ -4,9 +4,9 @@
 // positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
 // therefore depend on its own position and keys alone, not on the rows it is computed with.
 //
-//   decode   one task per split of the context and K/V head, or kDecodeGroups of those or all where
-//            there are tasks enough; keys and values are read in place, once for all query heads
-//            that share them; splits are merged in order
+//   decode   one task per split of the context and K/V head, or several of those or all where there
+//            are tasks enough; keys and values are read in place, once for all query heads that
+//            share them; splits are merged in order
 //   prefill  one task per K/V head and tile of up to kTileRows (position, query head) pairs; scores
 //            are computed transposed, keys down and rows across, so that the softmax of 16 rows is
 //            plain vector arithmetic and no key is ever transposed
@@ -103,12 +103,13 @@ struct PartialRows {
   int64_t stride = 0;
 };
 
-// K/V heads of a decode row that are computed together, where there are enough tasks.
-inline constexpr int64_t kDecodeGroups = 4;
+// Groups of a decode row that are computed together at most, where there are enough tasks: their
+// keys lie side by side in a page, and so do their values.
+inline constexpr int64_t kMaxDecodeGroups = 12;
 
-// Attention of one decode row over its keys [begin, end), for num_groups <= kDecodeGroups groups.
-// The sums of groups[i] go to partials[i]. As many groups that the caller computes next over the
-// same positions are at `following`; nullptr: none.
+// Attention of one decode row over its keys [begin, end), for num_groups <= kMaxDecodeGroups
+// groups. The sums of groups[i] go to partials[i]. `following` is the group that the caller begins
+// with next, over the same positions; nullptr: none.
 void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
                   int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
                   const PartialRows* partials);

@@ -1,6 +1,8 @@
 // Attention of one decode row, for all query heads that share a K/V head.
 #include <algorithm>
-#include <utility>
+#include <cstddef>
+#include <new>
+#include <type_traits>
 
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/attention_decode_blocks.h"
@@ -11,12 +13,15 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int kBlockVectors = static_cast<int>(kKeyBlock) / kLanes;
+// Numbers of a row that a register holds at most: int8.
+constexpr int64_t kWidestRegister = 64;
 
 // Near keys of a window or a near ring, or all keys; far ones; values.
 template <typename Keys, typename FarKeys, typename Values>
 class DecodeRow {
  public:
-  DecodeRow(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group)
+  DecodeRow(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+            BlockScratch* scratch)
       : attention_(attention),
         sequence_(sequence),
         group_(group),
@@ -24,12 +29,11 @@ class DecodeRow {
         position_(sequence.first_position),
         near_begin_(position_ - attention.window + 1),
         dim_(attention.values.head_dim),
-        shape_{dim_, group.num_heads, attention.scale},
-        keys_(shape_, attention.keys.Head(attention.batch, sequence, group.kv_head)),
-        far_keys_(shape_, has_far_
-                              ? attention.far_keys.Head(attention.batch, sequence, group.kv_head)
-                              : HeadRows()),
-        values_(shape_, attention.values.Head(attention.batch, sequence, group.value_head)) {
+        width_(kWidestRegister * NumVectors(dim_, kWidestRegister)),
+        shape_{dim_, group.num_heads, attention.scale, scratch},
+        keys_(shape_, Head(attention.keys, group.kv_head)),
+        far_keys_(shape_, has_far_ ? Head(attention.far_keys, group.kv_head) : HeadRows()),
+        values_(shape_, Head(attention.values, group.value_head)) {
     const int64_t first = group.first_head * dim_;
     keys_.LoadQueries(attention.q.f32_row(sequence.first_row) + first);
     if (has_far_) far_keys_.LoadQueries(attention.q_far.f32_row(sequence.first_row) + first);
@@ -37,25 +41,25 @@ class DecodeRow {
 
   void Start() {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
-      for (int64_t d = 0; d < kMaxHeadDim; d += kLanes) Store(Zero(), sums_ + h * kMaxHeadDim + d);
+      for (int64_t d = 0; d < width_; d += kLanes) Store(Zero(), sums_ + h * kMaxHeadDim + d);
       max_[h] = kLowestScore;
       sum_[h] = 0.0f;
     }
   }
 
-  // What is computed after the next Score and Weigh: the keys and values [begin, end) of a block,
-  // of this group or of another one. They ask for it.
-  void Announce(const HeadGroup& group, int64_t begin, int64_t end) {
-    const auto head = [&](const RowStore& rows, int64_t index) {
-      return rows.Head(attention_.batch, sequence_, index);
-    };
+  // What is computed after the next Score: the keys [begin, end) of a block, of this group or of
+  // another one. It asks for them.
+  void AnnounceKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     int64_t border = begin;
     if (has_far_) {
       border = std::clamp(near_begin_, begin, end);
-      far_keys_.Announce(head(attention_.far_keys, group.kv_head), begin, border);
+      far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
     }
-    keys_.Announce(head(attention_.keys, group.kv_head), border, end);
-    values_.Announce(head(attention_.values, group.value_head), begin, end);
+    keys_.Announce(Head(attention_.keys, group.kv_head), border, end);
+  }
+  // Likewise the values, after the next Weigh.
+  void AnnounceValues(const HeadGroup& group, int64_t begin, int64_t end) {
+    values_.Announce(Head(attention_.values, group.value_head), begin, end);
   }
 
   // Weights of the keys [first, last) of the block that begins at `block`.
@@ -94,6 +98,10 @@ class DecodeRow {
   }
 
  private:
+  HeadRows Head(const RowStore& rows, int64_t index) const {
+    return rows.Head(attention_.batch, sequence_, index);
+  }
+
   // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
   void ScoreKeys(int64_t block, int64_t first, int64_t last) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
@@ -134,7 +142,7 @@ class DecodeRow {
     max_[h] = new_max;
     sum_[h] *= correction.part[0][0];
     float* sums = sums_ + h * kMaxHeadDim;
-    for (int64_t d = 0; d < kMaxHeadDim; d += kLanes) {
+    for (int64_t d = 0; d < width_; d += kLanes) {
       Store(Load(sums + d) * correction, sums + d);
     }
   }
@@ -162,6 +170,7 @@ class DecodeRow {
   const int64_t position_;
   const int64_t near_begin_;  // the first position whose key is near; may be negative
   const int64_t dim_;
+  const int64_t width_;  // of the sums: D and what whole registers of keys and values add to it
   const DecodeShape shape_;
 
   Keys keys_;
@@ -173,37 +182,60 @@ class DecodeRow {
   float sum_[kMaxGroup];
 };
 
-// Of several K/V heads, block by block: all their keys, which lie side by side in a page, then all
-// their values. Long runs are what the processor's own prefetcher needs. The last block is followed
-// by the first one of as many other heads; nullptr: by nothing.
-template <typename Row, size_t... kIndices>
+// The group whose keys are read behind those of groups[i]; nullptr: all that follow have the same.
+const HeadGroup* WithOtherKeys(const HeadGroup* groups, int64_t num_groups, int64_t i) {
+  for (int64_t j = i + 1; j < num_groups; ++j) {
+    if (groups[j].kv_head != groups[i].kv_head) return groups + j;
+  }
+  return nullptr;
+}
+
+// Of several groups, block by block: all their keys, which lie side by side in a page, then all
+// their values, each asked for while what lies before it is computed. Long runs are what the
+// processor's own prefetcher needs.
+template <typename Row>
 void AttendHeads(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
-                 const HeadGroup* following, int64_t begin, int64_t end,
-                 const PartialRows* partials, std::index_sequence<kIndices...>) {
-  constexpr size_t kHeads = sizeof...(kIndices);
-  Row rows[kHeads] = {Row(attention, sequence, groups[kIndices])...};
-  for (Row& row : rows) row.Start();
+                 int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
+                 const PartialRows* partials) {
+  static_assert(std::is_trivially_destructible_v<Row>);
+  BlockScratch scratch;
+  alignas(Row) std::byte storage[kMaxDecodeGroups * sizeof(Row)];
+  Row* const rows = reinterpret_cast<Row*>(storage);
+  for (int64_t i = 0; i < num_groups; ++i) {
+    new (rows + i) Row(attention, sequence, groups[i], &scratch);
+    rows[i].Start();
+  }
   const int64_t first_block = begin / kKeyBlock * kKeyBlock;
   for (int64_t block = first_block; block < end; block += kKeyBlock) {
     const int64_t first = std::max(block, begin);
     const int64_t last = std::min(block + kKeyBlock, end);
-    for (size_t i = 0; i < kHeads; ++i) {
-      if (last < end || following == nullptr) {
-        rows[i].Announce(groups[i], last, std::min(last + kKeyBlock, end));
+    // Behind the last group comes the next block, or the first one of what follows.
+    const bool is_last = last == end && following != nullptr;
+    const HeadGroup& next_group = is_last ? *following : groups[0];
+    const int64_t next_first = is_last ? begin : last;
+    const int64_t next_last = std::min((is_last ? first_block : last) + kKeyBlock, end);
+    for (int64_t i = 0; i < num_groups; ++i) {
+      if (const HeadGroup* other = WithOtherKeys(groups, num_groups, i)) {
+        rows[i].AnnounceKeys(*other, first, last);
       } else {
-        rows[i].Announce(following[i], begin, std::min(first_block + kKeyBlock, end));
+        rows[i].AnnounceKeys(next_group, next_first, next_last);
+      }
+      if (i + 1 < num_groups) {
+        rows[i].AnnounceValues(groups[i + 1], first, last);
+      } else {
+        rows[i].AnnounceValues(next_group, next_first, next_last);
       }
     }
-    for (size_t i = 0; i < kHeads; ++i) {
+    for (int64_t i = 0; i < num_groups; ++i) {
       if (i > 0 && rows[i].SharesWeights(rows[i - 1])) {
         rows[i].TakeWeights(rows[i - 1]);
       } else {
         rows[i].Score(block, first, last);
       }
     }
-    for (Row& row : rows) row.Weigh(block, first, last);
+    for (int64_t i = 0; i < num_groups; ++i) rows[i].Weigh(block, first, last);
   }
-  for (size_t i = 0; i < kHeads; ++i) rows[i].Finish(partials[i]);
+  for (int64_t i = 0; i < num_groups; ++i) rows[i].Finish(partials[i]);
 }
 
 }  // namespace
@@ -215,15 +247,7 @@ void AttendDecode(const Attention& attention, const SequenceRows& sequence, cons
     using Near = DecodeBlocksFor<decltype(near)>;
     using Blocks = DecodeBlocksFor<decltype(element)>;
     using Row = DecodeRow<typename Near::Keys, typename Blocks::Keys, typename Blocks::Values>;
-    if (num_groups == kDecodeGroups) {
-      return AttendHeads<Row>(attention, sequence, groups, following, begin, end, partials,
-                              std::make_index_sequence<kDecodeGroups>());
-    }
-    for (int64_t g = 0; g < num_groups; ++g) {
-      const HeadGroup* next = g + 1 < num_groups ? groups + g + 1 : following;
-      AttendHeads<Row>(attention, sequence, groups + g, next, begin, end, partials + g,
-                       std::make_index_sequence<1>());
-    }
+    AttendHeads<Row>(attention, sequence, groups, num_groups, following, begin, end, partials);
   };
   ForKeysAndValues(attention, run);
 }

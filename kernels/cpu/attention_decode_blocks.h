@@ -11,6 +11,7 @@
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -21,10 +22,17 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
+// Where keys or values are gathered or converted that cannot be computed with where they lie. What
+// is in it is of use until another block is scored or weighed.
+struct BlockScratch {
+  alignas(64) std::byte rows[kKeyBlock * kMaxHeadDim * sizeof(float)];
+};
+
 struct DecodeShape {
   int64_t dim = 0;    // D
   int64_t heads = 0;  // of the group, <= kMaxGroup
   float scale = 1.0f;
+  BlockScratch* scratch = nullptr;  // shared by the rows of a task
 };
 
 // Registers of `register_dims` numbers that a row of D = `dim` takes, as a power of two.
@@ -48,6 +56,8 @@ template <typename T>
 class ProductRows {
  public:
   using Element = T;
+  explicit ProductRows(const DecodeShape& /*shape*/) {}
+
   struct View {
     const T* data;
     int64_t stride;  // elements
@@ -61,6 +71,9 @@ template <>
 class ProductRows<int8_t> {
  public:
   using Element = float;
+  explicit ProductRows(const DecodeShape& shape)
+      : converted_(reinterpret_cast<float*>(shape.scratch->rows)) {}
+
   struct View {
     const float* data;
     int64_t stride;
@@ -75,14 +88,15 @@ class ProductRows<int8_t> {
   }
 
  private:
-  alignas(64) float converted_[kKeyBlock * kMaxHeadDim];
+  float* const converted_;  // [kKeyBlock, dim]
 };
 
 // The keys of a K/V head, far or near ones, and the queries of the group's heads for them.
 template <typename T>
 class F32DecodeKeys {
  public:
-  F32DecodeKeys(const DecodeShape& shape, const HeadRows& keys) : shape_(shape), keys_(keys) {}
+  F32DecodeKeys(const DecodeShape& shape, const HeadRows& keys)
+      : shape_(shape), keys_(keys), rows_(shape) {}
 
   // q: [heads, D]
   LONGSTREAM_INLINE void LoadQueries(const float* q) {
@@ -123,7 +137,7 @@ template <typename T>
 class F32DecodeValues {
  public:
   F32DecodeValues(const DecodeShape& shape, const HeadRows& values)
-      : shape_(shape), values_(values) {}
+      : shape_(shape), values_(values), rows_(shape) {}
 
   LONGSTREAM_INLINE void Announce(const HeadRows& /*values*/, int64_t /*begin*/,
                                   int64_t /*end*/) const {}
@@ -182,7 +196,7 @@ class PairRows {
     const bool enough = num_next_ >= beside;
     const int64_t row = num_vectors_ * kVectorDims;
     for (int64_t i = enough ? beside * row : 0; i < num_next_ * row; i += kVectorDims) {
-      PrefetchL2(next_ + i);
+      PrefetchL1(next_ + i);
     }
     return enough ? next_ : nullptr;
   }
@@ -200,7 +214,7 @@ class PairRows {
   const int64_t num_vectors_;
   const BF16* next_ = nullptr;
   int64_t num_next_ = 0;
-  alignas(64) BF16 gathered_[kKeyBlock * kMaxHeadDim];
+  BF16* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
 };
 
 class PairDecodeKeys {

@@ -159,7 +159,10 @@ void WeighHeads(const Int8DecodeValues::Weights* weights, const int8_t* rows, co
 }  // namespace
 
 Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
-    : dim_(shape.dim), rows_(rows), num_vectors_(NumVectors(shape.dim, kVectorDims)) {
+    : dim_(shape.dim),
+      rows_(rows),
+      num_vectors_(NumVectors(shape.dim, kVectorDims)),
+      gathered_(reinterpret_cast<int8_t*>(shape.scratch->rows)) {
   static_assert(kMaxHeadDim == 4 * kVectorDims);
 }
 

@@ -49,7 +49,7 @@ class Int8Rows {
   const HeadRows rows_;
   const int64_t num_vectors_;
   Block next_;
-  alignas(64) int8_t gathered_[kKeyBlock * kMaxHeadDim];
+  int8_t* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
   alignas(64) BF16 gathered_scales_[kKeyBlock] = {};
 };
 

@@ -402,8 +402,12 @@ LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
   return Broadcast(cap) * Tanh(x / Broadcast(cap));
 }
 
-// Asks for the line at `from`, which need not exist, into the second-level cache: the first would
-// be full before it is used.
+// Asks for the line at `from`, which need not exist, into the first-level cache.
+LONGSTREAM_INLINE void PrefetchL1(const void* from) {
+  constexpr int kAllCaches = 3;
+  __builtin_prefetch(from, 0, kAllCaches);
+}
+// The same into the second-level cache: where the first would be full before it is used.
 LONGSTREAM_INLINE void PrefetchL2(const void* from) {
   constexpr int kSecondLevelCache = 2;
   __builtin_prefetch(from, 0, kSecondLevelCache);
