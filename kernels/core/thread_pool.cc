@@ -13,12 +13,15 @@ constexpr size_t kCacheLine = 64;
 
 inline void Pause() { __builtin_ia32_pause(); }
 
+// Between two yields: 6 us, as a yield is 0.4 us during which nothing is noticed.
+constexpr int kPausesInARow = 256;
+
 // Spins until done() or kSpinTime is over; yields now and then, because machines are shared.
 template <typename Done>
 bool SpinUntil(const Done& done) {
   const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
   do {
-    for (int i = 0; i < 32; ++i) {
+    for (int i = 0; i < kPausesInARow; ++i) {
       if (done()) return true;
       Pause();
     }
