@@ -1,9 +1,9 @@
 // The nodes of a machine whose memory is divided among its processors (NUMA), and memory that is
 // spread over them.
 //
-// Any thread of a pool takes any task (thread_pool.h), so no part of a weight or of a cache belongs
-// to one thread, and the memory of all nodes is read fastest where each holds an equal share of
-// everything: interleaved, page by page.
+// Any thread of a pool may take any task (thread_pool.h), so no part of a weight or of a cache
+// belongs to one thread, and the memory of all nodes is read fastest where each holds an equal
+// share of everything: interleaved, page by page.
 #ifndef LONGSTREAM_KERNELS_CORE_MEMORY_NODES_H_
 #define LONGSTREAM_KERNELS_CORE_MEMORY_NODES_H_
 

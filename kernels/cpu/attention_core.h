@@ -28,7 +28,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // A block of keys and values in f32 stays in a second-level cache together with a tile's sums.
 inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kTileRows = 64;
-// Query heads of one task. A tile then covers at least 4 positions.
+// Query heads of a group. A tile then covers at least 4 positions.
 inline constexpr int64_t kMaxGroup = 16;
 // No window; its sum with a position does not overflow.
 inline constexpr int64_t kUnbounded = INT64_MAX / 2;
@@ -37,7 +37,7 @@ inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 // Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
 inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 
-// A value may have slices, heads of width D that share a key (batch_layout.h): each is a task of
+// A value may have slices, heads of width D that share a key (batch_layout.h): each is a group of
 // its own. Of a decode row those that are computed together share their weights.
 //
 // score(p, j) = scale * q . keys_j         where p - j < window
@@ -85,8 +85,8 @@ LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
-// Query heads that share a K/V head, or kMaxGroup of them, and one slice of its values: what one
-// task computes together.
+// Query heads that share a K/V head, or kMaxGroup of them, and one slice of its values: what is
+// computed together of one pass over keys and values.
 struct HeadGroup {
   int64_t kv_head = 0;
   int64_t value_head = 0;  // kv_head * value_slices() + the slice
@@ -104,7 +104,8 @@ struct PartialRows {
 };
 
 // Groups of a decode row that are computed together at most, where there are enough tasks: their
-// keys lie side by side in a page, and so do their values.
+// keys lie side by side in a page, and so do their values. 12 of the widest take 0.9 MiB of stack
+// (kMaxHeadDim).
 inline constexpr int64_t kMaxDecodeGroups = 12;
 
 // Attention of one decode row over its keys [begin, end), for num_groups <= kMaxDecodeGroups

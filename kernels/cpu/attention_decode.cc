@@ -1,4 +1,4 @@
-// Attention of one decode row, for all query heads that share a K/V head.
+// Attention of one decode row, for several groups of query heads that share a K/V head.
 #include <algorithm>
 #include <cstddef>
 #include <new>
@@ -200,7 +200,7 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
   static_assert(std::is_trivially_destructible_v<Row>);
   BlockScratch scratch;
   alignas(Row) std::byte storage[kMaxDecodeGroups * sizeof(Row)];
-  Row* const rows = reinterpret_cast<Row*>(storage);
+  Row* const rows = std::launder(reinterpret_cast<Row*>(storage));
   for (int64_t i = 0; i < num_groups; ++i) {
     new (rows + i) Row(attention, sequence, groups[i], &scratch);
     rows[i].Start();

@@ -28,6 +28,7 @@ constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 // Bytes of weights of a panel that all tiles of rows pass before the next ones: at most half of a
 // first-level cache of 32 KiB.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
+
 // How a weight type is read and multiplied: kInputs values of k at a time.
 template <typename W>
 struct Format {  // f32 and f16

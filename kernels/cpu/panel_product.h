@@ -29,11 +29,13 @@ struct OutputBlock {
 
 // Rows per block: more read the weights less often, fewer keep the block's rows and sums in cache.
 inline constexpr int64_t kBlockRows = 256;
+// Several rows pass one panel after the other, in a single run of memory. A single row needs more
+// sums in flight to hide the latency of FMA.
 inline constexpr int64_t kBlockPanels = 1;
-// A single row streams the weights, and needs more sums in flight to hide the latency of FMA.
 inline constexpr int64_t kSingleRowPanels = 4;
 // Sums of the largest block.
 inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
+static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
 
 // How far behind the weights that several rows use those lie that they ask for, where all rows are
 // one tile and pass the weights once. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16
@@ -52,7 +54,7 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
                                           const Body& body) {
   const int64_t row_blocks = (num_rows + kBlockRows - 1) / kBlockRows;
   const int64_t panels = NumPanels(n);
-  const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : 1;
+  const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : kBlockPanels;
   const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
   ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
     const int64_t b = task % row_blocks;

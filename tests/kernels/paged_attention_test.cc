@@ -80,7 +80,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
 
 // So many short rows that a task has all K/V heads of one, with blocks that end anywhere.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
-  for (const AttentionShape& shape : {AttentionShape{8, 8, 64}, {6, 3, 128}, {16, 8, 40}}) {
+  for (const AttentionShape& shape :
+       {AttentionShape{8, 8, 64}, {6, 3, 128}, {16, 8, 40}, {16, 16, 64}, {26, 26, 24}}) {
     for (DType type : AndInt8({DType::kBF16})) {
       MakeHistories(9, 200, shape, type, 64);
       std::vector<AttentionEntry> entries;
