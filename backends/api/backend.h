@@ -347,7 +347,7 @@ typedef struct ls_backend {
    * copies; replaces the promise before it, so that 0 gives back whatever is unused together with
    * the checkpoint. The promise reaches up to an absolute position, which truncate does not change.
    * Besides create, fork and import the only call that may return LS_RESOURCE_EXHAUSTED; then the
-   * promise before it stands. A step within it never runs out.
+   * promise before it stands. A step within it never runs out of what is promised.
    * LS_INVALID_ARGUMENT: position + tokens is past context_limit. */
   ls_code (*sequence_reserve)(ls_model* model, ls_sequence* sequence, uint64_t tokens,
                               ls_error error);
@@ -396,9 +396,11 @@ typedef struct ls_backend {
    *
    * What goes wrong with one sequence is in its result, and that sequence is failed: it refuses
    * further tokens (its result says LS_FAILED_PRECONDITION) until truncated. LS_INTERNAL: NaN
-   * logits or a device's failure. LS_UNAVAILABLE: the device is lost, and every later step fails
-   * likewise; the model can only be closed. LS_INVALID_ARGUMENT: bias bans every token, or
-   * penalties and bias turn the logits into NaN or all of them into -infinity. */
+   * logits or a device's failure. LS_RESOURCE_EXHAUSTED: something else has left no memory for the
+   * lists that penalties and bias bring, or for the host's part of a step. LS_UNAVAILABLE: the
+   * device is lost, and every later step fails likewise; the model can only be closed.
+   * LS_INVALID_ARGUMENT: bias bans every token, or penalties and bias turn the logits into NaN or
+   * all of them into -infinity. */
   ls_code (*submit)(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error);
   /* Returns when the step is done. LS_INVALID_ARGUMENT: not the oldest ticket in flight. */
   ls_code (*wait)(ls_model* model, uint64_t ticket, ls_results* results, ls_error error);

@@ -1,8 +1,8 @@
 // How code inside a plugin reports what can go wrong with a checkpoint, a snapshot or a budget.
 //
 // Thrown while a model is opened or a sequence is created, resized or moved; the plugin shim
-// (plugin/) turns it into the ABI's code and sentence, so none leaves the shared library. A step
-// throws nothing: its failures are per sequence and travel in results.
+// (plugin/) turns it into the ABI's code and sentence, so none leaves the shared library. What
+// goes wrong in a step is caught there and travels in its results.
 #ifndef LONGSTREAM_BACKENDS_COMMON_ERROR_H_
 #define LONGSTREAM_BACKENDS_COMMON_ERROR_H_
 

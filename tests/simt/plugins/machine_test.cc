@@ -276,5 +276,39 @@ TEST_F(PluginMachineTest, TooLittleMemoryForALongerReservation) {
   EXPECT_EQ(model.Step(Decode(sequence, 2)).logits, model.Step(Decode(control, 2)).logits);
 }
 
+// The lists of penalties come with a step, in memory that grows as they do.
+TEST_F(PluginMachineTest, TooLittleMemoryForTheListsOfAStep) {
+  Model model(backend(), kModel, options_, host_);
+  Sequence sequence = model.Create();
+  sequence.Reserve(20);
+  model.Step(Prefill(sequence, {3, 1, 4, 1, 5}));
+  Sequence other = sequence.Fork();
+  other.Reserve(15);
+  std::vector<ls_token_count> history;
+  for (int32_t token = 0; token < 40; ++token) history.push_back({token, 1, 1});
+  ls_sampling sampling = conformance::Greedy();
+  sampling.frequency_penalty = 0.5f;
+  sampling.history = history.data();
+  sampling.num_history = static_cast<uint32_t>(history.size());
+  const auto with_penalty = [&](Sequence& of) {
+    conformance::Entry entry = Decode(of, 9);
+    entry.sampling = &sampling;
+    return entry;
+  };
+
+  SetMemory(0);
+  const conformance::Output failed = model.Step(std::vector{with_penalty(sequence)}).front();
+  EXPECT_EQ(failed.code, LS_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(failed.message,
+              MatchesRegex("arguments of a step: the device has no [0-9]+ bytes, 0 are free"));
+  const auto without = model.Step(Decode(other, 9));
+
+  SetMemory(kEnough);
+  EXPECT_EQ(sequence.Truncate(5), 5u);
+  const auto drawn = model.Step(with_penalty(sequence));
+  EXPECT_EQ(drawn.logits, without.logits);
+  EXPECT_GE(drawn.sampled, 0);
+}
+
 }  // namespace
 }  // namespace longstream
