@@ -157,7 +157,8 @@ TEST_P(DeviceTest, ATurnAllocatesNothing) {
   EXPECT_EQ(Prefill(*model, *sequence, RandomTokens(100, 71)), expected);
 }
 
-// Three rows, which are padded to four, and what they draw stays on the device.
+// Three rows, which are padded to four, and what they draw stays on the device, but for the
+// tokens: their results take less than their logits would.
 TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   const auto on_host = MakeModel(DeviceOps(), HostMemory());
   GuardedDevice device(kMemory);
@@ -176,7 +177,10 @@ TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
     Prefill(*on_device, *sequences.back(), prompt);
     handles.push_back(sequences.back().get());
   }
+  const uint64_t before = device.downloaded_bytes();
   EXPECT_TRUE(DecodeAhead(*on_device, handles, first, kSteps, WarmSampling()) == expected);
+  const uint64_t logit_bytes = on_device->info().vocabulary_size * sizeof(float);
+  EXPECT_LT(device.downloaded_bytes() - before, kSteps * handles.size() * logit_bytes);
 }
 
 // The step behind one that fails was asked for before anybody knew.

@@ -77,6 +77,7 @@ void GuardedDevice::Download(void* to, const void* from, size_t size) {
   Protect(true);
   transfers_.push_back({static_cast<std::byte*>(to), {data, data + size}, false});
   ++num_transfers_;
+  num_downloaded_bytes_ += size;
   Protect(false);
 }
 

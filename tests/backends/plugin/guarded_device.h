@@ -40,6 +40,7 @@ class GuardedDevice final : public Device {
   // What waits for the work that is asked for next reports a failure.
   void FailOnce() { fails_ = true; }
   uint64_t uploads() const { return num_uploads_; }
+  uint64_t downloaded_bytes() const { return num_downloaded_bytes_; }
 
  private:
   friend const OpTable& GuardedOps();
@@ -66,6 +67,7 @@ class GuardedDevice final : public Device {
   std::deque<Transfer> transfers_;            // not yet waited for
   uint64_t num_transfers_ = 0;                // since the beginning
   uint64_t num_uploads_ = 0;
+  uint64_t num_downloaded_bytes_ = 0;
   bool fails_ = false;
 };
 
