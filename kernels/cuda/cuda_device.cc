@@ -12,10 +12,11 @@
 namespace longstream {
 namespace {
 
-// What a GPU is asked for beside what is allocated here, at most: 164 MiB while algorithms are
-// timed (CublasLtAlgorithms), 48 graphs of about 1 MB, code that is loaded when it is first
-// launched, some 100 MB with cuBLASLt's; stacks of all threads that an SM holds, 270 MiB for each
-// KiB; and up to 2 MiB for each allocation, of which a model's pages are two a layer.
+// What a GPU is asked for beside what is allocated here, at most: 128 MiB, or a product's operands
+// where they are more, while algorithms are timed (CublasLtAlgorithms), 48 graphs of about 1 MB,
+// code that is loaded when it is first launched, some 100 MB with cuBLASLt's; stacks of all threads
+// that an SM holds, 264 MiB for each KiB; and up to 2 MiB for each allocation, of which a model's
+// pages are two a layer.
 constexpr size_t kOwnBytes = size_t{1} << 30;
 
 class CudaDevice final : public Device {

@@ -112,7 +112,7 @@ stage configure "$build_limit" bash -c 'configure "$@"' configure "$@" &&
   stage build "$((build_limit - (SECONDS - begin)))" cmake --build "$build" --target gpu_programs
 if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
   if command -v python3 >/dev/null; then
-    stage machine_code 5 python3 -B tools/gpu/machine_code.py "$build"/plugins/*.cuda.so
+    stage machine_code 10 python3 -B tools/gpu/machine_code.py "$build"/plugins/*.cuda.so
   else
     record machine_code "not run" 0 "python3 is not on PATH"
   fi
@@ -127,7 +127,7 @@ if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
       record "$tool" "not run" 0 "compute-sanitizer is not on PATH"
     fi
   done
-  stage benchmarks 90 "$build/tests/gpu_bench" --json "$build/bench.json"
+  stage benchmarks 85 "$build/tests/gpu_bench" --json "$build/bench.json"
   cat "$logs/benchmarks.log"
 fi
 passed=0 failed=0 absent=0
