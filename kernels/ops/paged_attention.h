@@ -63,8 +63,10 @@ constexpr int64_t AttentionSplits(int64_t max_position) {
   return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
 }
 
-// Tokens of a part on a CPU, where rows are cut at absolute multiples of AttentionSplit(p).
-inline constexpr int64_t kAttentionSplit = 1024;
+// Tokens of a part on a CPU, where rows are cut at absolute multiples of AttentionSplit(p): few
+// enough that one row of some thousand tokens gives every thread several parts of all its K/V
+// heads, which lie side by side in a page.
+inline constexpr int64_t kAttentionSplit = 512;
 
 constexpr int64_t AttentionSplit(int64_t position) {
   int64_t split = kAttentionSplit;

@@ -93,11 +93,14 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
   }
 }
 
-// Beyond 32768 splits are longer than kAttentionSplit.
+// From 16384 on splits are longer than kAttentionSplit, from 32768 on longer still.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   for (DType type : AndInt8({DType::kBF16})) {
-    MakeHistories(3, 70001, {1, 1, 8}, type, 64);
-    ExpectMatch({{0, {32767, 1, true}}, {1, {33000, 1, true}}, {2, {70000, 1, true}}},
+    MakeHistories(4, 70001, {1, 1, 8}, type, 64);
+    ExpectMatch({{0, {16383, 1, true}},
+                 {1, {16384, 1, true}},
+                 {2, {33000, 1, true}},
+                 {3, {70000, 1, true}}},
                 "long splits");
   }
 }

@@ -134,8 +134,8 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
-// Past kAttentionSplit, where the context of a decoded row is cut into parts
-// that threads share and whose results are merged.
+// Past kAttentionSplit, where the context of a decoded row is cut into parts that threads share and
+// whose results are merged.
 TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
   constexpr size_t kLong = 1500;
   constexpr size_t kFew = 8;
