@@ -24,6 +24,7 @@ struct Stream {
   Executor executor;               // CPU: the threads
   void* native = nullptr;          // CUDA: a cudaStream_t
   bool overlaps = false;           // CUDA: a kernel may start before the one before it has ended
+  bool wgmma = false;              // CUDA: the device has it, and it is to be used
   std::byte* workspace = nullptr;  // 64-byte aligned, in the device's memory
   size_t workspace_bytes = 0;
   OpStatus status = OpStatus::kOk;

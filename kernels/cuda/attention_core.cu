@@ -11,11 +11,14 @@
 //
 // Prefill is bound by arithmetic: 4 D H flops for each visible pair, 2.2e12 at 16K tokens of H =
 // 32, D = 128, which is 2.8 ms at the 790 TFLOP/s that wgmma reaches and 5 to 6 ms at what mma.sync
-// does. Tiles of one head group follow each other, so that its keys stay in L2.
+// does: a form for each (attention_wgmma.cuh, attention_tile.cuh). Tiles of one head group follow
+// each other, so that its keys stay in L2.
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/attention_core.cuh"
 #include "kernels/cuda/attention_tile.cuh"
+#include "kernels/cuda/attention_wgmma.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/shared.cuh"
@@ -95,7 +98,7 @@ __device__ float* Partial(const Attention& attention, int decode_row, int out_he
 }
 
 template <typename Shape>
-__device__ void WriteRows(const Attention& attention, const TileRows& rows, Tile<Shape>& tile) {
+__device__ void WriteRows(const Attention& attention, const TileRows& rows, WarpRows<Shape>& tile) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int r = 0; r < Shape::kRowTiles; ++r) {
@@ -120,16 +123,15 @@ __device__ void WriteRows(const Attention& attention, const TileRows& rows, Tile
   }
 }
 
-// Block (x, y): tile x of the step, its last ones first in each sequence because they are the
-// longest, of head group y. There are at least as many blocks as tiles.
+// Tile `tile_number` of the step, its last ones first in each sequence because they are the
+// longest.
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads)
-    PrefillKernel(Attention attention, HeadGroups groups) {
-  BeginKernel();
+__device__ __forceinline__ void VisitTile(const Attention& attention, const HeadGroups& groups,
+                                          int tile_number) {
+  using TileOfShape = std::conditional_t<Shape::kWgmma, WgmmaTile<Shape>, Tile<Shape>>;
   TileRows rows;
   groups.Select(static_cast<int>(blockIdx.y), Shape::kMaxHeads, &rows);
   const int most = Shape::kRows / min(groups.heads_per_kv_head, Shape::kMaxHeads);
-  int tile_number = static_cast<int>(blockIdx.x);
   for (int s = 0; s < attention.batch.num_sequences; ++s) {
     const SequenceRows& sequence = attention.batch.sequences[s];
     if (sequence.is_decode != 0) continue;
@@ -143,10 +145,21 @@ __global__ void __launch_bounds__(Shape::kThreads)
     rows.num_positions = min(sequence.num_rows - skipped, most);
     rows.first_row = sequence.first_row + skipped;
     rows.end = rows.first_position + rows.num_positions;
-    Tile<Shape> tile(attention, sequence, rows, *SharedMemory<typename Shape::Shared>());
+    TileOfShape tile(attention, sequence, rows, *SharedMemory<typename Shape::Shared>());
     tile.Run();
     WriteRows(attention, rows, tile);
     return;
+  }
+}
+
+// Block (x, y): tile x of head group y. There are at least as many blocks as tiles.
+template <typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads)
+    PrefillKernel(Attention attention, HeadGroups groups) {
+  BeginKernel();
+  // Where it may have no wgmma it is not launched.
+  if constexpr (!Shape::kWgmma || kHasWgmma) {
+    VisitTile<Shape>(attention, groups, static_cast<int>(blockIdx.x));
   }
 }
 
@@ -306,8 +319,17 @@ void LaunchDecode(Stream& stream, const Attention& attention) {
 }
 
 template <typename T, int kMaxDim>
-void LaunchBoth(Stream& stream, const Attention& attention) {
+void LaunchPrefillForm(Stream& stream, const Attention& attention) {
+  // Heads of 256 would leave it no registers for their sums.
+  if constexpr (std::is_same_v<T, BF16> && kMaxDim <= 128) {
+    if (stream.wgmma) return LaunchPrefill<WgmmaShape<kMaxDim>>(stream, attention);
+  }
   LaunchPrefill<TileShape<T, kMaxDim, false>>(stream, attention);
+}
+
+template <typename T, int kMaxDim>
+void LaunchBoth(Stream& stream, const Attention& attention) {
+  LaunchPrefillForm<T, kMaxDim>(stream, attention);
   LaunchDecode<TileShape<T, kMaxDim, true>>(stream, attention);
 }
 
@@ -329,6 +351,8 @@ void Attend(Stream& stream, const Attention& attention) {
   }
   placed.max_parts = static_cast<int32_t>(AttentionSplits(last));
   placed.partials = reinterpret_cast<float*>(stream.workspace);
+  placed.score_cap = attention.softcap / attention.scale;
+  placed.inverse_score_cap = 1.0f / placed.score_cap;
   ForType(attention.type, [&](auto element) {
     using T = decltype(element);
     if (dim <= 64) return LaunchBoth<T, 64>(stream, placed);

@@ -90,8 +90,10 @@ struct Attention {
   Matrix out;  // [T, H * value_slices * D]
 
   // Set by Attend.
-  int32_t reach = 0;          // the largest p - j of a key j that a row at position p sees
-  int32_t max_parts = 0;      // of a decode row
+  int32_t reach = 0;       // the largest p - j of a key j that a row at position p sees
+  int32_t max_parts = 0;   // of a decode row
+  float score_cap = 0.0f;  // softcap, of scores that are not yet scaled
+  float inverse_score_cap = 0.0f;
   float* partials = nullptr;  // [decode rows, H * value_slices, max_parts, D + 2]
 
   // Of width D in `out`.

@@ -2,8 +2,7 @@
 //
 //   scores[r, j] = q[r] . key[j]          sums[r, d] += sum_j weights[r, j] value[j, d]
 //
-// Both are kept as the fragments of mma.cuh, 16 rows by 8 columns, whichever way they are computed:
-// lane 4 g + t holds rows g and g + 8 at the columns 2t and 2t + 1.
+// Both are kept as the fragments of mma.cuh, whichever way they are computed.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_PRODUCT_CUH_
 
@@ -11,14 +10,12 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/attention_scores.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/warp.cuh"
 
 namespace longstream::cuda {
-
-template <int kRowTiles, int kColumnTiles>
-using Fragments = float[kRowTiles][kColumnTiles][4];
 
 // Over bf16 keys and values, on the tensor cores.
 //

@@ -5,37 +5,23 @@
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "kernels/cuda/attention_core.cuh"
 #include "kernels/cuda/attention_product.cuh"
 #include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/attention_scores.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/warp.cuh"
 
 namespace longstream::cuda {
 
-inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
-inline constexpr float kLog2E = 1.4426950408889634f;
-
-// 2^x to 2^-22 of its value; exactly 1 for 0 and 0 for -infinity.
-__device__ __forceinline__ float Exp2(float x) {
-#ifdef __CUDA_ARCH__
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-#else
-  return exp2f(x);
-#endif
-}
-
 // The sizes of a block's tile for keys of type T and heads of width <= kMaxDim.
 template <typename T, int kMaxDim, bool kIsDecode>
 struct TileShape {
   using Element = T;
+  static constexpr bool kWgmma = false;
   static constexpr bool kTensor = std::is_same_v<T, BF16>;
   static constexpr bool kDecode = kIsDecode;
   static constexpr bool kSplitQueries = kTensor && kDecode;
@@ -76,50 +62,19 @@ struct TileShape {
   };
 };
 
-// The rows of a block: `num_heads` query heads at each of `num_positions` positions. Row r is head
-// first_head + r % num_heads at position first_position + r / num_heads.
-struct TileRows {
-  int kv_head = 0;
-  int slice = 0;  // of the values
-  int first_head = 0;
-  int num_heads = 0;
-  int first_position = 0;
-  int num_positions = 0;
-  int64_t first_row = 0;  // of the step
-  int begin = 0;          // keys outside [begin, end) are not visited
-  int end = 0;
-
-  __device__ int count() const { return num_heads * num_positions; }
-  __device__ int PositionOf(int row) const { return first_position + row / num_heads; }
-  __device__ int last_position() const { return first_position + num_positions - 1; }
-};
-
-// What a warp keeps of its rows: of row g + 8 h of fragment tile r in [r][h].
 template <typename Shape>
-struct RowSums {
-  Fragments<Shape::kRowTiles, Shape::kDimTiles> weighted;  // sum of weight * value
-  float max[Shape::kRowTiles][2];                          // of the scores, not yet scaled
-  float sum[Shape::kRowTiles][2];                          // of the weights that this lane holds
-};
-
-template <typename Shape>
-class Tile {
+class Tile : public WarpRows<Shape> {
  public:
   using T = typename Shape::Element;
   using Query = typename Shape::Query;
+  using Rows = WarpRows<Shape>;
 
   __device__ Tile(const Attention& attention, const SequenceRows& sequence, const TileRows& rows,
                   typename Shape::Shared& shared)
-      : attention_(attention),
+      : Rows(attention, rows),
         sequence_(sequence),
-        rows_(rows),
         shared_(shared),
-        scale_(attention.scale * kLog2E),
-        warp_(static_cast<int>(threadIdx.x) / kWarp),
-        lane_(static_cast<int>(threadIdx.x) % kWarp),
-        first_row_(Shape::kDecode ? 0 : warp_ * Shape::kWarpRows) {
-    Start();
-  }
+        active_(Shape::kDecode || first_row_ < rows.count()) {}
 
   // Visits all keys. All warps together.
   __device__ void Run() {
@@ -127,30 +82,15 @@ class Tile {
     for (int i = 0; i < attention_.num_ranges; ++i) RunRange(attention_.ranges[i]);
   }
 
-  __device__ RowSums<Shape>& sums() { return sums_; }
-  // Row 8 * half + g of fragment tile r, in the tile.
-  __device__ int RowOf(int r, int half) const { return first_row_ + r * 16 + half * 8 + lane_ / 4; }
-
  private:
-  __device__ void Start() {
-#pragma unroll
-    for (int r = 0; r < Shape::kRowTiles; ++r) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        sums_.max[r][half] = kHiddenScore;
-        sums_.sum[r][half] = 0.0f;
-      }
-#pragma unroll
-      for (int d = 0; d < Shape::kDimTiles; ++d) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums_.weighted[r][d][i] = 0.0f;
-      }
-    }
-    const int last_row = min(first_row_ + Shape::kWarpRows, rows_.count()) - 1;
-    active_ = Shape::kDecode || first_row_ < rows_.count();
-    first_position_ = rows_.PositionOf(Shape::kDecode ? 0 : first_row_);
-    last_position_ = rows_.PositionOf(Shape::kDecode ? 0 : last_row);
-  }
+  using Rows::attention_;
+  using Rows::first_position_;
+  using Rows::first_row_;
+  using Rows::lane_;
+  using Rows::last_position_;
+  using Rows::rows_;
+  using Rows::sums_;
+  using Rows::warp_;
 
   // While a block of keys is computed, the next one is on its way, and the rows of the one after it
   // are looked up, each once for all threads.
@@ -237,139 +177,17 @@ class Tile {
     Shape::Product::template Score<Shape::kDim, Shape::kQueryStride, Shape::kStride>(
         shared_.q + first_row_ * Shape::kQueryStride,
         shared_.keys[stage] + warp_key * Shape::kStride, scores);
-    if (attention_.softcap > 0.0f) CapScores(scores);
-    if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, scores);
-    const bool seen_by_all = begin >= max(rows_.begin, last_position_ - range.back) &&
-                             last <= min(rows_.end - 1, first_position_ - range.front);
-    if (!seen_by_all) Mask(range, begin, scores);
-    Softmax(scores);
+    this->Adjust(range, begin, scores);
+    typename Rows::Corrections corrections;
+    this->Softmax(scores, corrections);
+    this->Rescale(corrections);
     Shape::Product::template Weigh<Shape::kDim, Shape::kStride, Shape::kRowTiles, Shape::kKeyTiles>(
         scores, shared_.values[stage] + warp_key * Shape::kStride, sums_.weighted);
   }
 
-  // Scores as they are before Softmax scales them.
-  __device__ void CapScores(Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) const {
-    constexpr int kUsed = Shape::kSplitQueries ? 2 : 4;
-    const float cap = attention_.softcap / attention_.scale;
-    const float inverse = 1.0f / cap;
-#pragma unroll
-    for (int r = 0; r < Shape::kRowTiles; ++r) {
-#pragma unroll
-      for (int j = 0; j < Shape::kKeyTiles; ++j) {
-#pragma unroll
-        for (int i = 0; i < kUsed; ++i) scores[r][j][i] = cap * tanhf(scores[r][j][i] * inverse);
-      }
-    }
-  }
-
-  // ALiBi, as scores are before Softmax scales them: a row at position p loses slope / scale times
-  // p - j with key j.
-  __device__ void SubtractDistances(int begin,
-                                    Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) const {
-    constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
-#pragma unroll
-    for (int r = 0; r < Shape::kRowTiles; ++r) {
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        // Rows beyond the last take some head's slope and are dropped.
-        const int row = RowOf(r, half);
-        const float slope = attention_.alibi_slopes[rows_.first_head + row % rows_.num_heads];
-        const float per_key = slope / attention_.scale;
-        const int first = begin + lane_ % 4 * 2 - rows_.PositionOf(Shape::kDecode ? 0 : row);
-#pragma unroll
-        for (int j = 0; j < Shape::kKeyTiles; ++j) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            float& score = scores[r][j][2 * half + i];
-            score = __fmaf_rn(per_key, static_cast<float>(first + j * 8 + i), score);
-          }
-        }
-      }
-    }
-  }
-
-  __device__ void Mask(const KeyRange& range, int begin,
-                       Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) const {
-#pragma unroll
-    for (int r = 0; r < Shape::kRowTiles; ++r) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        // Rows beyond the last are computed as if they existed and dropped.
-        const int position = rows_.PositionOf(Shape::kDecode ? 0 : RowOf(r, half));
-        const int low = max(rows_.begin, position - range.back) - begin;
-        const int high = min(rows_.end - 1, position - range.front) - begin;
-#pragma unroll
-        for (int j = 0; j < Shape::kKeyTiles; ++j) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int key = j * 8 + lane_ % 4 * 2 + i;
-            if (key < low || key > high) scores[r][j][2 * half + i] = kHiddenScore;
-          }
-        }
-      }
-    }
-  }
-
-  // Scores become weights 2^(scale (score - max)); sums so far are brought to the new maximum. A
-  // row that sees none of the keys keeps its sums to the bit.
-  __device__ void Softmax(Fragments<Shape::kRowTiles, Shape::kKeyTiles>& scores) {
-    constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
-#pragma unroll
-    for (int r = 0; r < Shape::kRowTiles; ++r) {
-      float corrections[2] = {1.0f, 1.0f};
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        float largest = kHiddenScore;
-#pragma unroll
-        for (int j = 0; j < Shape::kKeyTiles; ++j) {
-          largest = fmaxf(largest, fmaxf(scores[r][j][2 * half], scores[r][j][2 * half + 1]));
-        }
-        float& max_so_far = sums_.max[r][half];
-        const float old_max = max_so_far;
-        max_so_far = fmaxf(old_max, WarpMax<4>(largest));
-        // Finite also where no key has been seen: no difference below is then NaN.
-        const float base = max_so_far == kHiddenScore ? 0.0f : max_so_far;
-        const float correction = Exp2((old_max - base) * scale_);
-        float sum = sums_.sum[r][half] * correction;
-#pragma unroll
-        for (int j = 0; j < Shape::kKeyTiles; ++j) {
-#pragma unroll
-          for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            scores[r][j][i] = Exp2((scores[r][j][i] - base) * scale_);
-            sum += scores[r][j][i];
-          }
-        }
-        sums_.sum[r][half] = sum;
-        corrections[half] = correction;
-      }
-      Rescale(r, corrections[0], Shape::kSplitQueries ? corrections[0] : corrections[1]);
-    }
-  }
-
-  // Most blocks of keys bring no new maximum.
-  __device__ void Rescale(int r, float upper, float lower) {
-    if (__all_sync(kAllLanes, upper == 1.0f && lower == 1.0f)) return;
-#pragma unroll
-    for (int d = 0; d < Shape::kDimTiles; ++d) {
-      sums_.weighted[r][d][0] *= upper;
-      sums_.weighted[r][d][1] *= upper;
-      sums_.weighted[r][d][2] *= lower;
-      sums_.weighted[r][d][3] *= lower;
-    }
-  }
-
-  const Attention& attention_;
   const SequenceRows& sequence_;
-  const TileRows& rows_;
   typename Shape::Shared& shared_;
-  const float scale_;  // of a score, so that 2^x is the weight
-  const int warp_;
-  const int lane_;
-  const int first_row_;  // of the warp, in the tile
-  bool active_;          // the warp has rows
-  int first_position_;   // of the warp's rows
-  int last_position_;
-  RowSums<Shape> sums_;
+  const bool active_;  // the warp has rows
 };
 
 }  // namespace longstream::cuda

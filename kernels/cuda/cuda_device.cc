@@ -21,8 +21,8 @@ constexpr size_t kOwnBytes = size_t{1} << 30;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, cudaStream_t stream, bool overlap)
-      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap) {}
+  CudaDevice(int ordinal, cudaStream_t stream, bool overlap, bool wgmma)
+      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap), wgmma_(wgmma) {}
   ~CudaDevice() override {
     MakeCurrent();
     graphs_.Clear();
@@ -92,6 +92,7 @@ class CudaDevice final : public Device {
     return {.executor = executor,
             .native = stream_,
             .overlaps = graphs_.overlap(),
+            .wgmma = wgmma_,
             .workspace = workspace,
             .workspace_bytes = workspace_bytes};
   }
@@ -162,12 +163,14 @@ class CudaDevice final : public Device {
   // A handle; NOLINTNEXTLINE(misc-misplaced-const)
   const cudaStream_t stream_;
   cuda::CudaGraphs graphs_;
+  const bool wgmma_;
   bool failed_ = false;
 };
 
-// LONGSTREAM_CUDA_OVERLAP=0 has kernels take turns, to compare with.
-bool OverlapIsAllowed() {
-  const char* setting = std::getenv("LONGSTREAM_CUDA_OVERLAP");
+// What 0 turns off, to compare with: LONGSTREAM_CUDA_OVERLAP has kernels take turns,
+// LONGSTREAM_CUDA_WGMMA prefill attention use mma.sync.
+bool IsAllowed(const char* variable) {
+  const char* setting = std::getenv(variable);
   return setting == nullptr || std::string_view(setting) != "0";
 }
 
@@ -190,8 +193,9 @@ OpenedDevice OpenDevice(std::string_view name) {
   if (failure != cudaSuccess) {
     return {.device = nullptr, .why = number + ": " + cudaGetErrorString(failure)};
   }
-  return {.device = std::make_unique<CudaDevice>(choice.ordinal, stream,
-                                                 choice.can_overlap && OverlapIsAllowed()),
+  return {.device = std::make_unique<CudaDevice>(
+              choice.ordinal, stream, choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_OVERLAP"),
+              choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_WGMMA")),
           .name = number};
 }
 

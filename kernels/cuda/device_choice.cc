@@ -210,7 +210,7 @@ DeviceChoice ChooseDevice(std::string_view name) {
   if (chosen == kNone) return {.why = refusals.Sentence()};
   const std::string& why = LoadCublasLt();
   if (!why.empty()) return {.why = NameOf(chosen) + ": cuBLASLt cannot be loaded: " + why};
-  return {.ordinal = chosen, .can_overlap = properties[static_cast<size_t>(chosen)].major >= 9};
+  return {.ordinal = chosen, .is_hopper = properties[static_cast<size_t>(chosen)].major == 9};
 }
 
 }  // namespace longstream::cuda

@@ -8,10 +8,10 @@
 namespace longstream::cuda {
 
 struct DeviceChoice {
-  int ordinal = -1;          // -1: there is none, see below
-  bool can_overlap = false;  // kernels may start before those before them have ended (overlap.cuh)
-  std::string why{};         // one sentence: what is missing, and what to do
-  bool is_unknown = false;   // there is no such device; else it is there but cannot be used
+  int ordinal = -1;         // -1: there is none, see below
+  bool is_hopper = false;   // compute capability 9.0: has what overlap.cuh and wgmma.cuh use
+  std::string why{};        // one sentence: what is missing, and what to do
+  bool is_unknown = false;  // there is no such device; else it is there but cannot be used
 };
 
 // "cuda:N" is that one. "cuda" is, of those that can be used, the one with the most free memory, of

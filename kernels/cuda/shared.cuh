@@ -5,16 +5,27 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace longstream::cuda {
 
-// 128-byte aligned.
+// 1024-byte aligned.
 template <typename T>
 __device__ __forceinline__ T* SharedMemory() {
 #ifdef __CUDACC__
-  extern __shared__ __align__(128) unsigned char shared_memory[];
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
   return reinterpret_cast<T*>(shared_memory);
 #else
   return reinterpret_cast<T*>(simt::SharedMemory());
+#endif
+}
+
+// Where an object lies in the shared memory of the block, in bytes.
+__device__ __forceinline__ uint32_t SharedAddress(const void* object) {
+#ifdef __CUDACC__
+  return static_cast<uint32_t>(__cvta_generic_to_shared(object));
+#else
+  return static_cast<uint32_t>(static_cast<const std::byte*>(object) - simt::SharedMemory());
 #endif
 }
 

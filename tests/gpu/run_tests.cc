@@ -22,6 +22,8 @@ namespace {
 template <typename Args, OpMember<Args> kOp>
 struct AndWait {
   static void Run(Stream& stream, const Args& args) {
+    static const bool wgmma = DeviceUnderTest("cuda").MakeStream({}, nullptr, 0).wgmma;
+    stream.wgmma = wgmma;
     (CudaOps().*kOp)(stream, args);
     const cudaError_t error = cudaDeviceSynchronize();
     if (error == cudaSuccess) return;

@@ -9,16 +9,16 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <numeric>
-#include <random>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tests/simt/copies.h"
 #include "tests/simt/executed_kernels.h"
 #include "tests/simt/fiber_stack.h"
 #include "tests/simt/launch_limits.h"
+#include "tests/simt/order.h"
+#include "tests/simt/warpgroup.h"
 
 namespace longstream::simt {
 
@@ -29,17 +29,23 @@ namespace {
 constexpr unsigned kWarp = 32;
 
 enum class State { kReady, kBlockBarrier, kWarpOperation, kEarlierKernels, kDone };
-enum class Operation { kBarrier, kBallot, kShuffle, kGather };
-
-constexpr const char* kOperationNames[] = {"__syncwarp", "a vote", "a shuffle", "an exchange"};
-
-struct Copy {
-  void* to;
-  const void* from;
-  size_t bytes;
-  size_t zeros;
-  size_t group;  // commits before it
+enum class Operation {
+  kBarrier,
+  kBallot,
+  kShuffle,
+  kGather,
+  // Of a warpgroup.
+  kProduct,
+  kProductFence,
+  kProductCommit,
+  kProductWait,
 };
+
+constexpr const char* kOperationNames[] = {"__syncwarp",     "a vote",      "a shuffle",
+                                           "an exchange",    "a product",   "wgmma's fence",
+                                           "wgmma's commit", "wgmma's wait"};
+
+constexpr size_t kSharedAlignment = 1024;
 
 struct Thread {
   State state = State::kReady;
@@ -55,43 +61,17 @@ struct Thread {
   std::array<std::byte, kGatherBytes> given{};
   std::array<std::byte, kGatherBytes> taken{};
   uint32_t ballot = 0;
+  Product product;  // of its warpgroup
 
-  std::vector<Copy> copies;  // asked for and not yet done
-  size_t commits = 0;
-  bool has_awaited = false;  // the kernels before
-};
-
-// In which order threads run and when copies are done.
-class Order {
- public:
-  explicit Order(size_t threads) : order_(threads) {
-    const char* setting = std::getenv("LONGSTREAM_SIMT_ORDER");
-    const std::string_view name = setting == nullptr ? "forward" : setting;
-    std::iota(order_.begin(), order_.end(), size_t{0});
-    if (name == "backward") {
-      std::reverse(order_.begin(), order_.end());
-      copies_at_once_ = true;
-    } else if (name != "forward") {
-      engine_.seed(std::strtoull(setting, nullptr, 10));
-      shuffles_ = true;
-    }
-  }
-
-  const std::vector<size_t>& Next() {
-    if (shuffles_) std::shuffle(order_.begin(), order_.end(), engine_);
-    return order_;
-  }
-  bool CopyAtOnce() { return shuffles_ ? engine_() % 2 == 0 : copies_at_once_; }
-
- private:
-  std::vector<size_t> order_;
-  bool copies_at_once_ = false;
-  bool shuffles_ = false;
-  std::mt19937_64 engine_;
+  Copies copies;
+  bool has_awaited = false;        // the kernels before
+  bool has_fenced_writes = false;  // since the last barrier
 };
 
 struct AlignedDelete {
-  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{128}); }
+  void operator()(std::byte* data) const {
+    ::operator delete (data, std::align_val_t{kSharedAlignment});
+  }
 };
 
 }  // namespace
@@ -114,10 +94,15 @@ class Block {
   Thread& Warp(Operation operation, uint32_t mask, int from, const void* value, size_t bytes);
   uint32_t Vote(uint32_t mask, int predicate);
   const std::byte* Gather(const void* value, size_t bytes);
+  // Waits until all threads of the warpgroup are there, then does `finish(products)` once.
+  template <typename Finish>
+  void Warpgroup(Operation operation, const Finish& finish);
+  void IssueProduct(const Product& product);
+  void FenceSharedWrites() { running_->has_fenced_writes = true; }
   void AwaitEarlierKernels();
   void CopyLater(const Copy& copy);
-  void CommitCopies() { ++running_->commits; }
-  void WaitForCopies(size_t groups);
+  void CommitCopies() { running_->copies.Commit(); }
+  void WaitForCopies(size_t groups) { running_->copies.Wait(groups); }
 
   [[noreturn]] void Die(const std::string& problem) const;
 
@@ -130,13 +115,14 @@ class Block {
   void RunOne();
   bool CompleteWarp(const Thread& last);
   void ReportStuck() const;
-  static void Do(const Copy& copy);
 
   const Launch launch_;
   const std::function<void()>& body_;
   std::vector<Thread> threads_;
   std::vector<std::array<std::byte, kGatherBytes>> gathered_;  // a slot a thread
   std::unique_ptr<std::byte, AlignedDelete> shared_;
+  std::vector<Products> products_;  // a slot a warpgroup
+  std::vector<std::byte> visible_;  // what products see of shared memory, after the first fence
   Order order_;
   Thread* running_ = nullptr;
   boost::context::fiber scheduler_;
@@ -161,7 +147,9 @@ Block::Block(const Launch& launch, const std::function<void()>& body)
       body_(body),
       threads_(size_t{launch.block.x} * launch.block.y * launch.block.z),
       gathered_(threads_.size()),
-      shared_(static_cast<std::byte*>(::operator new (launch.shared_bytes, std::align_val_t{128}))),
+      shared_(static_cast<std::byte*>(
+          ::operator new (launch.shared_bytes, std::align_val_t{kSharedAlignment}))),
+      products_(threads_.size() / kWarpgroup),
       order_(threads_.size()) {
   unsigned i = 0;
   for (Thread& thread : threads_) {
@@ -187,7 +175,8 @@ void Block::StartFiber(Thread* thread) {
         thread->stack_switch.Arrive(&scheduler_stack_, &scheduler_stack_size_);
         while (!stop_) {
           body_();
-          if (!thread->copies.empty()) Die("a thread ended with copies that it did not wait for");
+          if (!thread->copies.all_awaited())
+            Die("a thread ended with copies that it did not wait for");
           if (launch_.overlaps && !thread->has_awaited) {
             Die("a thread ended that had not awaited the kernels before, which may still run");
           }
@@ -250,9 +239,10 @@ void Block::Reset() {
   std::memset(shared_.get(), 0xff, launch_.shared_bytes);
   for (Thread& thread : threads_) {
     thread.state = State::kReady;
-    thread.commits = 0;
     thread.has_awaited = false;
+    thread.has_fenced_writes = false;
   }
+  visible_.clear();
 }
 
 // Until no thread can go on.
@@ -273,6 +263,9 @@ void Block::RunOne() {
   const bool done = std::all_of(threads_.begin(), threads_.end(),
                                 [](const Thread& thread) { return thread.state == State::kDone; });
   if (!done) ReportStuck();
+  for (const Products& products : products_) {
+    if (!products.all_awaited()) Die("it ended with products that it did not wait for");
+  }
 }
 
 void Block::ReportStuck() const {
@@ -305,10 +298,13 @@ void Block::BarrierOfBlock(int predicate) {
   if (++waiting_at_barrier_ < threads_.size()) return Yield();
   waiting_at_barrier_ = 0;
   Votes votes;
+  bool all_fenced = true;
   for (Thread& thread : threads_) {
     votes.count += thread.predicate;
     thread.state = State::kReady;
+    all_fenced &= std::exchange(thread.has_fenced_writes, false);
   }
+  if (all_fenced) visible_.assign(shared(), shared() + launch_.shared_bytes);
   votes.any = votes.count > 0 ? 1 : 0;
   votes.all = votes.count == static_cast<int>(threads_.size()) ? 1 : 0;
   votes_ = votes;
@@ -369,6 +365,32 @@ bool Block::CompleteWarp(const Thread& last) {
   return true;
 }
 
+template <typename Finish>
+void Block::Warpgroup(Operation operation, const Finish& finish) {
+  const auto number = static_cast<size_t>(running_ - threads_.data()) / kWarpgroup;
+  if (number >= products_.size()) Die("a product in a warpgroup that is not full");
+  running_->operation = operation;
+  running_->state = State::kWarpOperation;
+  Thread* const first = threads_.data() + number * kWarpgroup;
+  for (const Thread* thread = first; thread < first + kWarpgroup; ++thread) {
+    if (thread->state != State::kWarpOperation || thread->operation != operation) return Yield();
+  }
+  finish(products_[number], first);
+  for (Thread* thread = first; thread < first + kWarpgroup; ++thread) {
+    thread->state = State::kReady;
+  }
+}
+
+void Block::IssueProduct(const Product& product) {
+  running_->product = product;
+  Warpgroup(Operation::kProduct, [this](Products& products, const Thread* first) {
+    if (visible_.empty()) Die("a product before any write to shared memory was fenced");
+    Products::Given given;
+    for (Product& of_thread : given) of_thread = first++->product;
+    products.Issue(given, shared(), visible_.data());
+  });
+}
+
 void Block::AwaitEarlierKernels() {
   running_->has_awaited = true;
   if (!begins_early_) return;
@@ -376,40 +398,10 @@ void Block::AwaitEarlierKernels() {
   Yield();
 }
 
-void Block::Do(const Copy& copy) {
-  auto* to = static_cast<std::byte*>(copy.to);
-  const size_t read = copy.bytes - copy.zeros;
-  if (read > 0) std::memcpy(to, copy.from, read);
-  std::memset(to + read, 0, copy.zeros);
-}
-
 void Block::CopyLater(const Copy& copy) {
-  const auto misaligned = [&copy](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % copy.bytes != 0;
-  };
-  if ((copy.bytes != 4 && copy.bytes != 8 && copy.bytes != 16) || copy.zeros > copy.bytes) {
-    Die("an asynchronous copy of " + std::to_string(copy.bytes) + " bytes");
-  }
-  if (misaligned(copy.to) || misaligned(copy.from)) {
-    Die("an asynchronous copy of " + std::to_string(copy.bytes) + " bytes that is not aligned");
-  }
-  running_->copies.push_back(copy);
-  running_->copies.back().group = running_->commits;
-  // It may be done at once, but remains to be waited for.
-  if (order_.CopyAtOnce()) Do(copy);
-}
-
-void Block::WaitForCopies(size_t groups) {
-  std::vector<Copy>& copies = running_->copies;
-  size_t kept = 0;
-  for (const Copy& copy : copies) {
-    if (copy.group + groups < running_->commits) {
-      Do(copy);
-    } else {
-      copies[kept++] = copy;
-    }
-  }
-  copies.resize(kept);
+  const std::string problem = Copies::ProblemOf(copy);
+  if (!problem.empty()) Die(problem);
+  running_->copies.Ask(copy, order_.CopyAtOnce());
 }
 
 namespace {
@@ -470,6 +462,25 @@ const std::byte* GatherBytes(const void* value, size_t bytes) {
   return current->Gather(value, bytes);
 }
 
+void FenceSharedWrites() { current->FenceSharedWrites(); }
+
+void FenceProducts() {
+  current->Warpgroup(Operation::kProductFence,
+                     [](Products& products, const Thread*) { products.Fence(); });
+}
+
+void Multiply(const Product& product) { current->IssueProduct(product); }
+
+void CommitProducts() {
+  current->Warpgroup(Operation::kProductCommit,
+                     [](Products& products, const Thread*) { products.Commit(); });
+}
+
+void WaitForProducts(size_t groups) {
+  current->Warpgroup(Operation::kProductWait,
+                     [groups](Products& products, const Thread*) { products.Wait(groups); });
+}
+
 void AwaitEarlierKernels() { current->AwaitEarlierKernels(); }
 
 void Prefetch(const void* address) {
@@ -477,7 +488,7 @@ void Prefetch(const void* address) {
 }
 
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros) {
-  current->CopyLater({to, from, bytes, zeros, 0});
+  current->CopyLater({to, from, bytes, zeros});
 }
 void CommitCopies() { current->CommitCopies(); }
 void WaitForCopies(size_t groups) { current->WaitForCopies(groups); }

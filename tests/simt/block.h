@@ -7,10 +7,10 @@
 //
 // What ends the process, with a sentence that names the block and the threads: a barrier that not
 // all threads reach, a shuffle from a lane outside its mask, lanes of one mask at different
-// operations, copies left unawaited, a thread of an overlapping launch that has not awaited the
-// kernels before. Shared memory begins as NaN and ends, for ASan, where the launch says. Not
-// modelled: threads of a warp running in lockstep, memory that other threads see late, blocks that
-// wait for each other.
+// operations, copies or products left unawaited (warpgroup.h), a thread of an overlapping launch
+// that has not awaited the kernels before. Shared memory begins as NaN and ends, for ASan, where
+// the launch says. Not modelled: threads of a warp running in lockstep, memory that other threads
+// see late, blocks that wait for each other.
 #ifndef LONGSTREAM_TESTS_SIMT_BLOCK_H_
 #define LONGSTREAM_TESTS_SIMT_BLOCK_H_
 
@@ -74,7 +74,7 @@ inline int Lane() {
       place.thread.x + place.block_size.x * (place.thread.y + place.block_size.y * place.thread.z);
   return static_cast<int>(thread % 32);
 }
-std::byte* SharedMemory();  // 128-byte aligned
+std::byte* SharedMemory();  // 1024-byte aligned
 
 void BlockBarrier();
 struct Votes {

@@ -205,6 +205,16 @@ TEST_F(CudaDeviceTest, KernelsOverlapWhereTheDeviceCan) {
   EXPECT_FALSE(overlaps());
 }
 
+TEST_F(CudaDeviceTest, StreamsHaveWgmmaWhereTheDeviceHas) {
+  const auto has_wgmma = [] { return OpenDevice("cuda").device->MakeStream({}, nullptr, 0).wgmma; };
+  EXPECT_TRUE(has_wgmma());
+  setenv("LONGSTREAM_CUDA_WGMMA", "0", 1);
+  EXPECT_FALSE(has_wgmma());
+  unsetenv("LONGSTREAM_CUDA_WGMMA");
+  TheMachine().devices[0].major = 8;
+  EXPECT_FALSE(has_wgmma());
+}
+
 __global__ void TellOverlapKernel(int* overlaps, const int* before) {
   const int early = *before;
   cuda::BeginKernel();

@@ -1,6 +1,6 @@
 // The CUDA ops, run thread by thread on the CPU, and given nothing that a GPU could not read: the
 // same tests run there, where a stack is out of reach. The kernels of an op overlap as they do
-// there.
+// there. Ops that have other kernels for compute capability 8.0 are tested with those, too.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -73,21 +73,32 @@ cudaStream_t Queue() {
   return queue;
 }
 
-template <typename Args, OpMember<Args> kOp>
-struct AsOnAGpu {
-  static void Run(Stream& stream, const Args& args) {
-    EXPECT_FALSE(NamesStack(args) || RowsNameStack(args))
-        << "an op is given the address of a local variable, which a GPU cannot read";
-    stream.native = Queue();
-    stream.overlaps = true;
-    (CudaOps().*kOp)(stream, args);
-    cudaStreamSynchronize(Queue());
-  }
+// As on a GPU of compute capability kMajor.0.
+template <int kMajor>
+struct OnAGpu {
+  template <typename Args, OpMember<Args> kOp>
+  struct Op {
+    static void Run(Stream& stream, const Args& args) {
+      EXPECT_FALSE(NamesStack(args) || RowsNameStack(args))
+          << "an op is given the address of a local variable, which a GPU cannot read";
+      simt::TheMachine().devices[0].major = kMajor;
+      stream.native = Queue();
+      stream.overlaps = stream.wgmma = kMajor >= 9;
+      (CudaOps().*kOp)(stream, args);
+      cudaStreamSynchronize(Queue());
+    }
+  };
 };
 
 }  // namespace
 
-std::vector<std::string> NamesUnderTest() { return {"cuda"}; }
+std::vector<std::string> NamesUnderTest() {
+#ifdef LONGSTREAM_DEPENDS_ON_CAPABILITY
+  return {"cuda", "cuda_8_0"};
+#else
+  return {"cuda"};
+#endif
+}
 
 LibraryTraits TraitsUnderTest(const std::string&) {
   return {.attention = LibraryTraits::Attention::kRoundsPrefill,
@@ -96,9 +107,10 @@ LibraryTraits TraitsUnderTest(const std::string&) {
           .interpreted = true};
 }
 
-const OpTable& OpsUnderTest(const std::string&) {
-  static const OpTable ops = Wrapped<AsOnAGpu>(CudaOps());
-  return ops;
+const OpTable& OpsUnderTest(const std::string& name) {
+  static const OpTable on_9_0 = Wrapped<OnAGpu<9>::Op>(CudaOps());
+  static const OpTable on_8_0 = Wrapped<OnAGpu<8>::Op>(CudaOps());
+  return name == "cuda_8_0" ? on_8_0 : on_9_0;
 }
 
 Device& DeviceUnderTest(const std::string&) { return HostMemory(); }

@@ -83,7 +83,7 @@ TEST_F(GpuBenchTest, Attention) {
   ExpectFigures(BenchAttention,
                 {"decode attention 1 x 256K", "decode attention 16 x 16K", "decode ReRoPE 1 x 256K",
                  "decode ReRoPE 16 x 16K", "window decode 2048", "prefill attention 16K",
-                 "prefill attention 32K"});
+                 "prefill attention 32K", "prefill attention 16K, mma.sync"});
 }
 
 TEST_F(GpuBenchTest, Recurrence) {
@@ -122,7 +122,7 @@ TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
         << figure.name;
     names.insert(figure.name);
   }
-  EXPECT_EQ(names.size(), 18u + 7u + 4u + 3u + 16u);
+  EXPECT_EQ(names.size(), 18u + 8u + 4u + 3u + 16u);
 
   std::ifstream peers(LONGSTREAM_SOURCE_DIR "/tools/gpu/peers.py");
   const std::regex ratio("    \"(.+)\": [0-9.]+,");  // of LEAST_RATIO

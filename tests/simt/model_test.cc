@@ -14,6 +14,7 @@
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"
 #include "tests/backends/weights/expect_error.h"
+#include "tests/kernels/wrapped_ops.h"
 #include "tests/simt/runtime.h"
 
 namespace longstream {
@@ -22,6 +23,15 @@ namespace {
 using simt::TheMachine;
 
 constexpr uint64_t kBudget = 4 << 20;
+
+// The ops in the host's memory, which does not tell them what device they run on.
+template <typename Args, OpMember<Args> kOp>
+struct AsOnTheDevice {
+  static void Run(Stream& stream, const Args& args) {
+    stream.wgmma = true;
+    (CudaOps().*kOp)(stream, args);
+  }
+};
 
 class SimtModelTest : public testing::TestWithParam<std::string> {
  protected:
@@ -32,7 +42,9 @@ class SimtModelTest : public testing::TestWithParam<std::string> {
     shape.chunk_size = 96;
     ModelSpec spec = RandomSpec(GetParam(), shape);
     ModelWeights weights = RandomWeights(spec, DType::kBF16, CudaOps());
-    return std::make_unique<Model>(std::move(spec), std::move(weights), DType::kBF16, CudaOps(),
+    static const OpTable on_host = Wrapped<AsOnTheDevice>(CudaOps());
+    const OpTable& ops = device.host_memory() ? on_host : CudaOps();
+    return std::make_unique<Model>(std::move(spec), std::move(weights), DType::kBF16, ops,
                                    Executor(), ModelLimits{kBudget, max_batch_tokens, 6}, device);
   }
 };

@@ -1,5 +1,6 @@
 // Attention: decoding over a GiB of keys and values, plain and with ReRoPE, and over a window, and
-// prefill of long prompts. Heads of the 14B shape: 40 of 128, 8 of keys and values, bf16.
+// prefill of long prompts, also without wgmma. Heads of the 14B shape: 40 of 128, 8 of keys and
+// values, bf16.
 #include <string>
 #include <vector>
 
@@ -162,8 +163,8 @@ void BenchWindowDecode(GpuBench& bench, const std::string& name) {
 }
 
 // One prompt of `tokens` tokens in one piece. What it is held against, another program's kernel,
-// runs in tools/gpu/peers.py.
-void BenchPrefill(GpuBench& bench, int64_t tokens, const std::string& name) {
+// runs in tools/gpu/peers.py. With wgmma where the device has it and `wgmma` allows it.
+void BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma, const std::string& name) {
   const GpuBatch batch(
       bench.device(),
       {{.context = tokens, .rows = static_cast<int32_t>(tokens), .is_decode = false}});
@@ -172,6 +173,7 @@ void BenchPrefill(GpuBench& bench, int64_t tokens, const std::string& name) {
   const DeviceMemory out = bench.Memory(static_cast<size_t>(tokens * kWidth) * sizeof(float));
   const DeviceMemory workspace = bench.Memory(AttentionWorkspace(1, kHeads, kDim, tokens));
   Stream stream = bench.MakeStream(workspace);
+  stream.wgmma = stream.wgmma && wgmma;
   const double seconds = bench.MedianSeconds(stream, kPrefillRepetitions, [&](Stream& on, int) {
     DeviceOps().paged_attention(on, {.batch = batch.layout(),
                                      .num_heads = kHeads,
@@ -203,8 +205,11 @@ void BenchAttention(GpuBench& bench) {
   for (const int64_t tokens : {int64_t{16384}, int64_t{32768}}) {
     const std::string name = "prefill attention " + std::to_string(tokens / 1024) + "K";
     bench.report().Measure({{.name = name}},
-                           [&] { BenchPrefill(bench, bench.Scaled(tokens), name); });
+                           [&] { BenchPrefill(bench, bench.Scaled(tokens), true, name); });
   }
+  const std::string other = "prefill attention 16K, mma.sync";
+  bench.report().Measure({{.name = other}},
+                         [&] { BenchPrefill(bench, bench.Scaled(16384), false, other); });
 }
 
 }  // namespace longstream

@@ -14,6 +14,7 @@
 #include "tests/simt/runtime.h"
 #include "tests/simt/tensor_sum.h"
 #include "tests/simt/vector_types.h"
+#include "tests/simt/warpgroup.h"
 
 #define __global__
 #define __device__
