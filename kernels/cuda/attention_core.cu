@@ -157,9 +157,10 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     PrefillKernel(Attention attention, HeadGroups groups) {
   BeginKernel();
-  // Where it may have no wgmma it is not launched.
   if constexpr (!Shape::kWgmma || kHasWgmma) {
     VisitTile<Shape>(attention, groups, static_cast<int>(blockIdx.x));
+  } else {
+    __trap();  // not launched where the code has no wgmma
   }
 }
 

@@ -34,9 +34,10 @@ expect() { grep -qE -- "$1" <<<"$output" || { echo "no '$1' in:"; echo "$output"
 
 all_pass
 check 0
-expect '^9 passed, 0 failed or unavailable, 0 not run'
+expect '^10 passed, 0 failed or unavailable, 0 not run'
 expect '^machine_code +pass .* 9 kernels'
 expect '^kernels +pass .* 72 tests passed'
+expect '^mma_sync +pass .* 72 tests passed'
 tr -d '\n' <build/gpu/check.json | grep -qF '"benchmarks": {"device": "x"}'
 
 for name in gpu_kernels_test gpu_golden_test gpu_bench ctest; do
@@ -47,9 +48,9 @@ if ! command -v compute-sanitizer >/dev/null; then
   check 1
   expect '^kernels +UNAVAILABLE .*no CUDA device: there is none'
   expect '^racecheck +not run .*compute-sanitizer is not on PATH'
-  expect '^3 passed, 4 failed or unavailable, 2 not run'
+  expect '^3 passed, 5 failed or unavailable, 2 not run'
   grep -qF '"benchmarks": null' build/gpu/check.json
-  grep -qF '"passed": 3, "failed": 4, "not_run": 2' build/gpu/check.json
+  grep -qF '"passed": 3, "failed": 5, "not_run": 2' build/gpu/check.json
 fi
 
 all_pass
@@ -59,13 +60,13 @@ check 1
 expect '^golden +FAIL '
 expect '^memcheck +pass '
 expect '^racecheck +FAIL '
-expect '^7 passed, 2 failed'
+expect '^8 passed, 2 failed'
 
 all_pass
 program compute-sanitizer 'echo "========= Error: Device not supported"; exit 1'
 check 0
 expect '^memcheck +not run .*cannot debug'
-expect '^7 passed, 0 failed or unavailable, 2 not run'
+expect '^8 passed, 0 failed or unavailable, 2 not run'
 
 all_pass
 program cmake '[[ $1 != --build ]] || exit 1'

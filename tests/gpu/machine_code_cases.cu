@@ -1,10 +1,12 @@
 // Kernels of which tools/gpu/machine_code.py must find those that are not as they should be.
-#include "kernels/cuda/overlap.cuh"
+#include <cstdint>
 
-using longstream::cuda::AwaitEarlierKernels;
-using longstream::cuda::BeginKernel;
-using longstream::cuda::LetNextKernelStart;
-using longstream::cuda::Prefetch;
+#include "kernels/core/dtype.h"
+#include "kernels/cuda/overlap.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+using namespace longstream::cuda;
+using longstream::BF16;
 
 __global__ void Good(float* to, const float* from) {
   BeginKernel();
@@ -55,3 +57,26 @@ __global__ void KeepsAStack(float* to, const int* places) {
   for (int i = 0; i < 64; ++i) values[places[i] & 15] += to[i];
   for (int i = 0; i < 16; ++i) to[places[i]] = values[places[i + 1] & 15];
 }
+
+template <bool kOneByOne>
+__device__ void Multiply(float* to) {
+  BeginKernel();
+  alignas(1024) __shared__ BF16 panel[64 * 64];
+  float sums[8][4] = {};
+  const uint32_t a[4] = {threadIdx.x, 0, 0, 0};
+  Pin(sums);
+  FenceProducts();
+#pragma unroll
+  for (int row = 0; row < 64; row += kProductDepth) {
+    StartProduct(sums, a, Panels<64>::AcrossRows(panel, row));
+    if (!kOneByOne && row + kProductDepth < 64) continue;
+    CommitProducts();
+    WaitForProducts<0>();
+    Pin(sums);
+    FenceProducts();
+  }
+  for (int i = 0; i < 8; ++i) to[i * 128 + threadIdx.x] = sums[i][0];
+}
+
+__global__ void GoodWithProducts(float* to) { Multiply<false>(to); }
+__global__ void WaitsForEachProduct(float* to) { Multiply<true>(to); }

@@ -19,5 +19,6 @@ expect "LoadsEarly.*: $early accesses memory"
 expect "EndsEarly.*: $early ends, at 0x"
 expect "SomeThreadsWait.*: $early accesses memory"
 expect "KeepsAStack.*: its stack has 64 bytes, expected at most 0\$"
-expect ': 8 kernels, 8 of compute capability 9.0$'
-[[ $(wc -l <<<"$output") == 7 ]] || { echo "too much is found:"; echo "$output"; exit 1; }
+expect "WaitsForEachProduct.*: it waits 4 times for 4 products\$"
+expect ': 10 kernels, 10 of compute capability 9.0$'
+[[ $(wc -l <<<"$output") == 8 ]] || { echo "too much is found:"; echo "$output"; exit 1; }

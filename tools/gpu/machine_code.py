@@ -5,6 +5,8 @@
     thread waits for the kernels before it ahead of any access to global memory but prefetches, and
     before it ends. A compiler moves loads as far up as it may.
   - No kernel keeps anything in the stack that is not listed in STACKS: registers that are spilled.
+  - Products of a warpgroup (wgmma) run beside the threads: they are not waited for one by one, as a
+    compiler has them where it finds their registers used.
 
 Reads plugins, or whatever else the compiler puts machine code into. Needs neither a GPU nor a
 disassembler: the few opcodes that count are those of the hardware.
@@ -34,6 +36,9 @@ GOES_ON = {0x141, 0x142, 0x145, 0x146, 0x148, 0x155, 0x156, 0x15C}
 MEMORY = range(0x180, 0x1C0)
 # Of these what does not touch global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS; CCTL prefetches.
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
+
+# A product of a warpgroup, and what orders them; with this bit it waits.
+PRODUCT, WARPGROUP, WARPGROUP_WAITS = 0x1F0, 0x1C5, 1 << 47
 
 
 def machine_code(data):
@@ -136,6 +141,14 @@ def stack_problem(name, stack):
     return f"its stack has {stack} bytes, expected at most {most}" if stack > most else ""
 
 
+def product_problem(code):
+    """Groups of products have 4 or more here, and each is waited for once."""
+    words = memoryview(code).cast("Q")[::2]
+    products = sum(low & 0x1FF == PRODUCT for low in words)
+    waits = sum(low & 0x1FF == WARPGROUP and low & WARPGROUP_WAITS != 0 for low in words)
+    return f"it waits {waits} times for {products} products" if 4 * waits > products else ""
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -148,7 +161,7 @@ def main():
         for name, (capability, _, code, stack) in zip(names, found):
             problems = [stack_problem(name, stack)]
             if capability == 90:
-                problems.append(overlap_problem(code))
+                problems += [overlap_problem(code), product_problem(code)]
             for problem in filter(None, problems):
                 failed = True
                 print(f"{path}: {name} (sm_{capability}): {problem}")

@@ -127,6 +127,7 @@ inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
+[[noreturn]] inline void __trap() { std::abort(); }
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __clzll(int64_t x) { return std::countl_zero(static_cast<uint64_t>(x)); }
