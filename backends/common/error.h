@@ -7,6 +7,7 @@
 #define LONGSTREAM_BACKENDS_COMMON_ERROR_H_
 
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,20 @@ class BackendError : public std::exception {
   ls_code code_;
   std::string message_;
 };
+
+// What a handler of std::exception has caught, as one: memory that the host does not have is
+// LS_RESOURCE_EXHAUSTED, what is no BackendError else LS_INTERNAL. Called in the handler.
+inline BackendError HandledError() {
+  try {
+    throw;
+  } catch (const BackendError& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return BackendError(LS_RESOURCE_EXHAUSTED, "out of memory");
+  } catch (const std::exception& exception) {
+    return BackendError(LS_INTERNAL, exception.what());
+  }
+}
 
 }  // namespace longstream
 

@@ -13,6 +13,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/cuda/split_product.cuh"
+#include "tests/simt/random_bf16.h"
 
 namespace longstream::cuda {
 namespace {
@@ -39,14 +40,6 @@ TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
   EXPECT_EQ(sum(0, 0, 0), 0.0f);
   EXPECT_TRUE(std::isnan(sum(INFINITY, -INFINITY, 1)));
   EXPECT_EQ(sum(INFINITY, 1, 1), INFINITY);
-}
-
-std::vector<BF16> RandomBF16(int count) {
-  std::mt19937 engine(static_cast<unsigned>(count));
-  std::normal_distribution<float> normal;
-  std::vector<BF16> values(static_cast<size_t>(count));
-  for (BF16& value : values) value = ToBF16(normal(engine));
-  return values;
 }
 
 // Four matrices [8, 8] below each other, their rows 16 bytes apart.

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <random>
 #include <vector>
 
 #include "kernels/core/stream.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/shared.cuh"
 #include "kernels/cuda/warp.cuh"
+#include "tests/simt/random_bf16.h"
 
 namespace longstream::cuda {
 namespace {
@@ -26,14 +26,6 @@ constexpr int kKeys = 128;
 // Of the sum of that many exact products, relative to the sum of their magnitudes
 // (tests/simt/tensor_sum.h); each instruction sums kProductDepth of them.
 double SumTolerance(int products) { return (products + 3.0 * products / kProductDepth) * 0x1p-24; }
-
-std::vector<BF16> RandomBF16(int count) {
-  std::mt19937 engine(static_cast<unsigned>(count));
-  std::normal_distribution<float> normal;
-  std::vector<BF16> values(static_cast<size_t>(count));
-  for (BF16& value : values) value = ToBF16(normal(engine));
-  return values;
-}
 
 // from [kHeight, width] to panels. By all threads of the block.
 template <int kHeight>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -243,13 +242,10 @@ void Model::Begin(const ls_batch& batch, Ticket& ticket) {
   try {
     const OpStatus status = rows_.num_rows() > 0 ? RunStep(batch, ticket) : OpStatus::kOk;
     if (status != OpStatus::kOk) ticket.Spoil(CodeOf(status), Sentence(status));
-  } catch (const BackendError& error) {
-    // Here as below the caches are part of the way: what was to be a step is none.
+  } catch (const std::exception&) {
+    // The caches are part of the way: what was to be a step is none.
+    const BackendError error = HandledError();
     ticket.Spoil(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    ticket.Spoil(LS_RESOURCE_EXHAUSTED, "out of memory");
-  } catch (const std::exception& exception) {
-    ticket.Spoil(LS_INTERNAL, exception.what());
   }
   ticket.done().Record();
 }

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,10 +30,9 @@ ls_code Barrier(ls_error error, Body&& body) noexcept {
   return Guarded(error, [&] {
     try {
       body();
-    } catch (const BackendError& failure) {
+    } catch (const std::exception&) {
+      const BackendError failure = HandledError();
       throw Failure{failure.code(), failure.what()};
-    } catch (const std::bad_alloc&) {
-      throw Failure{LS_RESOURCE_EXHAUSTED, "out of memory"};
     }
   });
 }
