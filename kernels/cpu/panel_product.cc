@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/quantised_product.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/weights_ahead.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -26,7 +27,7 @@ constexpr int kSingleRowVectors = 2;
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 
 // Bytes of weights of a panel that all tiles of rows pass before the next ones: at most half of a
-// first-level cache of 32 KiB.
+// first-level cache of 32 KiB. Blocks of a panel are of nearly equal size.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
 // How a weight type is read and multiplied: kInputs values of k at a time.
@@ -94,16 +95,16 @@ struct Operands {
   int64_t k;
   float* sums;
   int64_t sums_stride;
-  bool resume;    // continue the sums that are there
-  int64_t ahead;  // elements from weights to those to ask for
+  bool resume;  // continue the sums that are there
 };
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
-void Tile(const Operands<W>& operands) {
+void Tile(const Operands<W>& operands, const WeightsAhead& ahead) {
   using F = Format<W>;
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [a, a_stride, w, panel_stride, k, sums, sums_stride, resume, ahead] = operands;
+  const auto [a, a_stride, w, panel_stride, k, sums, sums_stride, resume] = operands;
+  const std::byte* asked = ahead.from;
   F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -113,14 +114,12 @@ void Tile(const Operands<W>& operands) {
   for (int64_t i = 0; i < k; i += F::kInputs) {
     typename F::Weights weights[kVectors];
     for (int v = 0; v < kVectors; ++v) {
+      Ask<kRows>(asked + v * ahead.vector);
       const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
                       v % kPanelVectors * kLanes * F::kInputs;
-      // While several rows use weights, reading them does not keep memory busy: it brings the next
-      // ones meanwhile, into the second-level cache. Behind a panel lies the one that the thread
-      // takes next.
-      if constexpr (kRows > 1) PrefetchL2(from + ahead);
       weights[v] = F::Read(from);
     }
+    asked += ahead.step;
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
         sum[r][v] = F::MultiplyAdd(a + r * a_stride + i, weights[v], sum[r][v]);
@@ -133,20 +132,30 @@ void Tile(const Operands<W>& operands) {
 }
 
 template <typename W, int kRows, int kVectors>
-void TileOfRows(int64_t rows, const Operands<W>& operands) {
+void TileOfRows(int64_t rows, const Operands<W>& operands, const WeightsAhead& ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return TileOfRows<W, kRows - 1, kVectors>(rows, operands);
+    if (rows < kRows) return TileOfRows<W, kRows - 1, kVectors>(rows, operands, ahead);
   }
-  Tile<W, kRows, kVectors>(operands);
+  Tile<W, kRows, kVectors>(operands, ahead);
 }
 
-// All rows times kVectors vectors: tiles of nearly equal height, so that none is a single row.
+// All rows times kVectors vectors, those from `vector` on of a panel: tiles of nearly equal height,
+// so that none is a single row.
 template <typename W, int kVectors>
-void Rows(int64_t num_rows, Operands<W> operands) {
+void Rows(int64_t num_rows, int64_t vector, Operands<W> operands) {
+  constexpr int64_t kInputs = Format<W>::kInputs;
+  constexpr int64_t kStepBytes = kInputs * kPanelOutputs * static_cast<int64_t>(sizeof(W));
+  constexpr int64_t kPasses = kPanelVectors / kVectors;  // of all rows over a panel's weights
   const int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
-  for (int64_t t = tiles; t > 0; --t) {
-    const int64_t rows = (num_rows + t - 1) / t;
-    TileOfRows<W, kTileRows, kVectors>(rows, operands);
+  const int64_t steps = operands.k / kInputs;
+  const W* next = operands.w - vector * kLanes * kInputs + operands.k * kPanelOutputs;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t rows = (num_rows + tiles - t - 1) / (tiles - t);
+    const WeightsAhead ahead = tiles == 1
+                                   ? Behind(operands.w, kStepBytes)
+                                   : PartOf(next, steps * kStepBytes, vector / kVectors * tiles + t,
+                                            kPasses * tiles, steps);
+    TileOfRows<W, kTileRows, kVectors>(rows, operands, ahead);
     operands.a += rows * operands.a_stride;
     operands.sums += rows * operands.sums_stride;
     num_rows -= rows;
@@ -165,13 +174,13 @@ void Vectors(const OutputBlock& block, const Operands<W>& first) {
     operands.sums += v * kLanes;
     const int64_t left = num_vectors - v;
     if (block.num_rows == 1 && left >= kSingleRowVectors) {
-      Tile<W, 1, kSingleRowVectors>(operands);
+      Tile<W, 1, kSingleRowVectors>(operands, {});
       v += kSingleRowVectors;
     } else if (left >= kTileVectors) {
-      Rows<W, kTileVectors>(block.num_rows, operands);
+      Rows<W, kTileVectors>(block.num_rows, v % kPanelVectors, operands);
       v += kTileVectors;
     } else {
-      Rows<W, kRest>(block.num_rows, operands);
+      Rows<W, kRest>(block.num_rows, v % kPanelVectors, operands);
       v += kRest;
     }
   }
@@ -181,19 +190,18 @@ template <typename W>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
   constexpr int64_t kInputs = Format<W>::kInputs;
-  constexpr int64_t kPanelBytes = kPanelOutputs * static_cast<int64_t>(sizeof(W));  // of one input
+  constexpr int64_t kMaxInputs = kBlockBytes / (kPanelOutputs * static_cast<int64_t>(sizeof(W)));
   const int64_t panel_stride = PanelElements(weight.type, weight.k);
   const auto* a = h.row<typename Format<W>::Activation>(block.first_row);
   const W* w = static_cast<const W*>(weight.data) + block.first_panel * panel_stride;
-  const int64_t k = (weight.k + kInputs - 1) / kInputs * kInputs;
+  const int64_t steps = (weight.k + kInputs - 1) / kInputs;
   const bool one_tile = block.num_rows <= kTileRows;
-  const int64_t block_inputs = one_tile ? k : kBlockBytes / kPanelBytes;
-  for (int64_t first = 0; first < k; first += block_inputs) {
-    const int64_t inputs = k - first < block_inputs ? k - first : block_inputs;
-    Vectors<W>(block,
-               {a + first, h.stride, w + first * kPanelOutputs, panel_stride, inputs, sums,
-                block.stride(), first > 0,
-                one_tile ? kAheadBytes / static_cast<int64_t>(sizeof(W)) : inputs * kPanelOutputs});
+  const int64_t blocks = one_tile ? 1 : (steps * kInputs + kMaxInputs - 1) / kMaxInputs;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const int64_t first = steps * b / blocks * kInputs;
+    const int64_t inputs = steps * (b + 1) / blocks * kInputs - first;
+    Vectors<W>(block, {a + first, h.stride, w + first * kPanelOutputs, panel_stride, inputs, sums,
+                       block.stride(), b > 0});
   }
 }
 

@@ -37,11 +37,6 @@ inline constexpr int64_t kSingleRowPanels = 4;
 inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
 static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
 
-// How far behind the weights that several rows use those lie that they ask for, where all rows are
-// one tile and pass the weights once. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16
-// KiB 0.96 of the speed, 4 KiB 0.9.)
-inline constexpr int64_t kAheadBytes = int64_t{8} << 10;
-
 // sums[r, c] = sum_k h[first_row + r, k] W[32 first_panel + c, k]     sums: [num_rows, stride()]
 void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                   float* sums);

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/byte_dots.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/weights_ahead.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -39,36 +40,38 @@ struct Operands {
   int64_t groups;
   float* sums;
   int64_t sums_stride;
-  bool resume;    // continue the sums that are there
-  int64_t ahead;  // bytes from weights to those to ask for
+  bool resume;  // continue the sums that are there
 };
 
-// dots[r][v] += the products of one group, whose bytes begin at w. Several rows ask for what is
-// `ahead` of it: while they use weights, memory would rest.
+// A byte holds one input (int8) or two, which are 16 apart.
+template <DType kType>
+constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
+// Steps of a group's sums.
+template <DType kType>
+constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves<kType>;
+
+// dots[r][v] += the products of one group, whose bytes begin at w. Asks for what is ahead, from
+// `asked` on.
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
-                                int64_t panel_stride, int64_t ahead,
-                                Dots<kType> (&dots)[kRows][kVectors]) {
-  // A byte holds one input (int8) or two, which are 16 apart.
-  constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
-  constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves;
-  for (int four = 0; four < kFours; ++four) {
+                                int64_t panel_stride, const WeightsAhead& ahead,
+                                const std::byte* asked, Dots<kType> (&dots)[kRows][kVectors]) {
+  for (int four = 0; four < kFours<kType>; ++four) {
     I32x16 bytes[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
-      if constexpr (kRows > 1) {
-        PrefetchL2(panel + v % kPanelVectors * kLanes * 4 + ahead);
-      }
+      Ask<kRows>(asked + four * ahead.step + v * ahead.vector);
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
-    for (int half = 0; half < kHalves; ++half) {
+    for (int half = 0; half < kHalves<kType>; ++half) {
       I32x16 values[kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        values[v] = kHalves == 1 ? bytes[v] : (bytes[v] >> (4 * half)) & Broadcast(0x0f0f0f0f);
+        values[v] =
+            kHalves<kType> == 1 ? bytes[v] : (bytes[v] >> (4 * half)) & Broadcast(0x0f0f0f0f);
       }
       for (int r = 0; r < kRows; ++r) {
         int32_t inputs;
-        __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours + four) * 4, 4);
+        __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours<kType> + four) * 4, 4);
         for (int v = 0; v < kVectors; ++v) dots[r][v].Add(values[v], inputs);
       }
     }
@@ -76,10 +79,11 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 }
 
 template <DType kType, int kRows, int kVectors>
-void Tile(const Operands& operands) {
+void Tile(const Operands& operands, const WeightsAhead& ahead) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume,
-              ahead] = operands;
+  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume] =
+      operands;
+  const std::byte* asked = ahead.from;
   F32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -95,7 +99,8 @@ void Tile(const Operands& operands) {
       for (int v = 0; v < kVectors; ++v) dots[r][v].Start(first);
     }
     AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, ahead,
-             dots);
+             asked, dots);
+    asked += kFours<kType> * ahead.step;
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* scales = group + v / kPanelVectors * panel_stride;
       const F32x16 scale =
@@ -112,19 +117,27 @@ void Tile(const Operands& operands) {
 }
 
 template <DType kType, int kRows>
-void TileOfRows(int64_t rows, const Operands& operands) {
+void TileOfRows(int64_t rows, const Operands& operands, const WeightsAhead& ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands);
+    if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands, ahead);
   }
-  Tile<kType, kRows, kTileVectors>(operands);
+  Tile<kType, kRows, kTileVectors>(operands, ahead);
 }
 
 // All rows, in tiles of nearly equal height.
 template <DType kType>
 void Rows(int64_t num_rows, Operands operands) {
-  for (int64_t tiles = (num_rows + kTileRows - 1) / kTileRows; tiles > 0; --tiles) {
-    const int64_t rows = (num_rows + tiles - 1) / tiles;
-    TileOfRows<kType, kTileRows>(rows, operands);
+  constexpr int64_t kPasses = kPanelVectors / kTileVectors;  // of all rows over a panel's weights
+  const int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
+  const int64_t steps = operands.groups * kFours<kType>;
+  const int64_t bytes = operands.groups * GroupBytes(kType);
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t rows = (num_rows + tiles - t - 1) / (tiles - t);
+    const int64_t pass = operands.first_vector / kTileVectors * tiles + t;
+    const WeightsAhead ahead =
+        tiles == 1 ? Behind(operands.panel + operands.first_vector * kLanes * 4, bytes / steps)
+                   : PartOf(operands.panel + bytes, bytes, pass, kPasses * tiles, steps);
+    TileOfRows<kType, kTileRows>(rows, operands, ahead);
     operands.x += rows * operands.x_stride;
     operands.sums += rows * operands.sums_stride;
     num_rows -= rows;
@@ -153,10 +166,9 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           num_groups,
           sums + v * kLanes,
           block.stride(),
-          first > 0,
-          one_tile ? kAheadBytes : num_groups * GroupBytes(kType)};
+          first > 0};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
-        Tile<kType, 1, kSingleRowVectors>(operands);
+        Tile<kType, 1, kSingleRowVectors>(operands, {});
         v += kSingleRowVectors;
       } else {
         Rows<kType>(block.num_rows, operands);
