@@ -70,7 +70,9 @@ class Tasks {
   int64_t num_tasks() const {
     return num_splits_ * (num_groups_ / task_groups_) + num_tiles_ * num_groups_;
   }
-  int64_t num_merges() const { return max_splits_ > 1 ? num_decode_rows_ * num_out_heads_ : 0; }
+  int64_t num_merges() const {
+    return num_splits_ > num_decode_rows_ ? num_decode_rows_ * num_out_heads_ : 0;
+  }
 
   // The tasks of a sequence follow each other: of a decode row split by split, because the heads of
   // a page lie side by side; of a prefill group by group, whose tiles read the same keys and
