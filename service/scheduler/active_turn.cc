@@ -271,6 +271,7 @@ std::optional<StepCandidate> ActiveTurn::Candidate() {
   if (turn_->request.kind != TurnKind::kGenerate && candidate.remaining > 0) --candidate.remaining;
   if (candidate.remaining == 0) return std::nullopt;
   candidate.is_decode = drawing() || phase_ == Phase::kDecode;
+  candidate.is_beginning = candidate.is_decode && usage_.generated_tokens < kBeginningTokens;
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(turn_->request.priority);
   candidate.last_step = last_step_;

@@ -35,20 +35,28 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
   });
 
   std::vector<StepPiece> plan;
-  bool has_prompts = false;
+  bool is_mixed = false;      // there are decode rows: all of them come before the first prompt
+  bool streams_flow = false;  // and not all of them are of turns that begin
   uint64_t budget = limits.max_tokens;
+  uint64_t prompt_budget = limits.max_prompt_tokens;  // of a mixed step
   for (const uint32_t i : order) {
     if (budget == 0 || plan.size() >= limits.max_sequences) break;
-    const bool is_prompt = !candidates[i].is_decode;
-    // The first prompt comes behind all decode rows.
-    if (is_prompt && !has_prompts && !plan.empty()) {
-      budget = std::min(budget, limits.max_prompt_tokens);
+    const StepCandidate& candidate = candidates[i];
+    uint64_t most = budget;
+    if (!candidate.is_decode && is_mixed) {
+      const bool ends = candidate.remaining <= budget && !candidate.input_open;
+      if (streams_flow || !ends) most = std::min(budget, prompt_budget);
     }
-    has_prompts |= is_prompt;
-    const uint64_t length = PieceLength(candidates[i], budget, limits.prefill_grid);
+    const uint64_t length = PieceLength(candidate, most, limits.prefill_grid);
     if (length == 0) continue;
     plan.push_back(StepPiece{i, static_cast<uint32_t>(length)});
     budget -= length;
+    if (candidate.is_decode) {
+      is_mixed = true;
+      streams_flow |= !candidate.is_beginning;
+    } else {
+      prompt_budget -= std::min(prompt_budget, length);
+    }
   }
   return plan;
 }

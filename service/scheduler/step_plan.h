@@ -9,14 +9,22 @@
 
 namespace longstream {
 
+// A turn begins until it has generated so many tokens. Turns that come together are then decoded
+// together: where all that a step would decode are beginning, it reads whole prompts without a
+// bound. Piece by piece beside the first one's tokens, they would begin one after the other and end
+// so, in steps that cost nearly as much as full ones. Who has waited for a prompt waits for some
+// others at most; what does not end in a step keeps to the bound.
+inline constexpr uint64_t kBeginningTokens = 4;
+
 // A turn that could use a step.
 struct StepCandidate {
-  uint64_t position = 0;    // tokens its sequence has read
-  uint64_t remaining = 0;   // tokens it may read now; 1 with is_decode; > 0
-  bool is_decode = false;   // the token was generated in this turn
-  bool input_open = false;  // more prompt may arrive, so a piece must end on a grid line
-  int32_t priority = 0;     // higher goes first
-  uint64_t last_step = 0;   // number of the step it took part in last; 0: none
+  uint64_t position = 0;      // tokens its sequence has read
+  uint64_t remaining = 0;     // tokens it may read now; 1 with is_decode; > 0
+  bool is_decode = false;     // the token was generated in this turn
+  bool is_beginning = false;  // with is_decode: one of the turn's first kBeginningTokens
+  bool input_open = false;    // more prompt may arrive, so a piece must end on a grid line
+  int32_t priority = 0;       // higher goes first
+  uint64_t last_step = 0;     // number of the step it took part in last; 0: none
 };
 
 struct StepPiece {
@@ -27,7 +35,8 @@ struct StepPiece {
 struct StepLimits {
   uint32_t max_tokens = 512;    // rows of the step
   uint32_t max_sequences = 64;  // entries of the step
-  // Rows of prompts in a step that has decode rows: MixedStep::PromptTokens.
+  // Rows of prompts in a step that has decode rows (MixedStep::PromptTokens), but for whole prompts
+  // beside turns that begin.
   uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;
 };

@@ -40,6 +40,51 @@ TEST(PlanStep, PromptsAreBoundedBesideDecodeRowsAlone) {
   EXPECT_EQ(PlanStep({mixed, 1}, limits)[0].num_tokens, 192u) << "nobody waits";
 }
 
+StepCandidate Beginning() {
+  StepCandidate candidate = Decode();
+  candidate.is_beginning = true;
+  return candidate;
+}
+
+TEST(PlanStep, WholePromptsAreNotBoundedBesideTurnsThatBegin) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  for (const uint64_t bound : {uint64_t{0}, uint64_t{64}}) {
+    limits.max_prompt_tokens = bound;
+    const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Prefill(0, 100)};
+    const auto plan = PlanStep(candidates, limits);
+    ASSERT_EQ(plan.size(), 3u);
+    EXPECT_EQ(plan[1].num_tokens, 70u);
+    EXPECT_EQ(plan[2].num_tokens, 100u);
+  }
+}
+
+TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 128;
+  StepCandidate open = Prefill(0, 130);
+  open.input_open = true;
+  for (const StepCandidate& prompt : {Prefill(0, 1000), open}) {
+    const StepCandidate candidates[] = {Beginning(), prompt};
+    const auto plan = PlanStep(candidates, limits);
+    ASSERT_EQ(plan.size(), 2u);
+    EXPECT_EQ(plan[1].num_tokens, 128u);
+  }
+  // What whole prompts have taken counts.
+  const StepCandidate mixed[] = {Beginning(), Prefill(0, 70), Prefill(0, 1000)};
+  EXPECT_EQ(PlanStep(mixed, limits).size(), 2u) << "58 are left of the bound, and a piece is 64";
+}
+
+TEST(PlanStep, OneStreamThatFlowsIsEnoughForTheBound) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Decode()};
+  const auto plan = PlanStep(candidates, limits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[2].candidate, 1u);
+  EXPECT_EQ(plan[2].num_tokens, 64u);
+}
+
 TEST(PlanStep, PieceEndsOnAnAbsoluteGridLine) {
   const StepCandidate candidates[] = {Prefill(70, 1000)};
   const auto plan = PlanStep(candidates, kLimits);
@@ -82,6 +127,7 @@ TEST(PlanStep, LimitsHoldForRandomCandidates) {
     for (StepCandidate& candidate : candidates) {
       candidate = random() % 2 == 0 ? Decode(random() % 50)
                                     : Prefill(random() % 500, 1 + random() % 700, random() % 50);
+      candidate.is_beginning = candidate.is_decode && random() % 2 == 0;
       candidate.input_open = !candidate.is_decode && random() % 4 == 0;
     }
     uint64_t rows = 0;

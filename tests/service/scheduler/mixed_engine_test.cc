@@ -1,0 +1,69 @@
+// Prompts that come while streams run: read at once beside those that begin, else piece by piece.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "absl/synchronization/notification.h"
+#include "service/scheduler/step_plan.h"
+#include "tests/service/scheduler/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+// Tokens in what `turn` has queued.
+uint64_t TakeTokens(Turn& turn) {
+  uint64_t count = 0;
+  for (TurnStream::Item item = turn.stream.Next(); item.index() != 0; item = turn.stream.Next()) {
+    if (std::holds_alternative<TurnEnd>(item)) return count;
+    const auto* delta = std::get_if<DeltaEvent>(&std::get<TurnEvent>(item));
+    if (delta != nullptr) count += delta->tokens.size();
+  }
+  return count;
+}
+
+// A stream has generated `before` tokens when another one is asked for, of a prompt of some pieces:
+// how many more tokens the first one has when the second one has its first. Both readers run on the
+// engine thread, between steps.
+uint64_t TokensBesideAPrompt(uint64_t before) {
+  // What the readers use outlives the engine, which calls them when it ends.
+  uint64_t tokens = 0, tokens_then = 0;
+  absl::Notification done;
+  std::shared_ptr<Turn> first, second;
+  TestEngine engine("{}", 0, {.max_steps_in_flight = 1});
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  first = std::make_shared<Turn>(Generate(engine.Open(), "abcd", 10000));
+  second = std::make_shared<Turn>(Generate(engine.Open(), std::string(3 * grid + 8, 'x'), 1));
+  first->stream.SetReader([&] {
+    const uint64_t earlier = tokens;
+    tokens += TakeTokens(*first);
+    if (earlier >= before || tokens < before) return;
+    EXPECT_TRUE(engine->Start(second).ok());
+  });
+  second->stream.SetReader([&] {
+    if (tokens_then > 0 || TakeTokens(*second) == 0) return;
+    tokens_then = tokens;
+    first->Cancel();
+    done.Notify();
+  });
+  EXPECT_TRUE(engine->Start(first).ok());
+  done.WaitForNotification();
+  return tokens_then - before;
+}
+
+// The second one's prompt is read in the next step, although what decode rows and prompts cost is
+// not known.
+TEST(MixedEngine, BesideTheFirstTokensAPromptIsReadAtOnce) {
+  EXPECT_EQ(TokensBesideAPrompt(1), 1u);
+  EXPECT_EQ(TokensBesideAPrompt(kBeginningTokens - 1), 1u);
+}
+
+// What a token of a prompt costs is not known at first, which is a piece of a grid line.
+TEST(MixedEngine, BesideAStreamThatFlowsItIsReadInPieces) {
+  EXPECT_GE(TokensBesideAPrompt(kBeginningTokens), 2u);
+}
+
+}  // namespace
+}  // namespace longstream
