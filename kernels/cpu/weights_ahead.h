@@ -34,15 +34,16 @@ LONGSTREAM_INLINE WeightsAhead Behind(const void* from, int64_t step) {
 }
 
 // For tile number `tile` of several that pass the same weights in `steps` steps each: its part of
-// the `bytes` at `from`. A step's part is a line at most, and asked for once more with each vector.
+// the `bytes` at `from`. Of a step's part, a line or little more, the second of two vectors asks
+// for the second half: mostly the same line again.
 LONGSTREAM_INLINE WeightsAhead PartOf(const void* from, int64_t bytes, int64_t tile,
                                       int64_t num_tiles, int64_t steps) {
-  const int64_t part = bytes / num_tiles;
-  return {static_cast<const std::byte*>(from) + tile * part, part / steps, 0};
+  const int64_t step = (bytes / num_tiles + steps - 1) / steps;
+  return {static_cast<const std::byte*>(from) + bytes * tile / num_tiles, step, step / 2};
 }
 
-// Asks for a line on behalf of kRows rows. Few rows are the slower for it in the first-level cache
-// (2 and 3 of bf16: 0.98), and a single one waits for memory anyway.
+// Asks for a line on behalf of kRows rows: into the first-level cache, but that makes few rows
+// slower (2 and 3 of bf16: 0.98), and a single one waits for memory anyway.
 template <int kRows>
 LONGSTREAM_INLINE void Ask(const std::byte* line) {
   if constexpr (kRows > 4) {

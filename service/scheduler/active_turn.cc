@@ -271,7 +271,8 @@ std::optional<StepCandidate> ActiveTurn::Candidate() {
   if (turn_->request.kind != TurnKind::kGenerate && candidate.remaining > 0) --candidate.remaining;
   if (candidate.remaining == 0) return std::nullopt;
   candidate.is_decode = drawing() || phase_ == Phase::kDecode;
-  candidate.is_beginning = candidate.is_decode && usage_.generated_tokens < kBeginningTokens;
+  const uint64_t drawn = usage_.generated_tokens + (drawing() ? 1 : 0);
+  candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
   candidate.input_open = input_open_;
   candidate.priority = static_cast<int32_t>(turn_->request.priority);
   candidate.last_step = last_step_;

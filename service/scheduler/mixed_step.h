@@ -11,6 +11,7 @@ namespace longstream {
 // Whoever reads a stream waits for the prompts in the same step: without a bound, the time of
 // max_batch_tokens of them. A step with both may take `stretch` times as long as one of the decode
 // rows alone, so that prompts keep the share 1 - 1 / stretch of the processor and streams go on.
+// (Beside streams that have just begun it may take longer: kBeginningTokens, step_plan.h.)
 //
 // Learns both costs from the steps themselves: `d` of decode rows alone and `c` of a token of a
 // prompt. Where d is not known, or was learned too many mixed steps ago, the next step is to have

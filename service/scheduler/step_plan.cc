@@ -35,8 +35,8 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
   });
 
   std::vector<StepPiece> plan;
-  bool is_mixed = false;      // there are decode rows: all of them come before the first prompt
-  bool streams_flow = false;  // and not all of them are of turns that begin
+  bool is_mixed = false;  // there are decode rows: all of them come before the first prompt
+  bool keeps_to_bound = limits.max_prompt_tokens == 0;
   uint64_t budget = limits.max_tokens;
   uint64_t prompt_budget = limits.max_prompt_tokens;  // of a mixed step
   for (const uint32_t i : order) {
@@ -44,8 +44,9 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
     const StepCandidate& candidate = candidates[i];
     uint64_t most = budget;
     if (!candidate.is_decode && is_mixed) {
-      const bool ends = candidate.remaining <= budget && !candidate.input_open;
-      if (streams_flow || !ends) most = std::min(budget, prompt_budget);
+      // What has to wait is not overtaken by what ends.
+      keeps_to_bound |= candidate.remaining > budget || candidate.input_open;
+      if (keeps_to_bound) most = std::min(budget, prompt_budget);
     }
     const uint64_t length = PieceLength(candidate, most, limits.prefill_grid);
     if (length == 0) continue;
@@ -53,7 +54,7 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
     budget -= length;
     if (candidate.is_decode) {
       is_mixed = true;
-      streams_flow |= !candidate.is_beginning;
+      keeps_to_bound |= !candidate.is_beginning;
     } else {
       prompt_budget -= std::min(prompt_budget, length);
     }

@@ -9,11 +9,11 @@
 
 namespace longstream {
 
-// A turn begins until it has generated so many tokens. Turns that come together are then decoded
-// together: where all that a step would decode are beginning, it reads whole prompts without a
-// bound. Piece by piece beside the first one's tokens, they would begin one after the other and end
-// so, in steps that cost nearly as much as full ones. Who has waited for a prompt waits for some
-// others at most; what does not end in a step keeps to the bound.
+// A turn begins until it has generated so many tokens. Beside rows of such turns alone, prompts
+// that end in the step are read without the bound of a mixed step, so that turns that come together
+// are decoded together: read piece by piece, they would begin one after the other and end so, in
+// steps of few rows that cost nearly as much as full ones. A stream has fewer than so many of these
+// long steps. A bound of 0 holds in any case: what decode rows cost alone is to be learned.
 inline constexpr uint64_t kBeginningTokens = 4;
 
 // A turn that could use a step.
@@ -21,7 +21,7 @@ struct StepCandidate {
   uint64_t position = 0;      // tokens its sequence has read
   uint64_t remaining = 0;     // tokens it may read now; 1 with is_decode; > 0
   bool is_decode = false;     // the token was generated in this turn
-  bool is_beginning = false;  // with is_decode: one of the turn's first kBeginningTokens
+  bool is_beginning = false;  // with is_decode: it has generated fewer than kBeginningTokens
   bool input_open = false;    // more prompt may arrive, so a piece must end on a grid line
   int32_t priority = 0;       // higher goes first
   uint64_t last_step = 0;     // number of the step it took part in last; 0: none
@@ -35,8 +35,8 @@ struct StepPiece {
 struct StepLimits {
   uint32_t max_tokens = 512;    // rows of the step
   uint32_t max_sequences = 64;  // entries of the step
-  // Rows of prompts in a step that has decode rows (MixedStep::PromptTokens), but for whole prompts
-  // beside turns that begin.
+  // Rows of prompts in a step that has decode rows (MixedStep::PromptTokens). Beside turns that
+  // begin, prompts that end in the step may be more (kBeginningTokens).
   uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;
 };

@@ -46,17 +46,16 @@ StepCandidate Beginning() {
   return candidate;
 }
 
-TEST(PlanStep, WholePromptsAreNotBoundedBesideTurnsThatBegin) {
+TEST(PlanStep, PromptsThatEndAreNotBoundedBesideTurnsThatBegin) {
   StepLimits limits = kLimits;
   limits.max_prompt_tokens = 64;
-  for (const uint64_t bound : {uint64_t{0}, uint64_t{64}}) {
-    limits.max_prompt_tokens = bound;
-    const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Prefill(0, 100)};
-    const auto plan = PlanStep(candidates, limits);
-    ASSERT_EQ(plan.size(), 3u);
-    EXPECT_EQ(plan[1].num_tokens, 70u);
-    EXPECT_EQ(plan[2].num_tokens, 100u);
-  }
+  const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Prefill(0, 100)};
+  const auto plan = PlanStep(candidates, limits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[1].num_tokens, 70u);
+  EXPECT_EQ(plan[2].num_tokens, 100u);
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(candidates, limits).size(), 1u) << "decode rows alone are due";
 }
 
 TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
@@ -73,6 +72,10 @@ TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
   // What whole prompts have taken counts.
   const StepCandidate mixed[] = {Beginning(), Prefill(0, 70), Prefill(0, 1000)};
   EXPECT_EQ(PlanStep(mixed, limits).size(), 2u) << "58 are left of the bound, and a piece is 64";
+  // And it is not overtaken.
+  const StepCandidate behind[] = {Beginning(), Prefill(0, 1000), Prefill(0, 70)};
+  ASSERT_EQ(PlanStep(behind, limits).size(), 2u);
+  EXPECT_EQ(PlanStep(behind, limits)[1].num_tokens, 128u);
 }
 
 TEST(PlanStep, OneStreamThatFlowsIsEnoughForTheBound) {
@@ -130,19 +133,32 @@ TEST(PlanStep, LimitsHoldForRandomCandidates) {
       candidate.is_beginning = candidate.is_decode && random() % 2 == 0;
       candidate.input_open = !candidate.is_decode && random() % 4 == 0;
     }
-    uint64_t rows = 0;
-    const auto plan = PlanStep(candidates, kLimits);
+    StepLimits limits = kLimits;
+    limits.max_prompt_tokens = 64 * (random() % 4);
+    uint64_t rows = 0, prompts = 0, ending = 0;
+    bool has_decode_rows = false, all_begin = true;
+    const auto plan = PlanStep(candidates, limits);
     EXPECT_LE(plan.size(), kLimits.max_sequences);
     for (const StepPiece& piece : plan) {
       const StepCandidate& candidate = candidates[piece.candidate];
       const uint64_t end = candidate.position + piece.num_tokens;
       rows += piece.num_tokens;
+      if (candidate.is_decode) {
+        has_decode_rows = true;
+        all_begin &= candidate.is_beginning;
+      } else {
+        prompts += piece.num_tokens;
+        if (piece.num_tokens == candidate.remaining) ending += piece.num_tokens;
+      }
       EXPECT_GE(piece.num_tokens, 1u);
       EXPECT_LE(piece.num_tokens, candidate.remaining);
       EXPECT_TRUE(end % kLimits.prefill_grid == 0 ||
                   (piece.num_tokens == candidate.remaining && !candidate.input_open));
     }
     EXPECT_LE(rows, kLimits.max_tokens);
+    if (!has_decode_rows) continue;
+    const bool may_exceed = all_begin && limits.max_prompt_tokens > 0;
+    EXPECT_LE(may_exceed ? prompts - ending : prompts, limits.max_prompt_tokens);
   }
 }
 
