@@ -67,10 +67,9 @@ struct Ahead {
 
   // Asks for the lines that begin in part `part` of `parts`.
   LONGSTREAM_INLINE void Ask(int64_t part, int64_t parts) const {
-    constexpr int64_t kLine = 64;
-    const int64_t lines = bytes / kLine;
+    const int64_t lines = bytes / kLineBytes;
     for (int64_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
-      PrefetchL2(data + i * kLine);
+      PrefetchL2(data + i * kLineBytes);
     }
   }
 };

@@ -169,19 +169,19 @@ void Vectors(const OutputBlock& block, const Operands<W>& first) {
   const int64_t num_vectors = block.num_panels * kPanelVectors;
   constexpr int kRest = kTileVectors < kPanelVectors ? kTileVectors : kPanelVectors;
   for (int64_t v = 0; v < num_vectors;) {
+    const int64_t in_panel = v % kPanelVectors;
     Operands<W> operands = first;
-    operands.w +=
-        v / kPanelVectors * first.panel_stride + v % kPanelVectors * kLanes * Format<W>::kInputs;
+    operands.w += v / kPanelVectors * first.panel_stride + in_panel * kLanes * Format<W>::kInputs;
     operands.sums += v * kLanes;
     const int64_t left = num_vectors - v;
     if (block.num_rows == 1 && left >= kSingleRowVectors) {
       Tile<W, 1, kSingleRowVectors>(operands, {});
       v += kSingleRowVectors;
     } else if (left >= kTileVectors) {
-      Rows<W, kTileVectors>(block.num_rows, v % kPanelVectors, operands);
+      Rows<W, kTileVectors>(block.num_rows, in_panel, operands);
       v += kTileVectors;
     } else {
-      Rows<W, kRest>(block.num_rows, v % kPanelVectors, operands);
+      Rows<W, kRest>(block.num_rows, in_panel, operands);
       v += kRest;
     }
   }

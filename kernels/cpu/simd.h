@@ -402,6 +402,8 @@ LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
   return Broadcast(cap) * Tanh(x / Broadcast(cap));
 }
 
+inline constexpr int64_t kLineBytes = 64;  // of a cache
+
 // Asks for the line at `from`, which need not exist, into the first-level cache.
 LONGSTREAM_INLINE void PrefetchL1(const void* from) {
   constexpr int kAllCaches = 3;

@@ -2,7 +2,8 @@
 //
 // Reading weights for several rows does not keep memory busy. What is asked for meanwhile comes at
 // an even rate, from all tiles of rows that pass the same weights one after the other, because what
-// exceeds the misses that a processor can have under way is dropped.
+// exceeds the misses that a processor can have under way is dropped. Behind the last block of a
+// panel lies the panel that the thread takes next.
 #ifndef LONGSTREAM_KERNELS_CPU_WEIGHTS_AHEAD_H_
 #define LONGSTREAM_KERNELS_CPU_WEIGHTS_AHEAD_H_
 
@@ -12,8 +13,6 @@
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
-
-inline constexpr int64_t kLineBytes = 64;
 
 // How far behind the weights that several rows use those lie that they ask for, where all rows are
 // one tile and pass the weights once. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16
