@@ -27,6 +27,7 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   }
   const PreparedRows h = PrepareRows(stream,
                                      {.x = args.x,
+                                      .prepared = false,
                                       .num_rows = args.out.rows,
                                       .rows = nullptr,
                                       .norm = args.norm,
@@ -40,6 +41,7 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
     alignas(64) float up[kBlockSums];
     PanelProduct(h, args.gate, block, gate);
     if (args.gated()) PanelProduct(h, args.up, block, up);
+    PreparedOut out(args.out, args.reader);
     ForEachVector(block, args.gate.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
       const auto with_bias = [&](const float* sums, const float* bias) LONGSTREAM_INLINE_LAMBDA {
         if (bias == nullptr) return Load(sums + i);
@@ -47,12 +49,7 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
       };
       F32x16 value = Activated(args.activation, with_bias(gate, args.gate_bias));
       if (args.gated()) value = value * with_bias(up, args.up_bias);
-      float* out = args.out.f32_row(row) + c;
-      if (count == kLanes) {
-        Store(value, out);
-      } else {
-        StorePartial(value, out, count);
-      }
+      out.Put(row, c, value, count);
     });
   });
 }

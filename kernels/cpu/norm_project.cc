@@ -11,6 +11,7 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
   if (!stream.ok()) return;
   const PreparedRows h = PrepareRows(stream,
                                      {.x = args.x,
+                                      .prepared = args.prepared,
                                       .num_rows = args.out.rows,
                                       .rows = args.rows,
                                       .norm = args.norm,

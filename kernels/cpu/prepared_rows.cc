@@ -66,26 +66,9 @@ template <typename T>
 void PrepareRow(const RowInputs& in, DType weight_type, int64_t k, T* h) {
   ForEachRowVector(k, [&](int64_t i, const auto& access) {
     const F32x16 value = PreparedVector(in, i, access);
-    access.Write(weight_type == DType::kBF16 ? RoundToBF16(value) : value, h + i);
+    access.Write(weight_type == DType::kBF16 ? RoundedInput(value) : value, h + i);
   });
   if (k % 2 != 0) h[k] = T{};
-}
-
-// values, 32 of them, as int8: see core/matrix.h.
-void Quantise(const float* values, RowGroup* group) {
-  const float max = LargestMagnitude(values, kGroupInputs);
-  const bool finite = max < std::numeric_limits<float>::infinity();
-  *group = {};
-  if (!finite) group->scale = std::numeric_limits<float>::quiet_NaN();
-  if (!finite || max < 0x1p-100f) return;
-
-  group->scale = max / 127.0f;
-  const F32x16 inverse = Broadcast(127.0f / max);
-  const F32x16 low = RoundToInteger(Load(values) * inverse);
-  const F32x16 high = RoundToInteger(Load(values + kLanes) * inverse);
-  Store(low, group->values);
-  Store(high, group->values + kLanes);
-  group->sum = static_cast<int32_t>(Sum(low + high));
 }
 
 void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
@@ -95,7 +78,7 @@ void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
     ForEachRowVector(left < kGroupInputs ? left : kGroupInputs, [&](int64_t i, const auto& access) {
       access.Write(PreparedVector(in, first + i, access), values + i);
     });
-    Quantise(values, h++);
+    PrepareGroup(values, h++);
   }
 }
 
@@ -117,21 +100,38 @@ PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, DType w
 
 }  // namespace
 
+// As int8: see core/matrix.h.
+void PrepareGroup(const float* values, RowGroup* group) {
+  const float max = LargestMagnitude(values, kGroupInputs);
+  const bool finite = max < std::numeric_limits<float>::infinity();
+  *group = {};
+  if (!finite) group->scale = std::numeric_limits<float>::quiet_NaN();
+  if (!finite || max < 0x1p-100f) return;
+
+  group->scale = max / 127.0f;
+  const F32x16 inverse = Broadcast(127.0f / max);
+  const F32x16 low = RoundToInteger(Load(values) * inverse);
+  const F32x16 high = RoundToInteger(Load(values + kLanes) * inverse);
+  Store(low, group->values);
+  Store(high, group->values + kLanes);
+  group->sum = static_cast<int32_t>(Sum(low + high));
+}
+
 PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k) {
   const bool unchanged = weight_type != DType::kBF16 && !IsQuantised(weight_type) &&
                          source.rows == nullptr && !source.norm.enabled() &&
                          source.addend.data == nullptr && source.gate.data == nullptr;
   if (unchanged) return {source.x.data, source.x.stride};
+  const int64_t stride = PreparedStride(weight_type, k);
+  if (source.prepared) return {source.x.data, stride};
   if (stream.workspace_bytes < NormProjectWorkspace(source.num_rows, k)) {
     stream.Fail(OpStatus::kUnsupported);
     return {};
   }
-  // Whole cache lines of elements. An odd k leaves room for the zero behind it.
-  const int64_t stride = (k + 31) / 32 * 32;
   switch (weight_type) {
     case DType::kI8:
     case DType::kI4:
-      return PrepareInWorkspace<RowGroup>(stream, source, weight_type, k, NumGroups(k));
+      return PrepareInWorkspace<RowGroup>(stream, source, weight_type, k, stride);
     case DType::kBF16:
       return PrepareInWorkspace<BF16Activation>(stream, source, weight_type, k, stride);
     case DType::kF32:

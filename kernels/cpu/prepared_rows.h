@@ -3,6 +3,7 @@
 #define LONGSTREAM_KERNELS_CPU_PREPARED_ROWS_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/core/matrix.h"
 #include "kernels/core/quantise.h"
@@ -31,6 +32,7 @@ struct RowGroup {
 // or the same with silu(x) = x sigmoid(x).
 struct RowSource {
   Matrix x;
+  bool prepared = false;  // x is what PreparedOut has left; no rows, norm, addend or gate
   int64_t num_rows = 0;
   const int32_t* rows = nullptr;  // nullptr: r
   Norm norm;
@@ -56,6 +58,75 @@ struct PreparedRows {
 // (NormProjectWorkspace), or returns x itself where nothing is to be done. Fails the stream where
 // the workspace is too small.
 PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k);
+
+// values, 32 of them, for an int8 or int4 weight.
+void PrepareGroup(const float* values, RowGroup* group);
+
+// A number on its way to be stored as an input for a bf16 weight. Storing it as bf16 rounds.
+LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
+  return std::is_same_v<BF16Activation, BF16> ? value : RoundToBF16(value);
+}
+
+// Elements from one prepared row of k inputs to the next: whole cache lines of bf16, an odd number
+// of them, so that the same inputs of many rows are not all in one set of a cache. An odd k leaves
+// room for the zero behind it.
+LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
+  constexpr int64_t kLine = 32;
+  const int64_t lines = (k + kLine - 1) / kLine;
+  if (IsQuantised(weight_type)) return NumGroups(k);
+  const bool as_bf16 = weight_type == DType::kBF16 && std::is_same_v<BF16Activation, BF16>;
+  return (as_bf16 ? lines | 1 : lines) * kLine;
+}
+
+// Leaves rows of an op as the product with `reader` takes them, with the bits that PrepareRows
+// would give them: what their lines and a loop over them cost is saved. Of one thread.
+class PreparedOut {
+ public:
+  // reader nullptr: rows of f32
+  PreparedOut(const Matrix& out, const PackedWeight* reader)
+      : out_(out),
+        type_(reader == nullptr ? DType::kF32 : reader->type),
+        stride_(PreparedStride(type_, out.cols)) {}
+
+  // Columns [c, c + count) of a row; count is 16, or less at the row's end. c is a multiple of 16;
+  // of 32 columns the first 16 come right before the others.
+  LONGSTREAM_INLINE void Put(int64_t row, int64_t c, const F32x16& value, int64_t count) {
+    if (type_ == DType::kBF16) {
+      BF16Activation* h = static_cast<BF16Activation*>(out_.data) + row * stride_;
+      PutVector(RoundedInput(value), h + c, count);
+      if (count % 2 != 0) h[out_.cols] = BF16Activation{};
+    } else if (IsQuantised(type_)) {
+      PutPart(row, c, value, count);
+    } else {
+      PutVector(value, out_.f32_row(row) + c, count);
+    }
+  }
+
+ private:
+  template <typename T>
+  LONGSTREAM_INLINE static void PutVector(const F32x16& value, T* to, int64_t count) {
+    if (count == kLanes) {
+      Store(value, to);
+    } else {
+      StorePartial(value, to, count);
+    }
+  }
+
+  LONGSTREAM_INLINE void PutPart(int64_t row, int64_t c, const F32x16& value, int64_t count) {
+    const int64_t in_group = c % kGroupInputs;
+    if (in_group == 0) Store(Zero(), group_ + kLanes);
+    if (count < kLanes) Store(Zero(), group_ + in_group);
+    PutVector(value, group_ + in_group, count);
+    if (in_group != 0 || c + kLanes >= out_.cols) {
+      PrepareGroup(group_, static_cast<RowGroup*>(out_.data) + row * stride_ + c / kGroupInputs);
+    }
+  }
+
+  const Matrix out_;
+  const DType type_;
+  const int64_t stride_;
+  alignas(64) float group_[kGroupInputs];
+};
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

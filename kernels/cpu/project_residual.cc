@@ -11,6 +11,7 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
   if (!stream.ok()) return;
   const PreparedRows h = PrepareRows(stream,
                                      {.x = args.in,
+                                      .prepared = args.prepared,
                                       .num_rows = args.x.rows,
                                       .rows = nullptr,
                                       .norm = args.norm,

@@ -19,6 +19,8 @@ namespace longstream {
 
 struct NormProjectArgs {
   Matrix x;                              // [*, k]; not modified
+  // x is what gated_mlp has left for `weight` (GatedMlpArgs::reader): as it is, all rows.
+  bool prepared = false;
   const int32_t* rows = nullptr;         // [R] device; nullptr: row r of x for r = 0 ... R - 1
   Norm norm{};                           // size k; disabled: h = x
   Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none

@@ -2,6 +2,10 @@
 // batch.
 #include "kernels/ops/gated_mlp.h"
 
+#include <algorithm>
+
+#include "kernels/ops/norm_project.h"
+#include "kernels/ops/project_residual.h"
 #include "tests/kernels/op_test.h"
 
 namespace longstream {
@@ -143,6 +147,54 @@ TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
       ExpectSameBits(
           parts.view(), whole.view(),
           std::string(NameOf(type)) + " with " + std::to_string(num_decode_rows) + " decode rows");
+    }
+  }
+}
+
+// A product of rows that were left for it has the bits that it has of the same rows in f32.
+TEST_P(GatedMlpTest, LeavesRowsForTheirReader) {
+  Random random(10);
+  constexpr int64_t kD = 33, kK = 65;
+  for (DType type : kWeightTypes) {
+    for (int64_t ff : {1, 15, 16, 17, 31, 33, 64, 97, 128, 300}) {
+      OwnedWeight gate(ff, kK, DType::kBF16, random), up(ff, kK, DType::kBF16, random);
+      OwnedWeight down(kD, ff, type, random);
+      const PackedWeight reader = down.Pack(ops());
+      for (int64_t rows : {1, 3, 16, 33}) {
+        const OwnedMatrix x(rows, kK, random);
+        OwnedStream stream(
+            std::max(GatedMlpWorkspace(rows, kK, ff), NormProjectWorkspace(rows, ff)),
+            ExecutorOf(2));
+        const OwnedMatrix plain(rows, ff);
+        const Buffer left(NormProjectWorkspace(rows, ff));
+        GatedMlpArgs args;
+        args.x = x.view();
+        args.gate = gate.Pack(ops());
+        args.up = up.Pack(ops());
+        args.out = plain.view();
+        ops().gated_mlp(*stream, args);
+        args.out = {left.data(), DType::kF32, rows, ff, ff};
+        args.reader = &reader;
+        ops().gated_mlp(*stream, args);
+
+        Random again(3), same(3);
+        const OwnedMatrix expected(rows, kD), actual(rows, kD);
+        const OwnedMatrix sum(rows, kD, again), other_sum(rows, kD, same);
+        const auto project = [&](const Matrix& in, bool prepared, const Matrix& out,
+                                 const Matrix& residual) {
+          ops().norm_project(*stream,
+                             {.x = in, .prepared = prepared, .weight = reader, .out = out});
+          ops().project_residual(*stream,
+                                 {.in = in, .prepared = prepared, .weight = reader, .x = residual});
+        };
+        project(plain.view(), false, expected.view(), sum.view());
+        project(args.out, true, actual.view(), other_sum.view());
+        ASSERT_TRUE(stream->ok());
+        const std::string what = std::string(NameOf(type)) + " ff " + std::to_string(ff) +
+                                 " rows " + std::to_string(rows);
+        ExpectSameBits(actual.view(), expected.view(), what);
+        ExpectSameBits(other_sum.view(), sum.view(), what + ", added");
+      }
     }
   }
 }

@@ -91,7 +91,8 @@ void Decoder::MlpHidden(Stream& stream, size_t layer, const Norm& norm) {
                           .up_bias = weights.mlp_up_bias,
                           .activation = spec_.activation,
                           .num_decode_rows = num_decode_rows_,
-                          .out = buffers_.Hidden(num_rows_, spec_.mlp_width)});
+                          .out = buffers_.Hidden(num_rows_, spec_.mlp_width),
+                          .reader = &weights.mlp_down});
 }
 
 //   x = x + residual_multiplier * PostNorm(W_down hidden)
@@ -99,6 +100,7 @@ void Decoder::MlpBack(Stream& stream, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
   AddBranch(stream,
             {.in = buffers_.Hidden(num_rows_, spec_.mlp_width),
+             .prepared = true,
              .weight = weights.mlp_down,
              .bias = weights.mlp_down_bias,
              .x = buffers_.Residual(num_rows_)},
@@ -158,6 +160,7 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWe
   }
   const Matrix out = buffers_.Branch(num_rows_);
   ops_.norm_project(stream, {.x = branch.in,
+                             .prepared = branch.prepared,
                              .norm = branch.norm,
                              .gate = branch.gate,
                              .weight = branch.weight,

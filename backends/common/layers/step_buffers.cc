@@ -77,7 +77,7 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
       {&keys_, rows_of(widths.keys, ring_type)},
       {&values_, rows_of(widths.values, ring_type)},
       {&mixed_, rows_of(widths.mixed)},
-      {&hidden_, rows_of(spec.mlp_width)},
+      {&hidden_, NormProjectWorkspace(max_rows, spec.mlp_width)},
       {&branch_, rows_of(widths.branch)},
       {&workspace_, widths.workspace},
   };
