@@ -29,7 +29,6 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
                                      {.x = args.x,
                                       .prepared = false,
                                       .num_rows = args.out.rows,
-                                      .rows = nullptr,
                                       .norm = args.norm,
                                       .addend = {},
                                       .addend_rows = nullptr,

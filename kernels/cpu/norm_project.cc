@@ -13,7 +13,6 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
                                      {.x = args.x,
                                       .prepared = args.prepared,
                                       .num_rows = args.out.rows,
-                                      .rows = args.rows,
                                       .norm = args.norm,
                                       .addend = args.addend,
                                       .addend_rows = args.addend_rows,

@@ -31,6 +31,7 @@ const OpTable& Ops() {
       .sample = Sample,
       .log_probs = LogProbs,
       .finite_rows = FiniteRows,
+      .gather_rows = GatherRows,
       .cut_grid = kLanes,  // a row's bits are its own; fewer rows than lanes cost as much
       .int8_pages = true,
   };

@@ -27,7 +27,7 @@ struct RowInputs {
 
 RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
   RowInputs in = {};
-  in.x = source.x.f32_row(source.rows != nullptr ? source.rows[r] : r);
+  in.x = source.x.f32_row(r);
   if (source.norm.enabled()) {
     in.norm_weight = source.norm.weight;
     in.norm_bias = source.norm.bias;
@@ -119,8 +119,8 @@ void PrepareGroup(const float* values, RowGroup* group) {
 
 PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k) {
   const bool unchanged = weight_type != DType::kBF16 && !IsQuantised(weight_type) &&
-                         source.rows == nullptr && !source.norm.enabled() &&
-                         source.addend.data == nullptr && source.gate.data == nullptr;
+                         !source.norm.enabled() && source.addend.data == nullptr &&
+                         source.gate.data == nullptr;
   if (unchanged) return {source.x.data, source.x.stride};
   const int64_t stride = PreparedStride(weight_type, k);
   if (source.prepared) return {source.x.data, stride};

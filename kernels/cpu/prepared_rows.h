@@ -28,13 +28,12 @@ struct RowGroup {
   int32_t sum;  // of the values
 };
 
-// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
+// What h is made of: h[r] = (Norm(x[r]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
 // or the same with silu(x) = x sigmoid(x).
 struct RowSource {
   Matrix x;
-  bool prepared = false;  // x is what PreparedOut has left; no rows, norm, addend or gate
+  bool prepared = false;  // x is what PreparedOut has left; no norm, addend or gate
   int64_t num_rows = 0;
-  const int32_t* rows = nullptr;  // nullptr: r
   Norm norm;
   Matrix addend;
   const int32_t* addend_rows = nullptr;
@@ -82,10 +81,10 @@ LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
 // would give them: what their lines and a loop over them cost is saved. Of one thread.
 class PreparedOut {
  public:
-  // reader nullptr: rows of f32
-  PreparedOut(const Matrix& out, const PackedWeight* reader)
+  // reader.data nullptr: rows of f32
+  PreparedOut(const Matrix& out, const PackedWeight& reader)
       : out_(out),
-        type_(reader == nullptr ? DType::kF32 : reader->type),
+        type_(reader.data == nullptr ? DType::kF32 : reader.type),
         stride_(PreparedStride(type_, out.cols)) {}
 
   // Columns [c, c + count) of a row; count is 16, or less at the row's end. c is a multiple of 16;

@@ -13,7 +13,6 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
                                      {.x = args.in,
                                       .prepared = args.prepared,
                                       .num_rows = args.x.rows,
-                                      .rows = nullptr,
                                       .norm = args.norm,
                                       .addend = {},
                                       .addend_rows = nullptr,

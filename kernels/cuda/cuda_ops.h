@@ -40,6 +40,7 @@ void SoftCap(Stream& stream, const SoftCapArgs& args);
 void Sample(Stream& stream, const SampleArgs& args);
 void LogProbs(Stream& stream, const LogProbsArgs& args);
 void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
+void GatherRows(Stream& stream, const GatherRowsArgs& args);
 void NormRows(Stream& stream, const NormRowsArgs& args);
 
 }  // namespace cuda

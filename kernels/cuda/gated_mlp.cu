@@ -109,7 +109,6 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   }
   const RowSource source = {.x = args.x,
                             .num_rows = num_rows,
-                            .rows = nullptr,
                             .norm = args.norm,
                             .addend = {},
                             .addend_rows = nullptr,

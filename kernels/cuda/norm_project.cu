@@ -8,7 +8,6 @@ namespace longstream::cuda {
 void NormProject(Stream& stream, const NormProjectArgs& args) {
   LinearProjection(stream, {.source = {.x = args.x,
                                        .num_rows = args.out.rows,
-                                       .rows = args.rows,
                                        .norm = args.norm,
                                        .addend = args.addend,
                                        .addend_rows = args.addend_rows,

@@ -27,6 +27,7 @@ const OpTable& CudaOps() {
       .sample = cuda::Sample,
       .log_probs = cuda::LogProbs,
       .finite_rows = cuda::FiniteRows,
+      .gather_rows = cuda::GatherRows,
   };
   return kOps;
 }

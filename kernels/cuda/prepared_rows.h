@@ -11,12 +11,11 @@
 
 namespace longstream::cuda {
 
-// What h is made of: h[r] = (Norm(x[rows[r]]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
+// What h is made of: h[r] = (Norm(x[r]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
 // or the same with silu(x) = x sigmoid(x).
 struct RowSource {
   Matrix x;
   int64_t num_rows = 0;
-  const int32_t* rows = nullptr;  // nullptr: r
   Norm norm;
   Matrix addend;  // data nullptr: none
   const int32_t* addend_rows = nullptr;

@@ -8,7 +8,6 @@ namespace longstream::cuda {
 void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
   LinearProjection(stream, {.source = {.x = args.in,
                                        .num_rows = args.x.rows,
-                                       .rows = nullptr,
                                        .norm = args.norm,
                                        .addend = {},
                                        .addend_rows = nullptr,

@@ -92,10 +92,6 @@ __device__ __forceinline__ const float* RowOf(const Matrix& matrix, int64_t row)
   return static_cast<const float*>(matrix.data) + row * matrix.stride;
 }
 
-__device__ __forceinline__ const float* InputRow(const RowSource& source, int64_t r) {
-  return RowOf(source.x, source.rows != nullptr ? source.rows[r] : r);
-}
-
 // Of a row, in shared memory: a sum of each warp of the block.
 using WarpSums = float[kRowWarps];
 
@@ -221,20 +217,20 @@ __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t 
   const Norm& norm = source.norm;
   if (norm.weight != nullptr && norm.centred) {
     for (int r = 0; r < num_rows; ++r) {
-      SumRow<false>(InputRow(source, first_row + r), k, 0.0f, means[r]);
+      SumRow<false>(RowOf(source.x, first_row + r), k, 0.0f, means[r]);
     }
     __syncthreads();
   }
   const auto mean_of = [&](int r) { return norm.centred ? MeanOf(means[r], k) : 0.0f; };
   if (norm.weight != nullptr) {
     for (int r = 0; r < num_rows; ++r) {
-      SumRow<true>(InputRow(source, first_row + r), k, mean_of(r), squares[r]);
+      SumRow<true>(RowOf(source.x, first_row + r), k, mean_of(r), squares[r]);
     }
     __syncthreads();
   }
   for (int r = 0; r < num_rows; ++r) {
     const int64_t row = first_row + r;
-    RowInputs in = {.x = InputRow(source, row), .silu_gate = source.silu_gate, .k = k};
+    RowInputs in = {.x = RowOf(source.x, row), .silu_gate = source.silu_gate, .k = k};
     if (norm.weight != nullptr) {
       in.norm_weight = norm.weight;
       in.norm_bias = norm.bias;

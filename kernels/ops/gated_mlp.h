@@ -37,8 +37,8 @@ struct GatedMlpArgs {
   Matrix out;                   // [T, ff]
   // The weight [*, ff] whose product, told so (NormProjectArgs::prepared), is all that reads `out`.
   // Rows are then left without gaps as that product takes them, in a layout that the library alone
-  // knows: NormProjectWorkspace(T, ff) bytes at out.data. nullptr: rows of f32.
-  const PackedWeight* reader = nullptr;
+  // knows: NormProjectWorkspace(T, ff) bytes at out.data. data nullptr: rows of f32.
+  PackedWeight reader{};
 
   bool gated() const { return up.n > 0; }
 };

@@ -1,6 +1,6 @@
 // Normalise rows and project them: the entry of every mixer, and the language-model head.
 //
-//   h[r, :] = (Norm(x[rows[r], :]) + addend[addend_rows[r], :]) * sigmoid(gate[r, :])
+//   h[r, :] = (Norm(x[r, :]) + addend[addend_rows[r], :]) * sigmoid(gate[r, :])
 //   out[r, :] = scale * (h[r, :] W^T + bias)
 //
 // Each output is one sum over k in a fixed order, the same for every number of rows and threads. A
@@ -18,10 +18,8 @@
 namespace longstream {
 
 struct NormProjectArgs {
-  Matrix x;                              // [*, k]; not modified
-  // x is what gated_mlp has left for `weight` (GatedMlpArgs::reader): as it is, all rows.
-  bool prepared = false;
-  const int32_t* rows = nullptr;         // [R] device; nullptr: row r of x for r = 0 ... R - 1
+  Matrix x;                              // [R, k]; not modified
+  bool prepared = false;                 // x is what gated_mlp has left for `weight`, its reader
   Norm norm{};                           // size k; disabled: h = x
   Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none
   const int32_t* addend_rows = nullptr;  // [R] device

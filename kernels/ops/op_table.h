@@ -10,6 +10,7 @@
 #include "kernels/ops/embed.h"
 #include "kernels/ops/finite_rows.h"
 #include "kernels/ops/gated_mlp.h"
+#include "kernels/ops/gather_rows.h"
 #include "kernels/ops/gau_activate.h"
 #include "kernels/ops/linear_recurrence.h"
 #include "kernels/ops/log_probs.h"
@@ -53,6 +54,7 @@ struct OpTable {
   SampleFunction sample = nullptr;
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
+  GatherRowsFunction gather_rows = nullptr;
   // Where attention and projections let a prefill be cut without changing a bit: at absolute
   // multiples of so many tokens. Divides 64, the grid of linear_recurrence.
   int32_t cut_grid = 64;

@@ -9,8 +9,7 @@ namespace longstream::reference {
 void NormProject(Stream& stream, const NormProjectArgs& args) {
   if (!stream.ok()) return;
   for (int64_t r = 0; r < args.out.rows; ++r) {
-    const int64_t x_row = args.rows != nullptr ? args.rows[r] : r;
-    Row h = Normalised(args.x.f32_row(x_row), args.weight.k, args.norm);
+    Row h = Normalised(args.x.f32_row(r), args.weight.k, args.norm);
     if (args.addend.data != nullptr) {
       const float* addend = args.addend.f32_row(args.addend_rows[r]);
       for (int64_t i = 0; i < args.weight.k; ++i) h[static_cast<size_t>(i)] += addend[i];

@@ -27,6 +27,7 @@ const OpTable& ReferenceOps() {
       .sample = reference::Sample,
       .log_probs = reference::LogProbs,
       .finite_rows = reference::FiniteRows,
+      .gather_rows = reference::GatherRows,
       .int8_pages = true,
   };
   return kOps;

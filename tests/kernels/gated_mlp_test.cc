@@ -174,7 +174,7 @@ TEST_P(GatedMlpTest, LeavesRowsForTheirReader) {
         args.out = plain.view();
         ops().gated_mlp(*stream, args);
         args.out = {left.data(), DType::kF32, rows, ff, ff};
-        args.reader = &reader;
+        args.reader = reader;
         ops().gated_mlp(*stream, args);
 
         Random again(3), same(3);

@@ -38,8 +38,9 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
 // each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),
 // a gated attention unit  x = Norm(x + Mixer_l(x)).
-OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
+OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
+  wanted_ = wanted;
   num_rows_ = rows.num_rows();
   num_decode_rows_ = rows.num_decode_rows();
   ops_.embed(stream, {.table = weights_.embedding,
@@ -62,6 +63,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
     } else {
       Attend(stream, rows, layer);
     }
+    if (num_rows_ == 0) break;  // nothing is wanted behind the last mixer
     if (spec_.block == BlockKind::kGau) {
       NormStream(stream, StreamNorm(weights.stream_norm));
       continue;
@@ -71,7 +73,23 @@ OpStatus Decoder::Forward(const StepRows& rows, const int32_t* sampled) {
     }
     MlpBack(stream, layer);
   }
+  KeepWanted(stream, {});
   return stream.status;
+}
+
+void Decoder::KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices) {
+  if (num_rows_ == wanted_.num_rows) return;  // all of them, or it is done
+  const auto gather = [&](const Matrix& x) {
+    ops_.gather_rows(stream, {.x = x, .rows = wanted_.rows, .num_rows = wanted_.num_rows});
+  };
+  if (wanted_.num_rows > 0) {
+    gather(buffers_.Residual(num_rows_));
+    for (const Matrix& matrix : matrices) {
+      if (matrix.data != nullptr) gather(matrix);
+    }
+  }
+  num_rows_ = wanted_.num_rows;
+  num_decode_rows_ = wanted_.num_decode_rows;
 }
 
 void Decoder::NormStream(Stream& stream, const Norm& norm) {
@@ -92,7 +110,7 @@ void Decoder::MlpHidden(Stream& stream, size_t layer, const Norm& norm) {
                           .activation = spec_.activation,
                           .num_decode_rows = num_decode_rows_,
                           .out = buffers_.Hidden(num_rows_, spec_.mlp_width),
-                          .reader = &weights.mlp_down});
+                          .reader = weights.mlp_down});
 }
 
 //   x = x + residual_multiplier * PostNorm(W_down hidden)
@@ -175,8 +193,14 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWe
 }
 
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
-void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer) {
+void Decoder::ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
+  // A parallel block has hidden rows of the MLP besides, which are not for others to move.
+  if (layer + 1 == spec_.layers.size() && !spec_.parallel) {
+    KeepWanted(stream, {mixed, mixer.output_gate ? gate : Matrix{}});
+    mixed.rows = gate.rows = num_rows_;
+    if (num_rows_ == 0) return;
+  }
   const LayerWeights& weights = weights_.layers[layer];
   ProjectResidualArgs args = {.in = mixed,
                               .weight = weights.mixer_out,
@@ -191,11 +215,10 @@ void Decoder::ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gat
 //   logits = logit_multiplier * W_head Norm(x), softly capped where the model has a cap
 // All rows are projected as decode rows, so that a token's logits do not depend on which rows of
 // its step are wanted.
-OpStatus Decoder::Logits(const int32_t* rows, int64_t num_rows, float* logits) {
+OpStatus Decoder::Logits(int64_t first, int64_t num_rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
   const Matrix out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary};
-  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_),
-                             .rows = rows,
+  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_).Rows(first, num_rows),
                              .norm = StreamNorm(weights_.final_norm),
                              .weight = weights_.head,
                              .scale = spec_.logit_multiplier,

@@ -3,6 +3,7 @@
 #define LONGSTREAM_BACKENDS_COMMON_LAYERS_DECODER_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "backends/common/cache/device_memory.h"
@@ -29,15 +30,23 @@ class Decoder {
           DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
           int64_t max_sequences, Device& device);
 
-  // Runs the rows through all layers: fills their caches, leaves their last hidden states for
-  // Logits. rows: at most max_rows of at most max_sequences sequences, uploaded. sampled: device,
-  // what ids below 0 stand for (EmbedArgs). Does not wait for the device: OpStatus is of the ops'
-  // arguments and of their start.
-  OpStatus Forward(const StepRows& rows, const int32_t* sampled);
+  // Those of a step's rows that logits are wanted of: of the others the last layer fills caches and
+  // computes no more than that takes.
+  struct Wanted {
+    const int32_t* rows = nullptr;  // [num_rows] device, each above the one before
+    int64_t num_rows = 0;
+    int64_t num_decode_rows = 0;  // of them
+  };
 
-  // logits[i, :] = head(Norm(hidden state of row rows[i])). rows: [num_rows] device. logits:
+  // Runs the rows through all layers: fills their caches, leaves the last hidden states of those
+  // wanted for Logits. rows: at most max_rows of at most max_sequences sequences, uploaded.
+  // sampled: device, what ids below 0 stand for (EmbedArgs). Does not wait for the device: OpStatus
+  // is of the ops' arguments and of their start.
+  OpStatus Forward(const StepRows& rows, const Wanted& wanted, const int32_t* sampled);
+
+  // logits[i, :] = head(Norm(hidden state of wanted row first + i)), for num_rows rows. logits:
   // [num_rows, vocabulary] f32, device. Does not wait either.
-  OpStatus Logits(const int32_t* rows, int64_t num_rows, float* logits);
+  OpStatus Logits(int64_t first, int64_t num_rows, float* logits);
 
   // Room for RebuildNearRings of a sequence of that many pages, which then allocates nothing.
   // Throws BackendError(LS_RESOURCE_EXHAUSTED).
@@ -52,6 +61,9 @@ class Decoder {
   }
 
  private:
+  // Goes on with the wanted rows alone, of the residual stream and of the other matrices that are
+  // there.
+  void KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices);
   // x = Norm(x), of the residual stream behind a layer.
   void NormStream(Stream& stream, const Norm& norm);
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
@@ -79,7 +91,7 @@ class Decoder {
   // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.
   void AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
-  void ProjectBack(Stream& stream, const Matrix& mixed, const Matrix& gate, size_t layer);
+  void ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer);
   // Of the residual stream, or of a branch on its way there.
   Norm StreamNorm(const NormWeights& norm) const {
     return {norm.weight, spec_.width, spec_.norm_eps, spec_.layer_norm, norm.bias};
@@ -97,7 +109,8 @@ class Decoder {
   std::vector<int64_t> rebuild_positions_;
   DeviceMemory rebuild_rope_;  // f32
   Arguments rebuild_arguments_;
-  // Of the last Forward.
+  // Of the last Forward. From KeepWanted on numbers of rows are those of the wanted ones.
+  Wanted wanted_;
   int64_t num_rows_ = 0;
   int64_t num_decode_rows_ = 0;
 };

@@ -277,7 +277,8 @@ OpStatus Model::RunStep(const ls_batch& batch, Ticket& ticket) {
 }
 
 OpStatus Model::ForwardAndDraw() {
-  const OpStatus status = decoder_.Forward(rows_, outputs_.sampled());
+  const OpStatus status =
+      decoder_.Forward(rows_, outputs_.wanted(rows_.num_decode_rows()), outputs_.sampled());
   return status != OpStatus::kOk || outputs_.num_blocks() == 0 ? status : outputs_.Draw(0);
 }
 

@@ -160,13 +160,18 @@ void StepOutputs::Pad(int32_t num_rows) {
   }
 }
 
+Decoder::Wanted StepOutputs::wanted(int32_t num_decode_rows) const {
+  const auto prefill = std::lower_bound(rows_.begin(), rows_.end(), num_decode_rows);
+  return {device_rows_, static_cast<int64_t>(rows_.size()), prefill - rows_.begin()};
+}
+
 // --- ops
 
 OpStatus StepOutputs::Draw(size_t index) {
   const Block& block = blocks_[index];
   const Matrix logits = Logits(block.rows.count);
   Stream stream = MakeStream();
-  stream.Fail(decoder_.Logits(device_rows_ + block.rows.begin, logits.rows, LogitsOf(0)));
+  stream.Fail(decoder_.Logits(static_cast<int64_t>(block.rows.begin), logits.rows, LogitsOf(0)));
   ops_.finite_rows(
       stream, {.values = logits, .finite = Output<int32_t>(layout_.finite) + block.rows.begin});
   if (block.sampled.count > 0) {

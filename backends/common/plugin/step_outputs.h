@@ -36,7 +36,8 @@ class StepOutputs {
   // wanted ones being its first. 0: it is not.
   void Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows);
 
-  // Of the step that was uploaded.
+  // Of the step that was uploaded, whose first rows are num_decode_rows decode rows.
+  Decoder::Wanted wanted(int32_t num_decode_rows) const;
   size_t num_blocks() const { return blocks_.size(); }
   // After Forward: head, check for finite rows and sampling. With the same `num_rows`, ops are
   // called with the same arguments.

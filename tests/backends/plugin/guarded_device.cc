@@ -161,7 +161,7 @@ const OpTable& GuardedOps() {
                &OpTable::logit_scale, &OpTable::rope_cache_write, &OpTable::paged_attention,
                &OpTable::window_attention, &OpTable::rerope_attention, &OpTable::ring_write,
                &OpTable::ring_rebuild, &OpTable::linear_recurrence, &OpTable::sample,
-               &OpTable::log_probs, &OpTable::finite_rows>();
+               &OpTable::log_probs, &OpTable::finite_rows, &OpTable::gather_rows>();
     return ops;
   }();
   return guarded;

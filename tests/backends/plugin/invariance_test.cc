@@ -134,6 +134,57 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
+// Rows whose logits nobody wants end in the last layer, which fills their caches all the same. In a
+// parallel block they go to its end.
+TEST_P(InvarianceTest, WantedRows) {
+  for (const bool parallel : {false, true}) {
+    ModelSpec spec = Spec();
+    spec.parallel = parallel;
+    ModelWeights weights = RandomWeights(spec, types().weights, ops(), {}, 1);
+    Model model(spec, std::move(weights), types().cache, ops(), {}, ModelLimits{0, 1024, 8});
+    const size_t vocabulary = model.info().vocabulary_size;
+    const auto whole = CreateReserved(model, kPrompt + 1);
+    const auto half = CreateReserved(model, kPrompt + 1);
+    const std::vector<float> expected = Prefill(model, *whole, prompt());
+    Prefill(model, *half, prompt().first(100));
+    const std::string bytes = ExportBytes(model, *whole);
+
+    std::unique_ptr<ls_sequence> sequences[4];
+    for (auto& sequence : sequences) sequence = CreateReserved(model, kPrompt + 1);
+    const std::vector<int32_t> read(prompt().begin(), prompt().end());
+    std::vector<PieceResult> results =
+        Step(model, {{sequences[0].get(), read, /*is_decode=*/false, LS_ROWS_LAST},
+                     {sequences[1].get(), read, /*is_decode=*/false, LS_ROWS_NONE},
+                     {sequences[2].get(), {read.begin(), read.begin() + 100}, false, LS_ROWS_ALL},
+                     {sequences[3].get(), read, /*is_decode=*/false, LS_ROWS_LAST}});
+    const std::vector<float> last(expected.end() - static_cast<ptrdiff_t>(vocabulary),
+                                  expected.end());
+    EXPECT_TRUE(results[0].logits == last);
+    EXPECT_TRUE(results[1].logits.empty());
+    EXPECT_TRUE(std::equal(results[2].logits.begin(), results[2].logits.end(), expected.begin(),
+                           expected.begin() + static_cast<ptrdiff_t>(100 * vocabulary)));
+    EXPECT_TRUE(results[3].logits == last);
+    for (const int i : {0, 1, 3}) EXPECT_TRUE(ExportBytes(model, *sequences[i]) == bytes) << i;
+    EXPECT_TRUE(ExportBytes(model, *sequences[2]) == ExportBytes(model, *half));
+
+    // Decode rows before prefill rows, wanted and not; then nothing of a step.
+    const std::vector<float> next = Decode(model, *whole, tail().first(1));
+    results =
+        Step(model, {{sequences[0].get(), {tail()[0]}, /*is_decode=*/true, LS_ROWS_NONE},
+                     {sequences[1].get(), {tail()[0]}, /*is_decode=*/true, LS_ROWS_LAST},
+                     {sequences[2].get(), {read.begin() + 100, read.end()}, false, LS_ROWS_LAST}});
+    EXPECT_TRUE(results[1].logits == next);
+    const std::vector<float> rest = Prefill(model, *half, prompt().subspan(100));
+    EXPECT_TRUE(std::equal(results[2].logits.begin(), results[2].logits.end(),
+                           rest.end() - static_cast<ptrdiff_t>(vocabulary), rest.end()));
+    results = Step(model, {{sequences[3].get(), {tail()[0]}, /*is_decode=*/true, LS_ROWS_NONE}});
+    EXPECT_EQ(results[0].code, LS_OK) << results[0].message;
+    for (const int i : {0, 1, 3}) {
+      EXPECT_TRUE(ExportBytes(model, *sequences[i]) == ExportBytes(model, *whole)) << i;
+    }
+  }
+}
+
 // Past kAttentionSplit, where the context of a decoded row is cut into parts that threads share and
 // whose results are merged.
 TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {

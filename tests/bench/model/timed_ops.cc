@@ -44,6 +44,7 @@ OpTable MakeTable() {
   Wrap<&OpTable::sample>("sample", &OpTable::sample, &table);
   Wrap<&OpTable::log_probs>("log_probs", &OpTable::log_probs, &table);
   Wrap<&OpTable::finite_rows>("finite_rows", &OpTable::finite_rows, &table);
+  Wrap<&OpTable::gather_rows>("gather_rows", &OpTable::gather_rows, &table);
   return table;
 }
 
