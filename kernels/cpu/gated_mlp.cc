@@ -9,6 +9,9 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 namespace {
 
+// A task leaves whole groups (PreparedOut).
+static_assert(kPanelOutputs % kGroupInputs == 0);
+
 LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
   if (activation == Activation::kSilu) return x * Sigmoid(x);
   const F32x16 one = Broadcast(1.0f);

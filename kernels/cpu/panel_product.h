@@ -62,8 +62,9 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   });
 }
 
-// Calls body(row, output, index, count) for every vector of a block's sums: row and first output of
-// the n that it belongs to, its index in sums, and how many of its 16 lanes are outputs.
+// Calls body(row, output, index, count) for every vector of a block's sums, row by row: row and
+// first output of the n that it belongs to, its index in sums, and how many of its 16 lanes are
+// outputs.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {
   const int64_t first = block.first_panel * kPanelOutputs;

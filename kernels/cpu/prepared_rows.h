@@ -66,19 +66,20 @@ LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
   return std::is_same_v<BF16Activation, BF16> ? value : RoundToBF16(value);
 }
 
-// Elements from one prepared row of k inputs to the next: whole cache lines of bf16, an odd number
-// of them, so that the same inputs of many rows are not all in one set of a cache. An odd k leaves
-// room for the zero behind it.
+// Elements (BF16Activation, f32 or RowGroup) from one prepared row of k inputs to the next. Rows of
+// bf16 are an odd number of cache lines apart, so that the same inputs of many rows are not all in
+// one set of a cache. An odd k leaves room for the zero behind it.
 LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
-  constexpr int64_t kLine = 32;
-  const int64_t lines = (k + kLine - 1) / kLine;
   if (IsQuantised(weight_type)) return NumGroups(k);
+  constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(BF16));
+  const int64_t lines = (k + kLine - 1) / kLine;
   const bool as_bf16 = weight_type == DType::kBF16 && std::is_same_v<BF16Activation, BF16>;
   return (as_bf16 ? lines | 1 : lines) * kLine;
 }
 
 // Leaves rows of an op as the product with `reader` takes them, with the bits that PrepareRows
-// would give them: what their lines and a loop over them cost is saved. Of one thread.
+// would give them. Saves writing them as f32, and the loop that would read them again. Of a task;
+// two tasks must not have columns of one group of 32.
 class PreparedOut {
  public:
   // reader.data nullptr: rows of f32

@@ -36,8 +36,9 @@ struct GatedMlpArgs {
   int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) are decode rows (norm_project.h)
   Matrix out;                   // [T, ff]
   // The weight [*, ff] whose product, told so (NormProjectArgs::prepared), is all that reads `out`.
-  // Rows are then left without gaps as that product takes them, in a layout that the library alone
-  // knows: NormProjectWorkspace(T, ff) bytes at out.data. data nullptr: rows of f32.
+  // A library may then leave rows as that product takes them, anywhere in the
+  // NormProjectWorkspace(T, ff) bytes at out.data. REQUIRES: out.stride == ff. data nullptr: rows
+  // of f32.
   PackedWeight reader{};
 
   bool gated() const { return up.n > 0; }

@@ -18,8 +18,9 @@
 namespace longstream {
 
 struct NormProjectArgs {
-  Matrix x;                              // [R, k]; not modified
-  bool prepared = false;                 // x is what gated_mlp has left for `weight`, its reader
+  Matrix x;  // [R, k]; not modified
+  // x is what gated_mlp has left for `weight`, its reader. REQUIRES: no norm, addend or gate
+  bool prepared = false;
   Norm norm{};                           // size k; disabled: h = x
   Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none
   const int32_t* addend_rows = nullptr;  // [R] device

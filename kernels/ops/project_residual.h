@@ -19,7 +19,7 @@ namespace longstream {
 // Workspace: NormProjectWorkspace(T, k).
 struct ProjectResidualArgs {
   Matrix in;                    // [T, k]; not modified
-  bool prepared = false;        // of `in`, as in norm_project.h
+  bool prepared = false;        // of `in`, as in norm_project.h. REQUIRES: no norm or gate
   Norm norm{};                  // over all k elements; disabled: in as it is
   Matrix gate{};                // [T, k] logits; data nullptr: no gate
   bool silu_gate = false;       // silu in place of sigmoid

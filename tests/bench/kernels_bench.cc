@@ -92,13 +92,14 @@ void GatedMlp(benchmark::State& state, DType type) {
   const auto* data = static_cast<const std::byte*>(Head(type).data);
   const size_t weight_bytes = DeviceOps().packed_bytes(type, kHidden, kInputs);
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
-  std::vector<float> out(static_cast<size_t>(rows * kHidden));
+  std::vector<float> out(NormProjectWorkspace(rows, kHidden) / sizeof(float));
   std::vector<float> norm_weight(kInputs, 1.0f);
   BenchStream bench(state.range(1), GatedMlpWorkspace(rows, kInputs, kHidden));
   GatedMlpArgs args;
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
+  args.reader = {data, type, kInputs, kHidden};
   constexpr size_t kLayers = kVocabulary / (2 * kHidden);
   size_t layer = 0;
   for (auto _ : state) {
@@ -113,16 +114,18 @@ BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int4, DType::kI4)->Apply(BlockSizes);
 
-// Arguments: rows, threads. Back to the residual stream, which it updates.
+// Arguments: rows, threads. Back to the residual stream, which it updates, from rows that the MLP
+// has prepared.
 void ProjectBack(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const auto* data = static_cast<const std::byte*>(Head(type).data);
   const size_t weight_bytes = DeviceOps().packed_bytes(type, kInputs, kHidden);
-  std::vector<float> in(static_cast<size_t>(rows * kHidden), 0.5f);
+  std::vector<float> in(NormProjectWorkspace(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
   BenchStream bench(state.range(1), NormProjectWorkspace(rows, kHidden));
   ProjectResidualArgs args;
   args.in = {in.data(), DType::kF32, rows, kHidden, kHidden};
+  args.prepared = true;
   args.scale = 1e-6f;
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   constexpr size_t kLayers = kVocabulary / kHidden;

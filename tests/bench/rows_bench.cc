@@ -226,6 +226,21 @@ void Lookup(benchmark::State& state, DType type) {
 BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(OfRows);
 BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(OfRows);
 
+// The last row of each of 16 prompts of 32 tokens. In place, so only the first pass has other rows
+// to bring; what it costs is the same.
+void Gather(benchmark::State& state) {
+  constexpr int64_t kPrompts = 16, kTokens = 32;
+  std::vector<float> x = Numbers(kPrompts * kTokens * kWidth);
+  std::vector<int32_t> rows;
+  for (int32_t i = 1; i <= kPrompts; ++i) rows.push_back(i * int32_t{kTokens} - 1);
+  BenchStream bench(state.range(0), 0);
+  const GatherRowsArgs args = {
+      .x = Rows(x, kPrompts * kTokens, kWidth), .rows = rows.data(), .num_rows = kPrompts};
+  for (auto _ : state) DeviceOps().gather_rows(bench.stream, args);
+  SetBytes(state, kPrompts * kWidth * 8);
+}
+BENCHMARK(Gather)->Name("GatherRows")->Apply(OfThreads);
+
 void Activate(benchmark::State& state) {
   const int64_t rows = state.range(0);
   constexpr int64_t kValues = 2 * kWidth;

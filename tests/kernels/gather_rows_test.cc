@@ -11,13 +11,17 @@ namespace {
 class GatherRowsTest : public OpTest {
  protected:
   void Compare(int64_t num_rows, int64_t cols, const std::vector<int32_t>& rows) {
-    Random same(1), again(1);
+    Random same(1), again(1), third(1);
     const OwnedMatrix before(num_rows, cols, same), x(num_rows, cols, again);
-    OwnedStream stream(0, ExecutorOf(2));
+    const OwnedMatrix expected(num_rows, cols, third);
+    OwnedStream reference_stream(0), stream(0, ExecutorOf(2));
     const auto count = static_cast<int64_t>(rows.size());
     ops().gather_rows(*stream, {.x = x.view(), .rows = rows.data(), .num_rows = count});
+    reference().gather_rows(*reference_stream,
+                            {.x = expected.view(), .rows = rows.data(), .num_rows = count});
     ASSERT_TRUE(stream->ok());
     const std::string what = "of " + std::to_string(num_rows) + " rows of " + std::to_string(cols);
+    ExpectSameBits(x.view(), expected.view(), what + ", as the reference has them");
     for (int64_t i = 0; i < count; ++i) {
       const int32_t from = rows[static_cast<size_t>(i)];
       ExpectSameBits(x.view().Rows(i, 1), before.view().Rows(from, 1), what);

@@ -88,6 +88,34 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
   }
 }
 
+// Decode rows have kernels of their own: which of the wanted rows are decode rows counts.
+TEST_P(SimtModelTest, WantedRowsBesideOthers) {
+  const auto model = MakeModel(HostMemory());
+  const std::vector<int32_t> prompt = RandomTokens(40, 71), more = RandomTokens(9, 71, 2);
+  std::vector<std::unique_ptr<ls_sequence>> alone;
+  std::vector<std::unique_ptr<ls_sequence>> together;
+  for (auto* list : {&alone, &together}) {
+    for (int i = 0; i < 3; ++i) {
+      list->push_back(CreateReserved(*model, 60));
+      Prefill(*model, *list->back(), prompt);
+    }
+  }
+  Decode(*model, *alone[0], std::vector<int32_t>{5});
+  const std::vector<float> decoded = Decode(*model, *alone[1], std::vector<int32_t>{6});
+  const std::vector<float> read = Prefill(*model, *alone[2], more);
+  const std::vector<PieceResult> results =
+      Step(*model, {{together[0].get(), {5}, /*is_decode=*/true, LS_ROWS_NONE},
+                    {together[1].get(), {6}, /*is_decode=*/true, LS_ROWS_LAST},
+                    {together[2].get(), more, /*is_decode=*/false, LS_ROWS_LAST}});
+  EXPECT_TRUE(results[0].logits.empty());
+  EXPECT_TRUE(results[1].logits == decoded);
+  EXPECT_TRUE(results[2].logits ==
+              std::vector<float>(read.end() - static_cast<ptrdiff_t>(decoded.size()), read.end()));
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_TRUE(ExportBytes(*model, *together[i]) == ExportBytes(*model, *alone[i])) << i;
+  }
+}
+
 // Lists of penalties may grow under a graph. Page tables that grow take the rows' arguments with
 // them, here because so few rows are allowed that there was little room.
 TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {

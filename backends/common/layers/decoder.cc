@@ -195,7 +195,7 @@ void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWe
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
 void Decoder::ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
-  // A parallel block has hidden rows of the MLP besides, which are not for others to move.
+  // A parallel block has the MLP's rows besides, which the library alone can read.
   if (layer + 1 == spec_.layers.size() && !spec_.parallel) {
     KeepWanted(stream, {mixed, mixer.output_gate ? gate : Matrix{}});
     mixed.rows = gate.rows = num_rows_;

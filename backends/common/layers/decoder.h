@@ -30,8 +30,8 @@ class Decoder {
           DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
           int64_t max_sequences, Device& device);
 
-  // Those of a step's rows that logits are wanted of: of the others the last layer fills caches and
-  // computes no more than that takes.
+  // Those of a step's rows that logits are wanted of. The others end behind the last layer's mixer,
+  // which has filled the caches by then; in a parallel block behind the layer.
   struct Wanted {
     const int32_t* rows = nullptr;  // [num_rows] device, each above the one before
     int64_t num_rows = 0;
@@ -61,8 +61,8 @@ class Decoder {
   }
 
  private:
-  // Goes on with the wanted rows alone, of the residual stream and of the other matrices that are
-  // there.
+  // Goes on with the wanted rows alone, of the residual stream and of those of `matrices` that have
+  // data.
   void KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices);
   // x = Norm(x), of the residual stream behind a layer.
   void NormStream(Stream& stream, const Norm& norm);

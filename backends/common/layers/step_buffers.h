@@ -32,7 +32,7 @@ class StepBuffers {
   Matrix Values(int64_t rows, int64_t cols) const { return Cached(values_, rows, cols); }
   // What attention or recurrence gives, before the output projection.
   Matrix Mixed(int64_t rows, int64_t cols) const { return F32(mixed_, rows, cols); }
-  // Between the two halves of an MLP.
+  // Between the two halves of an MLP, as the second takes it (GatedMlpArgs::reader).
   Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
 
   // The output of a branch that is normed before it is added to the residual stream.

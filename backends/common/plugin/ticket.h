@@ -106,7 +106,7 @@ class Ticket {
 
   uint32_t num_entries_ = 0;
   std::vector<Part> parts_;        // [max_sequences]
-  std::vector<WantedRow> wanted_;  // [<= max_rows], in the order of Add
+  std::vector<WantedRow> wanted_;  // [<= max_rows], by row
   int32_t num_sampled_ = 0;
   int32_t num_scored_ = 0;
   uint32_t most_top_ = 0;

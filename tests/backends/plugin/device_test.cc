@@ -101,6 +101,13 @@ Outcome Live(Model& model) {
   const auto fork = model.Fork(*sequence);
   model.Reserve(*fork, 20);
   Sample(model, *sequence, *fork, &outcome);
+  // Rows that nobody wants beside others.
+  for (const PieceResult& result :
+       Step(model, {{sequence.get(), {7}, /*is_decode=*/true, LS_ROWS_NONE},
+                    {fork.get(), RandomTokens(9, 71, 3), /*is_decode=*/false, LS_ROWS_LAST}})) {
+    EXPECT_EQ(result.code, LS_OK) << result.message;
+    Append(&outcome.logits, result.logits);
+  }
   outcome.snapshot = ExportBytes(model, *fork);
   MemoryStream stream;
   model.Export(*fork, stream.writer());
@@ -142,6 +149,8 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   const uint64_t before = device.uploads();
   Prefill(*model, *sequence, RandomTokens(50, 71));
   EXPECT_EQ(device.uploads() - before, 2u);
+  Step(*model, {{sequence.get(), RandomTokens(30, 71), /*is_decode=*/false, LS_ROWS_LAST}});
+  EXPECT_EQ(device.uploads() - before, 4u);
 }
 
 // What a turn needs was there before it, or came with its reservation.

@@ -28,6 +28,8 @@ const std::vector<std::string> kPlans = {"full+full",
                                          "rerope+leaky",
                                          "chunked+gated+chunked_window",
                                          "lightning+gated+nope",
+                                         "full+lightning",
+                                         "full+gated",
                                          kMixed};
 
 std::vector<std::string> Isas() {

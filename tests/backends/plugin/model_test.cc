@@ -370,6 +370,32 @@ TEST(ModelTest, NaNInFlightFailsTheStepBehindItToo) {
   EXPECT_TRUE(DecodeByHost(*model, *bad, 5, 6, sampling) == expected);
 }
 
+// The rows of the MLP of each layer of the last step.
+std::vector<int64_t>& MlpRows() {
+  static std::vector<int64_t> rows;
+  return rows;
+}
+
+TEST(ModelTest, RowsThatNobodyWantsEndBehindTheLastMixer) {
+  OpTable ops = ReferenceOps();
+  ops.gated_mlp = [](Stream& stream, const GatedMlpArgs& args) {
+    MlpRows().push_back(args.out.rows);
+    ReferenceOps().gated_mlp(stream, args);
+  };
+  ModelSpec spec = RandomSpec("full+gated");
+  ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(),
+              ModelLimits{0, 512, 8});
+  const auto sequence = CreateReserved(model, 50);
+  const std::pair<int32_t, std::vector<int64_t>> expected[] = {
+      {LS_ROWS_ALL, {10, 10}}, {LS_ROWS_LAST, {10, 1}}, {LS_ROWS_NONE, {10}}};
+  for (const auto& [wanted, rows] : expected) {
+    MlpRows().clear();
+    Step(model, {{sequence.get(), RandomTokens(10, kVocabulary), /*is_decode=*/false, wanted}});
+    EXPECT_EQ(MlpRows(), rows);
+  }
+}
+
 // Log-probabilities, top tokens and logits of one text agree, over more rows than the head takes at
 // a time.
 TEST(ModelTest, ScoresAreThoseOfTheLogits) {
