@@ -78,7 +78,7 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
   const OwnedSession session(connection, options.model);
   request.set_session_id(session.id());
   const auto start = std::chrono::system_clock::now().time_since_epoch();
-  const Generation generation = connection.Generate(request);
+  const Generation generation = connection.Collect(request);
 
   const std::lock_guard<std::mutex> lock(measured->mutex);
   if (options.times) measured->timelines.push_back(TimelineOf(generation, start));

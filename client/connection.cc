@@ -2,8 +2,12 @@
 #include "client/connection.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "client/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -47,7 +51,57 @@ struct Call {
   OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
 };
 
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Collects the messages of a call on gRPC's threads.
+class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
+ public:
+  // Of a call that has been bound to this: starts it and waits for its end.
+  grpc::Status Run() {
+    StartRead(&response_);
+    StartCall();
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [&] { return status_.has_value(); });
+    return *status_;
+  }
+  Generation TakeGeneration() { return std::move(generation_); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    generation_.Add(response_, SecondsSince(begin_));
+    StartRead(&response_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    // Notified under the lock, behind which Run may return and this may be gone.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+    ended_.notify_one();
+  }
+
+ private:
+  const Clock::time_point begin_ = Clock::now();
+  v1::GenerateResponse response_;
+  Generation generation_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::optional<grpc::Status> status_;
+};
+
 }  // namespace
+
+void Generation::Add(const v1::GenerateResponse& response, double seconds) {
+  if (response.has_started()) started = response.started();
+  if (response.has_finish()) finish = response.finish();
+  if (!response.has_delta()) return;
+  const v1::Delta& delta = response.delta();
+  text += delta.text();
+  token_seconds.push_back(seconds);
+  token_counts.push_back(delta.token_ids_size());
+  token_ids.insert(token_ids.end(), delta.token_ids().begin(), delta.token_ids().end());
+  log_probs.insert(log_probs.end(), delta.log_probs().begin(), delta.log_probs().end());
+}
 
 CallError::CallError(const grpc::Status& status)
     : std::runtime_error(std::string(CodeName(status.error_code())) + ": " +
@@ -173,19 +227,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
   std::exception_ptr thrown;
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
-    if (response.has_started()) generation.started = response.started();
-    if (response.has_finish()) generation.finish = response.finish();
-    if (response.has_delta()) {
-      const v1::Delta& delta = response.delta();
-      generation.text += delta.text();
-      generation.token_seconds.push_back(
-          std::chrono::duration<double>(Clock::now() - begin).count());
-      generation.token_counts.push_back(delta.token_ids_size());
-      generation.token_ids.insert(generation.token_ids.end(), delta.token_ids().begin(),
-                                  delta.token_ids().end());
-      generation.log_probs.insert(generation.log_probs.end(), delta.log_probs().begin(),
-                                  delta.log_probs().end());
-    }
+    generation.Add(response, SecondsSince(begin));
     try {
       if (!thrown && on_message && !on_message(response)) call.context.TryCancel();
     } catch (...) {
@@ -198,6 +240,14 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
   if (thrown) std::rethrow_exception(thrown);
   Check(status);
   return generation;
+}
+
+Generation Connection::Collect(const v1::GenerateRequest& request) {
+  Call call;
+  Collector collector;
+  stub_->async()->Generate(&call.context, &request, &collector);
+  Check(collector.Run());
+  return collector.TakeGeneration();
 }
 
 v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiece& on_piece) {

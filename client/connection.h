@@ -41,6 +41,9 @@ struct Generation {
   v1::TurnStarted started;
   v1::Finish finish;
 
+  // A message that came so many seconds after the call's start.
+  void Add(const v1::GenerateResponse& response, double seconds);
+
   int tokens() const { return static_cast<int>(finish.usage().generated_tokens()); }
 };
 
@@ -68,6 +71,10 @@ class Connection {
   // is thrown on once the call has been cancelled.
   using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
   Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {});
+
+  // The same where nobody watches the messages: gRPC's own few threads take them in, and of many
+  // calls at a time none wakes its caller before its end.
+  Generation Collect(const v1::GenerateRequest& request);
 
   // The summary; every piece goes to `on_piece` if it is set.
   using OnPiece = std::function<void(const v1::ScoreResponse& response)>;
