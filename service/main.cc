@@ -177,6 +177,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   options.plugins = plugins->plugins;
   options.host = &host;
   options.metrics = registry.get();
+  options.engine.executor = pool.AsExecutor();
   options.engine.max_open_turns = config.max_open_turns;
   options.engine.max_waiting_turns = config.max_waiting_turns;
   options.engine.stream_buffer_bytes = config.stream_buffer_bytes;

@@ -39,6 +39,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
                 MostInFlight(options, model_->backend()), &prefill_speed_),
+      wakes_(options.executor),
       thread_([this] { Run(); }) {}
 
 Engine::~Engine() {
@@ -169,7 +170,8 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
     }
   }
   num_turns_.fetch_add(1);
-  turn->stream.SetWriter(options_.stream_buffer_bytes, [this] { Wake(); });
+  turn->stream.SetWriter(
+      options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
   Post([this, turn = std::move(turn)] {
     auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_, options_.on_failure);
     if (absl::Status status = active->Prepare(); !status.ok()) active->Abort(status);
@@ -222,7 +224,9 @@ void Engine::Run() {
   while (RunMailbox()) {
     EndAborted();
     AdmitWaiting();
+    wakes_.Run();  // nobody waits for the step to hear what is known before it
     const bool stepped = Step();
+    wakes_.Run();
     PublishMetrics();
     if (!stepped) Sleep();
   }
@@ -232,6 +236,7 @@ void Engine::Run() {
     }
   }
   pipeline_.Drain();
+  wakes_.Run();
   waiting_.clear();
   running_.clear();
   for (const std::shared_ptr<Session>& session : open_sessions_) {

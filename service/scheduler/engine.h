@@ -15,10 +15,12 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/core/executor.h"
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/active_turn.h"
 #include "service/scheduler/prefill_speed.h"
+#include "service/scheduler/reader_wakes.h"
 #include "service/scheduler/step_pipeline.h"
 #include "service/scheduler/turn.h"
 #include "service/session/session.h"
@@ -27,7 +29,8 @@ namespace longstream {
 
 // Every public function may be called from any thread and returns at once; what it asks for is
 // done by the engine thread between two steps, in the order of the calls. Callbacks run on the
-// engine thread and must not block.
+// engine thread and must not block; readers of turns are woken there and on the threads of
+// Options::executor, when the engine has given their streams what it has (ReaderWakes).
 //
 // Where the model's device works beside the host (LS_CAP_LOOK_AHEAD) two steps are in flight, of
 // which the second was composed before the first one's tokens were known (StepPipeline). What ends
@@ -50,6 +53,8 @@ class Engine {
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
+    // Whose threads wake readers: borrowed, outlives the engine.
+    Executor executor = {};
     FailureListener on_failure = nullptr;  // may be empty
     // The model's device is lost, UNAVAILABLE says why: once, on the engine thread, after every
     // turn has been ended with that. Turns that still come fail likewise. May be empty.
@@ -148,6 +153,7 @@ class Engine {
   std::list<std::unique_ptr<ActiveTurn>> waiting_;  // by priority, then arrival
   std::list<std::unique_ptr<ActiveTurn>> running_;
   StepPipeline pipeline_;  // of running_
+  ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;
   bool gave_up_ = false;
 

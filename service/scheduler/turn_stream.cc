@@ -113,10 +113,11 @@ void TurnStream::Delivered(uint64_t position) {
   delivered_position_ = position;
 }
 
-void TurnStream::SetWriter(size_t limit_bytes, std::function<void()> drained) {
+void TurnStream::SetWriter(size_t limit_bytes, std::function<void()> drained, ReaderWakes* wakes) {
   absl::MutexLock lock(&mutex_);
   limit_bytes_ = limit_bytes;
   drained_ = std::move(drained);
+  wakes_ = wakes;
 }
 
 void TurnStream::Push(TurnEvent event) {
@@ -128,7 +129,7 @@ void TurnStream::Push(TurnEvent event) {
     } else {
       Enqueue(std::move(event));
     }
-    if (std::exchange(reader_waits_, false)) wake = wake_;
+    wake = TakeWake();
   }
   if (wake) wake();
 }
@@ -148,9 +149,16 @@ void TurnStream::Finish(TurnEnd end) {
   {
     absl::MutexLock lock(&mutex_);
     end_ = std::move(end);
-    if (std::exchange(reader_waits_, false)) wake = wake_;
+    wake = TakeWake();
   }
   if (wake) wake();
+}
+
+std::function<void()> TurnStream::TakeWake() {
+  if (!std::exchange(reader_waits_, false)) return {};
+  if (wakes_ == nullptr) return wake_;
+  if (wake_) wakes_->Add(wake_);
+  return {};
 }
 
 bool TurnStream::Full() {

@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "service/scheduler/reader_wakes.h"
 #include "service/scheduler/turn_events.h"
 
 namespace longstream {
@@ -26,9 +27,9 @@ class TurnStream {
 
   // --- Reader --------------------------------------------------------------------------------
 
-  // `wake` runs on the writer's thread, without locks held, when there is something to pop after
-  // Next() gave nothing, and when the first event comes. Set before the turn is started; it must
-  // not block.
+  // `wake` runs, without locks held, when there is something to pop after Next() gave nothing, and
+  // when the first event comes: on the writer's thread or where its ReaderWakes run. Set before the
+  // turn is started; it must not block.
   void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The next event in order; once every event has been popped, the end; or nothing for now, and
@@ -43,7 +44,9 @@ class TurnStream {
   // --- Writer --------------------------------------------------------------------------------
 
   // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
-  void SetWriter(size_t limit_bytes, std::function<void()> drained) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Push and Finish add the reader to `wakes`, which outlives them; nullptr: they wake it at once.
+  void SetWriter(size_t limit_bytes, std::function<void()> drained, ReaderWakes* wakes = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A score without tokens is dropped.
   void Push(TurnEvent event) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -57,6 +60,8 @@ class TurnStream {
 
  private:
   void Enqueue(TurnEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the writer is to call once it holds no lock, if anything, for a reader that waits.
+  std::function<void()> TakeWake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::deque<TurnEvent> events_ ABSL_GUARDED_BY(mutex_);
@@ -68,6 +73,7 @@ class TurnStream {
   bool full_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> drained_ ABSL_GUARDED_BY(mutex_);
+  ReaderWakes* wakes_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace longstream

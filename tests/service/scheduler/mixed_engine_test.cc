@@ -26,7 +26,7 @@ uint64_t TakeTokens(Turn& turn) {
 
 // A stream has generated `before` tokens when another one is asked for, of a prompt of some pieces:
 // how many more tokens the first one has when the second one has its first. Both readers run on the
-// engine thread, as it takes in a step.
+// engine thread, in the order of the turns, when it has taken in a step.
 uint64_t TokensBesideAPrompt(uint64_t before) {
   // What the readers use outlives the engine, which calls them when it ends.
   uint64_t tokens = 0, tokens_then = 0;
