@@ -41,9 +41,14 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   ForEachOutputBlock(stream.executor, args.out.rows, args.gate.n, [&](const OutputBlock& block) {
     alignas(64) float gate[kBlockSums];
     alignas(64) float up[kBlockSums];
+    PreparedOut out(args.out, args.reader);
+    if (AsksForOutputs(block)) {
+      for (int64_t r = 0; r < block.num_rows; ++r) {
+        out.AskFor(block.first_row + r, block.first_panel * kPanelOutputs, block.stride());
+      }
+    }
     PanelProduct(h, args.gate, block, gate);
     if (args.gated()) PanelProduct(h, args.up, block, up);
-    PreparedOut out(args.out, args.reader);
     ForEachVector(block, args.gate.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
       const auto with_bias = [&](const float* sums, const float* bias) LONGSTREAM_INLINE_LAMBDA {
         if (bias == nullptr) return Load(sums + i);

@@ -22,6 +22,7 @@ void NormProject(Stream& stream, const NormProjectArgs& args) {
   const F32x16 scale = Broadcast(args.scale);
   ForEachOutputBlock(stream.executor, args.out.rows, args.weight.n, [&](const OutputBlock& block) {
     alignas(64) float sums[kBlockSums];
+    AskForOutputs(block, args.out);
     PanelProduct(h, args.weight, block, sums);
     ForEachVector(block, args.weight.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
       F32x16 value = Load(sums + i);

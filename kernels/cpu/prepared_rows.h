@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_KERNELS_CPU_PREPARED_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_PREPARED_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -100,6 +101,21 @@ class PreparedOut {
     } else {
       PutVector(value, out_.f32_row(row) + c, count);
     }
+  }
+
+  // Asks for the lines of the columns [c, c + count) of a row, which are to be put. c is a multiple
+  // of 32.
+  LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c, int64_t count) const {
+    const bool quantised = IsQuantised(type_);
+    const int64_t stride = type_ == DType::kF32 ? out_.stride : stride_;
+    const int64_t first = row * stride + (quantised ? c / kGroupInputs : c);
+    const int64_t element = quantised               ? static_cast<int64_t>(sizeof(RowGroup))
+                            : type_ == DType::kBF16 ? static_cast<int64_t>(sizeof(BF16Activation))
+                                                    : static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = (quantised ? NumGroups(count) : count) * element;
+    const std::byte* to = static_cast<const std::byte*>(out_.data) + first * element;
+    for (int64_t i = 0; i < bytes; i += kLineBytes) PrefetchToWrite(to + i);
+    PrefetchToWrite(to + bytes - 1);  // groups do not begin with a line
   }
 
  private:

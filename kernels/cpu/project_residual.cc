@@ -23,6 +23,7 @@ void ProjectResidual(Stream& stream, const ProjectResidualArgs& args) {
   const F32x16 scale = Broadcast(args.scale);
   ForEachOutputBlock(stream.executor, args.x.rows, args.weight.n, [&](const OutputBlock& block) {
     alignas(64) float sums[kBlockSums];
+    AskForOutputs(block, args.x);
     PanelProduct(h, args.weight, block, sums);
     ForEachVector(block, args.weight.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
       F32x16 value = Load(sums + i);

@@ -414,6 +414,8 @@ LONGSTREAM_INLINE void PrefetchL2(const void* from) {
   constexpr int kSecondLevelCache = 2;
   __builtin_prefetch(from, 0, kSecondLevelCache);
 }
+// Asks for a line that is to be written: into the first-level cache, and out of all others.
+LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
