@@ -9,8 +9,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 namespace {
 
-// A task leaves whole groups (PreparedOut).
-static_assert(kPanelOutputs % kGroupInputs == 0);
+// A task leaves whole groups (PreparedOut), of several rows one each.
+static_assert(kPanelOutputs == kGroupInputs && kBlockPanels == 1);
 
 LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
   if (activation == Activation::kSilu) return x * Sigmoid(x);
@@ -43,8 +43,8 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
     alignas(64) float up[kBlockSums];
     PreparedOut out(args.out, args.reader);
     if (AsksForOutputs(block)) {
-      for (int64_t r = 0; r < block.num_rows; ++r) {
-        out.AskFor(block.first_row + r, block.first_panel * kPanelOutputs, block.stride());
+      for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
+        out.AskFor(r, block.first_panel * kPanelOutputs);
       }
     }
     PanelProduct(h, args.gate, block, gate);

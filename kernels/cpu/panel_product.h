@@ -66,19 +66,20 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
 // Whether a block is so small that its task asks for the lines of its outputs before it computes
 // them. The op that reads an output leaves it in the caches of all threads, and a store to it then
 // waits for them, 0.5 us between processors that share no cache; 16 rows of 32 outputs are 32 such
-// lines, for which a task of 2 to 4 us does not wait if it has asked for them at its beginning.
-// More rows take as much longer, and their lines would push the weights out.
+// lines, for which a task of 2 to 4 us does not wait if it has asked for them at its beginning. One
+// row has too few to matter; more rows take longer, and their lines would push the weights out.
 LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
   constexpr int64_t kMostRows = 64;
   return block.num_rows > 1 && block.num_rows <= kMostRows;
 }
 
-// The same for outputs of f32.
+// Asks for a block's part of the f32 outputs `out`, if AsksForOutputs.
 LONGSTREAM_INLINE void AskForOutputs(const OutputBlock& block, const Matrix& out) {
   if (!AsksForOutputs(block)) return;
-  for (int64_t r = 0; r < block.num_rows; ++r) {
-    const float* row = out.f32_row(block.first_row + r) + block.first_panel * kPanelOutputs;
-    for (int64_t c = 0; c < block.stride(); c += kLanes) PrefetchToWrite(row + c);
+  const int64_t first = block.first_panel * kPanelOutputs;
+  const int64_t last = first + block.stride() < out.cols ? first + block.stride() : out.cols;
+  for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
+    for (int64_t c = first; c < last; c += kLanes) PrefetchToWrite(out.f32_row(r) + c);
   }
 }
 

@@ -2,7 +2,6 @@
 #ifndef LONGSTREAM_KERNELS_CPU_PREPARED_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_PREPARED_ROWS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -103,19 +102,23 @@ class PreparedOut {
     }
   }
 
-  // Asks for the lines of the columns [c, c + count) of a row, which are to be put. c is a multiple
-  // of 32.
-  LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c, int64_t count) const {
-    const bool quantised = IsQuantised(type_);
-    const int64_t stride = type_ == DType::kF32 ? out_.stride : stride_;
-    const int64_t first = row * stride + (quantised ? c / kGroupInputs : c);
-    const int64_t element = quantised               ? static_cast<int64_t>(sizeof(RowGroup))
-                            : type_ == DType::kBF16 ? static_cast<int64_t>(sizeof(BF16Activation))
-                                                    : static_cast<int64_t>(sizeof(float));
-    const int64_t bytes = (quantised ? NumGroups(count) : count) * element;
-    const std::byte* to = static_cast<const std::byte*>(out_.data) + first * element;
-    for (int64_t i = 0; i < bytes; i += kLineBytes) PrefetchToWrite(to + i);
-    PrefetchToWrite(to + bytes - 1);  // groups do not begin with a line
+  // Asks for the lines of the columns [c, c + 32) of a row, or as many as there are, which are to
+  // be put. c is a multiple of 32.
+  LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c) const {
+    static_assert(sizeof(RowGroup) <= kLineBytes);
+    if (IsQuantised(type_)) {
+      const RowGroup* group = static_cast<RowGroup*>(out_.data) + row * stride_ + c / kGroupInputs;
+      PrefetchToWrite(group);
+      PrefetchToWrite(&group->sum);  // a group may lie in two lines
+      return;
+    }
+    for (int64_t i = c; i < c + kGroupInputs && i < out_.cols; i += kLanes) {
+      if (type_ == DType::kBF16) {
+        PrefetchToWrite(static_cast<BF16Activation*>(out_.data) + row * stride_ + i);
+      } else {
+        PrefetchToWrite(out_.f32_row(row) + i);
+      }
+    }
   }
 
  private:

@@ -409,13 +409,13 @@ LONGSTREAM_INLINE void PrefetchL1(const void* from) {
   constexpr int kAllCaches = 3;
   __builtin_prefetch(from, 0, kAllCaches);
 }
-// The same into the second-level cache: where the first would be full before it is used.
+// Likewise, for a line that is to be written: it leaves the caches of all other processors.
+LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
+// PrefetchL1 into the second-level cache: where the first would be full before it is used.
 LONGSTREAM_INLINE void PrefetchL2(const void* from) {
   constexpr int kSecondLevelCache = 2;
   __builtin_prefetch(from, 0, kSecondLevelCache);
 }
-// Asks for a line that is to be written: into the first-level cache, and out of all others.
-LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

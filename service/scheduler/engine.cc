@@ -224,11 +224,12 @@ void Engine::Run() {
   while (RunMailbox()) {
     EndAborted();
     AdmitWaiting();
-    wakes_.Run();  // nobody waits for the step to hear what is known before it
+    const bool any_ended = TakeInput();
+    wakes_.Run();  // nobody waits for a step to hear what is known before it
     const bool stepped = Step();
     wakes_.Run();
     PublishMetrics();
-    if (!stepped) Sleep();
+    if (!stepped && !any_ended) Sleep();
   }
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
@@ -339,15 +340,19 @@ void Engine::AdmitWaiting() {
                            : 0;
 }
 
-bool Engine::Step() {
+bool Engine::TakeInput() {
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     turn->TakeInput();
     any_ended |= turn->ended();
   }
+  return any_ended;
+}
+
+bool Engine::Step() {
   const bool advanced = pipeline_.Advance(running_);
   if (!gave_up_ && !pipeline_.lost().ok()) GiveUp();
-  return advanced || any_ended;
+  return advanced;
 }
 
 void Engine::GiveUp() {

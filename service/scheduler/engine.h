@@ -53,7 +53,7 @@ class Engine {
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
-    // Whose threads wake readers: borrowed, outlives the engine.
+    // Whose threads wake readers; without any: the engine thread. Borrowed, outlives the engine.
     Executor executor = {};
     FailureListener on_failure = nullptr;  // may be empty
     // The model's device is lost, UNAVAILABLE says why: once, on the engine thread, after every
@@ -127,6 +127,8 @@ class Engine {
   // The parts of one round of the loop.
   void EndAborted();
   void AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a turn has ended.
+  bool TakeInput();
   // False: there was nothing to do.
   bool Step();
   void GiveUp();

@@ -3,6 +3,7 @@
 #define LONGSTREAM_SERVICE_SCHEDULER_READER_WAKES_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/executor.h"
@@ -10,10 +11,9 @@
 namespace longstream {
 
 // A step gives something to many streams at once, and to wake a reader is to write a message: some
-// 20 us, of which most is the kernel's. One after the other on the engine thread, while all other
-// threads wait for the next step, 16 of them are a twentieth of a step of 14 ms. So they are woken
-// together, on the threads that have just computed: half the time for two of them, and messages of
-// one connection that meet leave in one system call.
+// 20 us, of which most is the kernel's, and the next step waits for it. So readers are woken
+// together, on the pool's threads, which on a CPU have just computed and would wait as well; and
+// messages of one connection that meet there leave in one system call.
 //
 // Used by the engine thread alone.
 class ReaderWakes {

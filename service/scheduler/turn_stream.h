@@ -28,8 +28,9 @@ class TurnStream {
   // --- Reader --------------------------------------------------------------------------------
 
   // `wake` runs, without locks held, when there is something to pop after Next() gave nothing, and
-  // when the first event comes: on the writer's thread or where its ReaderWakes run. Set before the
-  // turn is started; it must not block.
+  // when the first event comes: on the writer's thread or where its ReaderWakes run, at the same
+  // time as those of other streams then. Set before the turn is started; it must not block, nor
+  // push to a stream.
   void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The next event in order; once every event has been popped, the end; or nothing for now, and
@@ -44,7 +45,8 @@ class TurnStream {
   // --- Writer --------------------------------------------------------------------------------
 
   // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
-  // Push and Finish add the reader to `wakes`, which outlives them; nullptr: they wake it at once.
+  // Push and Finish, on the thread that uses `wakes`, add the reader there, as long as it lives;
+  // nullptr: they wake it at once.
   void SetWriter(size_t limit_bytes, std::function<void()> drained, ReaderWakes* wakes = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -112,7 +112,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     }
 
     auto turn = std::make_shared<Turn>(*std::move(request));
-    // The stream is part of the turn, so the turn outlives the callback.
+    // This holds the turn until it goes, and the callback holds this.
     turn->stream.SetReader([self = self_, stream = &turn->stream] { self->OnEvents(stream); });
     if (absl::Status status = route->engine->Start(turn); !status.ok()) return status;
     absl::MutexLock lock(&mutex_);

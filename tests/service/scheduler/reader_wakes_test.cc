@@ -4,13 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "kernels/core/thread_pool.h"
 #include "service/scheduler/turn_stream.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
@@ -29,23 +36,26 @@ TEST(ReaderWakes, OnOneThreadInTheirOrder) {
   EXPECT_EQ(called.size(), 3u) << "each is called once";
 }
 
-// Each waits until all have begun.
+// The first waits until the others have begun. In one round or another they do: where all workers
+// go to sleep as they are needed, they are woken behind the first one only.
 TEST(ReaderWakes, OnSeveralThreadsAtTheSameTime) {
-  ThreadPool pool(3);
+  constexpr int kWakes = 3;
+  ThreadPool pool(kWakes);
   ReaderWakes wakes(pool.AsExecutor());
-  for (int round = 0; round < 20; ++round) {
-    absl::BlockingCounter begun(3);
-    std::atomic<int> called = 0;
-    for (int i = 0; i < 3; ++i) {
-      wakes.Add([&] {
-        begun.DecrementCount();
-        if (i == 0) begun.Wait();
-        called.fetch_add(1);
+  bool together = false;
+  for (int round = 0; round < 20 && !together; ++round) {
+    std::atomic<int> begun = 0;
+    absl::Notification all_begun;
+    for (int i = 0; i < kWakes; ++i) {
+      wakes.Add([&, i] {
+        if (begun.fetch_add(1) + 1 == kWakes) all_begun.Notify();
+        if (i == 0) together = all_begun.WaitForNotificationWithTimeout(absl::Seconds(1));
       });
     }
     wakes.Run();
-    EXPECT_EQ(called.load(), 3);
+    EXPECT_EQ(begun.load(), kWakes);
   }
+  EXPECT_TRUE(together);
 }
 
 TEST(ReaderWakes, KeepNothingAlive) {
@@ -69,10 +79,48 @@ TEST(ReaderWakes, AStreamAddsItsReaderInsteadOfWakingIt) {
   EXPECT_EQ(woken, 1) << "it has been added once and has not looked yet";
 }
 
-// A reader as gRPC's is: woken on any thread, and gone on with on another one.
+// A thread on which readers go on, as gRPC's do when a message is written.
+class Transport {
+ public:
+  Transport() : thread_([this] { Run(); }) {}
+  ~Transport() {
+    Post(nullptr);
+    thread_.join();
+  }
+
+  // nullptr: ends it.
+  void Post(std::function<void()> work) {
+    absl::MutexLock lock(&mutex_);
+    work_.push_back(std::move(work));
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> work;
+      {
+        absl::MutexLock lock(&mutex_);
+        mutex_.Await(absl::Condition(
+            +[](std::deque<std::function<void()>>* waiting) { return !waiting->empty(); }, &work_));
+        work = std::move(work_.front());
+        work_.pop_front();
+      }
+      if (!work) return;
+      work();
+    }
+  }
+
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> work_;
+  std::thread thread_;
+};
+
+// Reads a turn an event at a time, the first on whatever thread it is woken, the others on the
+// transport's.
 class Reader {
  public:
-  explicit Reader(Turn* turn, absl::BlockingCounter* ended) : turn_(turn), ended_(ended) {
+  Reader(Turn* turn, Transport* transport, absl::BlockingCounter* ended)
+      : turn_(turn), transport_(transport), ended_(ended) {
     turn_->stream.SetReader([this] { Read(); });
   }
 
@@ -80,22 +128,18 @@ class Reader {
 
  private:
   void Read() {
-    EXPECT_EQ(readers_.fetch_add(1), 0) << "two threads read a stream at once";
-    TurnStream::Item item = turn_->stream.Next();
-    for (; std::holds_alternative<TurnEvent>(item); item = turn_->stream.Next()) {
-      const auto* delta = std::get_if<DeltaEvent>(&std::get<TurnEvent>(item));
-      if (delta != nullptr) {
-        tokens_.insert(tokens_.end(), delta->tokens.begin(), delta->tokens.end());
-      }
+    const TurnStream::Item item = turn_->stream.Next();
+    if (std::holds_alternative<TurnEnd>(item)) ended_->DecrementCount();
+    if (!std::holds_alternative<TurnEvent>(item)) return;
+    if (const auto* delta = std::get_if<DeltaEvent>(&std::get<TurnEvent>(item))) {
+      tokens_.insert(tokens_.end(), delta->tokens.begin(), delta->tokens.end());
     }
-    const bool ended = std::holds_alternative<TurnEnd>(item);
-    readers_.fetch_sub(1);
-    if (ended) ended_->DecrementCount();
+    transport_->Post([this] { Read(); });
   }
 
   Turn* const turn_;
+  Transport* const transport_;
   absl::BlockingCounter* const ended_;
-  std::atomic<int> readers_{0};
   std::vector<int32_t> tokens_;
 };
 
@@ -104,12 +148,13 @@ std::vector<std::vector<int32_t>> TokensOf(const Executor& executor, int streams
   std::vector<std::shared_ptr<Turn>> turns;
   std::vector<std::unique_ptr<Reader>> readers;
   absl::BlockingCounter ended(streams);
+  Transport transport;
   TestEngine engine("{}", 0, {.executor = executor});
   for (int i = 0; i < streams; ++i) {
     const auto seed = static_cast<uint64_t>(i) + 1;
     turns.push_back(
         std::make_shared<Turn>(Generate(engine.Open(), "prompt " + std::to_string(i), 50, seed)));
-    readers.push_back(std::make_unique<Reader>(turns.back().get(), &ended));
+    readers.push_back(std::make_unique<Reader>(turns.back().get(), &transport, &ended));
   }
   for (const auto& turn : turns) EXPECT_TRUE(engine->Start(turn).ok());
   ended.Wait();

@@ -21,8 +21,9 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
                        uint32_t max_batch_tokens, const std::string& chat_template)
     : model_(plugin, tokenizer_json, chat_template),
-      models_({model_.plugins(), model_.host(), model_.registry(), {}},
-              {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
+      models_(
+          {model_.plugins(), model_.host(), model_.registry(), {.executor = pool_.AsExecutor()}},
+          {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
       dispatcher_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/thread_pool.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/scheduler/dispatcher.h"
 #include "service/scheduler/model_set.h"
@@ -63,6 +64,7 @@ class ServerTest : public testing::Test {
 
  private:
   MinimalModel model_;
+  ThreadPool pool_{3};  // on which messages are written
   ModelSet models_;
   Dispatcher dispatcher_;
   std::unique_ptr<GrpcServer> server_;
