@@ -108,9 +108,15 @@ LONGSTREAM_INLINE I32x16 Select(const I32x16& mask, I32x16 a, const I32x16& b) {
   return a;
 }
 
-// The second operand where a lane of either is NaN.
-LONGSTREAM_INLINE F32x16 Max(const F32x16& a, const F32x16& b) { return Select(a > b, a, b); }
-LONGSTREAM_INLINE F32x16 Min(const F32x16& a, const F32x16& b) { return Select(a < b, a, b); }
+// The second operand where a lane of either is NaN, or both are zeros.
+LONGSTREAM_INLINE F32x16 Max(F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeMax(a.part[p], b.part[p]);
+  return a;
+}
+LONGSTREAM_INLINE F32x16 Min(F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeMin(a.part[p], b.part[p]);
+  return a;
+}
 
 // Bit i is set where lane i of a mask is true.
 LONGSTREAM_INLINE uint32_t Bits(const I32x16& mask) {
@@ -270,13 +276,10 @@ LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
 //
 // x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial of degree 7 (Cephes expf).
 LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
-  const F32x16 lowest = Broadcast(-104.0f);  // below it: rounds to 0
-  const F32x16 highest = Broadcast(89.0f);   // above it: infinity
-  x = Select(x < lowest, lowest, x);
-  x = Select(x > highest, highest, x);
+  // -104 and less round to 0, 89 and more are infinite. Both keep a NaN, their second operand.
+  x = Min(Broadcast(89.0f), Max(Broadcast(-104.0f), x));
   const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
   const F32x16 shifted = Fma(x, Broadcast(0x1.715476p0f), magic);
-  const I32x16 n = ToBits(shifted) - ToBits(magic);
   const F32x16 n_f32 = shifted - magic;
   F32x16 r = Fma(n_f32, Broadcast(-0.693359375f), x);  // ln 2 in two parts, the first product exact
   r = Fma(n_f32, Broadcast(2.12194440e-4f), r);
@@ -287,11 +290,16 @@ LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
   p = Fma(p, r, Broadcast(1.6666665459e-1f));
   p = Fma(p, r, Broadcast(5.0000001201e-1f));
   p = Fma(p, r * r, r) + Broadcast(1.0f);
+#if defined(__AVX512F__)
+  return {{_mm512_scalef_ps(p.part[0], n_f32.part[0])}};
+#else
+  const I32x16 n = ToBits(shifted) - ToBits(magic);
   // 2^n as a product of two normal numbers, so that results may be subnormal or infinite.
   const I32x16 half = n >> 1;
   const F32x16 scale_a = FromBits((half + Broadcast(127)) << 23);
   const F32x16 scale_b = FromBits((n - half + Broadcast(127)) << 23);
   return p * scale_a * scale_b;
+#endif
 }
 
 // e^x for x <= 0, as a softmax has them: at most 4 ulp off; 0 below about -104; exp(NaN) = NaN.

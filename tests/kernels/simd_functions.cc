@@ -35,6 +35,8 @@ SimdFunctions GetSimdFunctions() {
       .philox_word = [](uint64_t seed, int64_t position, const int32_t* ids,
                         int32_t* words) { Store(PhiloxWord(seed, position, Load(ids)), words); },
       .exponential = [](const int32_t* words, float* y) { Store(Exponential(Load(words)), y); },
+      .max = [](const float* a, const float* b, float* y) { Store(Max(Load(a), Load(b)), y); },
+      .min = [](const float* a, const float* b, float* y) { Store(Min(Load(a), Load(b)), y); },
       .sum = [](const float* x) { return Sum(Load(x)); },
       .max_lane = [](const float* x) { return MaxLane(Load(x)); },
       .above_one = [](const float* x) { return Bits(Load(x) > Broadcast(1.0f)); },

@@ -26,6 +26,9 @@ struct SimdFunctions {
   // The noise of sampling (kernels/cpu/gumbel.h), for 16 token ids and for 16 random words.
   void (*philox_word)(uint64_t seed, int64_t position, const int32_t* ids, int32_t* words);
   void (*exponential)(const int32_t* words, float* y);
+  // Of the lanes of two vectors of 16.
+  void (*max)(const float* a, const float* b, float* y);
+  void (*min)(const float* a, const float* b, float* y);
   // Of 16 lanes: their sum, their maximum, and which exceed 1 (one bit each).
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);

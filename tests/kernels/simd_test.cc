@@ -148,6 +148,42 @@ TEST_P(SimdTest, SpecialValues) {
   EXPECT_EQ(y[7], 1.0f);
 }
 
+TEST_P(SimdTest, OfNaNOrZerosMaxAndMinAreTheSecond) {
+  constexpr int kCases = 8;
+  struct Case {
+    float a, b, max, min;
+  };
+  constexpr Case cases[kCases] = {
+      {1.0f, 2.0f, 2.0f, 1.0f},
+      {3.0f, -4.0f, 3.0f, -4.0f},
+      {kNaN, 1.0f, 1.0f, 1.0f},
+      {1.0f, kNaN, kNaN, kNaN},
+      {0.0f, -0.0f, -0.0f, -0.0f},
+      {-0.0f, 0.0f, 0.0f, 0.0f},
+      {kNaN, -kInfinity, -kInfinity, -kInfinity},
+      {kInfinity, -kInfinity, kInfinity, -kInfinity},
+  };
+  // Each in every position of a register.
+  for (int shift = 0; shift < 16; ++shift) {
+    float a[16], b[16], max[16], min[16];
+    for (int i = 0; i < 16; ++i) {
+      a[i] = cases[(i + shift) % kCases].a;
+      b[i] = cases[(i + shift) % kCases].b;
+    }
+    simd_.max(a, b, max);
+    simd_.min(a, b, min);
+    for (int i = 0; i < 16; ++i) {
+      const Case& expected = cases[(i + shift) % kCases];
+      const auto same = [](float x, float y) {
+        return std::isnan(y) ? std::isnan(x)
+                             : std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
+      };
+      EXPECT_TRUE(same(max[i], expected.max)) << a[i] << " " << b[i] << " " << max[i];
+      EXPECT_TRUE(same(min[i], expected.min)) << a[i] << " " << b[i] << " " << min[i];
+    }
+  }
+}
+
 TEST_P(SimdTest, WidensEvery16BitNumberExactly) {
   constexpr int64_t kCount = 0x10000;
   std::vector<BF16> bf16(kCount);

@@ -50,6 +50,9 @@ LONGSTREAM_INLINE NativeF32 NativeFma(NativeF32 a, NativeF32 b, NativeF32 c) {
   return _mm512_fmadd_ps(a, b, c);
 }
 LONGSTREAM_INLINE NativeF32 NativeSqrt(NativeF32 a) { return _mm512_sqrt_ps(a); }
+// The second operand where one is NaN, or both are zeros.
+LONGSTREAM_INLINE NativeF32 NativeMax(NativeF32 a, NativeF32 b) { return _mm512_max_ps(a, b); }
+LONGSTREAM_INLINE NativeF32 NativeMin(NativeF32 a, NativeF32 b) { return _mm512_min_ps(a, b); }
 // Bit i is the sign of lane i.
 LONGSTREAM_INLINE uint32_t NativeSigns(NativeI32 a) {
   return _mm512_movepi32_mask(reinterpret_cast<__m512i>(a));
@@ -107,6 +110,8 @@ LONGSTREAM_INLINE NativeF32 NativeFma(NativeF32 a, NativeF32 b, NativeF32 c) {
   return _mm256_fmadd_ps(a, b, c);
 }
 LONGSTREAM_INLINE NativeF32 NativeSqrt(NativeF32 a) { return _mm256_sqrt_ps(a); }
+LONGSTREAM_INLINE NativeF32 NativeMax(NativeF32 a, NativeF32 b) { return _mm256_max_ps(a, b); }
+LONGSTREAM_INLINE NativeF32 NativeMin(NativeF32 a, NativeF32 b) { return _mm256_min_ps(a, b); }
 LONGSTREAM_INLINE uint32_t NativeSigns(NativeI32 a) {
   return static_cast<uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(a)));
 }
@@ -158,6 +163,8 @@ LONGSTREAM_INLINE void NativeStore(NativeI32 value, int32_t* to) {
 }
 LONGSTREAM_INLINE NativeF32 NativeFma(NativeF32 a, NativeF32 b, NativeF32 c) { return a * b + c; }
 LONGSTREAM_INLINE NativeF32 NativeSqrt(NativeF32 a) { return _mm_sqrt_ps(a); }
+LONGSTREAM_INLINE NativeF32 NativeMax(NativeF32 a, NativeF32 b) { return _mm_max_ps(a, b); }
+LONGSTREAM_INLINE NativeF32 NativeMin(NativeF32 a, NativeF32 b) { return _mm_min_ps(a, b); }
 LONGSTREAM_INLINE uint32_t NativeSigns(NativeI32 a) {
   return static_cast<uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(a)));
 }
