@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/equal_parts.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -94,7 +95,7 @@ struct Tiling {
 
 // kRows rows times kVectors vectors; the last vector is read and written through `access`.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
-void Tile(const Product<T>& product, const Access& access) {
+LONGSTREAM_INLINE void Tile(const Product<T>& product, const Access& access) {
   // Copies, so that the compiler knows that stores leave them alone.
   const auto* a = product.a;
   const T* b = product.b;
@@ -103,47 +104,61 @@ void Tile(const Product<T>& product, const Access& access) {
   const int64_t a_k = product.a_k;
   const int64_t b_stride = product.b_stride;
   const int64_t c_stride = product.c_stride;
+  // Only in loops that are unrolled: others pass sums through the stack before and behind that
+  // over k.
   F32x16 sum[kRows][kVectors];
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = product.add ? access.Read(c + r * c_stride + v * kLanes) : Zero();
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Zero();
+  }
+  if (product.add) {
+    LONGSTREAM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = access.Read(c + r * c_stride + v * kLanes);
     }
   }
   for (int64_t k = 0; k < product.depth; ++k) {
     typename Format<T>::Vector vectors[kVectors];
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       vectors[v] = Format<T>::Read(b + k * b_stride + v * kLanes, access);
       if constexpr (kStreams) __builtin_prefetch(b + (k + kPrefetchRows) * b_stride + v * kLanes);
     }
+    LONGSTREAM_UNROLL
     for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         sum[r][v] = Format<T>::MultiplyAdd(a + r * a_row + k * a_k, vectors[v], sum[r][v]);
       }
     }
   }
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) access.Write(sum[r][v], c + r * c_stride + v * kLanes);
   }
 }
 
+// Inlined: a function that has used vectors ends with vzeroupper, which waits for them.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
-void TileOf(int64_t rows, const Product<T>& product, const Access& access) {
+LONGSTREAM_INLINE void TileOf(int64_t rows, const Product<T>& product, const Access& access) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOf<kRows - 1, kVectors, kStreams>(rows, product, access);
   }
   Tile<kRows, kVectors, kStreams>(product, access);
 }
 
-// All rows of a strip of kVectors vectors, in tiles of nearly equal height.
+// All rows of a strip of kVectors vectors.
 template <typename Tiling, int kVectors, typename T, typename Access>
 void Strip(Product<T> product, const Access& access) {
-  int64_t left = product.rows;
-  for (int64_t tiles = (left + Tiling::kRows - 1) / Tiling::kRows; tiles > 0; --tiles) {
-    const int64_t rows = (left + tiles - 1) / tiles;
+  const EqualParts tiles(product.rows, Tiling::kRows);
+  for (int64_t t = 0; t < tiles.count; ++t) {
+    const int64_t rows = tiles.size(t);
     TileOf<Tiling::kRows, kVectors, Tiling::kStreams>(rows, product, access);
     product.a += rows * product.a_row;
     product.c += rows * product.c_stride;
-    left -= rows;
   }
 }
 
@@ -204,7 +219,7 @@ constexpr int kSplitVectors = 2;
 
 // kRows rows times kVectors vectors, the sums with both parts in registers.
 template <int kRows, int kVectors, bool kAsk>
-void SplitTile(const SplitProduct& product, bool add) {
+LONGSTREAM_INLINE void SplitTile(const SplitProduct& product, bool add) {
   using F = Format<BF16Pair>;
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [a, a_row, high, low, b_stride, c, c_stride, rows, cols, depth, next] = product;
@@ -245,7 +260,7 @@ void SplitTile(const SplitProduct& product, bool add) {
 }
 
 template <int kRows, int kVectors>
-void SplitTileOf(int64_t rows, const SplitProduct& product, bool add) {
+LONGSTREAM_INLINE void SplitTileOf(int64_t rows, const SplitProduct& product, bool add) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return SplitTileOf<kRows - 1, kVectors>(rows, product, add);
   }
@@ -253,21 +268,20 @@ void SplitTileOf(int64_t rows, const SplitProduct& product, bool add) {
   SplitTile<kRows, kVectors, true>(product, add);
 }
 
-// All rows of at most kVectors vectors of columns, in tiles of nearly equal height.
+// All rows of at most kVectors vectors of columns.
 template <int kVectors>
 void SplitStrip(SplitProduct product, bool add) {
   if constexpr (kVectors > 1) {
     if (product.cols < kVectors * kLanes) return SplitStrip<kVectors - 1>(product, add);
   }
   constexpr int kTall = kMostSums / 2 / kVectors;
-  int64_t left = product.rows;
-  for (int64_t tiles = (left + kTall - 1) / kTall; tiles > 0; --tiles) {
-    const int64_t rows = (left + tiles - 1) / tiles;
+  const EqualParts tiles(product.rows, kTall);
+  for (int64_t t = 0; t < tiles.count; ++t) {
+    const int64_t rows = tiles.size(t);
     SplitTileOf<kTall, kVectors>(rows, product, add);
     product.a += rows * product.a_row;
     product.c += rows * product.c_stride;
     if (product.next != nullptr) product.next += rows * product.depth;
-    left -= rows;
   }
 }
 
@@ -291,26 +305,33 @@ void DotTile(const DotProduct<T>& product) {
   const int64_t a_stride = product.a_stride;
   const int64_t b_stride = product.b_stride;
   F32x16 sum[kRows][kCols];
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
     for (int c = 0; c < kCols; ++c) sum[r][c] = Zero();
   }
-  ForEachRowVector(product.depth, [&](int64_t k, const auto& access) {
+  ForEachRowVector(product.depth, [&](int64_t k, const auto& access) LONGSTREAM_INLINE_LAMBDA {
     F32x16 columns[kCols];
+    LONGSTREAM_UNROLL
     for (int c = 0; c < kCols; ++c) {
       columns[c] = access.Read(b + c * b_stride + k);
       __builtin_prefetch(b + (c + kPrefetchRows) * b_stride + k);
     }
+    LONGSTREAM_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const F32x16 row = access.Read(a + r * a_stride + k);
+      LONGSTREAM_UNROLL
       for (int c = 0; c < kCols; ++c) sum[r][c] = Fma(row, columns[c], sum[r][c]);
     }
   });
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
     float* to = product.c + r * product.c_stride;
     if constexpr (kCols == kDotCols) {
       const __m128 sums = SumsOfFour(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
       _mm_storeu_ps(to, product.add ? _mm_loadu_ps(to) + sums : sums);
     } else {
+      LONGSTREAM_UNROLL
       for (int c = 0; c < kCols; ++c) to[c] = product.add ? to[c] + Sum(sum[r][c]) : Sum(sum[r][c]);
     }
   }

@@ -25,6 +25,7 @@ constexpr int kTileVectors = 1;
 constexpr int kSingleRowVectors = 2;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
+static_assert(kPanelVectors % kTileVectors == 0);
 
 // Bytes of weights of a panel that all tiles of rows pass before the next ones, which come into the
 // first-level cache meanwhile: together two thirds of the 48 KiB of a Zen 5 or Ice Lake processor.
@@ -95,25 +96,68 @@ struct Operands {
   int64_t panel_stride;  // elements from one panel to the next
   int64_t k;
   float* sums;
-  int64_t sums_stride;
   bool resume;  // continue the sums that are there
+};
+
+// The same place in each of kRows rows. For more rows than x86 has registers, four share a pointer:
+// stride, 2 stride and 3 stride behind it are addresses of an instruction. The asm hides how these
+// numbers are related, as the compiler would make a pointer of each again.
+template <typename A, int kRows>
+class RowPointers {
+ public:
+  LONGSTREAM_INLINE RowPointers(const A* a, int64_t stride)
+      : stride_(stride), three_strides_(3 * stride) {
+    LONGSTREAM_UNROLL
+    for (int g = 0; g < kPointers; ++g) pointers_[g] = a + g * kShare * stride;
+    if constexpr (kShare > 1) asm("" : "+r"(stride_), "+r"(three_strides_));
+  }
+
+  LONGSTREAM_INLINE const A* row(int r) const {
+    return pointers_[r / kShare] + (r % kShare == 3 ? three_strides_ : r % kShare * stride_);
+  }
+  LONGSTREAM_INLINE void Advance(int64_t inputs) {
+    LONGSTREAM_UNROLL
+    for (int g = 0; g < kPointers; ++g) {
+      pointers_[g] += inputs;
+      if constexpr (kShare > 1) asm("" : "+r"(pointers_[g]));
+    }
+  }
+
+ private:
+  static constexpr int kShare = kRows > 8 ? 4 : 1;
+  static constexpr int kPointers = (kRows + kShare - 1) / kShare;
+
+  const A* pointers_[kPointers];
+  int64_t stride_;
+  int64_t three_strides_;
 };
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
-void Tile(const Operands<W>& operands, const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void Tile(const Operands<W>& operands, const WeightsAhead& ahead) {
   using F = Format<W>;
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [a, a_stride, w, panel_stride, k, sums, sums_stride, resume] = operands;
+  const auto [a, a_stride, w, panel_stride, k, sums, resume] = operands;
   const std::byte* asked = ahead.from;
+  RowPointers<typename F::Activation, kRows> rows(a, a_stride);
+  // Only in loops that are unrolled: others pass sums through the stack before and behind that
+  // over k.
   F32x16 sum[kRows][kVectors];
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = resume ? Load(sums + r * sums_stride + v * kLanes) : Zero();
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Zero();
+  }
+  if (resume) {
+    LONGSTREAM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Load(sums + r * kSumsStride + v * kLanes);
     }
   }
   for (int64_t i = 0; i < k; i += F::kInputs) {
     typename F::Weights weights[kVectors];
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       Ask<kRows>(asked + v * ahead.vector);
       const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
@@ -121,68 +165,62 @@ void Tile(const Operands<W>& operands, const WeightsAhead& ahead) {
       weights[v] = F::Read(from);
     }
     asked += ahead.step;
+    LONGSTREAM_UNROLL
     for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        sum[r][v] = F::MultiplyAdd(a + r * a_stride + i, weights[v], sum[r][v]);
+        sum[r][v] = F::MultiplyAdd(rows.row(r), weights[v], sum[r][v]);
       }
     }
+    rows.Advance(F::kInputs);
   }
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * sums_stride + v * kLanes);
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * kSumsStride + v * kLanes);
   }
 }
 
-template <typename W, int kRows, int kVectors>
-void TileOfRows(int64_t rows, const Operands<W>& operands, const WeightsAhead& ahead) {
+// Tiles are inlined: a function that has used vectors ends with vzeroupper, which waits for them.
+template <typename W, int kRows>
+LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands<W>& operands,
+                                  const WeightsAhead& ahead) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return TileOfRows<W, kRows - 1, kVectors>(rows, operands, ahead);
+    if (rows < kRows) return TileOfRows<W, kRows - 1>(rows, operands, ahead);
   }
-  Tile<W, kRows, kVectors>(operands, ahead);
+  Tile<W, kRows, kTileVectors>(operands, ahead);
 }
 
-// All rows times kVectors vectors, those from `vector` on of a panel: tiles of nearly equal height,
-// so that none is a single row.
-template <typename W, int kVectors>
-void Rows(int64_t num_rows, int64_t vector, Operands<W> operands) {
+// All rows times kTileVectors vectors, those from `vector` on of a panel.
+template <typename W>
+void Rows(const TilePasses& passes, int64_t vector, Operands<W> operands) {
   constexpr int64_t kInputs = Format<W>::kInputs;
-  constexpr int64_t kStepBytes = kInputs * kPanelOutputs * static_cast<int64_t>(sizeof(W));
-  constexpr int64_t kPasses = kPanelVectors / kVectors;  // of all rows over a panel's weights
-  const int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
-  const int64_t steps = operands.k / kInputs;
   const W* next = operands.w - vector * kLanes * kInputs + operands.k * kPanelOutputs;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t rows = (num_rows + tiles - t - 1) / (tiles - t);
-    const WeightsAhead ahead = tiles == 1
-                                   ? Behind(operands.w, kStepBytes)
-                                   : PartOf(next, steps * kStepBytes, vector / kVectors * tiles + t,
-                                            kPasses * tiles, steps);
-    TileOfRows<W, kTileRows, kVectors>(rows, operands, ahead);
+  WeightsAhead ahead = passes.First(vector / kTileVectors, operands.w, next, operands.k / kInputs);
+  for (int64_t t = 0; t < passes.rows.count; ++t) {
+    const int64_t rows = passes.rows.size(t);
+    TileOfRows<W, kTileRows>(rows, operands, ahead);
     operands.a += rows * operands.a_stride;
-    operands.sums += rows * operands.sums_stride;
-    num_rows -= rows;
+    operands.sums += rows * kSumsStride;
+    ahead.from += ahead.tile;
   }
 }
 
 // One block of k: all vectors of the block's panels, several at a time.
 template <typename W>
-void Vectors(const OutputBlock& block, const Operands<W>& first) {
+void Vectors(const OutputBlock& block, const TilePasses& passes, const Operands<W>& first) {
   const int64_t num_vectors = block.num_panels * kPanelVectors;
-  constexpr int kRest = kTileVectors < kPanelVectors ? kTileVectors : kPanelVectors;
   for (int64_t v = 0; v < num_vectors;) {
     const int64_t in_panel = v % kPanelVectors;
     Operands<W> operands = first;
     operands.w += v / kPanelVectors * first.panel_stride + in_panel * kLanes * Format<W>::kInputs;
     operands.sums += v * kLanes;
-    const int64_t left = num_vectors - v;
-    if (block.num_rows == 1 && left >= kSingleRowVectors) {
+    if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
       Tile<W, 1, kSingleRowVectors>(operands, {});
       v += kSingleRowVectors;
-    } else if (left >= kTileVectors) {
-      Rows<W, kTileVectors>(block.num_rows, in_panel, operands);
-      v += kTileVectors;
     } else {
-      Rows<W, kRest>(block.num_rows, in_panel, operands);
-      v += kRest;
+      Rows<W>(passes, in_panel, operands);
+      v += kTileVectors;
     }
   }
 }
@@ -191,18 +229,18 @@ template <typename W>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
   constexpr int64_t kInputs = Format<W>::kInputs;
-  constexpr int64_t kMaxInputs = kBlockBytes / (kPanelOutputs * static_cast<int64_t>(sizeof(W)));
+  constexpr int64_t kStepBytes = kInputs * kPanelOutputs * static_cast<int64_t>(sizeof(W));
   const int64_t panel_stride = PanelElements(weight.type, weight.k);
   const auto* a = h.row<typename Format<W>::Activation>(block.first_row);
   const W* w = static_cast<const W*>(weight.data) + block.first_panel * panel_stride;
   const int64_t steps = (weight.k + kInputs - 1) / kInputs;
-  const bool one_tile = block.num_rows <= kTileRows;
-  const int64_t blocks = one_tile ? 1 : (steps * kInputs + kMaxInputs - 1) / kMaxInputs;
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t first = steps * b / blocks * kInputs;
-    const int64_t inputs = steps * (b + 1) / blocks * kInputs - first;
-    Vectors<W>(block, {a + first, h.stride, w + first * kPanelOutputs, panel_stride, inputs, sums,
-                       block.stride(), b > 0});
+  const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors, kStepBytes);
+  const EqualParts blocks(steps, passes.rows.count == 1 ? steps : kBlockBytes / kStepBytes);
+  for (int64_t b = 0; b < blocks.count; ++b) {
+    const int64_t inputs = blocks.size(b) * kInputs;
+    Vectors<W>(block, passes, {a, h.stride, w, panel_stride, inputs, sums, b > 0});
+    a += inputs;
+    w += inputs * kPanelOutputs;
   }
 }
 

@@ -34,11 +34,15 @@ inline constexpr int64_t kBlockRows = 256;
 // sums in flight to hide the latency of FMA.
 inline constexpr int64_t kBlockPanels = 1;
 inline constexpr int64_t kSingleRowPanels = 4;
+// From the sums of one row of a block to those of the next, of several rows.
+inline constexpr int64_t kSumsStride = kBlockPanels * kPanelOutputs;
+static_assert(kBlockPanels == 1, "the last block of several rows might have fewer panels");
 // Sums of the largest block.
 inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
 static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
 
 // sums[r, c] = sum_k h[first_row + r, k] W[32 first_panel + c, k]     sums: [num_rows, stride()]
+// REQUIRES: a block of ForEachOutputBlock, weight.k > 0
 void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
                   float* sums);
 

@@ -26,6 +26,7 @@ constexpr int kSingleRowVectors = 1;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
+static_assert(kPanelVectors % kTileVectors == 0);
 
 // Groups of a panel that all tiles of rows pass before the next ones: of int8 8.5 KiB.
 constexpr int64_t kBlockGroups = 8;
@@ -39,7 +40,6 @@ struct Operands {
   int64_t first_vector;    // of that panel
   int64_t groups;
   float* sums;
-  int64_t sums_stride;
   bool resume;  // continue the sums that are there
 };
 
@@ -79,15 +79,22 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 }
 
 template <DType kType, int kRows, int kVectors>
-void Tile(const Operands& operands, const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void Tile(const Operands& operands, const WeightsAhead& ahead) {
   // Copies, so that the compiler knows that stores leave them alone.
-  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, sums_stride, resume] =
-      operands;
+  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, resume] = operands;
   const std::byte* asked = ahead.from;
+  // Only in loops that are unrolled: see panel_product.cc.
   F32x16 sum[kRows][kVectors];
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = resume ? Load(sums + r * sums_stride + v * kLanes) : Zero();
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Zero();
+  }
+  if (resume) {
+    LONGSTREAM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Load(sums + r * kSumsStride + v * kLanes);
     }
   }
   for (int64_t g = 0; g < groups; ++g) {
@@ -101,46 +108,47 @@ void Tile(const Operands& operands, const WeightsAhead& ahead) {
     AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, ahead,
              asked, dots);
     asked += kFours<kType> * ahead.step;
+    LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* scales = group + v / kPanelVectors * panel_stride;
       const F32x16 scale =
           Load(reinterpret_cast<const F16*>(scales) + (first_vector + v % kPanelVectors) * kLanes);
+      LONGSTREAM_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const F32x16 both = Broadcast(x[r * x_stride + g].scale) * scale;
         sum[r][v] = Fma(ToF32(dots[r][v].Total()), both, sum[r][v]);
       }
     }
   }
+  LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * sums_stride + v * kLanes);
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * kSumsStride + v * kLanes);
   }
 }
 
 template <DType kType, int kRows>
-void TileOfRows(int64_t rows, const Operands& operands, const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands,
+                                  const WeightsAhead& ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands, ahead);
   }
   Tile<kType, kRows, kTileVectors>(operands, ahead);
 }
 
-// All rows, in tiles of nearly equal height.
+// All rows times kTileVectors vectors.
 template <DType kType>
-void Rows(int64_t num_rows, Operands operands) {
-  constexpr int64_t kPasses = kPanelVectors / kTileVectors;  // of all rows over a panel's weights
-  const int64_t tiles = (num_rows + kTileRows - 1) / kTileRows;
-  const int64_t steps = operands.groups * kFours<kType>;
-  const int64_t bytes = operands.groups * GroupBytes(kType);
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t rows = (num_rows + tiles - t - 1) / (tiles - t);
-    const int64_t pass = operands.first_vector / kTileVectors * tiles + t;
-    const WeightsAhead ahead =
-        tiles == 1 ? Behind(operands.panel + operands.first_vector * kLanes * 4, bytes / steps)
-                   : PartOf(operands.panel + bytes, bytes, pass, kPasses * tiles, steps);
+void Rows(const TilePasses& passes, Operands operands) {
+  const std::byte* next = operands.panel + operands.groups * GroupBytes(kType);
+  WeightsAhead ahead = passes.First(operands.first_vector / kTileVectors,
+                                    operands.panel + operands.first_vector * kLanes * 4, next,
+                                    operands.groups * kFours<kType>);
+  for (int64_t t = 0; t < passes.rows.count; ++t) {
+    const int64_t rows = passes.rows.size(t);
     TileOfRows<kType, kTileRows>(rows, operands, ahead);
     operands.x += rows * operands.x_stride;
-    operands.sums += rows * operands.sums_stride;
-    num_rows -= rows;
+    operands.sums += rows * kSumsStride;
+    ahead.from += ahead.tile;
   }
 }
 
@@ -148,8 +156,9 @@ template <DType kType>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
   const int64_t groups = NumGroups(weight.k);
-  const bool one_tile = block.num_rows <= kTileRows;
-  const int64_t groups_at_once = one_tile ? groups : kBlockGroups;
+  const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors,
+                          GroupBytes(kType) / kFours<kType>);
+  const int64_t groups_at_once = passes.rows.count == 1 ? groups : kBlockGroups;
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
   for (int64_t first = 0; first < groups; first += groups_at_once) {
@@ -165,13 +174,12 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           v % kPanelVectors,
           num_groups,
           sums + v * kLanes,
-          block.stride(),
           first > 0};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
         Tile<kType, 1, kSingleRowVectors>(operands, {});
         v += kSingleRowVectors;
       } else {
-        Rows<kType>(block.num_rows, operands);
+        Rows<kType>(passes, operands);
         v += kTileVectors;
       }
     }

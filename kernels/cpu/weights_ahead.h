@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/equal_parts.h"
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -24,22 +25,46 @@ struct WeightsAhead {
   const std::byte* from = nullptr;
   int64_t step = 0;    // bytes from what one step asks for to what the next one does
   int64_t vector = 0;  // and from what goes with one vector of weights to the next
+  int64_t tile = 0;    // and to what the next tile of rows asks for
 };
 
 // For the only tile: what lies kAheadBytes behind the weights at `from`, of which a step takes
 // `step` bytes.
 LONGSTREAM_INLINE WeightsAhead Behind(const void* from, int64_t step) {
-  return {static_cast<const std::byte*>(from) + kAheadBytes, step, kLineBytes};
+  return {static_cast<const std::byte*>(from) + kAheadBytes, step, kLineBytes, 0};
 }
 
-// For tile number `tile` of several that pass the same weights in `steps` steps each: its part of
-// the `bytes` at `from`. Of a step's part, a line or little more, the second of two vectors asks
-// for the second half: mostly the same line again.
-LONGSTREAM_INLINE WeightsAhead PartOf(const void* from, int64_t bytes, int64_t tile,
-                                      int64_t num_tiles, int64_t steps) {
-  const int64_t step = (bytes / num_tiles + steps - 1) / steps;
-  return {static_cast<const std::byte*>(from) + bytes * tile / num_tiles, step, step / 2};
-}
+// Rows in tiles that pass the same weights one after the other, in columns of tiles side by side:
+// how many, and what each asks for meanwhile.
+class TilePasses {
+ public:
+  // step_bytes: of weights, that all columns together use in a step of their sums
+  LONGSTREAM_INLINE TilePasses(int64_t num_rows, int64_t most_rows, int64_t num_columns,
+                               int64_t step_bytes)
+      : rows(num_rows, most_rows),
+        num_passes_(rows.count * num_columns),
+        step_bytes_(step_bytes),
+        part_of_step_((step_bytes + num_passes_ - 1) / num_passes_) {}
+
+  // What the first tile of a column asks for, which uses the weights at `from` in `steps` steps;
+  // behind all columns come those at `next`. Of several tiles each asks for its part of as many
+  // bytes there. Of a step's part, a line or little more, the second of two vectors asks for the
+  // second half: mostly the same line again.
+  LONGSTREAM_INLINE WeightsAhead First(int64_t column, const void* from, const void* next,
+                                       int64_t steps) const {
+    if (rows.count == 1) return Behind(from, step_bytes_);
+    const int64_t part = steps * step_bytes_ / num_passes_;
+    return {static_cast<const std::byte*>(next) + column * rows.count * part, part_of_step_,
+            part_of_step_ / 2, part};
+  }
+
+  const EqualParts rows;
+
+ private:
+  const int64_t num_passes_;
+  const int64_t step_bytes_;
+  const int64_t part_of_step_;
+};
 
 // Asks for a line on behalf of kRows rows: into the first-level cache, but that makes few rows
 // slower (2 and 3 of bf16: 0.98), and a single one waits for memory anyway.
