@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/compressed_panel.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/panel.h"
 
@@ -19,7 +20,22 @@ void EmbedRow(const PackedWeight& table, int32_t id, float multiplier, float* ou
       static_cast<const T*>(table.data) + id / kPanelOutputs * PanelElements(table.type, table.k);
   const int64_t lane = id % kPanelOutputs;
   for (int64_t i = 0; i < table.k; ++i) {
-    out[i] = multiplier * ToF32(panel[PanelIndex<T>(i, lane)]);
+    out[i] = multiplier * longstream::ToF32(panel[PanelIndex<T>(i, lane)]);
+  }
+}
+
+// A row of a table of panels that may be compressed.
+void EmbedRowOfSteps(const PackedWeight& table, int32_t id, float multiplier, float* out) {
+  const std::byte* panel = PanelAt(table, id / kPanelOutputs);
+  const int64_t first = id % kPanelOutputs * kStepInputs;
+  PanelSteps steps(panel, table.k);
+  for (int64_t i = 0; i < table.k;) {
+    const PanelSteps::Part part = steps.Take(steps.left());
+    for (int64_t s = 0; s < part.steps; ++s) {
+      for (int64_t number = first; number < first + kStepInputs && i < table.k; ++number) {
+        out[i++] = multiplier * longstream::ToF32(NumberAt(panel, part, s, number));
+      }
+    }
   }
 }
 
@@ -40,7 +56,7 @@ void EmbedQuantisedRow(const PackedWeight& table, int32_t id, float multiplier, 
     F16 scale;
     __builtin_memcpy(&scale, group + lane * static_cast<int64_t>(sizeof(F16)), sizeof(F16));
     const int value = ValueIn(type, group[GroupByte(type, k, lane)], k);
-    out[i] = multiplier * (ToF32(scale) * static_cast<float>(value));
+    out[i] = multiplier * (longstream::ToF32(scale) * static_cast<float>(value));
   }
 }
 
@@ -62,6 +78,7 @@ void Embed(Stream& stream, const EmbedArgs& args) {
       case DType::kF16:
         return EmbedRow<F16>(args.table, id, args.multiplier, out);
       case DType::kBF16:
+        if (kCompressesBF16) return EmbedRowOfSteps(args.table, id, args.multiplier, out);
         return EmbedRow<BF16>(args.table, id, args.multiplier, out);
       case DType::kI8:
       case DType::kI4:

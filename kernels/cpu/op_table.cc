@@ -12,6 +12,8 @@ const OpTable& Ops() {
       .name = LONGSTREAM_NAME_OF(LONGSTREAM_ISA),
       .packed_bytes = PackedBytes,
       .pack = Pack,
+      .compress = Compress,
+      .read_bytes = ReadBytes,
       .embed = Embed,
       .norm_project = NormProject,
       .norm_rows = NormRows,

@@ -2,6 +2,7 @@
 #include "kernels/ops/pack.h"
 
 #include "kernels/core/lanes/quantise_lanes.h"
+#include "kernels/cpu/compressed_panel.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/panel.h"
 
@@ -50,13 +51,23 @@ LONGSTREAM_INLINE void ForEachPanel(const Executor& executor, const PackArgs& ar
   });
 }
 
+// Where a panel's numbers begin.
+LONGSTREAM_INLINE std::byte* PanelOf(const PackArgs& args, int64_t panel) {
+  auto* weight = static_cast<std::byte*>(args.destination);
+  if (!kCompressesBF16 || args.type != DType::kBF16) {
+    return weight + panel * PanelBytes(args.type, args.k);
+  }
+  const int64_t begin = IndexBytes(args.n) + panel * MostPanelBytes(args.k);
+  const auto line = static_cast<uint32_t>(begin / kLineBytes);
+  __builtin_memcpy(weight + panel * static_cast<int64_t>(sizeof(line)), &line, sizeof(line));
+  return weight + begin + FrontBytes(args.k);
+}
+
 template <typename Source, typename Target>
 void PackRows(const Executor& executor, const PackArgs& args) {
   ForEachPanel<Source>(
       executor, args, [&](int64_t panel, const Source* rows, int64_t begin, int64_t end) {
-        Target* to =
-            static_cast<Target*>(args.destination) + panel * PanelElements(args.type, args.k);
-        PackLanes(rows, args.k, begin, end, to);
+        PackLanes(rows, args.k, begin, end, reinterpret_cast<Target*>(PanelOf(args, panel)));
       });
 }
 
@@ -112,8 +123,7 @@ template <typename Source>
 void PackGroups(const Executor& executor, const PackArgs& args) {
   ForEachPanel<Source>(
       executor, args, [&](int64_t panel, const Source* rows, int64_t begin, int64_t end) {
-        uint8_t* to =
-            static_cast<uint8_t*>(args.destination) + panel * PanelBytes(args.type, args.k);
+        auto* to = reinterpret_cast<uint8_t*>(PanelOf(args, panel));
         for (int64_t k = 0; k < args.k; k += kGroupInputs) {
           const int64_t count = args.k - k < kGroupInputs ? args.k - k : kGroupInputs;
           for (int64_t first = begin / kNativeLanes * kNativeLanes; first < end;
@@ -130,6 +140,9 @@ void PackGroups(const Executor& executor, const PackArgs& args) {
 }  // namespace
 
 size_t PackedBytes(DType type, int64_t n, int64_t k) {
+  if (kCompressesBF16 && type == DType::kBF16) {
+    return static_cast<size_t>(IndexBytes(n) + NumPanels(n) * MostPanelBytes(k));
+  }
   return static_cast<size_t>(NumPanels(n) * PanelBytes(type, k));
 }
 

@@ -22,6 +22,8 @@ namespace cuda {
 
 size_t PackedBytes(DType type, int64_t n, int64_t k);
 void Pack(const Executor& executor, const PackArgs& args);
+void Compress(const Executor& executor, const CompressArgs& args);
+size_t ReadBytes(const PackedWeight& weight);
 void Embed(Stream& stream, const EmbedArgs& args);
 void NormProject(Stream& stream, const NormProjectArgs& args);
 void GatedMlp(Stream& stream, const GatedMlpArgs& args);

@@ -8,6 +8,8 @@ const OpTable& CudaOps() {
       .name = "cuda",
       .packed_bytes = cuda::PackedBytes,
       .pack = cuda::Pack,
+      .compress = cuda::Compress,
+      .read_bytes = cuda::ReadBytes,
       .embed = cuda::Embed,
       .norm_project = cuda::NormProject,
       .norm_rows = cuda::NormRows,

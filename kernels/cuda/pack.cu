@@ -106,4 +106,11 @@ void Pack(const Executor& executor, const PackArgs& args) {
   });
 }
 
+// There is one form.
+void Compress(const Executor&, const CompressArgs&) {}
+
+size_t ReadBytes(const PackedWeight& weight) {
+  return PackedBytes(weight.type, weight.n, weight.k);
+}
+
 }  // namespace longstream::cuda

@@ -35,6 +35,8 @@ struct OpTable {
   const char* name = "";  // "reference", "baseline", "avx2", "avx512", "cuda"
   PackedBytesFunction packed_bytes = nullptr;
   PackFunction pack = nullptr;
+  CompressFunction compress = nullptr;
+  ReadBytesFunction read_bytes = nullptr;
   EmbedFunction embed = nullptr;
   NormProjectFunction norm_project = nullptr;
   NormRowsFunction norm_rows = nullptr;

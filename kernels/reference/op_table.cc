@@ -8,6 +8,8 @@ const OpTable& ReferenceOps() {
       .name = "reference",
       .packed_bytes = reference::PackedBytes,
       .pack = reference::Pack,
+      .compress = reference::Compress,
+      .read_bytes = reference::ReadBytes,
       .embed = reference::Embed,
       .norm_project = reference::NormProject,
       .norm_rows = reference::NormRows,

@@ -56,4 +56,11 @@ void Pack(const Executor&, const PackArgs& args) {
   }
 }
 
+// There is one form.
+void Compress(const Executor&, const CompressArgs&) {}
+
+size_t ReadBytes(const PackedWeight& weight) {
+  return PackedBytes(weight.type, weight.n, weight.k);
+}
+
 }  // namespace longstream::reference

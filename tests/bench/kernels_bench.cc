@@ -4,13 +4,11 @@
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
 
-#include <cstring>
-#include <map>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "kernels/ops/op_table.h"
+#include "tests/bench/bench_weights.h"
 #include "tests/bench/yardstick.h"
 
 namespace longstream {
@@ -18,20 +16,6 @@ namespace {
 
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
-
-// A head of a large vocabulary: 311 MB as bf16, more than caches hold. Its rows also serve as the
-// smaller weights, a different one for every call, as the layers of a model would be.
-const PackedWeight& Head(DType type) {
-  static std::map<DType, std::pair<Memory, PackedWeight>> heads;
-  auto& [memory, weight] = heads[type];
-  if (memory == nullptr) {
-    const size_t bytes = DeviceOps().packed_bytes(type, kVocabulary, kInputs);
-    memory = Allocate(bytes);
-    std::memset(memory.get(), 0x3c, bytes);  // small positive numbers in every type
-    weight = {memory.get(), type, kVocabulary, kInputs};
-  }
-  return weight;
-}
 
 // Of products of `rows` rows with so many weights.
 void SetProductCounters(benchmark::State& state, int64_t rows, int64_t weights, size_t bytes) {
@@ -43,8 +27,7 @@ void SetProductCounters(benchmark::State& state, int64_t rows, int64_t weights, 
 // Arguments: rows, outputs, threads. bytes_per_second counts the weight once per call.
 void Project(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0), outputs = state.range(1);
-  const PackedWeight& head = Head(type);
-  const size_t weight_bytes = DeviceOps().packed_bytes(type, outputs, kInputs);
+  const BenchWeights& weights = BenchWeights::Of(type, outputs, kInputs);
   const size_t workspace_bytes = NormProjectWorkspace(rows, kInputs);
   const Memory workspace = Allocate(workspace_bytes);
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
@@ -58,15 +41,12 @@ void Project(benchmark::State& state, DType type) {
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, outputs, outputs};
-  const int64_t layers = kVocabulary / outputs;
-  int64_t layer = 0;
+  int64_t call = 0;
   for (auto _ : state) {
-    const auto* data = static_cast<const std::byte*>(head.data);
-    args.weight = {data + static_cast<size_t>(layer) * weight_bytes, type, outputs, kInputs};
+    args.weight = weights[call++];
     DeviceOps().norm_project(stream, args);
-    layer = (layer + 1) % layers;
   }
-  SetProductCounters(state, rows, outputs * kInputs, weight_bytes);
+  SetProductCounters(state, rows, outputs * kInputs, weights.bytes());
 }
 void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "outputs", "threads"})->UseRealTime();
@@ -89,8 +69,7 @@ constexpr int64_t kHidden = 3072;
 // Arguments: rows, threads. Both weights of the MLP, the activation and the product of the two.
 void GatedMlp(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
-  const auto* data = static_cast<const std::byte*>(Head(type).data);
-  const size_t weight_bytes = DeviceOps().packed_bytes(type, kHidden, kInputs);
+  const BenchWeights& weights = BenchWeights::Of(type, kHidden, kInputs);
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
   std::vector<float> out(NormProjectWorkspace(rows, kHidden) / sizeof(float));
   std::vector<float> norm_weight(kInputs, 1.0f);
@@ -99,16 +78,14 @@ void GatedMlp(benchmark::State& state, DType type) {
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
-  args.reader = {data, type, kInputs, kHidden};
-  constexpr size_t kLayers = kVocabulary / (2 * kHidden);
-  size_t layer = 0;
+  args.reader = {nullptr, type, kInputs, kHidden};
+  int64_t call = 0;
   for (auto _ : state) {
-    args.gate = {data + 2 * layer * weight_bytes, type, kHidden, kInputs};
-    args.up = {data + (2 * layer + 1) * weight_bytes, type, kHidden, kInputs};
+    args.gate = weights[call++];
+    args.up = weights[call++];
     DeviceOps().gated_mlp(bench.stream, args);
-    layer = (layer + 1) % kLayers;
   }
-  SetProductCounters(state, rows, 2 * kHidden * kInputs, 2 * weight_bytes);
+  SetProductCounters(state, rows, 2 * kHidden * kInputs, 2 * weights.bytes());
 }
 BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
@@ -118,8 +95,7 @@ BENCHMARK_CAPTURE(GatedMlp, int4, DType::kI4)->Apply(BlockSizes);
 // has prepared.
 void ProjectBack(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
-  const auto* data = static_cast<const std::byte*>(Head(type).data);
-  const size_t weight_bytes = DeviceOps().packed_bytes(type, kInputs, kHidden);
+  const BenchWeights& weights = BenchWeights::Of(type, kInputs, kHidden);
   std::vector<float> in(NormProjectWorkspace(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
   BenchStream bench(state.range(1), NormProjectWorkspace(rows, kHidden));
@@ -128,14 +104,12 @@ void ProjectBack(benchmark::State& state, DType type) {
   args.prepared = true;
   args.scale = 1e-6f;
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
-  constexpr size_t kLayers = kVocabulary / kHidden;
-  size_t layer = 0;
+  int64_t call = 0;
   for (auto _ : state) {
-    args.weight = {data + layer * weight_bytes, type, kInputs, kHidden};
+    args.weight = weights[call++];
     DeviceOps().project_residual(bench.stream, args);
-    layer = (layer + 1) % kLayers;
   }
-  SetProductCounters(state, rows, kHidden * kInputs, weight_bytes);
+  SetProductCounters(state, rows, kHidden * kInputs, weights.bytes());
 }
 BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/ops/op_table.h"
+#include "tests/bench/bench_weights.h"
 #include "tests/bench/step.h"
 #include "tests/bench/yardstick.h"
 
@@ -204,16 +205,13 @@ BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(OfThreads);
 // Other tokens in every step.
 void Lookup(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
-  const size_t bytes = DeviceOps().packed_bytes(type, kVocabulary, kWidth);
-  const Memory table = Allocate(bytes);
-  std::memset(table.get(), 0x3c, bytes);
   std::vector<int32_t> ids(static_cast<size_t>(kVocabulary + rows));
   std::mt19937 engine(1);
   for (int32_t& id : ids) id = static_cast<int32_t>(engine() % kVocabulary);
   std::vector<float> out(static_cast<size_t>(rows * kWidth));
   BenchStream bench(state.range(1), 0);
   EmbedArgs args;
-  args.table = {table.get(), type, kVocabulary, kWidth};
+  args.table = BenchWeights::Of(type, kVocabulary, kWidth)[0];
   args.out = Rows(out, rows, kWidth);
   int64_t first = 0;
   for (auto _ : state) {

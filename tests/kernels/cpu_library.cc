@@ -15,7 +15,8 @@ std::vector<std::string> NamesUnderTest() {
 // avx512 has the bf16 dot product.
 LibraryTraits TraitsUnderTest(const std::string& name) {
   using Attention = LibraryTraits::Attention;
-  return {.attention = name == "avx512" ? Attention::kRoundsWeights : Attention::kExact};
+  if (name != "avx512") return {};
+  return {.attention = Attention::kRoundsWeights, .compresses_bf16 = true};
 }
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }

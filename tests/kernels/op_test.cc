@@ -163,6 +163,7 @@ PackedWeight OwnedWeight::Pack(const OpTable& ops) {
                 .type = type_,
                 .n = view.rows,
                 .k = view.cols});
+  ops.compress({}, {packed.data(), type_, view.rows, view.cols});
   return {packed.data(), type_, view.rows, view.cols};
 }
 

@@ -114,7 +114,7 @@ class OwnedWeight {
   // Elements are N(0, 1) / sqrt(k), rounded to type; f32 where that is int8 or int4.
   OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
 
-  // Packs for `ops`; the view is valid until the weight is destroyed.
+  // Packs for `ops`, and compresses; the view is valid until the weight is destroyed.
   PackedWeight Pack(const OpTable& ops);
   float at(int64_t row, int64_t col) const { return source_.at(row, col); }
   // [n, k] without gaps, of source_type.

@@ -22,6 +22,8 @@ struct LibraryTraits {
   Attention attention = Attention::kExact;
   // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
   bool cuts_sums_off = false;
+  // Stores bf16 weights in 12 bits (ops/pack.h).
+  bool compresses_bf16 = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
   // Runs a thousand times slower than its like: of what does not depend on the library, one case is

@@ -1,10 +1,17 @@
 // Packing on every instruction set: what goes in comes out (read back as an embedding table), from
-// one source or several, whatever the threads.
+// one source or several, whatever the threads; and nothing of it changes by compressing.
 #include "kernels/ops/pack.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/core/quantise.h"
 #include "tests/kernels/op_test.h"
@@ -95,7 +102,7 @@ TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
   const int64_t cuts[] = {0, 1, 40, 63, 101};
   for (DType type : kWeightTypes) {
     OwnedWeight source(kN, kK, type, random);
-    const PackedWeight whole = source.Pack(ops());
+    const PackedWeight whole = source.Pack(ops());  // compressed too
     Buffer parts(ops().packed_bytes(type, kN, kK));
     std::memset(parts.data(), 0, parts.size());
     for (int i = 0; i < 4; ++i) {
@@ -105,8 +112,128 @@ TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
       ops().pack(ExecutorOf(3),
                  {rows, from, cuts[i + 1] - cuts[i], cuts[i], parts.data(), type, kN, kK});
     }
+    ops().compress({}, {parts.data(), type, kN, kK});
     EXPECT_EQ(std::memcmp(parts.data(), whole.data, parts.size()), 0) << NameOf(type);
   }
+}
+
+// Bits of bf16 weights [n, k] of which some cannot be compressed.
+std::vector<BF16> Bits(int64_t n, int64_t k,
+                       const std::function<uint16_t(int64_t, int64_t)>& bits) {
+  std::vector<BF16> numbers;
+  for (int64_t row = 0; row < n; ++row) {
+    for (int64_t i = 0; i < k; ++i) numbers.push_back({bits(row, i)});
+  }
+  return numbers;
+}
+
+// Numbers near 1, of 16 upper bytes, but for one in `distance` inputs of row 5.
+std::vector<BF16> BitsWithExceptions(int64_t n, int64_t k, int64_t distance, Random& random) {
+  return Bits(n, k, [&](int64_t row, int64_t i) {
+    if (row == 5 && i % distance == distance - 1) {
+      return static_cast<uint16_t>(random.Integer(0, 0x2fff));  // upper bytes below 0x30
+    }
+    const int64_t upper = random.Integer(0x38, 0x3f) + 128 * random.Integer(0, 1);
+    return static_cast<uint16_t>(upper << 8 | random.Integer(0, 255));
+  });
+}
+
+class CompressTest : public PackTest {
+ protected:
+  // Packed, `compressed` or not.
+  PackedWeight Pack(const std::vector<BF16>& numbers, int64_t n, int64_t k, bool compressed) {
+    Buffer& packed = buffers_.emplace_back(ops().packed_bytes(DType::kBF16, n, k));
+    std::memset(packed.data(), 0, packed.size());
+    ops().pack(ExecutorOf(2),
+               {numbers.data(), DType::kBF16, n, 0, packed.data(), DType::kBF16, n, k});
+    if (compressed) ops().compress(ExecutorOf(2), {packed.data(), DType::kBF16, n, k});
+    return {packed.data(), DType::kBF16, n, k};
+  }
+
+  void ExpectRows(const PackedWeight& weight, const std::vector<BF16>& numbers) {
+    const OwnedMatrix rows = Unpack(ops(), weight);
+    for (int64_t row = 0; row < weight.n; ++row) {
+      for (int64_t i = 0; i < weight.k; ++i) {
+        const BF16 stored = numbers[static_cast<size_t>(row * weight.k + i)];
+        // Times 1, so a NaN may have become quiet.
+        const bool is_nan = (stored.bits & 0x7fff) > 0x7f80;
+        const float read = rows.at(row, i);
+        ASSERT_TRUE(is_nan ? std::isnan(read)
+                           : std::bit_cast<uint32_t>(read) == uint32_t{stored.bits} << 16)
+            << read << " for the bits " << stored.bits << " at " << row << ", " << i;
+      }
+    }
+  }
+
+  // The same product of 1 to 257 rows, bit by bit.
+  void ExpectSameProducts(const PackedWeight& weight, const PackedWeight& other) {
+    Random random(6);
+    for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 24, 25, 64, 257}) {
+      const OwnedMatrix in(rows, weight.k, random);
+      OwnedMatrix out[2] = {OwnedMatrix(rows, weight.n), OwnedMatrix(rows, weight.n)};
+      for (int i = 0; i < 2; ++i) {
+        OwnedStream stream(NormProjectWorkspace(rows, weight.k), ExecutorOf(3));
+        NormProjectArgs args;
+        args.x = in.view();
+        args.weight = i == 0 ? weight : other;
+        args.out = out[i].view();
+        ops().norm_project(*stream, args);
+        ASSERT_TRUE(stream->ok());
+      }
+      ExpectSameBits(out[0].view(), out[1].view(), std::to_string(rows) + " rows");
+    }
+  }
+
+ private:
+  std::deque<Buffer> buffers_;
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(CompressTest);
+
+TEST_P(CompressTest, EveryNumberThereIs) {
+  // 65536 of them, in an order that spreads the upper bytes over all panels, or does not.
+  for (const int64_t factor : {1, 25173}) {
+    const std::vector<BF16> numbers = Bits(256, 256, [&](int64_t row, int64_t i) {
+      return static_cast<uint16_t>((row * 256 + i) * factor);
+    });
+    ExpectRows(Pack(numbers, 256, 256, true), numbers);
+  }
+}
+
+// Sizes that end within a panel, a step or two steps; exceptions from none to everywhere, which
+// make more parts than a panel can name.
+TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
+  Random random(5);
+  constexpr int64_t kN = 70;
+  for (const int64_t k : {1, 2, 3, 4, 31, 33, 34, 255, 256, 300, 1026, 2047}) {
+    for (const int64_t distance : {10000, 600, 150, 67, 36, 3, 1}) {
+      SCOPED_TRACE(std::to_string(k) + " inputs, an exception in " + std::to_string(distance));
+      const std::vector<BF16> numbers = BitsWithExceptions(kN, k, distance, random);
+      const PackedWeight plain = Pack(numbers, kN, k, false);
+      const PackedWeight compressed = Pack(numbers, kN, k, true);
+      ExpectRows(plain, numbers);
+      ExpectRows(compressed, numbers);
+      EXPECT_LE(ops().read_bytes(compressed), ops().read_bytes(plain));
+      if (traits().compresses_bf16) {
+        ExpectSameProducts(compressed, plain);
+      } else {
+        const size_t bytes = ops().packed_bytes(DType::kBF16, kN, k);
+        EXPECT_EQ(std::memcmp(compressed.data, plain.data, bytes), 0);
+      }
+    }
+  }
+}
+
+TEST_P(CompressTest, ReadsThreeQuartersOfTheBytes) {
+  Random random(4);
+  OwnedWeight weight(512, 1024, DType::kBF16, random);
+  const size_t plain = ops().packed_bytes(DType::kBF16, 512, 1024);
+  const size_t read = ops().read_bytes(weight.Pack(ops()));
+  if (traits().compresses_bf16) {
+    EXPECT_LT(static_cast<double>(read), 0.78 * static_cast<double>(plain));
+  } else {
+    EXPECT_EQ(read, plain);
+  }
+  EXPECT_GE(static_cast<double>(read), 0.75 * 2 * 512 * 1024);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using OpMember = void (*OpTable::*)(Stream&, const Args&);
 // `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a stream.
 template <template <typename Args, OpMember<Args> kOp> class Wrapper>
 OpTable Wrapped(OpTable ops) {
-  static_assert(offsetof(OpTable, cut_grid) == 23 * sizeof(void*),
+  static_assert(offsetof(OpTable, cut_grid) == 25 * sizeof(void*),
                 "an op was added or removed: name the same ones below");
   ops.embed = Wrapper<EmbedArgs, &OpTable::embed>::Run;
   ops.norm_project = Wrapper<NormProjectArgs, &OpTable::norm_project>::Run;

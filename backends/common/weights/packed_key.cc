@@ -78,6 +78,7 @@ std::string LayoutLine(const OpTable& ops) {
                           .type = type,
                           .n = kRows,
                           .k = kInputs});
+    ops.compress(Executor(), {packed.data(), type, kRows, kInputs});
     hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(packed)).first(bytes), Executor()));
   }
   return "layout " + Hex(hash);

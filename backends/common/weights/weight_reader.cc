@@ -258,6 +258,7 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
       });
       row += part.rows;
     }
+    ops_.compress(executor_, {block, type, weight.n, k});
   });
   return weight;
 }

@@ -127,6 +127,7 @@ class HostWeightMaker final : public WeightMaker {
                           .type = type_,
                           .n = n,
                           .k = k});
+    ops_.compress(executor_, {packed, type_, n, k});
     weights.num_parameters += static_cast<uint64_t>(n * k);
     return {packed, type_, n, k};
   }

@@ -77,6 +77,7 @@ TEST_P(GoldenCaseTest, LoadsWhole) {
   OpTable ops;
   ops.packed_bytes = reference::PackedBytes;
   ops.pack = reference::Pack;
+  ops.compress = reference::Compress;
   const Checkpoint checkpoint(directory);
   const ModelWeights weights = LoadWeights(spec, checkpoint, options, ops, Executor());
 

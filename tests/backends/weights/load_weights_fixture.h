@@ -27,6 +27,7 @@ inline OpTable PackingOps() {
   OpTable ops;
   ops.packed_bytes = reference::PackedBytes;
   ops.pack = reference::Pack;
+  ops.compress = reference::Compress;
   return ops;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -243,6 +244,30 @@ TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
   EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight"}));
+}
+
+// Every weight once, when all of its rows are packed.
+TEST_F(LoadWeightsTest, CompressesWhatIsPacked) {
+  static std::map<const void*, int64_t> packed_rows;  // of those that are not compressed
+  static int compressed;
+  packed_rows.clear();
+  compressed = 0;
+  OpTable ops = PackingOps();
+  ops.pack = [](const Executor& executor, const PackArgs& args) {
+    packed_rows[args.destination] += args.num_rows;
+    reference::Pack(executor, args);
+  };
+  ops.compress = [](const Executor&, const CompressArgs& args) {
+    EXPECT_EQ(packed_rows[args.packed], args.n);
+    packed_rows.erase(args.packed);
+    ++compressed;
+  };
+  WriteFile();
+  const ModelWeights weights = LoadWeights(spec_, Checkpoint(directory_.string()),
+                                           LoadOptions("{}"), ops, Executor(), HostMemory());
+  EXPECT_EQ(weights.layers[0].mixer_in.n, 16);
+  EXPECT_TRUE(packed_rows.empty());
+  EXPECT_EQ(compressed, 6);  // embedding, of a layer 2 of attention and 3 of the MLP
 }
 
 TEST_F(LoadWeightsTest, NumbersBeyondF16AreRefused) {

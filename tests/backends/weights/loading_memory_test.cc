@@ -73,6 +73,7 @@ class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
     OpTable ops;
     ops.packed_bytes = reference::PackedBytes;
     ops.pack = pack;
+    ops.compress = reference::Compress;
     const std::string options =
         R"({"packed_cache": ")" + packed_cache + R"(", "weights": ")" + GetParam() + R"("})";
     return LoadWeights(Spec(), checkpoint, LoadOptions(options.c_str()), ops, Executor(),

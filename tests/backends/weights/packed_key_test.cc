@@ -27,6 +27,7 @@ OpTable PackingOps() {
   ops.name = "test";
   ops.packed_bytes = reference::PackedBytes;
   ops.pack = reference::Pack;
+  ops.compress = reference::Compress;
   return ops;
 }
 
@@ -108,6 +109,10 @@ void PackOtherwise(const Executor& executor, const PackArgs& args) {
   if (args.type == kType) static_cast<unsigned char*>(args.destination)[100] ^= 1;
 }
 
+void CompressOtherwise(const Executor&, const CompressArgs& args) {
+  if (args.type == DType::kBF16) static_cast<unsigned char*>(args.packed)[100] ^= 1;
+}
+
 TEST(LayoutLineTest, IsOfTheBytesThatPackingMakes) {
   const OpTable ops = PackingOps();
   const std::string line = LayoutLine(ops);
@@ -119,6 +124,9 @@ TEST(LayoutLineTest, IsOfTheBytesThatPackingMakes) {
     other.pack = pack;
     EXPECT_NE(LayoutLine(other), line);
   }
+  OpTable other = ops;
+  other.compress = CompressOtherwise;
+  EXPECT_NE(LayoutLine(other), line);
 }
 
 TEST(PackedKeyTest, SaysWhatDecides) {

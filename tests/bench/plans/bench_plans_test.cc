@@ -114,11 +114,10 @@ TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
   for (const LayerWeights& layer : tied.layers) {
     for (const PackedWeight* weight :
          {&layer.mixer_in, &layer.mixer_out, &layer.mlp_gate, &layer.mlp_up, &layer.mlp_down}) {
-      layers += static_cast<double>(ops.packed_bytes(weight->type, weight->n, weight->k));
+      layers += static_cast<double>(ops.read_bytes(*weight));
     }
   }
-  const double head =
-      static_cast<double>(ops.packed_bytes(DType::kBF16, shape.vocabulary, shape.width));
+  const double head = static_cast<double>(ops.read_bytes(tied.head));
   EXPECT_EQ(untied, layers + head);
 }
 

@@ -21,9 +21,7 @@ double LayerBytes(const LayerCacheLayout& layer, int64_t context) {
 
 double StepWeightBytes(const ModelWeights& weights, const OpTable& ops) {
   const auto bytes = [&](const PackedWeight& weight) {
-    return weight.data == nullptr
-               ? 0.0
-               : static_cast<double>(ops.packed_bytes(weight.type, weight.n, weight.k));
+    return weight.data == nullptr ? 0.0 : static_cast<double>(ops.read_bytes(weight));
   };
   double sum = bytes(weights.head);
   for (const LayerWeights& layer : weights.layers) {

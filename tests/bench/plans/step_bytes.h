@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// Bytes of the projections, head included, as `ops` packs them; of an embedding that is not the
+// Bytes of the projections, head included, that `ops` reads; of an embedding that is not the
 // head a step reads a row.
 double StepWeightBytes(const ModelWeights& weights, const OpTable& ops);
 

@@ -1,0 +1,40 @@
+// Packed weights of random numbers, for benchmarks.
+#ifndef LONGSTREAM_TESTS_BENCH_BENCH_WEIGHTS_H_
+#define LONGSTREAM_TESTS_BENCH_BENCH_WEIGHTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "tests/bench/read_bandwidth.h"
+
+namespace longstream {
+
+// Weights [n, k] of N(0, 1) / sqrt(k), as many as come to the size of a large head ([151936,
+// 1024]), which is more than caches hold: a benchmark that takes another one for every call reads
+// memory, as the layers of a model do.
+class BenchWeights {
+ public:
+  // The last ones that were asked for; the ones before are freed.
+  static const BenchWeights& Of(DType type, int64_t n, int64_t k);
+
+  int64_t count() const { return count_; }
+  // Of call i, for i = 0, 1, ...
+  PackedWeight operator[](int64_t i) const;
+  // That a product reads of one, on average.
+  size_t bytes() const { return read_bytes_ / static_cast<size_t>(count_); }
+
+ private:
+  BenchWeights(DType type, int64_t n, int64_t k);
+
+  DType type_;
+  int64_t n_, k_;
+  int64_t count_;
+  size_t stride_;  // bytes from one weight to the next
+  Memory memory_;
+  size_t read_bytes_ = 0;  // of all
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_BENCH_BENCH_WEIGHTS_H_
