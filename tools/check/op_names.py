@@ -27,6 +27,7 @@ NOT_OF_AN_OP = {
     "kernels/cpu/attention_int8_prefill.cc": "the arithmetic of a prefill tile over int8 pages",
     "kernels/cpu/attention_prefill.cc": "the prefill tile of all attention ops",
     "kernels/cpu/block_product.cc": "products in cache, of attention and recurrence",
+    "kernels/cpu/compressed_product.cc": "the same product for bf16 weights in 12 bits",
     "kernels/cpu/dispatch.cc": "chooses the op table of the processor's instruction set",
     "kernels/cpu/panel_product.cc": "the matrix product that all projections share",
     "kernels/cpu/prepared_rows.cc": "the normalised rows that all projections share",
