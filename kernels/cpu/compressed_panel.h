@@ -17,8 +17,8 @@
 // says. So a front of zeros is that of a plain panel, and that is what Pack leaves.
 //
 // Panels follow each other without gaps because a processor reads ahead of one long run: with each
-// where its plain form would be, nothing was gained. The memory at the end that this leaves is
-// never read.
+// where its plain form would be, nothing was gained. No op reads the memory that this leaves at the
+// end, which is zero.
 #ifndef LONGSTREAM_KERNELS_CPU_COMPRESSED_PANEL_H_
 #define LONGSTREAM_KERNELS_CPU_COMPRESSED_PANEL_H_
 
@@ -166,8 +166,9 @@ class StepReader {
       : upper_bytes_(
             _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(panel)))) {}
 
-  // Step 0 or 1 of the two at `steps`: numbers[v] is that vector of 16 outputs, pairs of k.
-  LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16 (&numbers)[2]) const {
+  // Step 0 or 1 of the two at `steps`: numbers[0] and [1] are its vectors of 16 outputs, pairs of
+  // k.
+  LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
     __m512i nibbles = _mm512_loadu_si512(steps);
     if (step == 1) nibbles = _mm512_srli_epi16(nibbles, 4);
     const __m512i upper =

@@ -1,8 +1,8 @@
 // Embedding lookup in a packed table. See kernels/ops/embed.h.
 //
 // An element of a row lies in each group of 32 of its panel, so a row costs one cache line per
-// element (or pair, or four): 512 lines for 1024 bf16. That is the price of sharing the table with
-// the head, and small against one projection of the same row.
+// element (or pair, or four): 512 lines for 1024 bf16, 768 where they are compressed. That is the
+// price of sharing the table with the head, and small against one projection of the same row.
 #include "kernels/ops/embed.h"
 
 #include <cstring>

@@ -16,15 +16,16 @@ namespace {
 // Blocks of a panel are of nearly equal size.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
-// All rows times kTileVectors vectors, those from `vector` on of a panel.
+// All rows times kPanelTileVectors vectors, those from `vector` on of a panel.
 template <typename W>
-void Rows(const TilePasses& passes, int64_t vector, Operands<W> operands) {
-  constexpr int64_t kInputs = Format<W>::kInputs;
+void Rows(const TilePasses& passes, int64_t vector, PanelOperands<W> operands) {
+  constexpr int64_t kInputs = PanelFormat<W>::kInputs;
   const W* next = operands.w - vector * kLanes * kInputs + operands.k * kPanelOutputs;
-  WeightsAhead ahead = passes.First(vector / kTileVectors, operands.w, next, operands.k / kInputs);
+  WeightsAhead ahead =
+      passes.First(vector / kPanelTileVectors, operands.w, next, operands.k / kInputs);
   for (int64_t t = 0; t < passes.rows.count; ++t) {
     const int64_t rows = passes.rows.size(t);
-    TileOfRows<W, kTileRows>(rows, operands, ahead);
+    TileOfRows<W, kPanelTileRows>(rows, operands, ahead);
     operands.a += rows * operands.a_stride;
     operands.sums += rows * kSumsStride;
     ahead.from += ahead.tile;
@@ -33,19 +34,20 @@ void Rows(const TilePasses& passes, int64_t vector, Operands<W> operands) {
 
 // One block of k: all vectors of the block's panels, several at a time.
 template <typename W>
-void Vectors(const OutputBlock& block, const TilePasses& passes, const Operands<W>& first) {
+void Vectors(const OutputBlock& block, const TilePasses& passes, const PanelOperands<W>& first) {
   const int64_t num_vectors = block.num_panels * kPanelVectors;
   for (int64_t v = 0; v < num_vectors;) {
     const int64_t in_panel = v % kPanelVectors;
-    Operands<W> operands = first;
-    operands.w += v / kPanelVectors * first.panel_stride + in_panel * kLanes * Format<W>::kInputs;
+    PanelOperands<W> operands = first;
+    operands.w +=
+        v / kPanelVectors * first.panel_stride + in_panel * kLanes * PanelFormat<W>::kInputs;
     operands.sums += v * kLanes;
     if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
       Tile<W, 1, kSingleRowVectors>(operands, {});
       v += kSingleRowVectors;
     } else {
       Rows<W>(passes, in_panel, operands);
-      v += kTileVectors;
+      v += kPanelTileVectors;
     }
   }
 }
@@ -53,13 +55,14 @@ void Vectors(const OutputBlock& block, const TilePasses& passes, const Operands<
 template <typename W>
 void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
              float* sums) {
-  constexpr int64_t kInputs = Format<W>::kInputs;
+  constexpr int64_t kInputs = PanelFormat<W>::kInputs;
   constexpr int64_t kStepBytes = kInputs * kPanelOutputs * static_cast<int64_t>(sizeof(W));
   const int64_t panel_stride = PanelElements(weight.type, weight.k);
-  const auto* a = h.row<typename Format<W>::Activation>(block.first_row);
+  const auto* a = h.row<typename PanelFormat<W>::Activation>(block.first_row);
   const W* w = static_cast<const W*>(weight.data) + block.first_panel * panel_stride;
   const int64_t steps = (weight.k + kInputs - 1) / kInputs;
-  const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors, kStepBytes);
+  const TilePasses passes(block.num_rows, kPanelTileRows, kPanelVectors / kPanelTileVectors,
+                          kStepBytes);
   const EqualParts blocks(steps, passes.rows.count == 1 ? steps : kBlockBytes / kStepBytes);
   for (int64_t b = 0; b < blocks.count; ++b) {
     const int64_t inputs = blocks.size(b) * kInputs;

@@ -17,24 +17,24 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // for the weights of one k and one broadcast input. The sums must be enough to hide the latency of
 // the multiply-add (about 4 cycles, two a cycle) even for one row.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
-inline constexpr int kTileRows = 12;
-inline constexpr int kTileVectors = 2;
+inline constexpr int kPanelTileRows = 12;
+inline constexpr int kPanelTileVectors = 2;
 inline constexpr int kSingleRowVectors = 8;
 #elif defined(__AVX2__)  // 16 registers, 2 a vector
-inline constexpr int kTileRows = 4;
-inline constexpr int kTileVectors = 1;
+inline constexpr int kPanelTileRows = 4;
+inline constexpr int kPanelTileVectors = 1;
 inline constexpr int kSingleRowVectors = 4;
 #else                    // 16 registers, 4 a vector
-inline constexpr int kTileRows = 2;
-inline constexpr int kTileVectors = 1;
+inline constexpr int kPanelTileRows = 2;
+inline constexpr int kPanelTileVectors = 1;
 inline constexpr int kSingleRowVectors = 2;
 #endif
 inline constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
-static_assert(kPanelVectors % kTileVectors == 0);
+static_assert(kPanelVectors % kPanelTileVectors == 0);
 
 // How a weight type is read and multiplied: kInputs values of k at a time.
 template <typename W>
-struct Format {  // f32 and f16
+struct PanelFormat {  // f32 and f16
   using Activation = float;
   static constexpr int kInputs = 1;
   using Weights = F32x16;
@@ -48,7 +48,7 @@ struct Format {  // f32 and f16
 #if defined(__AVX512BF16__)
 
 template <>
-struct Format<BF16> {
+struct PanelFormat<BF16> {
   using Activation = BF16;
   static constexpr int kInputs = 2;
   using Weights = I32x16;
@@ -68,7 +68,7 @@ struct Format<BF16> {
 #else
 
 template <>
-struct Format<BF16> {
+struct PanelFormat<BF16> {
   using Activation = float;
   static constexpr int kInputs = 2;
   struct Weights {
@@ -89,8 +89,8 @@ struct Format<BF16> {
 
 // Part of a product: the rows at `a`, the panels at `w` and k inputs of both.
 template <typename W>
-struct Operands {
-  const typename Format<W>::Activation* a;
+struct PanelOperands {
+  const typename PanelFormat<W>::Activation* a;
   int64_t a_stride;
   const W* w;
   int64_t panel_stride;  // elements from one panel to the next
@@ -153,13 +153,13 @@ struct TileSums {
 
   // The products of one step. weights: of each vector
   template <typename W>
-  LONGSTREAM_INLINE void Add(const RowPointers<typename Format<W>::Activation, kRows>& rows,
-                             const typename Format<W>::Weights (&weights)[kVectors]) {
+  LONGSTREAM_INLINE void Add(const RowPointers<typename PanelFormat<W>::Activation, kRows>& rows,
+                             const typename PanelFormat<W>::Weights (&weights)[kVectors]) {
     LONGSTREAM_UNROLL
     for (int r = 0; r < kRows; ++r) {
       LONGSTREAM_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        of[r][v] = Format<W>::MultiplyAdd(rows.row(r), weights[v], of[r][v]);
+        of[r][v] = PanelFormat<W>::MultiplyAdd(rows.row(r), weights[v], of[r][v]);
       }
     }
   }
@@ -177,8 +177,8 @@ struct TileSums {
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
-LONGSTREAM_INLINE void Tile(const Operands<W>& operands, const WeightsAhead& ahead) {
-  using F = Format<W>;
+LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const WeightsAhead& ahead) {
+  using F = PanelFormat<W>;
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [a, a_stride, w, panel_stride, k, sums, resume] = operands;
   const std::byte* asked = ahead.from;
@@ -203,12 +203,12 @@ LONGSTREAM_INLINE void Tile(const Operands<W>& operands, const WeightsAhead& ahe
 
 // Tiles are inlined: a function that has used vectors ends with vzeroupper, which waits for them.
 template <typename W, int kRows>
-LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands<W>& operands,
+LONGSTREAM_INLINE void TileOfRows(int64_t rows, const PanelOperands<W>& operands,
                                   const WeightsAhead& ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOfRows<W, kRows - 1>(rows, operands, ahead);
   }
-  Tile<W, kRows, kTileVectors>(operands, ahead);
+  Tile<W, kRows, kPanelTileVectors>(operands, ahead);
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

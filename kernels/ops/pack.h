@@ -31,8 +31,9 @@ struct PackArgs {
 };
 using PackFunction = void (*)(const Executor& executor, const PackArgs& args);
 
-// A weight that is packed whole, to be stored in fewer bytes without loss, where its library has
-// such a form (bf16 on AVX512-BF16: 12 bits a number). Ops read both forms, to the same bits.
+// A weight that is packed whole, to be read as fewer bytes without loss, where its library has such
+// a form (bf16 on AVX512-BF16: 12 bits a number). It takes the same memory, of which the end is
+// then zero. Ops read both forms, to the same bits.
 struct CompressArgs {
   void* packed = nullptr;  // PackArgs::destination, rewritten in its place. REQUIRES: all rows of
                            // it are packed, and it is not compressed yet
@@ -42,8 +43,8 @@ struct CompressArgs {
 };
 using CompressFunction = void (*)(const Executor& executor, const CompressArgs& args);
 
-// Bytes of a packed weight that a product reads: what is behind them is unused. PackedBytes, or
-// less where the weight is compressed.
+// Bytes of a packed weight that ops read, the first ones. PackedBytes, or less where the weight is
+// compressed.
 using ReadBytesFunction = size_t (*)(const PackedWeight& weight);
 
 }  // namespace longstream

@@ -15,7 +15,8 @@ namespace longstream {
 // memory, as the layers of a model do.
 class BenchWeights {
  public:
-  // The last ones that were asked for; the ones before are freed.
+  // The last ones that were asked for; the ones before are freed. REQUIRES: n k is no more than
+  // that head has
   static const BenchWeights& Of(DType type, int64_t n, int64_t k);
 
   int64_t count() const { return count_; }

@@ -78,7 +78,7 @@ void GatedMlp(benchmark::State& state, DType type) {
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
-  args.reader = {nullptr, type, kInputs, kHidden};
+  args.reader = {weights[0].data, type, kInputs, kHidden};  // of which ops read type and shape
   int64_t call = 0;
   for (auto _ : state) {
     args.gate = weights[call++];

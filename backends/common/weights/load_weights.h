@@ -14,12 +14,12 @@
 namespace longstream {
 
 // Reads every tensor that `spec` calls for under its Hugging Face name (docs/checkpoints.md), packs
-// it with `ops.pack` in the type that `options` asks for, and gives the file's pages back as it
-// goes, so that at no time much more than the packed weights is resident: of the file some 16 MiB,
-// however large a tensor is. What it does is spread
-// over `executor`'s threads. Weights are packed on the host and, where `device` has memory of its
-// own, brought there one by one. The result owns its memory, which is the device's; `checkpoint`
-// may be destroyed, `device` must outlive it.
+// it with `ops.pack` in the type that `options` asks for, compresses it, and gives the file's pages
+// back as it goes, so that at no time much more than the packed weights is resident: of the file
+// some 16 MiB, however large a tensor is. What it does is spread over `executor`'s threads. Weights
+// are packed on the host and, where `device` has memory of its own, brought there one by one. The
+// result owns its memory, which is the device's; `checkpoint` may be destroyed, `device` must
+// outlive it.
 //
 // Where packed weights are kept (packed_cache.h; in the host's memory only) and those of an earlier
 // start fit, they are read in place of all that. `log` is told.
