@@ -11,6 +11,19 @@ bool HasF16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
+// As AMD counts them: 0x19 is Zen 3 and 4, 0x1a Zen 5. 0: of another maker.
+unsigned AmdFamily() {
+  unsigned eax, ebx, ecx, edx;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx ||
+      ecx != signature_AMD_ecx || edx != signature_AMD_edx) {
+    return 0;
+  }
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return 0;
+  constexpr unsigned kExtended = 15;
+  const unsigned family = eax >> 8 & 15;
+  return family == kExtended ? family + (eax >> 20 & 255) : family;
+}
+
 }  // namespace
 
 // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
@@ -24,6 +37,11 @@ bool HasAvx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
          __builtin_cpu_supports("avx512bf16");
+}
+
+bool AsksIntoFirstLevelCache() {
+  static const bool first_level = AmdFamily() >= 0x1a;  // cpuid takes a virtual machine its time
+  return first_level;
 }
 
 }  // namespace longstream

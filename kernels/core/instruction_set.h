@@ -1,4 +1,5 @@
-// The instruction sets of the processor that code is compiled for, beside the baseline.
+// The instruction sets of the processor that code is compiled for, beside the baseline, and what
+// else of a processor code depends on.
 #ifndef LONGSTREAM_KERNELS_CORE_INSTRUCTION_SET_H_
 #define LONGSTREAM_KERNELS_CORE_INSTRUCTION_SET_H_
 
@@ -8,6 +9,13 @@ namespace longstream {
 // operating system saves its registers.
 bool HasAvx2();
 bool HasAvx512();
+
+// Which cache a loop over runs of memory asks for lines that it is about to use: the first-level
+// one where the misses that it has under way cover memory's latency. Measured with attention of one
+// row on one thread: on AMD's family 1Ah (Zen 5) the first level gives 33 GB/s of 42 and the second
+// 30; on 19h (Zen 4), 24 misses of 120 ns, 16 and 19 GB/s of 27. Not measured on others, which are
+// taken for the latter.
+bool AsksIntoFirstLevelCache();
 
 }  // namespace longstream
 

@@ -2,6 +2,9 @@
 #include "kernels/cpu/attention_decode_blocks.h"
 
 #include <algorithm>
+#include <type_traits>
+
+#include "kernels/core/instruction_set.h"
 
 #if defined(__AVX512BF16__)
 
@@ -49,9 +52,31 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
          _mm512_shuffle_f32x4(sums[0], sums[1], 0xdd);
 }
 
+// What loops ask for beside what they compute.
+enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
+
+// Number `index` of those at `next`, which is nullptr where nothing is asked for.
+template <Asks kAsks>
+LONGSTREAM_INLINE void AskFor(const BF16* next, int64_t index) {
+  if constexpr (kAsks == Asks::kIntoFirstLevel) PrefetchL1(next + index);
+  if constexpr (kAsks == Asks::kIntoSecondLevel) PrefetchL2(next + index);
+}
+
+// Calls body with what is asked for as a constant. next: nullptr where nothing is
+template <typename Body>
+LONGSTREAM_INLINE void ForAsks(const BF16* next, const Body& body) {
+  if (next == nullptr) {
+    body(std::integral_constant<Asks, Asks::kNothing>{});
+  } else if (AsksIntoFirstLevelCache()) {
+    body(std::integral_constant<Asks, Asks::kIntoFirstLevel>{});
+  } else {
+    body(std::integral_constant<Asks, Asks::kIntoSecondLevel>{});
+  }
+}
+
 // Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
-// registers each. Asks for as many bytes at `next`, unless it is nullptr.
-template <int kVectors, int kHeads, bool kAsk>
+// registers each. Asks for as many bytes at `next`, if for anything.
+template <int kVectors, int kHeads, Asks kAsks>
 LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,
                                    const BF16* next) {
   constexpr int kRows = kScoresAtOnce / kHeads;
@@ -72,7 +97,7 @@ LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* r
     for (int i = 0; i < kRows; ++i) {
       for (int v = 0; v < kAtOnce; ++v) {
         const __m512bh row = LoadPairs(rows + (i * kVectors + first + v) * kVectorDims);
-        if constexpr (kAsk) PrefetchL1(next + (first * kRows + i * kAtOnce + v) * kVectorDims);
+        AskFor<kAsks>(next, (first * kRows + i * kAtOnce + v) * kVectorDims);
         for (int h = 0; h < kHeads; ++h) {
           sums[h * kRows + i] = _mm512_dpbf16_ps(sums[h * kRows + i], high[v][h], row);
         }
@@ -86,15 +111,15 @@ LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* r
 }
 
 // Scores of kHeads heads with the block's rows [first, last), both multiples of 16.
-template <int kVectors, int kHeads>
+template <int kVectors, int kHeads, Asks kAsks>
 void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* next, int64_t first,
                 int64_t last, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
+  const BF16* ahead = nullptr;
   for (int64_t i = first; i < last; i += kRows) {
     const int64_t offset = i * kVectors * kVectorDims;
-    const __m512 group = next == nullptr
-                             ? ScoreRows<kVectors, kHeads, false>(q, rows + offset, nullptr)
-                             : ScoreRows<kVectors, kHeads, true>(q, rows + offset, next + offset);
+    if constexpr (kAsks != Asks::kNothing) ahead = next + offset;
+    const __m512 group = ScoreRows<kVectors, kHeads, kAsks>(q, rows + offset, ahead);
     if constexpr (kHeads == 1) {
       _mm512_storeu_ps(scores + i, group);
     } else {
@@ -105,7 +130,7 @@ void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* ne
 }
 
 // kHeads heads, kChunks registers of a row; sums: rows of kMaxHeadDim.
-template <int kVectors, int kHeads, int kChunks, bool kAsk>
+template <int kVectors, int kHeads, int kChunks, Asks kAsks>
 void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [weights, rows, next, first_pair, last_pair] = pairs;
@@ -127,10 +152,8 @@ void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
     for (int c = 0; c < kChunks; ++c) {
       const __m512i a = _mm512_loadu_si512(even + c * kVectorDims);
       const __m512i b = _mm512_loadu_si512(even + kRow + c * kVectorDims);
-      if constexpr (kAsk) {
-        PrefetchL1(next + (2 * pair * kVectors + 2 * c) * kVectorDims);
-        PrefetchL1(next + (2 * pair * kVectors + 2 * c + 1) * kVectorDims);
-      }
+      AskFor<kAsks>(next, (2 * pair * kVectors + 2 * c) * kVectorDims);
+      AskFor<kAsks>(next, (2 * pair * kVectors + 2 * c + 1) * kVectorDims);
       const auto first = reinterpret_cast<__m512bh>(_mm512_unpacklo_epi16(a, b));
       const auto second = reinterpret_cast<__m512bh>(_mm512_unpackhi_epi16(a, b));
       for (int h = 0; h < kHeads; ++h) {
@@ -152,12 +175,10 @@ template <int kVectors, int kHeads>
 void WeighHeads(PairDecodeValues::Pairs pairs, float* sums) {
   constexpr int kChunks = std::min(kVectors, 4);
   for (int c = 0; c < kVectors; c += kChunks) {
-    if (pairs.next == nullptr) {
-      WeighTile<kVectors, kHeads, kChunks, false>(pairs, sums);
-    } else {
-      WeighTile<kVectors, kHeads, kChunks, true>(pairs, sums);
-      pairs.next += 2 * kChunks * kVectorDims;
-    }
+    ForAsks(pairs.next, [&](auto asks) {
+      WeighTile<kVectors, kHeads, kChunks, decltype(asks)::value>(pairs, sums);
+    });
+    if (pairs.next != nullptr) pairs.next += 2 * kChunks * kVectorDims;
     pairs.rows += kChunks * kVectorDims;
     sums += kChunks * kVectorDims;
   }
@@ -183,6 +204,17 @@ const BF16* PairRows::InPlace(const HeadRows& rows, int64_t block, int64_t begin
   const bool without_gaps = dim_ == row && run.count >= kKeyBlock &&
                             run.stride == row * static_cast<int64_t>(sizeof(BF16));
   return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
+}
+
+const BF16* PairRows::AskBut(int64_t beside) const {
+  const bool enough = num_next_ >= beside;
+  const int64_t row = num_vectors_ * kVectorDims;
+  ForAsks(next_, [&](auto asks) {
+    for (int64_t i = enough ? beside * row : 0; i < num_next_ * row; i += kVectorDims) {
+      AskFor<decltype(asks)::value>(next_, i);
+    }
+  });
+  return enough ? next_ : nullptr;
 }
 
 const BF16* PairRows::Block(int64_t block, int64_t begin, int64_t end) {
@@ -226,12 +258,16 @@ void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
     const int64_t heads = shape_.heads - h < 2 ? 1 : 2;
     const BF16* next = h == 0 ? rows_.AskBut(last) : nullptr;
     ForVectors<8>(rows_.num_vectors(), [&](auto vectors) {
+      constexpr int kVectors = decltype(vectors)::value;
       const Split* q = queries_ + h;
-      if (heads == 2) {
-        ScoreHeads<decltype(vectors)::value, 2>(q, rows, next, first, last, computed);
-      } else {
-        ScoreHeads<decltype(vectors)::value, 1>(q, rows, next, first, last, computed);
-      }
+      ForAsks(next, [&](auto asks) {
+        constexpr Asks kAsks = decltype(asks)::value;
+        if (heads == 2) {
+          ScoreHeads<kVectors, 2, kAsks>(q, rows, next, first, last, computed);
+        } else {
+          ScoreHeads<kVectors, 1, kAsks>(q, rows, next, first, last, computed);
+        }
+      });
     });
     for (int64_t i = 0; i < heads; ++i) {
       __builtin_memcpy(scores + (h + i) * kKeyBlock + (begin - block),

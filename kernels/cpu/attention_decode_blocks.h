@@ -192,14 +192,7 @@ class PairRows {
   }
   // Asks for what was announced but for the first `beside` rows, which the caller asks for where
   // they are returned; nullptr: it asks for nothing.
-  LONGSTREAM_INLINE const BF16* AskBut(int64_t beside) const {
-    const bool enough = num_next_ >= beside;
-    const int64_t row = num_vectors_ * kVectorDims;
-    for (int64_t i = enough ? beside * row : 0; i < num_next_ * row; i += kVectorDims) {
-      PrefetchL1(next_ + i);
-    }
-    return enough ? next_ : nullptr;
-  }
+  const BF16* AskBut(int64_t beside) const;
 
   // The block without gaps, where its rows lie or gathered. What is before `begin` or from `end` on
   // is of no meaning.
