@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "kernels/core/device.h"
+#include "kernels/core/instruction_set.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -75,6 +77,22 @@ INSTANTIATE_TEST_SUITE_P(Isa, InstructionSet, testing::ValuesIn(kIsaNames),
 TEST(Dispatch, UnknownSetsAreNotFound) {
   EXPECT_EQ(OpsFor("avx1024"), nullptr);
   EXPECT_EQ(OpsFor(""), nullptr);
+}
+
+// What the system says of the first processor, such as "cpu family"; "" for what it does not.
+std::string ProcessorSays(const std::string& name) {
+  std::ifstream says("/proc/cpuinfo");
+  for (std::string line; std::getline(says, line);) {
+    if (line.rfind(name, 0) == 0) return line.substr(line.find(": ") + 2);
+  }
+  return "";
+}
+
+TEST(Dispatch, ZenFiveAsksIntoTheFirstLevelCache) {
+  const bool amd = ProcessorSays("vendor_id") == "AuthenticAMD";
+  const std::string family = ProcessorSays("cpu family");
+  ASSERT_NE(family, "");
+  EXPECT_EQ(AsksIntoFirstLevelCache(), amd && std::stoi(family) >= 26);
 }
 
 // DeviceOps chooses once per process, so each case asks in a process of its own.
