@@ -10,11 +10,11 @@ namespace longstream {
 bool HasAvx2();
 bool HasAvx512();
 
-// Which cache a loop over runs of memory asks for lines that it is about to use: the first-level
-// one where the misses that it has under way cover memory's latency. Measured with attention of one
-// row on one thread: on AMD's family 1Ah (Zen 5) the first level gives 33 GB/s of 42 and the second
-// 30; on 19h (Zen 4), 24 misses of 120 ns, 16 and 19 GB/s of 27. Not measured on others, which are
-// taken for the latter.
+// Whether a loop over runs of memory asks the first-level cache, not the second, for lines that it
+// is about to use: where the misses that it has under way cover memory's latency. Measured with
+// attention of one row on one thread: on AMD's family 1Ah (Zen 5) the first level gives 33 GB/s of
+// 42 and the second 30; on 19h (Zen 4), 24 misses of 120 ns, 16 and 19 GB/s of 27. True on 1Ah and
+// later families, false on processors that were not measured.
 bool AsksIntoFirstLevelCache();
 
 }  // namespace longstream

@@ -91,7 +91,7 @@ std::string ProcessorSays(const std::string& name) {
 TEST(Dispatch, ZenFiveAsksIntoTheFirstLevelCache) {
   const bool amd = ProcessorSays("vendor_id") == "AuthenticAMD";
   const std::string family = ProcessorSays("cpu family");
-  ASSERT_NE(family, "");
+  ASSERT_NE(family, "") << "of /proc/cpuinfo";
   EXPECT_EQ(AsksIntoFirstLevelCache(), amd && std::stoi(family) >= 26);
 }
 

@@ -244,6 +244,25 @@ TEST_P(CompressTest, ManyPanels) {
   ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
 }
 
+// Panels that are compressed whole, such in part, and plain ones, several of each side by side.
+TEST_P(CompressTest, PanelsOfEveryKind) {
+  Random random(8);
+  constexpr int64_t kN = 512, kK = 256;
+  std::vector<BF16> numbers = BitsWithExceptions(kN, kK, 10000, random);
+  for (int64_t row = 192; row < kN; ++row) {
+    const bool plain = row < 352;
+    for (int64_t i = 0; i < kK; ++i) {
+      if (!plain && i % 100 != 57) continue;
+      // Of any upper byte, and finite.
+      numbers[static_cast<size_t>(row * kK + i)] = {
+          static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
+    }
+  }
+  const PackedWeight compressed = Pack(numbers, kN, kK, true);
+  ExpectRows(compressed, numbers);
+  ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
+}
+
 TEST_P(CompressTest, ReadsThreeQuartersOfTheBytes) {
   Random random(4);
   OwnedWeight weight(512, 1024, DType::kBF16, random);

@@ -20,7 +20,8 @@ namespace {
 // Counter-based, so that rows can be made on several threads: hashes of (seed, tensor, element).
 class Noise {
  public:
-  explicit Noise(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u) {}
+  // Hashed, or row r + 4 of a weight would be row r from its second number on.
+  explicit Noise(uint64_t seed) : state_(seed) { state_ = Next(); }
 
   // About N(0, 1): the sum of four uniforms, scaled to variance 1.
   float Normal() {
