@@ -3,18 +3,20 @@
 //
 // The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. Of the 256 that
 // there may be, a panel of trained or random weights has hardly more than the 16 that a nibble can
-// name: all magnitudes from its largest down to 2^-16 of it. So a panel (panel.h) has a front and
-// then its steps, pairs of k of all 32 outputs, in runs that are compressed and plain by turns:
+// name: all magnitudes from its largest down to 2^-16 of it. What has another one, a few numbers of
+// a panel, stands whole in a patch, which is laid over what its nibble says:
 //
 //   weight   u32 where each panel begins, in lines of 64 bytes from here | the panels, without gaps
-//   panel    u8 upper bytes [16] | u32 steps of each run [MostRuns(k)] | the runs
-//   plain    a step: bf16 [32][2]
+//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 number of
+//   patches
+//            the steps, pairs of k of all 32 outputs
+//            patches, in the order of their steps, to the end of a line
+//   plain    a step: bf16 [32][2]. There are no patches
 //   compressed, two steps: nibbles [64] of both, the first one's are the low ones; then the lower
 //            bytes of the first and of the second [64] each; in the order of PlaceOf
 //
-// The first run is compressed (of 0 steps where the panel begins otherwise). All runs but the last
-// begin and end at even steps; the last one that MostRuns lets be named takes the rest, whatever it
-// says. So a front of zeros is that of a plain panel, and that is what Pack leaves.
+// A panel stays plain, as its front of zeros says that Pack leaves, where too many numbers would be
+// patched (MostPatches), or the number of steps is odd.
 //
 // Panels follow each other without gaps because a processor reads ahead of one long run: with each
 // where its plain form would be, nothing was gained. No op reads the memory that this leaves at the
@@ -50,24 +52,37 @@ static_assert(2 * kCompressedStepBytes % kLineBytes == 0 && kNibbleBytes == kLin
 
 LONGSTREAM_INLINE int64_t NumSteps(int64_t k) { return (k + kStepInputs - 1) / kStepInputs; }
 
-// Runs that a panel can name: enough for one of each kind in 32 steps.
-LONGSTREAM_INLINE int64_t MostRuns(int64_t k) { return 2 * (NumSteps(k) / 32 + 1); }
-
 LONGSTREAM_INLINE int64_t WholeLines(int64_t bytes) {
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 
-// Bytes in front of a panel's steps, and in front of a weight's panels.
-LONGSTREAM_INLINE int64_t FrontBytes(int64_t k) {
-  return WholeLines(kUpperBytes + MostRuns(k) * static_cast<int64_t>(sizeof(uint32_t)));
-}
 LONGSTREAM_INLINE int64_t IndexBytes(int64_t n) {
   return WholeLines(NumPanels(n) * static_cast<int64_t>(sizeof(uint32_t)));
 }
 
-// Bytes of a panel that is all plain, the most that one takes.
+struct PanelFront {
+  uint8_t upper_bytes[kUpperBytes];
+  uint32_t compressed;
+  uint32_t num_patches;
+};
+inline constexpr int64_t kFrontBytes = kLineBytes;
+static_assert(sizeof(PanelFront) <= kFrontBytes);
+
+// Two numbers of a step that are not what their nibbles say, or one.
+struct Patch {
+  uint32_t step_and_output;  // step * 32 + output
+  uint32_t numbers;          // both of them, as they lie in a plain step
+};
+
+// Beyond that a patch every eight steps costs more than a panel's bytes are worth.
+inline constexpr int64_t kMostPatches = 1024;
+LONGSTREAM_INLINE int64_t MostPatches(int64_t steps) {
+  return steps / 8 < kMostPatches ? steps / 8 : kMostPatches;
+}
+
+// Bytes of a plain panel, the most that one takes.
 LONGSTREAM_INLINE int64_t MostPanelBytes(int64_t k) {
-  return FrontBytes(k) + NumSteps(k) * kPlainStepBytes;
+  return kFrontBytes + NumSteps(k) * kPlainStepBytes;
 }
 
 // The panel `panel` of a weight. It is writable where the weight is.
@@ -87,84 +102,88 @@ LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
   return number % 32 / 8 * 16 + number / 32 * 8 + number % 8;
 }
 
-// The steps of a panel from the first to the last, part by part.
-class PanelSteps {
+// The patches of a panel from the first to the last.
+class Patches {
  public:
-  // Steps that follow each other in one run.
-  struct Part {
-    const std::byte* from;
-    int64_t steps;
-    bool compressed;
-  };
+  LONGSTREAM_INLINE Patches(const std::byte* from, int64_t count)
+      : next_(from), end_(from + count * static_cast<int64_t>(sizeof(Patch))) {}
 
-  LONGSTREAM_INLINE PanelSteps(const std::byte* panel, int64_t k)
-      : runs_(panel + kUpperBytes),
-        last_run_(MostRuns(k) - 1),
-        next_(panel + FrontBytes(k)),
-        left_(NumSteps(k)) {
-    Enter(0);
+  // The step of the next one; behind all steps where there is none.
+  LONGSTREAM_INLINE int64_t step() const {
+    return next_ == end_ ? INT64_MAX : Next().step_and_output / kPanelOutputs;
   }
-
-  // At most `most` of the steps that are left. REQUIRES: 0 < most, even or all that are left
-  LONGSTREAM_INLINE Part Take(int64_t most) {
-    while (in_run_ == 0) Enter(run_ + 1);
-    const Part part{next_, in_run_ < most ? in_run_ : most, run_ % 2 == 0};
-    in_run_ -= part.steps;
-    left_ -= part.steps;
-    next_ += part.steps * (part.compressed ? kCompressedStepBytes : kPlainStepBytes);
-    return part;
+  // REQUIRES: there is one
+  LONGSTREAM_INLINE Patch Take() {
+    const Patch patch = Next();
+    next_ += sizeof(Patch);
+    return patch;
   }
-
-  LONGSTREAM_INLINE void Skip(int64_t steps) {
-    while (steps > 0) steps -= Take(steps).steps;
-  }
-
-  int64_t left() const { return left_; }
-  // Where the steps that are left begin; where none is, the end of the panel.
-  const std::byte* next() const { return next_; }
 
  private:
-  LONGSTREAM_INLINE void Enter(int64_t run) {
-    run_ = run;
-    uint32_t steps;
-    __builtin_memcpy(&steps, runs_ + run * static_cast<int64_t>(sizeof(steps)), sizeof(steps));
-    in_run_ = run < last_run_ ? steps : left_;
+  LONGSTREAM_INLINE Patch Next() const {
+    Patch patch;
+    __builtin_memcpy(&patch, next_, sizeof(patch));
+    return patch;
   }
 
-  const std::byte* runs_;
-  const int64_t last_run_;
   const std::byte* next_;
-  int64_t left_;
-  int64_t run_ = 0;
-  int64_t in_run_ = 0;
+  const std::byte* end_;
 };
 
-// The number `number` of step `step` of a part of a panel, as a plain step counts them.
-LONGSTREAM_INLINE BF16 NumberAt(const std::byte* panel, const PanelSteps::Part& part, int64_t step,
-                                int64_t number) {
-  if (!part.compressed) {
-    BF16 plain;
-    __builtin_memcpy(
-        &plain, part.from + step * kPlainStepBytes + number * static_cast<int64_t>(sizeof(BF16)),
-        sizeof(plain));
-    return plain;
+// A panel of k inputs.
+class PanelView {
+ public:
+  LONGSTREAM_INLINE PanelView(const std::byte* panel, int64_t k)
+      : panel_(panel), num_steps_(NumSteps(k)) {
+    __builtin_memcpy(&front_, panel, sizeof(front_));
   }
-  const std::byte* steps = part.from + step / 2 * 2 * kCompressedStepBytes;
-  const int64_t place = PlaceOf(number);
-  const auto name = (std::to_integer<unsigned>(steps[place]) >> (step % 2 * 4)) & 15;
-  const std::byte lower = steps[kNibbleBytes + step % 2 * kStepNumbers + place];
-  return {static_cast<uint16_t>(std::to_integer<unsigned>(panel[name]) << 8 |
-                                std::to_integer<unsigned>(lower))};
-}
+
+  bool compressed() const { return front_.compressed != 0; }
+  int64_t num_steps() const { return num_steps_; }
+  int64_t step_bytes() const { return compressed() ? kCompressedStepBytes : kPlainStepBytes; }
+  const std::byte* steps() const { return panel_ + kFrontBytes; }
+  Patches patches() const {
+    return {steps() + num_steps_ * step_bytes(), int64_t{front_.num_patches}};
+  }
+  const std::byte* upper_bytes() const { return panel_; }
+  // In whole lines.
+  int64_t bytes() const {
+    return WholeLines(kFrontBytes + num_steps_ * step_bytes() +
+                      front_.num_patches * static_cast<int64_t>(sizeof(Patch)));
+  }
+
+  // The number `number` of a step, as a plain one counts them; of a patched step what its nibble
+  // says.
+  LONGSTREAM_INLINE BF16 NumberAt(int64_t step, int64_t number) const {
+    if (!compressed()) {
+      BF16 plain;
+      __builtin_memcpy(
+          &plain, steps() + step * kPlainStepBytes + number * static_cast<int64_t>(sizeof(plain)),
+          sizeof(plain));
+      return plain;
+    }
+    const std::byte* two = steps() + step / 2 * 2 * kCompressedStepBytes;
+    const int64_t place = PlaceOf(number);
+    const auto name = (std::to_integer<unsigned>(two[place]) >> (step % 2 * 4)) & 15;
+    const std::byte lower = two[kNibbleBytes + step % 2 * kStepNumbers + place];
+    return {
+        static_cast<uint16_t>(front_.upper_bytes[name] << 8 | std::to_integer<unsigned>(lower))};
+  }
+
+ private:
+  const std::byte* panel_;
+  int64_t num_steps_;
+  PanelFront front_;
+};
 
 #if defined(__AVX512BF16__)
 
 // Numbers of compressed steps from their bytes.
 class StepReader {
  public:
-  LONGSTREAM_INLINE explicit StepReader(const std::byte* panel)
-      : upper_bytes_(
-            _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(panel)))) {}
+  LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
+      : upper_bytes_(_mm512_broadcast_i32x4(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(panel.upper_bytes())))) {}
 
   // Step 0 or 1 of the two at `steps`: numbers[0] and [1] are its vectors of 16 outputs, pairs of
   // k.
@@ -176,6 +195,20 @@ class StepReader {
     const __m512i lower = _mm512_loadu_si512(steps + kNibbleBytes + step * kStepNumbers);
     numbers[0].part[0] = reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
     numbers[1].part[0] = reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
+  }
+
+  // Lays the patches of step `step`, if they are next, over its numbers.
+  LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, I32x16* numbers) {
+    while (patches.step() == step) {
+      const Patch patch = patches.Take();
+      const uint32_t lane = 1u << patch.step_and_output % kPanelOutputs;
+      const auto pair = static_cast<int>(patch.numbers);
+      for (int v = 0; v < 2; ++v) {
+        numbers[v].part[0] = reinterpret_cast<NativeI32>(
+            _mm512_mask_set1_epi32(reinterpret_cast<__m512i>(numbers[v].part[0]),
+                                   static_cast<__mmask16>(lane >> 16 * v), pair));
+      }
+    }
   }
 
  private:

@@ -26,16 +26,20 @@ void EmbedRow(const PackedWeight& table, int32_t id, float multiplier, float* ou
 
 // A row of a table of panels that may be compressed.
 void EmbedRowOfSteps(const PackedWeight& table, int32_t id, float multiplier, float* out) {
-  const std::byte* panel = PanelAt(table, id / kPanelOutputs);
-  const int64_t first = id % kPanelOutputs * kStepInputs;
-  PanelSteps steps(panel, table.k);
-  for (int64_t i = 0; i < table.k;) {
-    const PanelSteps::Part part = steps.Take(steps.left());
-    for (int64_t s = 0; s < part.steps; ++s) {
-      for (int64_t number = first; number < first + kStepInputs && i < table.k; ++number) {
-        out[i++] = multiplier * longstream::ToF32(NumberAt(panel, part, s, number));
-      }
-    }
+  const PanelView panel(PanelAt(table, id / kPanelOutputs), table.k);
+  const int64_t output = id % kPanelOutputs;
+  const auto put = [&](int64_t i, BF16 number) {
+    if (i < table.k) out[i] = multiplier * longstream::ToF32(number);
+  };
+  for (int64_t i = 0; i < table.k; ++i) {
+    put(i, panel.NumberAt(i / kStepInputs, output * kStepInputs + i % kStepInputs));
+  }
+  for (Patches patches = panel.patches(); patches.step() < panel.num_steps();) {
+    const int64_t i = patches.step() * kStepInputs;
+    const Patch patch = patches.Take();
+    if (patch.step_and_output % kPanelOutputs != output) continue;
+    put(i, {static_cast<uint16_t>(patch.numbers)});
+    put(i + 1, {static_cast<uint16_t>(patch.numbers >> 16)});
   }
 }
 

@@ -60,7 +60,7 @@ LONGSTREAM_INLINE std::byte* PanelOf(const PackArgs& args, int64_t panel) {
   const int64_t begin = IndexBytes(args.n) + panel * MostPanelBytes(args.k);
   const auto line = static_cast<uint32_t>(begin / kLineBytes);
   __builtin_memcpy(weight + panel * static_cast<int64_t>(sizeof(line)), &line, sizeof(line));
-  return weight + begin + FrontBytes(args.k);
+  return weight + begin + kFrontBytes;
 }
 
 template <typename Source, typename Target>

@@ -1,4 +1,5 @@
 // Compressing packed bf16 weights in their place. See kernels/ops/pack.h and compressed_panel.h.
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,13 +12,6 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 #if defined(__AVX512BF16__)
-
-// Fewer steps in a row stay plain: interrupting the sums of a product costs more than reading them.
-constexpr int64_t kLeastSteps = 16;
-
-struct TwoSteps {
-  alignas(64) std::byte bytes[2 * kCompressedStepBytes];
-};
 
 // The bytes of a step's numbers, upper or lower, each at its PlaceOf.
 struct StepBytes {
@@ -60,109 +54,90 @@ void FindUpperBytes(const std::byte* steps, int64_t num_steps,
   }
 }
 
-// Two plain steps as compressed ones. False: a number has none of the upper bytes.
-LONGSTREAM_INLINE bool CompressSteps(const uint8_t (&upper_bytes)[kUpperBytes],
-                                     const std::byte* steps, TwoSteps* to) {
-  __m512i nibbles = _mm512_setzero_si512();
-  for (int s = 0; s < 2; ++s) {
-    const auto [upper, lower] = BytesOf(steps + s * kPlainStepBytes);
-    __m512i names = _mm512_setzero_si512();
-    __mmask64 named = 0;
-    for (int i = 0; i < kUpperBytes; ++i) {
-      const __mmask64 equal =
-          _mm512_cmpeq_epi8_mask(upper, _mm512_set1_epi8(static_cast<char>(upper_bytes[i])));
-      names = _mm512_mask_mov_epi8(names, equal, _mm512_set1_epi8(static_cast<char>(i)));
-      named |= equal;
-    }
-    if (~named != 0) return false;
-    nibbles = _mm512_or_si512(nibbles, s == 0 ? names : _mm512_slli_epi16(names, 4));
-    _mm512_store_si512(to->bytes + kNibbleBytes + s * kStepNumbers, lower);
+// Nibbles of a step's numbers, a byte each, and which of them have one. Those that have not are 0.
+struct StepNames {
+  __m512i names;
+  __mmask64 named;
+};
+
+LONGSTREAM_INLINE StepNames NamesOf(const uint8_t (&upper_bytes)[kUpperBytes], __m512i upper) {
+  StepNames step{_mm512_setzero_si512(), 0};
+  for (int i = 0; i < kUpperBytes; ++i) {
+    const __mmask64 equal =
+        _mm512_cmpeq_epi8_mask(upper, _mm512_set1_epi8(static_cast<char>(upper_bytes[i])));
+    step.names = _mm512_mask_mov_epi8(step.names, equal, _mm512_set1_epi8(static_cast<char>(i)));
+    step.named |= equal;
   }
-  _mm512_store_si512(to->bytes, nibbles);
-  return true;
+  return step;
 }
 
-// Writes the steps of a plain panel anew, from the first to the last: what is written lies before
-// what is still to be read.
+// Which outputs have a number at one of `places`.
+LONGSTREAM_INLINE uint32_t OutputsAt(__mmask64 places) {
+  uint32_t outputs = 0;
+  for (int64_t number = 0; number < kStepNumbers; ++number) {
+    if ((places >> PlaceOf(number) & 1) != 0) outputs |= 1u << number / kStepInputs;
+  }
+  return outputs;
+}
+
+// Compresses a plain panel in its place: what is written lies before what is still to be read.
 class PanelCompressor {
  public:
-  PanelCompressor(std::byte* panel, int64_t k)
-      : runs_(panel + kUpperBytes),
-        last_run_(MostRuns(k) - 1),
-        read_(panel + FrontBytes(k)),
-        write_(panel + FrontBytes(k)),
-        left_(NumSteps(k)) {
-    FindUpperBytes(read_, left_, upper_bytes_);
-    std::memcpy(panel, upper_bytes_, sizeof(upper_bytes_));
+  PanelCompressor(std::byte* panel, int64_t k) : panel_(panel), num_steps_(NumSteps(k)) {
+    FindUpperBytes(panel + kFrontBytes, num_steps_, front_.upper_bytes);
   }
 
-  // Returns the end of the panel.
-  std::byte* Run() {
-    for (int64_t run = 0; left_ > 0; run += 2) {
-      Name(run, Compress());
-      Name(run + 1, Keep(run + 1 == last_run_ ? left_ : StepsToKeep()));
+  void Run() {
+    if (num_steps_ % 2 != 0 || !FindPatches()) return;
+    std::byte* to = panel_ + kFrontBytes;
+    for (int64_t step = 0; step < num_steps_; step += 2) {
+      CompressSteps(Step(step), to);
+      to += 2 * kCompressedStepBytes;
     }
-    return write_;
+    const size_t bytes = front_.num_patches * sizeof(Patch);
+    std::memcpy(to, patches_, bytes);
+    std::memset(to + bytes, 0,
+                static_cast<size_t>(WholeLines(static_cast<int64_t>(bytes))) - bytes);
+    front_.compressed = 1;
+    std::memcpy(panel_, &front_, sizeof(front_));
   }
 
  private:
-  void Name(int64_t run, int64_t steps) {
-    const auto named = static_cast<uint32_t>(steps);
-    std::memcpy(runs_ + run * static_cast<int64_t>(sizeof(named)), &named, sizeof(named));
+  const std::byte* Step(int64_t step) const {
+    return panel_ + kFrontBytes + step * kPlainStepBytes;
   }
 
-  // Of the next kLeastSteps steps from `first` on, how many can be compressed until two cannot.
-  int64_t CompressibleSteps(int64_t first) const {
-    TwoSteps ignored;
-    int64_t count = 0;
-    while (count < kLeastSteps && first + count + 2 <= left_ &&
-           CompressSteps(upper_bytes_, read_ + (first + count) * kPlainStepBytes, &ignored)) {
-      count += 2;
+  // False: there are too many.
+  bool FindPatches() {
+    for (int64_t s = 0; s < num_steps_; ++s) {
+      const __mmask64 named = NamesOf(front_.upper_bytes, BytesOf(Step(s)).upper).named;
+      if (~named == 0) continue;
+      for (uint32_t outputs = OutputsAt(~named); outputs != 0; outputs &= outputs - 1) {
+        if (front_.num_patches == MostPatches(num_steps_)) return false;
+        const auto output = static_cast<int64_t>(std::countr_zero(outputs));
+        Patch& patch = patches_[front_.num_patches++];
+        patch.step_and_output = static_cast<uint32_t>(s * kPanelOutputs + output);
+        std::memcpy(&patch.numbers, Step(s) + output * static_cast<int64_t>(sizeof(patch.numbers)),
+                    sizeof(patch.numbers));
+      }
     }
-    return count;
+    return true;
   }
 
-  int64_t StepsToKeep() const {
-    int64_t steps = 0;
-    while (steps < left_) {
-      const int64_t compressible = CompressibleSteps(steps);
-      if (compressible == kLeastSteps) return steps;
-      steps += compressible + 2;  // the two that cannot be
-    }
-    return left_;
+  void CompressSteps(const std::byte* from, std::byte* to) const {
+    const auto [upper_0, lower_0] = BytesOf(from);
+    const auto [upper_1, lower_1] = BytesOf(from + kPlainStepBytes);
+    const __m512i names_1 = NamesOf(front_.upper_bytes, upper_1).names;
+    _mm512_storeu_si512(to, _mm512_or_si512(NamesOf(front_.upper_bytes, upper_0).names,
+                                            _mm512_slli_epi16(names_1, 4)));
+    _mm512_storeu_si512(to + kNibbleBytes, lower_0);
+    _mm512_storeu_si512(to + kNibbleBytes + kStepNumbers, lower_1);
   }
 
-  int64_t Keep(int64_t steps) {
-    std::memmove(write_, read_, static_cast<size_t>(steps * kPlainStepBytes));
-    write_ += steps * kPlainStepBytes;
-    Advance(steps);
-    return steps;
-  }
-
-  int64_t Compress() {
-    if (CompressibleSteps(0) < kLeastSteps) return 0;
-    int64_t count = 0;
-    TwoSteps two;
-    while (left_ >= 2 && CompressSteps(upper_bytes_, read_, &two)) {
-      std::memcpy(write_, two.bytes, sizeof(two.bytes));
-      write_ += sizeof(two.bytes);
-      Advance(2);
-      count += 2;
-    }
-    return count;
-  }
-
-  void Advance(int64_t steps) {
-    read_ += steps * kPlainStepBytes;
-    left_ -= steps;
-  }
-
-  uint8_t upper_bytes_[kUpperBytes];
-  std::byte* const runs_;
-  const int64_t last_run_;
-  const std::byte* read_;
-  std::byte* write_;
-  int64_t left_;  // steps from read_ on
+  std::byte* const panel_;
+  const int64_t num_steps_;
+  PanelFront front_ = {};
+  Patch patches_[kMostPatches];
 };
 
 LONGSTREAM_INLINE uint32_t Lines(int64_t bytes) {
@@ -190,7 +165,8 @@ void CompressBF16(const Executor& executor, const CompressArgs& args) {
   auto* lines = static_cast<uint32_t*>(args.packed);
   ParallelFor(executor, static_cast<uint32_t>(NumPanels(args.n)), [&](uint32_t p) {
     std::byte* panel = weight + IndexBytes(args.n) + p * MostPanelBytes(args.k);
-    lines[p] = Lines(PanelCompressor(panel, args.k).Run() - panel);
+    PanelCompressor(panel, args.k).Run();
+    lines[p] = Lines(PanelView(panel, args.k).bytes());
   });
   CloseGaps(args, lines);
 }
@@ -211,9 +187,9 @@ void Compress(const Executor& executor, const CompressArgs& args) {
 size_t ReadBytes(const PackedWeight& weight) {
   const size_t bytes = PackedBytes(weight.type, weight.n, weight.k);
   if (!kCompressesBF16 || weight.type != DType::kBF16 || weight.n == 0) return bytes;
-  PanelSteps last(PanelAt(weight, NumPanels(weight.n) - 1), weight.k);
-  while (last.left() > 0) last.Take(last.left());
-  return static_cast<size_t>(last.next() - static_cast<const std::byte*>(weight.data));
+  const std::byte* last = PanelAt(weight, NumPanels(weight.n) - 1);
+  return static_cast<size_t>(last + PanelView(last, weight.k).bytes() -
+                             static_cast<const std::byte*>(weight.data));
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

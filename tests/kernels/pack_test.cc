@@ -204,7 +204,7 @@ TEST_P(CompressTest, EveryNumberThereIs) {
 }
 
 // Sizes that end within a panel, a step or two steps; exceptions from none to everywhere, which
-// make more parts than a panel can name.
+// are more than a panel can patch.
 TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
   Random random(5);
   constexpr int64_t kN = 230;  // more than one row passes side by side
@@ -220,7 +220,7 @@ TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
       const auto bytes = static_cast<double>(ops().read_bytes(compressed));
       EXPECT_LE(bytes, plain_bytes);
       if (traits().compresses_bf16) {
-        if (k >= 255 && distance > k) {
+        if (k >= 256 && k % 4 == 0 && distance > k) {
           // Not the last panel of eight, which has zeros in the place of rows beside 16 upper
           // bytes.
           EXPECT_LT(bytes, 0.79 * plain_bytes);
@@ -237,14 +237,14 @@ TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
 // Where panels begin takes more than a line.
 TEST_P(CompressTest, ManyPanels) {
   Random random(7);
-  constexpr int64_t kN = 1100, kK = 70;
+  constexpr int64_t kN = 1100, kK = 72;
   const std::vector<BF16> numbers = BitsWithExceptions(kN, kK, 10000, random);
   const PackedWeight compressed = Pack(numbers, kN, kK, true);
   ExpectRows(compressed, numbers);
   ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
 }
 
-// Panels that are compressed whole, such in part, and plain ones, several of each side by side.
+// Panels without patches, with some, and plain ones, several of each side by side.
 TEST_P(CompressTest, PanelsOfEveryKind) {
   Random random(8);
   constexpr int64_t kN = 512, kK = 256;
@@ -252,7 +252,7 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
   for (int64_t row = 192; row < kN; ++row) {
     const bool plain = row < 352;
     for (int64_t i = 0; i < kK; ++i) {
-      if (!plain && i % 100 != 57) continue;
+      if (!plain && (row % 8 != 3 || i % 100 != 57)) continue;
       // Of any upper byte, and finite.
       numbers[static_cast<size_t>(row * kK + i)] = {
           static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
