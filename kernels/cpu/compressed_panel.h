@@ -7,8 +7,7 @@
 // a panel, stands whole in a patch, which is laid over what its nibble says:
 //
 //   weight   u32 where each panel begins, in lines of 64 bytes from here | the panels, without gaps
-//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 number of
-//   patches
+//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 patches
 //            the steps, pairs of k of all 32 outputs
 //            patches, in the order of their steps, to the end of a line
 //   plain    a step: bf16 [32][2]. There are no patches
@@ -74,7 +73,7 @@ struct Patch {
   uint32_t numbers;          // both of them, as they lie in a plain step
 };
 
-// Beyond that a patch every eight steps costs more than a panel's bytes are worth.
+// Of a panel that is compressed. Each interrupts a loop; they are made in an array of the stack.
 inline constexpr int64_t kMostPatches = 1024;
 LONGSTREAM_INLINE int64_t MostPatches(int64_t steps) {
   return steps / 8 < kMostPatches ? steps / 8 : kMostPatches;

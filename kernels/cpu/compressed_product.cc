@@ -70,7 +70,7 @@ LONGSTREAM_INLINE void CompressedTile(CompressedSteps& steps, const PanelOperand
   RowPointers<BF16, kRows> rows(operands.a, operands.a_stride);
   TileSums<kRows, kPanelTileVectors> sum;
   sum.Begin(operands.sums, operands.resume);
-  const auto two_steps = [&](int64_t first, auto lay) __attribute__((always_inline)) {
+  const auto two_steps = [&](int64_t first, auto lay) LONGSTREAM_INLINE_LAMBDA {
     LONGSTREAM_UNROLL
     for (int step = 0; step < 2; ++step) {
       I32x16 numbers[kPanelTileVectors];
@@ -171,7 +171,7 @@ void CompressedSideBySide(const BF16* a, const PanelView (&panels)[kSingleRowPan
     return std::min(std::min(steps[0].patches.step(), steps[1].patches.step()),
                     std::min(steps[2].patches.step(), steps[3].patches.step()));
   };
-  const auto two_steps = [&](int64_t first, auto lay) __attribute__((always_inline)) {
+  const auto two_steps = [&](int64_t first, auto lay) LONGSTREAM_INLINE_LAMBDA {
     LONGSTREAM_UNROLL
     for (int step = 0; step < 2; ++step) {
       I32x16 numbers[kSingleRowVectors];

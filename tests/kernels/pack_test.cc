@@ -252,7 +252,7 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
   for (int64_t row = 192; row < kN; ++row) {
     const bool plain = row < 352;
     for (int64_t i = 0; i < kK; ++i) {
-      if (!plain && (row % 8 != 3 || i % 100 != 57)) continue;
+      if (!plain && (row % 8 != 3 || i % 100 != 57 + row / 32 % 4)) continue;
       // Of any upper byte, and finite.
       numbers[static_cast<size_t>(row * kK + i)] = {
           static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
@@ -261,6 +261,24 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
   const PackedWeight compressed = Pack(numbers, kN, kK, true);
   ExpectRows(compressed, numbers);
   ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
+}
+
+// A panel of 128 steps has 16 patches at most; 17 leave it plain.
+TEST_P(CompressTest, AsManyPatchesAsAPanelMayHave) {
+  Random random(9);
+  constexpr int64_t kN = 32, kK = 256;
+  size_t bytes[2];
+  for (const int64_t patches : {16, 17}) {
+    std::vector<BF16> numbers = BitsWithExceptions(kN, kK, 10000, random);
+    for (int64_t p = 0; p < patches; ++p) {  // in the first and in the last steps
+      numbers[static_cast<size_t>(p * kK + (p % 2 == 0 ? p : kK - p))] = {0x0123};
+    }
+    const PackedWeight compressed = Pack(numbers, kN, kK, true);
+    ExpectRows(compressed, numbers);
+    ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
+    bytes[patches - 16] = ops().read_bytes(compressed);
+  }
+  EXPECT_EQ(bytes[0] < bytes[1], traits().compresses_bf16);
 }
 
 TEST_P(CompressTest, ReadsThreeQuartersOfTheBytes) {
