@@ -188,6 +188,14 @@ class CompressTest : public PackTest {
     }
   }
 
+  // Compressed, whose rows and products are those of the plain weight.
+  PackedWeight ExpectLossless(const std::vector<BF16>& numbers, int64_t n, int64_t k) {
+    const PackedWeight compressed = Pack(numbers, n, k, true);
+    ExpectRows(compressed, numbers);
+    ExpectSameProducts(compressed, Pack(numbers, n, k, false));
+    return compressed;
+  }
+
  private:
   std::deque<Buffer> buffers_;
 };
@@ -239,9 +247,7 @@ TEST_P(CompressTest, ManyPanels) {
   Random random(7);
   constexpr int64_t kN = 1100, kK = 72;
   const std::vector<BF16> numbers = BitsWithExceptions(kN, kK, 10000, random);
-  const PackedWeight compressed = Pack(numbers, kN, kK, true);
-  ExpectRows(compressed, numbers);
-  ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
+  ExpectLossless(numbers, kN, kK);
 }
 
 // Panels without patches, with some, and plain ones, several of each side by side.
@@ -258,9 +264,7 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
           static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
     }
   }
-  const PackedWeight compressed = Pack(numbers, kN, kK, true);
-  ExpectRows(compressed, numbers);
-  ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
+  ExpectLossless(numbers, kN, kK);
 }
 
 // A panel of 128 steps has 16 patches at most; 17 leave it plain.
@@ -273,10 +277,7 @@ TEST_P(CompressTest, AsManyPatchesAsAPanelMayHave) {
     for (int64_t p = 0; p < patches; ++p) {  // in the first and in the last steps
       numbers[static_cast<size_t>(p * kK + (p % 2 == 0 ? p : kK - p))] = {0x0123};
     }
-    const PackedWeight compressed = Pack(numbers, kN, kK, true);
-    ExpectRows(compressed, numbers);
-    ExpectSameProducts(compressed, Pack(numbers, kN, kK, false));
-    bytes[patches - 16] = ops().read_bytes(compressed);
+    bytes[patches - 16] = ops().read_bytes(ExpectLossless(numbers, kN, kK));
   }
   EXPECT_EQ(bytes[0] < bytes[1], traits().compresses_bf16);
 }
