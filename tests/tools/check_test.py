@@ -1,11 +1,13 @@
 """Each check passes on a small good tree and fails, naming the place, on a bad one."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CHECKS = REPOSITORY / "tools/check"
@@ -214,6 +216,10 @@ class TidyTest(CompiledCheckTest):
     def setUp(self):
         super().setUp()
         self.copy(".clang-tidy")
+        # What was free of diagnostics before is remembered of this tree alone.
+        cache = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.root / "cache"))
+        cache.start()
+        self.addCleanup(cache.stop)
 
     def test_bug_fails(self):
         self.write("service/a.cc", "int F(int x) { return x; }\n")
@@ -221,6 +227,30 @@ class TidyTest(CompiledCheckTest):
         self.assert_passes("tidy")
         self.write("service/a.cc", "int F(int x) { if (x); return x; }\n")
         self.assert_fails("tidy", "service/a.cc:1:")
+
+    def test_what_passed_is_remembered_until_something_of_it_changes(self):
+        self.write("service/a.h", "inline int G() { return 1; }\n")
+        self.write("service/a.cc", '#include "service/a.h"\nint F() { return G(); }\n')
+        self.write_database(["service/a.cc"], "")
+        self.assert_passes("tidy")
+        remembered = list((self.root / "cache/longstream-tidy").iterdir())
+        self.assertEqual(len(remembered), 1)
+        self.assert_passes("tidy")
+        self.assertEqual(list((self.root / "cache/longstream-tidy").iterdir()), remembered)
+        # In a header, in a comment that hides a finding, in the checks.
+        self.write("service/a.h", "inline int G() { if (true); return 1; }\n")
+        self.assert_fails("tidy", "suspicious-semicolon")
+        self.write("service/a.h", "inline int G() { if (true); return 1; }  // NOLINT\n")
+        self.assert_passes("tidy")
+        self.write("service/a.h", "inline int G() { if (true); return 1; }  // no lint\n")
+        self.assert_fails("tidy", "suspicious-semicolon")
+        self.write("service/a.h", "inline int G() { return 1; }\n")
+        checks = (self.root / ".clang-tidy").read_text(encoding="utf-8")
+        self.write(".clang-tidy", "Checks: '-*,readability-magic-numbers'\nWarningsAsErrors: '*'\n")
+        self.write("service/a.cc", '#include "service/a.h"\nint F() { return G() + 77; }\n')
+        self.assert_fails("tidy", "magic")
+        self.write(".clang-tidy", checks)
+        self.assert_passes("tidy")
 
     def test_lock_annotations_are_checked(self):
         self.write("service/a.cc", """

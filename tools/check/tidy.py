@@ -2,15 +2,20 @@
 """clang-tidy over every C++ source of the compilation database, and over the lock annotations.
 
 Paths given on the command line restrict it to the sources below them.
+
+A source without diagnostics is remembered, by a hash of all that clang-tidy reads of it, under
+$XDG_CACHE_HOME/longstream-tidy (~/.cache), so that it is not read again until something changes.
 """
 
 import argparse
 import concurrent.futures
+import hashlib
 import itertools
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -25,24 +30,73 @@ DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
 
 
 def sources(root, build, below):
-    """The database's sources that lie in the tree (not in the build), below one of the paths."""
+    """The database's sources that lie in the tree (not in the build), below one of the paths, and
+    all commands that each is compiled with."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     in_tree = set(source_tree.files(root, (".cc",)))
-    found = set()
+    found = {}
     for command in commands:
         path = pathlib.Path(command["file"])
         if path.is_relative_to(root) and path.relative_to(root) in in_tree:
-            found.add(path.relative_to(root))
-    return sorted(path for path in found
-                  if not below or any(path.is_relative_to(prefix) for prefix in below))
+            found.setdefault(path.relative_to(root), []).append(command["command"])
+    return {path: found[path] for path in sorted(found)
+            if not below or any(path.is_relative_to(prefix) for prefix in below)}
 
 
-def tidy(root, build, path):
+def reading(command):
+    """The arguments of a compiler's command that are about what it reads."""
+    words = shlex.split(command)
+    while not words[0].endswith(("++", "cc", "clang")) or words[0].endswith("ccache"):
+        words.pop(0)  # what runs the compiler
+    writes = {"-c": 1, "-MD": 1, "-o": 2, "-MT": 2, "-MF": 2}
+    arguments, i = [], 1
+    while i < len(words):
+        if words[i] not in writes:
+            arguments.append(words[i])
+        i += writes.get(words[i], 1)
+    return arguments
+
+
+class Remembered:
+    """What had no diagnostics: an empty file each, whose name is the hash."""
+
+    def __init__(self, root):
+        cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+        self._directory = pathlib.Path(cache) / "longstream-tidy"
+        self._root = root
+        version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True,
+                                 check=True).stdout
+        self._common = "\n".join([version, *EXTRA_ARGUMENTS, (root / ".clang-tidy").read_text()])
+
+    def file(self, commands):
+        """Where the source is remembered that these commands compile; None: it cannot be read."""
+        key = hashlib.sha256(self._common.encode())
+        for command in commands:
+            # Comments and macros are what some checks are about.
+            read = ["clang++", "-E", "-C", "-dD", "-Wno-everything", *reading(command)]
+            text = subprocess.run(read, cwd=self._root, capture_output=True, text=True, check=False)
+            if text.returncode != 0:
+                return None
+            # The same in a tree that lies elsewhere.
+            key.update((command + text.stdout).replace(f"{self._root}/", "").encode())
+        return self._directory / key.hexdigest()
+
+    def add(self, file):
+        self._directory.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+
+def tidy(root, build, path, commands, remembered):
     """Returns the diagnostics of one source, each with the source lines clang-tidy shows."""
+    file = remembered.file(commands)
+    if file is not None and file.exists():
+        return []
     result = subprocess.run(
         ["clang-tidy", "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
+        if file is not None:
+            remembered.add(file)
         return []
     output = result.stdout.replace(f"{root}/", "").strip()
     return DIAGNOSTIC.split(output) if output else [result.stderr.strip()]
@@ -59,8 +113,10 @@ def main():
     root = arguments.root.resolve()
     build = (arguments.build or root / "build/release").resolve()
     paths = sources(root, build, arguments.below)
+    remembered = Remembered(root)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        findings = pool.map(lambda path: tidy(root, build, path), paths)
+        findings = pool.map(
+            lambda path: tidy(root, build, path, paths[path], remembered), paths)
         # A header's diagnostics come once for each source that includes it.
         problems = list(dict.fromkeys(itertools.chain.from_iterable(findings)))
     if not paths:
