@@ -1,5 +1,5 @@
-// bf16 panels in 12 bits a number, without loss: for processors with the bf16 dot product, whose
-// products of few rows wait for memory.
+// bf16 panels in 12 bits a number, without loss: for AVX2 and later sets, whose products of few
+// rows wait for memory.
 //
 // The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. Of the 256 that
 // there may be, a panel of trained or random weights has hardly more than the 16 that a nibble can
@@ -26,15 +26,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/core/lanes/simd_native.h"
 #include "kernels/core/matrix.h"
 #include "kernels/cpu/panel.h"
 #include "kernels/cpu/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Whether bf16 weights are in this layout. On the other sets, which convert each number before they
-// multiply it, they are plain panels.
-#if defined(__AVX512BF16__)
+// Whether bf16 weights are in this layout. On the baseline set, which has no look-up of bytes, they
+// are plain panels.
+#if defined(__AVX2__)
 inline constexpr bool kCompressesBF16 = true;
 #else
 inline constexpr bool kCompressesBF16 = false;
@@ -95,15 +96,24 @@ LONGSTREAM_INLINE const std::byte* PanelAt(const PackedWeight& weight, int64_t p
   return PanelAt(static_cast<const std::byte*>(weight.data), panel);
 }
 
-// Where among the bytes of a compressed step those of a number are: the two vectors of 16 outputs
-// are what unpacklo and unpackhi make of two vectors of bytes, eight numbers from each 16 bytes.
+// A step's numbers come in columns, a register of bytes each: 16 outputs of AVX2, all 32 of
+// AVX-512.
+inline constexpr int64_t kColumnNumbers = 4 * kNativeLanes;
+inline constexpr int64_t kColumnOutputs = kColumnNumbers / kStepInputs;
+
+// Where among the bytes of a compressed step those of a number are: the two registers of a column's
+// numbers are what unpacklo and unpackhi make of two registers of bytes, eight numbers from each 16
+// bytes.
 LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
-  return number % 32 / 8 * 16 + number / 32 * 8 + number % 8;
+  constexpr int64_t kHalf = kColumnNumbers / 2;
+  const int64_t in_column = number % kColumnNumbers;
+  return number - in_column + in_column % kHalf / 8 * 16 + in_column / kHalf * 8 + in_column % 8;
 }
 
 // The patches of a panel from the first to the last.
 class Patches {
  public:
+  Patches() = default;
   LONGSTREAM_INLINE Patches(const std::byte* from, int64_t count)
       : next_(from), end_(from + count * static_cast<int64_t>(sizeof(Patch))) {}
 
@@ -125,8 +135,8 @@ class Patches {
     return patch;
   }
 
-  const std::byte* next_;
-  const std::byte* end_;
+  const std::byte* next_ = nullptr;
+  const std::byte* end_ = nullptr;
 };
 
 // A panel of k inputs.
@@ -175,43 +185,112 @@ class PanelView {
   PanelFront front_;
 };
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__)
+
+// A register of bytes, and what is done with them and the numbers that they are of.
+#if defined(__AVX512F__)
+
+using NativeBytes = __m512i;
+
+LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
+// 16 bytes, in every 16 bytes.
+LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
+  return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+LONGSTREAM_INLINE NativeBytes LowNibbles(NativeBytes bytes) {
+  return _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+}
+LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
+  return LowNibbles(_mm512_srli_epi16(bytes, 4));
+}
+LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
+  return _mm512_shuffle_epi8(table, nibbles);
+}
+// Numbers of lower and upper bytes: those of the first half of each 16 bytes, and of the second.
+LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
+}
+// `value` in the lanes whose bit is set.
+LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
+  return reinterpret_cast<NativeI32>(_mm512_mask_set1_epi32(reinterpret_cast<__m512i>(lanes),
+                                                            static_cast<__mmask16>(bits), value));
+}
+
+#else
+
+using NativeBytes = __m256i;
+
+LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+LONGSTREAM_INLINE NativeBytes LowNibbles(NativeBytes bytes) {
+  return _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+}
+LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
+  return LowNibbles(_mm256_srli_epi16(bytes, 4));
+}
+LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
+  return _mm256_shuffle_epi8(table, nibbles);
+}
+LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm256_unpacklo_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm256_unpackhi_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
+  const NativeI32 of_lane = {1, 2, 4, 8, 16, 32, 64, 128};
+  const NativeI32 set = (NativeBroadcast(static_cast<int32_t>(bits)) & of_lane) == of_lane;
+  return set ? NativeBroadcast(value) : lanes;
+}
+
+#endif
+
+static_assert(sizeof(NativeBytes) == kColumnNumbers);
 
 // Numbers of compressed steps from their bytes.
 class StepReader {
  public:
+  StepReader() = default;
   LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
-      : upper_bytes_(_mm512_broadcast_i32x4(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(panel.upper_bytes())))) {}
+      : upper_bytes_(LoadTable(panel.upper_bytes())) {}
 
-  // Step 0 or 1 of the two at `steps`: numbers[0] and [1] are its vectors of 16 outputs, pairs of
-  // k.
+  // A column of step 0 or 1 of the two at `steps`, which points at the column's first nibbles. Its
+  // outputs, pairs of k, are the registers of `numbers` in turn: two vectors of AVX-512, one of
+  // AVX2.
   LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
-    __m512i nibbles = _mm512_loadu_si512(steps);
-    if (step == 1) nibbles = _mm512_srli_epi16(nibbles, 4);
-    const __m512i upper =
-        _mm512_shuffle_epi8(upper_bytes_, _mm512_and_si512(nibbles, _mm512_set1_epi8(15)));
-    const __m512i lower = _mm512_loadu_si512(steps + kNibbleBytes + step * kStepNumbers);
-    numbers[0].part[0] = reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
-    numbers[1].part[0] = reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
+    const NativeBytes nibbles = LoadBytes(steps);
+    const NativeBytes upper =
+        LookUp(upper_bytes_, step == 0 ? LowNibbles(nibbles) : HighNibbles(nibbles));
+    const NativeBytes lower = LoadBytes(steps + kNibbleBytes + step * kStepNumbers);
+    numbers[0].part[0] = InterleaveLow(lower, upper);
+    numbers[1 / kParts].part[1 % kParts] = InterleaveHigh(lower, upper);
   }
 
-  // Lays the patches of step `step`, if they are next, over its numbers.
-  LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, I32x16* numbers) {
+  // Lays the patches of step `step`, if they are next, over its numbers: kVectors vectors of
+  // outputs, the first of which is first_output.
+  template <int kVectors>
+  LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, int64_t first_output,
+                                    I32x16* numbers) {
     while (patches.step() == step) {
       const Patch patch = patches.Take();
-      const uint32_t lane = 1u << patch.step_and_output % kPanelOutputs;
-      const auto pair = static_cast<int>(patch.numbers);
-      for (int v = 0; v < 2; ++v) {
-        numbers[v].part[0] = reinterpret_cast<NativeI32>(
-            _mm512_mask_set1_epi32(reinterpret_cast<__m512i>(numbers[v].part[0]),
-                                   static_cast<__mmask16>(lane >> 16 * v), pair));
+      const uint32_t outputs = 1u << patch.step_and_output % kPanelOutputs >> first_output;
+      const auto pair = static_cast<int32_t>(patch.numbers);
+      for (int i = 0; i < kVectors * kParts; ++i) {
+        NativeI32& lanes = numbers[i / kParts].part[i % kParts];
+        lanes = SetLanes(lanes, outputs >> i * kNativeLanes, pair);
       }
     }
   }
 
  private:
-  const __m512i upper_bytes_;
+  NativeBytes upper_bytes_;
 };
 
 #endif

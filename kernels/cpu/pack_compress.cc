@@ -11,21 +11,55 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__)
 
-// The bytes of a step's numbers, upper or lower, each at its PlaceOf.
-struct StepBytes {
-  __m512i upper;
-  __m512i lower;
+#if defined(__AVX512F__)
+// Of two registers of numbers the upper or the lower bytes, those of the one in the first half of
+// each 16 bytes.
+LONGSTREAM_INLINE NativeBytes UpperBytes(NativeBytes a, NativeBytes b) {
+  return _mm512_packus_epi16(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
+}
+LONGSTREAM_INLINE NativeBytes LowerBytes(NativeBytes a, NativeBytes b) {
+  const __m512i low = _mm512_set1_epi16(0xff);
+  return _mm512_packus_epi16(_mm512_and_si512(a, low), _mm512_and_si512(b, low));
+}
+// Bit i is the highest of byte i.
+LONGSTREAM_INLINE uint64_t HighestBits(NativeBytes bytes) { return _mm512_movepi8_mask(bytes); }
+#else
+LONGSTREAM_INLINE NativeBytes UpperBytes(NativeBytes a, NativeBytes b) {
+  return _mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8));
+}
+LONGSTREAM_INLINE NativeBytes LowerBytes(NativeBytes a, NativeBytes b) {
+  const __m256i low = _mm256_set1_epi16(0xff);
+  return _mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+}
+LONGSTREAM_INLINE uint64_t HighestBits(NativeBytes bytes) {
+  return static_cast<uint32_t>(_mm256_movemask_epi8(bytes));
+}
+#endif
+
+// REQUIRES: nibbles
+LONGSTREAM_INLINE NativeBytes ShiftToHighNibbles(NativeBytes bytes) { return bytes << 4; }
+
+LONGSTREAM_INLINE void StoreBytes(NativeBytes bytes, void* to) {
+  __builtin_memcpy(to, &bytes, sizeof(bytes));
+}
+
+// The bytes of a column's numbers, upper or lower, each at its PlaceOf from where the column
+// begins.
+struct ColumnBytes {
+  NativeBytes upper;
+  NativeBytes lower;
 };
 
-LONGSTREAM_INLINE StepBytes BytesOf(const std::byte* step) {
-  const __m512i first = _mm512_loadu_si512(step);
-  const __m512i second = _mm512_loadu_si512(step + kLineBytes);
-  const __m512i low = _mm512_set1_epi16(0xff);
-  return {_mm512_packus_epi16(_mm512_srli_epi16(first, 8), _mm512_srli_epi16(second, 8)),
-          _mm512_packus_epi16(_mm512_and_si512(first, low), _mm512_and_si512(second, low))};
+LONGSTREAM_INLINE ColumnBytes BytesOf(const std::byte* step, int64_t column) {
+  const std::byte* numbers = step + column * 2 * kColumnNumbers;
+  const NativeBytes first = LoadBytes(numbers);
+  const NativeBytes second = LoadBytes(numbers + kColumnNumbers);
+  return {UpperBytes(first, second), LowerBytes(first, second)};
 }
+
+constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
 
 // The upper bytes that most of a panel's numbers have; of equally frequent ones the smallest.
 void FindUpperBytes(const std::byte* steps, int64_t num_steps,
@@ -35,7 +69,9 @@ void FindUpperBytes(const std::byte* steps, int64_t num_steps,
   uint32_t counts[4][256] = {};
   for (int64_t s = 0; s < num_steps; ++s) {
     alignas(64) uint8_t upper[kStepNumbers];
-    _mm512_store_si512(upper, BytesOf(steps + s * kPlainStepBytes).upper);
+    for (int64_t c = 0; c < kColumns; ++c) {
+      StoreBytes(BytesOf(steps + s * kPlainStepBytes, c).upper, upper + c * kColumnNumbers);
+    }
     for (int64_t i = 0; i < kStepNumbers; i += 4) {
       for (int64_t c = 0; c < 4; ++c) ++counts[c][upper[i + c]];
     }
@@ -54,25 +90,27 @@ void FindUpperBytes(const std::byte* steps, int64_t num_steps,
   }
 }
 
-// Nibbles of a step's numbers, a byte each, and which of them have one. Those that have not are 0.
-struct StepNames {
-  __m512i names;
-  __mmask64 named;
+// Nibbles of a column's numbers, a byte each, and which of them have one: the others are 0.
+struct ColumnNames {
+  NativeBytes names;
+  uint64_t named;
 };
 
-LONGSTREAM_INLINE StepNames NamesOf(const uint8_t (&upper_bytes)[kUpperBytes], __m512i upper) {
-  StepNames step{_mm512_setzero_si512(), 0};
-  for (int i = 0; i < kUpperBytes; ++i) {
-    const __mmask64 equal =
-        _mm512_cmpeq_epi8_mask(upper, _mm512_set1_epi8(static_cast<char>(upper_bytes[i])));
-    step.names = _mm512_mask_mov_epi8(step.names, equal, _mm512_set1_epi8(static_cast<char>(i)));
-    step.named |= equal;
+LONGSTREAM_INLINE ColumnNames NamesOf(const uint8_t (&upper_bytes)[kUpperBytes],
+                                      NativeBytes upper) {
+  typedef uint8_t Lanes __attribute__((vector_size(sizeof(NativeBytes))));
+  const auto of_number = reinterpret_cast<Lanes>(upper);
+  Lanes names = {}, named = {};
+  for (uint8_t i = 0; i < kUpperBytes; ++i) {
+    const auto equal = reinterpret_cast<Lanes>(of_number == upper_bytes[i]);
+    names |= equal & i;
+    named |= equal;
   }
-  return step;
+  return {reinterpret_cast<NativeBytes>(names), HighestBits(reinterpret_cast<NativeBytes>(named))};
 }
 
 // Which outputs have a number at one of `places`.
-LONGSTREAM_INLINE uint32_t OutputsAt(__mmask64 places) {
+LONGSTREAM_INLINE uint32_t OutputsAt(uint64_t places) {
   uint32_t outputs = 0;
   for (int64_t number = 0; number < kStepNumbers; ++number) {
     if ((places >> PlaceOf(number) & 1) != 0) outputs |= 1u << number / kStepInputs;
@@ -110,7 +148,10 @@ class PanelCompressor {
   // False: there are too many.
   bool FindPatches() {
     for (int64_t s = 0; s < num_steps_; ++s) {
-      const __mmask64 named = NamesOf(front_.upper_bytes, BytesOf(Step(s)).upper).named;
+      uint64_t named = 0;
+      for (int64_t c = 0; c < kColumns; ++c) {
+        named |= NamesOf(front_.upper_bytes, BytesOf(Step(s), c).upper).named << c * kColumnNumbers;
+      }
       if (~named == 0) continue;
       for (uint32_t outputs = OutputsAt(~named); outputs != 0; outputs &= outputs - 1) {
         if (front_.num_patches == MostPatches(num_steps_)) return false;
@@ -124,14 +165,22 @@ class PanelCompressor {
     return true;
   }
 
+  // Both of them are read before anything is written: where they become nibbles is where they lie.
   void CompressSteps(const std::byte* from, std::byte* to) const {
-    const auto [upper_0, lower_0] = BytesOf(from);
-    const auto [upper_1, lower_1] = BytesOf(from + kPlainStepBytes);
-    const __m512i names_1 = NamesOf(front_.upper_bytes, upper_1).names;
-    _mm512_storeu_si512(to, _mm512_or_si512(NamesOf(front_.upper_bytes, upper_0).names,
-                                            _mm512_slli_epi16(names_1, 4)));
-    _mm512_storeu_si512(to + kNibbleBytes, lower_0);
-    _mm512_storeu_si512(to + kNibbleBytes + kStepNumbers, lower_1);
+    NativeBytes nibbles[kColumns], lower[2][kColumns];
+    for (int64_t c = 0; c < kColumns; ++c) {
+      const ColumnBytes first = BytesOf(from, c), second = BytesOf(from + kPlainStepBytes, c);
+      nibbles[c] = NamesOf(front_.upper_bytes, first.upper).names |
+                   ShiftToHighNibbles(NamesOf(front_.upper_bytes, second.upper).names);
+      lower[0][c] = first.lower;
+      lower[1][c] = second.lower;
+    }
+    for (int64_t c = 0; c < kColumns; ++c) {
+      std::byte* column = to + c * kColumnNumbers;
+      StoreBytes(nibbles[c], column);
+      StoreBytes(lower[0][c], column + kNibbleBytes);
+      StoreBytes(lower[1][c], column + kNibbleBytes + kStepNumbers);
+    }
   }
 
   std::byte* const panel_;
@@ -176,7 +225,7 @@ void CompressBF16(const Executor& executor, const CompressArgs& args) {
 }  // namespace
 
 void Compress(const Executor& executor, const CompressArgs& args) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__)
   if (args.type == DType::kBF16) CompressBF16(executor, args);
 #else
   static_cast<void>(executor);

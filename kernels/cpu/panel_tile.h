@@ -53,6 +53,7 @@ struct PanelFormat<BF16> {
   static constexpr int kInputs = 2;
   using Weights = I32x16;
 
+  LONGSTREAM_INLINE static const Weights& Widen(const I32x16& pairs) { return pairs; }
   LONGSTREAM_INLINE static Weights Read(const BF16* from) {
     return Load(reinterpret_cast<const int32_t*>(from));
   }
@@ -76,9 +77,11 @@ struct PanelFormat<BF16> {
     F32x16 odd;
   };
 
-  LONGSTREAM_INLINE static Weights Read(const BF16* from) {
-    const I32x16 pairs = Load(reinterpret_cast<const int32_t*>(from));
+  LONGSTREAM_INLINE static Weights Widen(const I32x16& pairs) {
     return {FromBits(pairs << 16), FromBits(pairs & Broadcast(-0x10000))};
+  }
+  LONGSTREAM_INLINE static Weights Read(const BF16* from) {
+    return Widen(Load(reinterpret_cast<const int32_t*>(from)));
   }
   LONGSTREAM_INLINE static F32x16 MultiplyAdd(const float* a, const Weights& w, F32x16 sum) {
     return Fma(Broadcast(a[1]), w.odd, Fma(Broadcast(a[0]), w.even, sum));
@@ -162,6 +165,16 @@ struct TileSums {
         of[r][v] = PanelFormat<W>::MultiplyAdd(rows.row(r), weights[v], of[r][v]);
       }
     }
+  }
+
+  // Of a step of bf16 weights: pairs[v] are those of vector v.
+  LONGSTREAM_INLINE void AddPairs(
+      const RowPointers<typename PanelFormat<BF16>::Activation, kRows>& rows,
+      const I32x16 (&pairs)[kVectors]) {
+    typename PanelFormat<BF16>::Weights weights[kVectors];
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) weights[v] = PanelFormat<BF16>::Widen(pairs[v]);
+    Add<BF16>(rows, weights);
   }
 
   LONGSTREAM_INLINE void End(float* sums) const {
