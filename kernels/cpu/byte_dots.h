@@ -2,6 +2,9 @@
 //
 //   Dots<type> dots;  dots.Start(first);  dots.Add(w, x) ...;  dots.Total()
 //
+// KeepOrder after an Add has the compiler add up in this order. GCC 12 makes a tree of a group's
+// additions, whose parts may not fit into registers.
+//
 // A lane of w has the bytes of four inputs of one output as they are stored (panel.h), x the same
 // inputs of the row, signed. The total is `first` and, for each output, all products; exact.
 #ifndef LONGSTREAM_KERNELS_CPU_BYTE_DOTS_H_
@@ -23,6 +26,7 @@ class Dots {
   LONGSTREAM_INLINE void Add(const I32x16& w, int32_t x) {
     sums_ = _mm512_dpbusd_epi32(sums_, reinterpret_cast<__m512i>(w.part[0]), _mm512_set1_epi32(x));
   }
+  LONGSTREAM_INLINE void KeepOrder() {}  // an instruction that adds keeps it
   LONGSTREAM_INLINE I32x16 Total() const { return {{reinterpret_cast<NativeI32>(sums_)}}; }
 
  private:
@@ -53,6 +57,9 @@ class Dots<DType::kI8> {
       sums_.part[p] = sums_.part[p] + SumPairs(_mm256_maddubs_epi16(magnitude, with_sign));
     }
   }
+  LONGSTREAM_INLINE void KeepOrder() {
+    for (NativeI32& sum : sums_.part) asm("" : "+x"(sum));
+  }
   LONGSTREAM_INLINE I32x16 Total() const { return sums_; }
 
  private:
@@ -73,6 +80,9 @@ class Dots<DType::kI4> {
       pairs_[p] = _mm256_add_epi16(pairs_[p],
                                    _mm256_maddubs_epi16(reinterpret_cast<__m256i>(w.part[p]), row));
     }
+  }
+  LONGSTREAM_INLINE void KeepOrder() {
+    for (__m256i& pairs : pairs_) asm("" : "+x"(pairs));
   }
   LONGSTREAM_INLINE I32x16 Total() const {
     I32x16 total = Broadcast(first_);
@@ -104,6 +114,7 @@ class Dots {
       high_[p] = _mm_add_epi32(high_[p], _mm_madd_epi16(WidenHigh(bytes), row));
     }
   }
+  LONGSTREAM_INLINE void KeepOrder() {}
   LONGSTREAM_INLINE I32x16 Total() const {
     I32x16 total = Broadcast(first_);
     for (int p = 0; p < kParts; ++p) {

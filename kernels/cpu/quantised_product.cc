@@ -50,6 +50,10 @@ constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
 template <DType kType>
 constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves<kType>;
 
+// Several rows of int4 have few enough sums for the compiler's order, which is faster on AVX2 then.
+template <DType kType, int kRows>
+constexpr bool kKeepsOrder = kType == DType::kI8 || kRows == 1;
+
 // dots[r][v] += the products of one group, whose bytes begin at w. Asks for what is ahead, from
 // `asked` on.
 template <DType kType, int kRows, int kVectors>
@@ -60,7 +64,7 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
     I32x16 bytes[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
-      Ask<kRows>(asked + four * ahead.step + v * ahead.vector);
+      Ask<kRows, kType == DType::kI4>(asked + four * ahead.step + v * ahead.vector);
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
     for (int half = 0; half < kHalves<kType>; ++half) {
@@ -72,7 +76,10 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
       for (int r = 0; r < kRows; ++r) {
         int32_t inputs;
         __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours<kType> + four) * 4, 4);
-        for (int v = 0; v < kVectors; ++v) dots[r][v].Add(values[v], inputs);
+        for (int v = 0; v < kVectors; ++v) {
+          dots[r][v].Add(values[v], inputs);
+          if constexpr (kKeepsOrder<kType, kRows>) dots[r][v].KeepOrder();
+        }
       }
     }
   }
@@ -176,7 +183,8 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           sums + v * kLanes,
           first > 0};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
-        Tile<kType, 1, kSingleRowVectors>(operands, {});
+        Tile<kType, 1, kSingleRowVectors>(
+            operands, Behind(operands.panel, GroupBytes(kType) / kFours<kType>));
         v += kSingleRowVectors;
       } else {
         Rows<kType>(passes, operands);
