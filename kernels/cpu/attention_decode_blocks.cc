@@ -2,9 +2,6 @@
 #include "kernels/cpu/attention_decode_blocks.h"
 
 #include <algorithm>
-#include <type_traits>
-
-#include "kernels/core/instruction_set.h"
 
 #if defined(__AVX512BF16__)
 
@@ -50,28 +47,6 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
   }
   return _mm512_shuffle_f32x4(sums[0], sums[1], 0x88) +
          _mm512_shuffle_f32x4(sums[0], sums[1], 0xdd);
-}
-
-// What loops ask for beside what they compute.
-enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
-
-// Number `index` of those at `next`, which is nullptr where nothing is asked for.
-template <Asks kAsks>
-LONGSTREAM_INLINE void AskFor(const BF16* next, int64_t index) {
-  if constexpr (kAsks == Asks::kIntoFirstLevel) PrefetchL1(next + index);
-  if constexpr (kAsks == Asks::kIntoSecondLevel) PrefetchL2(next + index);
-}
-
-// Calls body with what is asked for as a constant. next: nullptr where nothing is
-template <typename Body>
-LONGSTREAM_INLINE void ForAsks(const BF16* next, const Body& body) {
-  if (next == nullptr) {
-    body(std::integral_constant<Asks, Asks::kNothing>{});
-  } else if (AsksIntoFirstLevelCache()) {
-    body(std::integral_constant<Asks, Asks::kIntoFirstLevel>{});
-  } else {
-    body(std::integral_constant<Asks, Asks::kIntoSecondLevel>{});
-  }
 }
 
 // Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
@@ -185,52 +160,6 @@ void WeighHeads(PairDecodeValues::Pairs pairs, float* sums) {
 }
 
 }  // namespace
-
-PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
-    : dim_(shape.dim),
-      rows_(rows),
-      num_vectors_(NumVectors(shape.dim, kVectorDims)),
-      gathered_(reinterpret_cast<BF16*>(shape.scratch->rows)) {
-  static_assert(kMaxHeadDim == 8 * kVectorDims);
-}
-
-const BF16* PairRows::InPlace(const HeadRows& rows, int64_t block, int64_t begin,
-                              int64_t end) const {
-  // A page is there as a whole; a ring's blocks end anywhere.
-  const bool whole = begin == block && end == block + kKeyBlock;
-  if (!whole && rows.pages == nullptr) return nullptr;
-  const int64_t row = num_vectors_ * kVectorDims;
-  const RowRun run = rows.From(block);
-  const bool without_gaps = dim_ == row && run.count >= kKeyBlock &&
-                            run.stride == row * static_cast<int64_t>(sizeof(BF16));
-  return without_gaps ? reinterpret_cast<const BF16*>(run.data) : nullptr;
-}
-
-const BF16* PairRows::AskBut(int64_t beside) const {
-  const bool enough = num_next_ >= beside;
-  const int64_t row = num_vectors_ * kVectorDims;
-  ForAsks(next_, [&](auto asks) {
-    for (int64_t i = enough ? beside * row : 0; i < num_next_ * row; i += kVectorDims) {
-      AskFor<decltype(asks)::value>(next_, i);
-    }
-  });
-  return enough ? next_ : nullptr;
-}
-
-const BF16* PairRows::Block(int64_t block, int64_t begin, int64_t end) {
-  if (const BF16* in_place = InPlace(rows_, block, begin, end)) return in_place;
-  const int64_t row = num_vectors_ * kVectorDims;
-  if (dim_ != row)
-    __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row) * sizeof(BF16));
-  ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
-    BF16* to = gathered_ + (position - block) * row;
-    for (int64_t i = 0; i < run.count; ++i) {
-      __builtin_memcpy(to + i * row, run.data + i * run.stride,
-                       static_cast<size_t>(dim_) * sizeof(BF16));
-    }
-  });
-  return gathered_;
-}
 
 void PairDecodeKeys::LoadQueries(const float* q) {
   for (int64_t h = 0; h < shape_.heads; ++h) {

@@ -1,11 +1,14 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
-//   F32DecodeKeys<T>, F32DecodeValues<T>  f32 throughout, keys and values of T converted on the way
-//   PairDecodeKeys, PairDecodeValues      by the bf16 dot product, where there is one, over bf16
+//   F32DecodeKeys<T>, F32DecodeValues<T>    f32 throughout, keys and values of T converted on the
+//   way WidenedDecodeKeys, WidenedDecodeValues  the same over bf16 on AVX2 PairDecodeKeys,
+//   PairDecodeValues        by the bf16 dot product, where there is one, over bf16
 //
-// The latter never convert those: that takes the ports of two of three instructions, and the row
+// The last never convert those: that takes the ports of two of three instructions, and the row
 // is then slower than memory. They split queries in two bf16 numbers, which keep 17 bits, and round
-// weights to bf16; prefill rows do the same, and see the same weights.
+// weights to bf16; prefill rows do the same, and see the same weights. Where there is no such
+// instruction, a number is converted once for all heads, and two of them in three instructions: as
+// halves of 32 bits, without moving them to where their neighbours in f32 would be.
 //
 // Scores of a block are [heads, kKeyBlock], the key at `block` first.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_BLOCKS_H_
@@ -16,40 +19,12 @@
 #include <type_traits>
 
 #include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/attention_decode_rows.h"
 #include "kernels/cpu/block_product.h"
 #include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
-
-// Where keys or values are gathered or converted that cannot be computed with where they lie. What
-// is in it is of use until another block is scored or weighed.
-struct BlockScratch {
-  alignas(64) std::byte rows[kKeyBlock * kMaxHeadDim * sizeof(float)];
-};
-
-struct DecodeShape {
-  int64_t dim = 0;    // D
-  int64_t heads = 0;  // of the group, <= kMaxGroup
-  float scale = 1.0f;
-  BlockScratch* scratch = nullptr;  // shared by the rows of a task
-};
-
-// Registers of `register_dims` numbers that a row of D = `dim` takes, as a power of two.
-LONGSTREAM_INLINE int64_t NumVectors(int64_t dim, int64_t register_dims) {
-  int64_t vectors = 1;
-  while (vectors * register_dims < dim) vectors *= 2;
-  return vectors;
-}
-
-// Calls body with NumVectors, at most kMost, as a constant.
-template <int kMost, typename Body>
-LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
-  if constexpr (kMost > 1) {
-    if (num_vectors < kMost) return ForVectors<kMost / 2>(num_vectors, body);
-  }
-  body(std::integral_constant<int, kMost>{});
-}
 
 // Rows of T as a product takes them: where they lie, or those of int8 as f32.
 template <typename T>
@@ -175,41 +150,6 @@ class F32DecodeValues {
 
 #if defined(__AVX512BF16__)
 
-// Blocks of bf16 rows of whole registers.
-class PairRows {
- public:
-  static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a register
-
-  PairRows(const DecodeShape& shape, const HeadRows& rows);
-
-  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2, 4 or 8
-
-  // Rows [begin, end) of one block of `rows` come next. They are asked for while another block is
-  // computed: by the time they are computed themselves, they have come.
-  LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
-    next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
-    num_next_ = next_ == nullptr ? 0 : end - begin;
-  }
-  // Asks for what was announced but for the first `beside` rows, which the caller asks for where
-  // they are returned; nullptr: it asks for nothing.
-  const BF16* AskBut(int64_t beside) const;
-
-  // The block without gaps, where its rows lie or gathered. What is before `begin` or from `end` on
-  // is of no meaning.
-  const BF16* Block(int64_t block, int64_t begin, int64_t end);
-
- private:
-  // Where a block lies if that is without gaps and may be read as a whole, else nullptr.
-  const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
-
-  const int64_t dim_;
-  const HeadRows rows_;
-  const int64_t num_vectors_;
-  const BF16* next_ = nullptr;
-  int64_t num_next_ = 0;
-  BF16* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
-};
-
 class PairDecodeKeys {
  public:
   // A number as two of bf16: their sum has 17 bits of it at least.
@@ -263,6 +203,43 @@ class PairDecodeValues {
   alignas(64) BF16 weights_[kMaxGroup * kKeyBlock];  // [heads, keys]
 };
 
+#elif defined(__AVX2__)
+
+// Sums and queries have the numbers of 16 dimensions in this order: the even ones, then the odd
+// ones.
+class WidenedDecodeKeys {
+ public:
+  WidenedDecodeKeys(const DecodeShape& shape, const HeadRows& keys)
+      : shape_(shape), rows_(shape, keys) {}
+
+  void LoadQueries(const float* q);
+  LONGSTREAM_INLINE void Announce(const HeadRows& keys, int64_t begin, int64_t end) {
+    rows_.Announce(keys, begin, end);
+  }
+  void Score(int64_t block, int64_t begin, int64_t end, float* scores);
+
+ private:
+  const DecodeShape shape_;
+  PairRows rows_;
+  alignas(64) float queries_[kMaxGroup * kMaxHeadDim];  // [heads, kMaxHeadDim], times scale
+};
+
+class WidenedDecodeValues {
+ public:
+  WidenedDecodeValues(const DecodeShape& shape, const HeadRows& values)
+      : shape_(shape), rows_(shape, values) {}
+
+  LONGSTREAM_INLINE void Announce(const HeadRows& values, int64_t begin, int64_t end) {
+    rows_.Announce(values, begin, end);
+  }
+  void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
+  void InOrder(const float* sums, float* to) const;
+
+ private:
+  const DecodeShape shape_;
+  PairRows rows_;
+};
+
 #endif
 
 // How a decode row computes over keys and values of T.
@@ -276,6 +253,12 @@ template <>
 struct DecodeBlocksFor<BF16> {
   using Keys = PairDecodeKeys;
   using Values = PairDecodeValues;
+};
+#elif defined(__AVX2__)
+template <>
+struct DecodeBlocksFor<BF16> {
+  using Keys = WidenedDecodeKeys;
+  using Values = WidenedDecodeValues;
 };
 #endif
 

@@ -23,6 +23,8 @@ NOT_OF_AN_OP = {
     "kernels/cpu/attention_core.cc": "tasks of all attention ops",
     "kernels/cpu/attention_decode.cc": "the decode row of all attention ops",
     "kernels/cpu/attention_decode_blocks.cc": "the arithmetic of a decode row over bf16",
+    "kernels/cpu/attention_decode_rows.cc": "where a decode row reads its keys and values",
+    "kernels/cpu/attention_decode_widened.cc": "the arithmetic of a decode row over bf16 on AVX2",
     "kernels/cpu/attention_int8_decode.cc": "the arithmetic of a decode row over int8 pages",
     "kernels/cpu/attention_int8_prefill.cc": "the arithmetic of a prefill tile over int8 pages",
     "kernels/cpu/attention_prefill.cc": "the prefill tile of all attention ops",

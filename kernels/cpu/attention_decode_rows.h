@@ -1,0 +1,117 @@
+// Keys or values of one block as a decode row reads them, and those that it asks for meanwhile.
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_ROWS_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/instruction_set.h"
+#include "kernels/cpu/attention_core.h"
+#include "kernels/cpu/head_rows.h"
+#include "kernels/cpu/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// Where keys or values are gathered or converted that cannot be computed with where they lie. What
+// is in it is of use until another block is scored or weighed.
+struct BlockScratch {
+  alignas(64) std::byte rows[kKeyBlock * kMaxHeadDim * sizeof(float)];
+};
+
+struct DecodeShape {
+  int64_t dim = 0;    // D
+  int64_t heads = 0;  // of the group, <= kMaxGroup
+  float scale = 1.0f;
+  BlockScratch* scratch = nullptr;  // shared by the rows of a task
+};
+
+// Registers of `register_dims` numbers that a row of D = `dim` takes, as a power of two.
+LONGSTREAM_INLINE int64_t NumVectors(int64_t dim, int64_t register_dims) {
+  int64_t vectors = 1;
+  while (vectors * register_dims < dim) vectors *= 2;
+  return vectors;
+}
+
+// Calls body with NumVectors, at most kMost, as a constant.
+template <int kMost, typename Body>
+LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
+  if constexpr (kMost > 1) {
+    if (num_vectors < kMost) return ForVectors<kMost / 2>(num_vectors, body);
+  }
+  body(std::integral_constant<int, kMost>{});
+}
+
+#if defined(__AVX2__)
+
+// What loops ask for beside what they compute.
+enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
+
+// Number `index` of those at `next`, which is nullptr where nothing is asked for.
+template <Asks kAsks>
+LONGSTREAM_INLINE void AskFor(const BF16* next, int64_t index) {
+  if constexpr (kAsks == Asks::kIntoFirstLevel) PrefetchL1(next + index);
+  if constexpr (kAsks == Asks::kIntoSecondLevel) PrefetchL2(next + index);
+}
+
+// Calls body with what is asked for as a constant. next: nullptr where nothing is
+template <typename Body>
+LONGSTREAM_INLINE void ForAsks(const BF16* next, const Body& body) {
+#ifdef NOASK
+  if (true) {
+#else
+  if (next == nullptr) {
+#endif
+    body(std::integral_constant<Asks, Asks::kNothing>{});
+#ifdef ASKL1
+  } else if (true) {
+#else
+  } else if (AsksIntoFirstLevelCache()) {
+#endif
+    body(std::integral_constant<Asks, Asks::kIntoFirstLevel>{});
+  } else {
+    body(std::integral_constant<Asks, Asks::kIntoSecondLevel>{});
+  }
+}
+
+// Blocks of bf16 rows of whole registers.
+class PairRows {
+ public:
+  static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a register
+
+  PairRows(const DecodeShape& shape, const HeadRows& rows);
+
+  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2, 4 or 8
+  LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
+
+  // Rows [begin, end) of one block of `rows` come next. They are asked for while another block is
+  // computed: by the time they are computed themselves, they have come.
+  LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
+    next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
+    num_next_ = next_ == nullptr ? 0 : end - begin;
+  }
+  // Asks for what was announced but for the first `beside` rows, which the caller asks for where
+  // they are returned; nullptr: it asks for nothing.
+  const BF16* AskBut(int64_t beside) const;
+
+  // The block without gaps, where its rows lie or gathered. What is before `begin` or from `end` on
+  // is of no meaning.
+  const BF16* Block(int64_t block, int64_t begin, int64_t end);
+
+ private:
+  // Where a block lies if that is without gaps and may be read as a whole, else nullptr.
+  const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
+
+  const int64_t dim_;
+  const HeadRows rows_;
+  const int64_t num_vectors_;
+  const BF16* next_ = nullptr;
+  int64_t num_next_ = 0;
+  BF16* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
+};
+
+#endif
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_DECODE_ROWS_H_
