@@ -32,6 +32,26 @@ void PackLanes(const Source* rows, int64_t k, int64_t begin, int64_t end, Target
   }
 }
 
+// bf16 as it is: pairs of inputs, which are neighbours in either layout.
+template <>
+void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t end, BF16* panel) {
+  const int64_t even = k / 2 * 2;
+  for (int64_t first = 0; first < even; first += kBlock) {
+    const int64_t last = first + kBlock < even ? first + kBlock : even;
+    for (int64_t lane = begin; lane < end; ++lane) {
+      const BF16* row = rows + (lane - begin) * k;
+      BF16* to = panel + PanelIndex<BF16>(first, lane);
+      for (int64_t i = first; i < last; i += 2, to += 2 * kPanelOutputs) {
+        __builtin_memcpy(to, row + i, 2 * sizeof(BF16));
+      }
+    }
+  }
+  if (even == k) return;
+  for (int64_t lane = begin; lane < end; ++lane) {
+    panel[PanelIndex<BF16>(even, lane)] = rows[(lane - begin) * k + even];
+  }
+}
+
 // Calls body(panel, rows, begin, end) for every panel that the source has rows of: they are lanes
 // [begin, end) of it, the first at `rows`.
 template <typename Source, typename Body>
