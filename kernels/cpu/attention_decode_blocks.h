@@ -1,13 +1,13 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
-//   F32DecodeKeys<T>, F32DecodeValues<T>    f32 throughout, keys and values of T converted on the
-//   way WidenedDecodeKeys, WidenedDecodeValues  the same over bf16 on AVX2 PairDecodeKeys,
-//   PairDecodeValues        by the bf16 dot product, where there is one, over bf16
+//   F32DecodeKeys<T>, F32DecodeValues<T>    f32, keys and values of T converted on the way
+//   WidenedDecodeKeys, WidenedDecodeValues  the same over bf16 on AVX2
+//   PairDecodeKeys, PairDecodeValues        over bf16 by its dot product, where there is one
 //
 // The last never convert those: that takes the ports of two of three instructions, and the row
 // is then slower than memory. They split queries in two bf16 numbers, which keep 17 bits, and round
 // weights to bf16; prefill rows do the same, and see the same weights. Where there is no such
-// instruction, a number is converted once for all heads, and two of them in three instructions: as
+// instruction, a number is converted once for two heads, and two numbers in three instructions: as
 // halves of 32 bits, without moving them to where their neighbours in f32 would be.
 //
 // Scores of a block are [heads, kKeyBlock], the key at `block` first.
@@ -16,7 +16,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/attention_decode_rows.h"

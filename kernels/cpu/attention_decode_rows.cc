@@ -4,11 +4,22 @@
 #if defined(__AVX2__)
 
 namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+int64_t LinesOf(int64_t dim) {
+#if defined(__AVX512BF16__)
+  return NumVectors(dim, PairRows::kVectorDims);
+#else
+  return (dim + PairRows::kVectorDims - 1) / PairRows::kVectorDims;
+#endif
+}
+
+}  // namespace
 
 PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
     : dim_(shape.dim),
       rows_(rows),
-      num_vectors_(NumVectors(shape.dim, kVectorDims)),
+      num_vectors_(LinesOf(shape.dim)),
       gathered_(reinterpret_cast<BF16*>(shape.scratch->rows)) {
   static_assert(kMaxHeadDim == 8 * kVectorDims);
 }

@@ -57,31 +57,24 @@ LONGSTREAM_INLINE void AskFor(const BF16* next, int64_t index) {
 // Calls body with what is asked for as a constant. next: nullptr where nothing is
 template <typename Body>
 LONGSTREAM_INLINE void ForAsks(const BF16* next, const Body& body) {
-#ifdef NOASK
-  if (true) {
-#else
   if (next == nullptr) {
-#endif
     body(std::integral_constant<Asks, Asks::kNothing>{});
-#ifdef ASKL1
-  } else if (true) {
-#else
   } else if (AsksIntoFirstLevelCache()) {
-#endif
     body(std::integral_constant<Asks, Asks::kIntoFirstLevel>{});
   } else {
     body(std::integral_constant<Asks, Asks::kIntoSecondLevel>{});
   }
 }
 
-// Blocks of bf16 rows of whole registers.
+// Blocks of bf16 rows of whole lines, which are a register of AVX-512.
 class PairRows {
  public:
-  static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a register
+  static constexpr int64_t kVectorDims = 32;  // bf16 numbers of a line
 
   PairRows(const DecodeShape& shape, const HeadRows& rows);
 
-  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2, 4 or 8
+  // Lines of a row: as many as it needs, on AVX-512 1, 2, 4 or 8.
+  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }
   LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
 
   // Rows [begin, end) of one block of `rows` come next. They are asked for while another block is

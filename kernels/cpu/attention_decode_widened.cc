@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kChunk = 16;
 constexpr int64_t kHalf = kChunk / 2;
 constexpr int64_t kLineDims = PairRows::kVectorDims;
-// Rows whose scores are computed together, of one head or of two: their sums stay in registers.
+// Scores that are computed together: eight rows of one head, or four of two.
 constexpr int64_t kScoresAtOnce = 8;
 
 struct Chunk {

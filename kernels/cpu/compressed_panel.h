@@ -100,6 +100,7 @@ LONGSTREAM_INLINE const std::byte* PanelAt(const PackedWeight& weight, int64_t p
 // AVX-512.
 inline constexpr int64_t kColumnNumbers = 4 * kNativeLanes;
 inline constexpr int64_t kColumnOutputs = kColumnNumbers / kStepInputs;
+inline constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
 
 // Where among the bytes of a compressed step those of a number are: the two registers of a column's
 // numbers are what unpacklo and unpackhi make of two registers of bytes, eight numbers from each 16
@@ -280,7 +281,7 @@ class StepReader {
                                     I32x16* numbers) {
     while (patches.step() == step) {
       const Patch patch = patches.Take();
-      const uint32_t outputs = 1u << patch.step_and_output % kPanelOutputs >> first_output;
+      const uint32_t outputs = (1u << patch.step_and_output % kPanelOutputs) >> first_output;
       const auto pair = static_cast<int32_t>(patch.numbers);
       for (int i = 0; i < kVectors * kParts; ++i) {
         NativeI32& lanes = numbers[i / kParts].part[i % kParts];

@@ -26,7 +26,6 @@ namespace {
 // interrupted too often (0.93 of the speed), 192 leave too little of the first-level cache (0.96).
 constexpr int64_t kBlockSteps = 128;
 // A tile's vectors are a column of a step.
-constexpr int kColumns = kPanelVectors / kPanelTileVectors;
 static_assert(kPanelTileVectors * kLanes == kColumnOutputs);
 
 using Input = PanelFormat<BF16>::Activation;
@@ -67,7 +66,7 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
                                          const WeightsAhead& ahead, BF16* plain) {
   // A tile alone is faster than memory, and lines come to the second-level cache sooner.
   constexpr int kAskRows = kKeep ? kRows : std::min(kRows, 4);
-  // A column's bytes are in all lines of a step.
+  // Each line of a step has bytes of every column.
   constexpr int kAskLines = kKeep ? kPanelTileVectors : 2;
   // Copies, so that the compiler knows that stores leave them alone.
   const StepReader reader = steps.reader;
@@ -135,7 +134,7 @@ void OneTile(int64_t rows, const PanelView& panel, PanelOperands<BF16> operands)
       CompressedTileOfRows<kPanelTileRows, 1>(rows, StepsOf(panel), column, operands, ahead,
                                               nullptr);
     } else {
-      PlainTile(rows, operands, ahead);
+      PlainTile(rows, operands, Behind(operands.w, panel.step_bytes()));
     }
     operands.w += kColumnNumbers;
     operands.sums += kColumnOutputs;

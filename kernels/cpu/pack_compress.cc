@@ -38,7 +38,7 @@ LONGSTREAM_INLINE uint64_t HighestBits(NativeBytes bytes) {
 }
 #endif
 
-// REQUIRES: nibbles
+// REQUIRES: bytes below 16
 LONGSTREAM_INLINE NativeBytes ShiftToHighNibbles(NativeBytes bytes) { return bytes << 4; }
 
 LONGSTREAM_INLINE void StoreBytes(NativeBytes bytes, void* to) {
@@ -58,8 +58,6 @@ LONGSTREAM_INLINE ColumnBytes BytesOf(const std::byte* step, int64_t column) {
   const NativeBytes second = LoadBytes(numbers + kColumnNumbers);
   return {UpperBytes(first, second), LowerBytes(first, second)};
 }
-
-constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
 
 // The upper bytes that most of a panel's numbers have; of equally frequent ones the smallest.
 void FindUpperBytes(const std::byte* steps, int64_t num_steps,

@@ -1,5 +1,5 @@
-// The packed layout of a weight on every CPU instruction set, but for bf16 on AVX512-BF16, whose
-// panels stand in compressed_panel.h's layout.
+// The packed layout of a weight on every CPU instruction set, but for bf16 on AVX2 and AVX-512,
+// whose panels stand in compressed_panel.h's layout.
 //
 // Panels of 32 outputs; within a panel the inputs k follow each other, and for each k its 32
 // outputs:

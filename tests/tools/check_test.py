@@ -233,24 +233,26 @@ class TidyTest(CompiledCheckTest):
         self.write("service/a.cc", '#include "service/a.h"\nint F() { return G(); }\n')
         self.write_database(["service/a.cc"], "")
         self.assert_passes("tidy")
-        remembered = list((self.root / "cache/longstream-tidy").iterdir())
-        self.assertEqual(len(remembered), 1)
+        remembered, = (self.root / "cache/longstream-tidy").iterdir()
+        written = remembered.stat().st_mtime_ns
         self.assert_passes("tidy")
-        self.assertEqual(list((self.root / "cache/longstream-tidy").iterdir()), remembered)
-        # In a header, in a comment that hides a finding, in the checks.
+        self.assertEqual(remembered.stat().st_mtime_ns, written)  # not found once more
+        # A header, a comment that hides a finding, an include that has no effect, the checks.
         self.write("service/a.h", "inline int G() { if (true); return 1; }\n")
         self.assert_fails("tidy", "suspicious-semicolon")
         self.write("service/a.h", "inline int G() { if (true); return 1; }  // NOLINT\n")
         self.assert_passes("tidy")
         self.write("service/a.h", "inline int G() { if (true); return 1; }  // no lint\n")
         self.assert_fails("tidy", "suspicious-semicolon")
-        self.write("service/a.h", "inline int G() { return 1; }\n")
-        checks = (self.root / ".clang-tidy").read_text(encoding="utf-8")
-        self.write(".clang-tidy", "Checks: '-*,readability-magic-numbers'\nWarningsAsErrors: '*'\n")
-        self.write("service/a.cc", '#include "service/a.h"\nint F() { return G() + 77; }\n')
-        self.assert_fails("tidy", "magic")
-        self.write(".clang-tidy", checks)
+        self.write("service/a.h", "#pragma once\n\ninline int G() { return 1; }\n")
+        self.write("service/a.cc", '#include "service/a.h"\n\nint F() { return G() + 77; }\n')
         self.assert_passes("tidy")
+        self.write("service/a.cc", '#include "service/a.h"\n#include "service/a.h"\n'
+                   "int F() { return G() + 77; }\n")
+        self.assert_fails("tidy", "duplicate")
+        self.write("service/a.cc", '#include "service/a.h"\n\nint F() { return G() + 77; }\n')
+        self.write(".clang-tidy", "Checks: '-*,readability-magic-numbers'\nWarningsAsErrors: '*'\n")
+        self.assert_fails("tidy", "magic")
 
     def test_lock_annotations_are_checked(self):
         self.write("service/a.cc", """

@@ -25,20 +25,23 @@ import source_tree
 # what the annotations GUARDED_BY and the like are for; GCC ignores them.
 EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety")
 
+# A file that a preprocessed text comes from.
+LINE_MARKER = re.compile(rb'^# \d+ "([^"]+)"', re.MULTILINE)
+
 # Where one diagnostic ends and the next begins.
 DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
 
 
 def sources(root, build, below):
     """The database's sources that lie in the tree (not in the build), below one of the paths, and
-    all commands that each is compiled with."""
+    all entries that it has of each."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     in_tree = set(source_tree.files(root, (".cc",)))
     found = {}
     for command in commands:
         path = pathlib.Path(command["file"])
         if path.is_relative_to(root) and path.relative_to(root) in in_tree:
-            found.setdefault(path.relative_to(root), []).append(command["command"])
+            found.setdefault(path.relative_to(root), []).append(command)
     return {path: found[path] for path in sorted(found)
             if not below or any(path.is_relative_to(prefix) for prefix in below)}
 
@@ -46,10 +49,10 @@ def sources(root, build, below):
 def reading(command):
     """The arguments of a compiler's command that are about what it reads."""
     words = shlex.split(command)
-    while not words[0].endswith(("++", "cc", "clang")) or words[0].endswith("ccache"):
-        words.pop(0)  # what runs the compiler
+    # Before the first option stand the compiler and what runs it.
+    words = words[next(i for i, word in enumerate(words) if word.startswith("-")):]
     writes = {"-c": 1, "-MD": 1, "-o": 2, "-MT": 2, "-MF": 2}
-    arguments, i = [], 1
+    arguments, i = [], 0
     while i < len(words):
         if words[i] not in writes:
             arguments.append(words[i])
@@ -63,27 +66,39 @@ class Remembered:
     def __init__(self, root):
         cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
         self._directory = pathlib.Path(cache) / "longstream-tidy"
-        self._root = root
-        version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True,
-                                 check=True).stdout
-        self._common = "\n".join([version, *EXTRA_ARGUMENTS, (root / ".clang-tidy").read_text()])
+        self._root = f"{root}/".encode()
+        version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True)
+        self._common = version.stdout + " ".join(EXTRA_ARGUMENTS).encode()
+        for checks in sorted(root.rglob(".clang-tidy")):
+            self._common += str(checks.relative_to(root)).encode() + checks.read_bytes()
 
     def file(self, commands):
         """Where the source is remembered that these commands compile; None: it cannot be read."""
-        key = hashlib.sha256(self._common.encode())
+        key = hashlib.sha256(self._common)
         for command in commands:
-            # Comments and macros are what some checks are about.
-            read = ["clang++", "-E", "-C", "-dD", "-Wno-everything", *reading(command)]
-            text = subprocess.run(read, cwd=self._root, capture_output=True, text=True, check=False)
+            read = ["clang++", "-E", "-dD", "-Wno-everything", *reading(command["command"])]
+            try:
+                text = subprocess.run(read, cwd=command["directory"], capture_output=True,
+                                      check=False)
+            except OSError:
+                return None
             if text.returncode != 0:
                 return None
             # The same in a tree that lies elsewhere.
-            key.update((command + text.stdout).replace(f"{self._root}/", "").encode())
+            key.update((command["command"].encode() + text.stdout).replace(self._root, b""))
+            # Comments, and what the preprocessor leaves out of the files of the tree itself.
+            for path in sorted(set(LINE_MARKER.findall(text.stdout))):
+                if path.startswith(self._root) and os.path.isfile(path):
+                    key.update(pathlib.Path(os.fsdecode(path)).read_bytes())
         return self._directory / key.hexdigest()
 
     def add(self, file):
-        self._directory.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        """Without room for it, the source is read again the next time."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        except OSError:
+            pass
 
 
 def tidy(root, build, path, commands, remembered):
@@ -95,7 +110,7 @@ def tidy(root, build, path, commands, remembered):
         ["clang-tidy", "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
-        if file is not None:
+        if file is not None and file == remembered.file(commands):  # not changed meanwhile
             remembered.add(file)
         return []
     output = result.stdout.replace(f"{root}/", "").strip()
