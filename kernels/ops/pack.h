@@ -32,7 +32,7 @@ struct PackArgs {
 using PackFunction = void (*)(const Executor& executor, const PackArgs& args);
 
 // A weight that is packed whole, to be read as fewer bytes without loss, where its library has such
-// a form (bf16 on AVX2 and AVX-512: 12 bits a number). It takes the same memory, of which the end is
+// a form (bf16 from AVX2 on: 12 bits a number). It takes the same memory, of which the end is
 // then zero. Ops read both forms, to the same bits.
 struct CompressArgs {
   void* packed = nullptr;  // PackArgs::destination, rewritten in its place. REQUIRES: all rows of
