@@ -142,16 +142,15 @@ LONGSTREAM_INLINE void WeighSome(const float* weights, const Rows& rows, float* 
 template <int kHeads, Asks kAsks>
 void WeighRows(const float* weights, int64_t count, Rows rows, float* sums) {
   constexpr int kRows = 8 / kHeads;
-  int64_t j = 0;
-  const auto some = [&](auto num_rows) LONGSTREAM_INLINE_LAMBDA {
+  const auto some = [&](int64_t first, auto num_rows) LONGSTREAM_INLINE_LAMBDA {
     constexpr int kSome = decltype(num_rows)::value;
-    WeighSome<kHeads, kSome, kAsks>(weights + j, rows, sums);
+    WeighSome<kHeads, kSome, kAsks>(weights + first, rows, sums);
     rows.data += kSome * rows.stride;
     if constexpr (kAsks != Asks::kNothing) rows.next += kSome * rows.stride;
-    j += kSome;
   };
-  while (j + kRows <= count) some(std::integral_constant<int, kRows>{});
-  while (j < count) some(std::integral_constant<int, 1>{});
+  int64_t j = 0;
+  for (; j + kRows <= count; j += kRows) some(j, std::integral_constant<int, kRows>{});
+  for (; j < count; ++j) some(j, std::integral_constant<int, 1>{});
 }
 
 }  // namespace
