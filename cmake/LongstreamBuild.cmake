@@ -24,9 +24,13 @@ set(LONGSTREAM_INSTALL_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/longstream")
 find_program(LONGSTREAM_CCACHE ccache)
 mark_as_advanced(LONGSTREAM_CCACHE)
 if(LONGSTREAM_CCACHE)
-  foreach(language C CXX)
+  # What one checkout compiled, another one finds: paths below the root are hashed as relative ones.
+  set(LONGSTREAM_COMPILER_LAUNCHER
+    "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=true
+    CCACHE_ABSSTDERR=true "${LONGSTREAM_CCACHE}")
+  foreach(language C CXX CUDA)
     if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER "${LONGSTREAM_CCACHE}")
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${LONGSTREAM_COMPILER_LAUNCHER}")
     endif()
   endforeach()
 endif()
