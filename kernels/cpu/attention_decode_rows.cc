@@ -1,4 +1,4 @@
-// Blocks of bf16 rows, where they lie or gathered.
+// Blocks of rows, where they lie or gathered.
 #include "kernels/cpu/attention_decode_rows.h"
 
 #if defined(__AVX2__)
@@ -6,11 +6,12 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-int64_t LinesOf(int64_t dim) {
+// Registers of AVX-512 are a power of two; of others it is as many as a row needs.
+int64_t RegistersOf(int64_t dim, int64_t register_dims) {
 #if defined(__AVX512BF16__)
-  return NumVectors(dim, PairRows::kVectorDims);
+  return NumVectors(dim, register_dims);
 #else
-  return (dim + PairRows::kVectorDims - 1) / PairRows::kVectorDims;
+  return (dim + register_dims - 1) / register_dims;
 #endif
 }
 
@@ -19,7 +20,7 @@ int64_t LinesOf(int64_t dim) {
 PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
     : dim_(shape.dim),
       rows_(rows),
-      num_vectors_(LinesOf(shape.dim)),
+      num_vectors_(RegistersOf(shape.dim, kVectorDims)),
       gathered_(reinterpret_cast<BF16*>(shape.scratch->rows)) {
   static_assert(kMaxHeadDim == 8 * kVectorDims);
 }
@@ -60,6 +61,40 @@ const BF16* PairRows::Block(int64_t block, int64_t begin, int64_t end) {
     }
   });
   return gathered_;
+}
+
+Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
+    : dim_(shape.dim),
+      rows_(rows),
+      num_vectors_(RegistersOf(shape.dim, kVectorDims)),
+      gathered_(reinterpret_cast<int8_t*>(shape.scratch->rows)) {
+  static_assert(kMaxHeadDim % kVectorDims == 0);
+}
+
+// A block that lies in one page is read as a whole, as far as the page goes.
+Int8Rows::Block Int8Rows::InPlace(const HeadRows& rows, int64_t block) const {
+  if (dim_ != num_vectors_ * kVectorDims) return {};
+  const RowRun run = rows.From(block);
+  if (run.count < kKeyBlock) return {};
+  return {reinterpret_cast<const int8_t*>(run.data), run.scales};
+}
+
+void Int8Rows::Announce(const HeadRows& rows, int64_t begin, int64_t end) {
+  next_ = begin < end && begin % kKeyBlock == 0 ? InPlace(rows, begin) : Block{};
+}
+
+Int8Rows::Block Int8Rows::Of(int64_t block, int64_t begin, int64_t end) {
+  if (const Block in_place = InPlace(rows_, block); in_place.rows != nullptr) return in_place;
+  const int64_t row = num_vectors_ * kVectorDims;
+  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row));
+  ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t at = position - block + i;
+      __builtin_memcpy(gathered_ + at * row, run.data + i * run.stride, static_cast<size_t>(dim_));
+      gathered_scales_[at] = run.scales[i];
+    }
+  });
+  return {gathered_, gathered_scales_};
 }
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -48,15 +48,15 @@ LONGSTREAM_INLINE void ForVectors(int64_t num_vectors, const Body& body) {
 enum class Asks { kNothing, kIntoFirstLevel, kIntoSecondLevel };
 
 // Number `index` of those at `next`, which is nullptr where nothing is asked for.
-template <Asks kAsks>
-LONGSTREAM_INLINE void AskFor(const BF16* next, int64_t index) {
+template <Asks kAsks, typename T>
+LONGSTREAM_INLINE void AskFor(const T* next, int64_t index) {
   if constexpr (kAsks == Asks::kIntoFirstLevel) PrefetchL1(next + index);
   if constexpr (kAsks == Asks::kIntoSecondLevel) PrefetchL2(next + index);
 }
 
 // Calls body with what is asked for as a constant. next: nullptr where nothing is
-template <typename Body>
-LONGSTREAM_INLINE void ForAsks(const BF16* next, const Body& body) {
+template <typename T, typename Body>
+LONGSTREAM_INLINE void ForAsks(const T* next, const Body& body) {
   if (next == nullptr) {
     body(std::integral_constant<Asks, Asks::kNothing>{});
   } else if (AsksIntoFirstLevelCache()) {
@@ -101,6 +101,47 @@ class PairRows {
   const BF16* next_ = nullptr;
   int64_t num_next_ = 0;
   BF16* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
+};
+
+// Blocks of int8 rows of whole registers, with their scales.
+class Int8Rows {
+ public:
+#if defined(__AVX512VNNI__)
+  static constexpr int64_t kVectorDims = 64;  // numbers of a register
+#else
+  static constexpr int64_t kVectorDims = 32;
+#endif
+
+  Int8Rows(const DecodeShape& shape, const HeadRows& rows);
+
+  // Rows of a block without gaps. What is before the first row or behind the last of those asked
+  // for is of no meaning.
+  struct Block {
+    const int8_t* rows = nullptr;  // [kKeyBlock, num_vectors * kVectorDims]; nullptr: not known
+    const BF16* scales = nullptr;  // [kKeyBlock]
+  };
+
+  // Registers of a row: as many as it needs, on AVX-512 1, 2 or 4.
+  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }
+  LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
+
+  // Rows [begin, end) of one block of `rows` come next.
+  void Announce(const HeadRows& rows, int64_t begin, int64_t end);
+  // Of the block announced, if it lies without gaps: asked for while another is computed.
+  LONGSTREAM_INLINE const Block& next() const { return next_; }
+
+  // Rows [begin, end) of the block that begins at `block`: where they lie, or gathered.
+  Block Of(int64_t block, int64_t begin, int64_t end);
+
+ private:
+  Block InPlace(const HeadRows& rows, int64_t block) const;
+
+  const int64_t dim_;
+  const HeadRows rows_;
+  const int64_t num_vectors_;
+  Block next_;
+  int8_t* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
+  alignas(64) BF16 gathered_scales_[kKeyBlock] = {};
 };
 
 #endif

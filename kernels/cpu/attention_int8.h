@@ -1,15 +1,16 @@
-// What decode and prefill rows over int8 pages have in common, by the dot product of bytes (VNNI):
-// the rounding of queries and weights to 16 bits, and values in fours of tokens.
+// What rows over int8 pages have in common where they are computed in integers: the rounding of
+// queries and weights and, by the dot product of bytes (VNNI), values in fours of tokens.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_H_
 
 #include <cstdint>
 #include <limits>
 
+#include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/simd.h"
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
@@ -40,20 +41,65 @@ LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, i
   return step;
 }
 
-// A block's weights, times the scales of their values, are integers from 0 to 65535 times a step. A
-// block of nothing but less than 2^-100 counts as zeros, so that the inverse is finite.
+// The largest number of a weight, as the factors that an instruction takes allow.
+#if defined(__AVX512VNNI__)
+inline constexpr float kMostOfWeight = 65535.0f;
+#else
+inline constexpr float kMostOfWeight = 32767.0f;
+#endif
+
+// A block's weights, times the scales of their values, are integers from 0 to kMostOfWeight times a
+// step. A block of nothing but less than 2^-100 counts as zeros, so that the inverse is finite.
 struct WeightSteps {
   F32x16 step;
   F32x16 inverse;
 };
 LONGSTREAM_INLINE WeightSteps WeightStepsOf(const F32x16& largest) {
-  const F32x16 most = Broadcast(65535.0f);
+  const F32x16 most = Broadcast(kMostOfWeight);
   const I32x16 tiny = largest < Broadcast(0x1p-100f);
   return {Select(tiny, Zero(), largest / most), Select(tiny, Zero(), most / largest)};
 }
 LONGSTREAM_INLINE I32x16 WeightNumbers(const F32x16& scaled, const F32x16& inverse) {
   return ToI32(RoundToInteger(scaled * inverse));
 }
+
+// scales[j] = that of the row begin + j
+LONGSTREAM_INLINE void LoadInt8Scales(const HeadRows& rows, int64_t begin, int64_t end,
+                                      float* scales) {
+  ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      scales[position - begin + i] = longstream::ToF32(run.scales[i]);
+    }
+  });
+}
+
+// Of 16 prefill rows and a block of `count` keys: scores[j * stride ...] become weights
+// e^(score - max), times scales[j]. Calls ask(j) beside each key.
+struct ScaledWeights {
+  F32x16 sum;  // of the weights without the scales
+  WeightSteps steps;
+};
+template <typename Ask>
+LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int64_t count,
+                                             const F32x16& max, const float* scales,
+                                             const Ask& ask) {
+  F32x16 sum = Zero();
+  I32x16 largest = Broadcast(0);
+  for (int64_t j = 0; j < count; ++j) {
+    ask(j);
+    float* score = scores + j * stride;
+    const F32x16 weight = ExpOfNegative(Load(score) - max);
+    sum = sum + weight;
+    const F32x16 scaled = weight * Broadcast(scales[j]);
+    Store(scaled, score);
+    // The order of magnitudes, NaN last: LargestMagnitude.
+    const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
+    largest = Select(largest < magnitude, magnitude, largest);
+  }
+  return {sum, WeightStepsOf(FromBits(largest))};
+}
+
+#if defined(__AVX512VNNI__)
 
 LONGSTREAM_INLINE void StoreLowBytes(const I32x16& value, uint8_t* to) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
@@ -86,6 +132,18 @@ constexpr int64_t InterleavedPlace(int64_t d) {
   const int64_t in_vector = d % 64;
   return d - in_vector + in_vector / 4 % 4 * kLanes + in_vector / 16 * 4 + in_vector % 4;
 }
+
+#else
+
+// sum + a . b of each pair of words. The asm keeps the order of sums: GCC 12 adds up several
+// products first, in more registers than there are.
+LONGSTREAM_INLINE __m256i AddPairs(__m256i sum, const __m256i& a, const __m256i& b) {
+  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+  asm("" : "+x"(sum));
+  return sum;
+}
+
+#endif
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

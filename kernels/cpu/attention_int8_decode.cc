@@ -158,40 +158,6 @@ void WeighHeads(const Int8DecodeValues::Weights* weights, const int8_t* rows, co
 
 }  // namespace
 
-Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
-    : dim_(shape.dim),
-      rows_(rows),
-      num_vectors_(NumVectors(shape.dim, kVectorDims)),
-      gathered_(reinterpret_cast<int8_t*>(shape.scratch->rows)) {
-  static_assert(kMaxHeadDim == 4 * kVectorDims);
-}
-
-// A block that lies in one page is read as a whole, as far as the page goes.
-Int8Rows::Block Int8Rows::InPlace(const HeadRows& rows, int64_t block) const {
-  if (dim_ != num_vectors_ * kVectorDims) return {};
-  const RowRun run = rows.From(block);
-  if (run.count < kKeyBlock) return {};
-  return {reinterpret_cast<const int8_t*>(run.data), run.scales};
-}
-
-void Int8Rows::Announce(const HeadRows& rows, int64_t begin, int64_t end) {
-  next_ = begin < end && begin % kKeyBlock == 0 ? InPlace(rows, begin) : Block{};
-}
-
-Int8Rows::Block Int8Rows::Of(int64_t block, int64_t begin, int64_t end) {
-  if (const Block in_place = InPlace(rows_, block); in_place.rows != nullptr) return in_place;
-  const int64_t row = num_vectors_ * kVectorDims;
-  __builtin_memset(gathered_, 0, static_cast<size_t>(kKeyBlock * row));
-  ForEachRun(rows_, begin, end, [&](int64_t position, const RowRun& run) {
-    for (int64_t i = 0; i < run.count; ++i) {
-      const int64_t at = position - block + i;
-      __builtin_memcpy(gathered_ + at * row, run.data + i * run.stride, static_cast<size_t>(dim_));
-      gathered_scales_[at] = run.scales[i];
-    }
-  });
-  return {gathered_, gathered_scales_};
-}
-
 void Int8DecodeKeys::LoadQueries(const float* q) {
   for (int64_t h = 0; h < shape_.heads; ++h) {
     Query& query = queries_[h];

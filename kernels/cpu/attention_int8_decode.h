@@ -1,10 +1,15 @@
-// Decode rows over int8 pages by the dot product of bytes, where there is one (VNNI).
+// Decode rows over int8 pages in integers.
 //
 // Queries are rounded to 16 bits of the largest of their head (QueryNumbers), a block's weights,
-// times the scales of its values, to 16 bits of the largest of them. Each is two bytes and takes
-// two products, whose sums are exact: prefill rows (attention_int8_prefill.h) have the same.
+// times the scales of its values, to 15 or 16 bits of the largest of them. Sums are exact. Prefill
+// rows (attention_int8_prefill.h) have the same numbers.
 //
 //   score_j = scale_j step sum_d n_d k_jd        value sums += step' sum_j w_j v_jd
+//
+//   Int8DecodeKeys, Int8DecodeValues    by the dot product of bytes, where there is one (VNNI): a
+//                                       number of 16 bits is two bytes and takes two products
+//   WordsDecodeKeys, WordsDecodeValues  by that of words, on AVX2: numbers of pages are widened to
+//                                       16 bits, and weights have 15, since factors are signed
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_DECODE_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_DECODE_H_
 
@@ -14,44 +19,11 @@
 #include "kernels/cpu/attention_decode_blocks.h"
 #include "kernels/cpu/head_rows.h"
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Blocks of int8 rows of whole registers, with their scales.
-class Int8Rows {
- public:
-  static constexpr int64_t kVectorDims = 64;  // numbers of a register
-
-  Int8Rows(const DecodeShape& shape, const HeadRows& rows);
-
-  // Rows of a block without gaps. What is before the first row or behind the last of those asked
-  // for is of no meaning.
-  struct Block {
-    const int8_t* rows = nullptr;  // [kKeyBlock, num_vectors * kVectorDims]; nullptr: not known
-    const BF16* scales = nullptr;  // [kKeyBlock]
-  };
-
-  LONGSTREAM_INLINE int64_t num_vectors() const { return num_vectors_; }  // of a row: 1, 2 or 4
-
-  // Rows [begin, end) of one block of `rows` come next.
-  void Announce(const HeadRows& rows, int64_t begin, int64_t end);
-  // Of the block announced, if it lies without gaps: asked for while another is computed.
-  LONGSTREAM_INLINE const Block& next() const { return next_; }
-
-  // Rows [begin, end) of the block that begins at `block`: where they lie, or gathered.
-  Block Of(int64_t block, int64_t begin, int64_t end);
-
- private:
-  Block InPlace(const HeadRows& rows, int64_t block) const;
-
-  const int64_t dim_;
-  const HeadRows rows_;
-  const int64_t num_vectors_;
-  Block next_;
-  int8_t* const gathered_;  // [kKeyBlock, num_vectors * kVectorDims]
-  alignas(64) BF16 gathered_scales_[kKeyBlock] = {};
-};
+#if defined(__AVX512VNNI__)
 
 class Int8DecodeKeys {
  public:
@@ -107,6 +79,55 @@ struct DecodeBlocksFor<int8_t> {
   using Keys = Int8DecodeKeys;
   using Values = Int8DecodeValues;
 };
+
+#else
+
+class WordsDecodeKeys {
+ public:
+  struct Query {
+    alignas(64) int16_t numbers[kMaxHeadDim];  // behind D zeros
+    float step;
+  };
+
+  WordsDecodeKeys(const DecodeShape& shape, const HeadRows& keys)
+      : shape_(shape), rows_(shape, keys) {}
+
+  void LoadQueries(const float* q);
+  LONGSTREAM_INLINE void Announce(const HeadRows& keys, int64_t begin, int64_t end) {
+    rows_.Announce(keys, begin, end);
+  }
+  void Score(int64_t block, int64_t begin, int64_t end, float* scores);
+
+ private:
+  const DecodeShape shape_;
+  Int8Rows rows_;
+  Query queries_[kMaxGroup];
+};
+
+// Sums have 16 dimensions in the order that interleaving two rows of words leaves.
+class WordsDecodeValues {
+ public:
+  WordsDecodeValues(const DecodeShape& shape, const HeadRows& values)
+      : shape_(shape), rows_(shape, values) {}
+
+  LONGSTREAM_INLINE void Announce(const HeadRows& values, int64_t begin, int64_t end) {
+    rows_.Announce(values, begin, end);
+  }
+  void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
+  void InOrder(const float* sums, float* to) const;
+
+ private:
+  const DecodeShape shape_;
+  Int8Rows rows_;
+};
+
+template <>
+struct DecodeBlocksFor<int8_t> {
+  using Keys = WordsDecodeKeys;
+  using Values = WordsDecodeValues;
+};
+
+#endif
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

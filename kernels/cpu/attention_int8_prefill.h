@@ -1,6 +1,9 @@
-// The arithmetic of a tile of prefill rows on one block of int8 pages, by the dot product of bytes,
-// where there is one (VNNI): the numbers and steps of decode rows (attention_int8_decode.h), scores
-// and weights transposed, keys down and rows across.
+// The arithmetic of a tile of prefill rows on one block of int8 pages, in integers: the numbers and
+// steps of decode rows (attention_int8_decode.h), scores and weights transposed, keys down and rows
+// across.
+//
+//   Int8Blocks   by the dot product of bytes, where there is one (VNNI)
+//   WordsBlocks  by that of words, on AVX2
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_PREFILL_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_INT8_PREFILL_H_
 
@@ -9,9 +12,11 @@
 #include "kernels/cpu/attention_int8.h"
 #include "kernels/cpu/attention_prefill_blocks.h"
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
 
 namespace longstream::cpu::LONGSTREAM_ISA {
+
+#if defined(__AVX512VNNI__)
 
 class Int8Blocks {
  public:
@@ -47,33 +52,20 @@ class Int8Blocks {
   }
 
   LONGSTREAM_INLINE void LoadScales(const HeadRows& values, int64_t begin, int64_t end) {
-    ForEachRun(values, begin, end, [&](int64_t position, const RowRun& run) {
-      for (int64_t i = 0; i < run.count; ++i) {
-        scales_[position - begin + i] = longstream::ToF32(run.scales[i]);
-      }
-    });
+    LoadInt8Scales(values, begin, end, scales_);
   }
 
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max, const Ahead& next) {
-    F32x16 sum = Zero();
-    I32x16 largest = Broadcast(0);
-    for (int64_t j = 0; j < end - begin; ++j) {
-      next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
-      float* score = scores + j * shape_.stride + r;
-      const F32x16 weight = ExpOfNegative(Load(score) - max);
-      sum = sum + weight;
-      const F32x16 scaled = weight * Broadcast(scales_[j]);
-      Store(scaled, score);
-      // The order of magnitudes, NaN last: LargestMagnitude.
-      const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
-      largest = Select(largest < magnitude, magnitude, largest);
-    }
-    const WeightSteps steps = WeightStepsOf(FromBits(largest));
-    Store(steps.step, steps_ + r);
+    const ScaledWeights weights =
+        ScaleWeights(scores + r, shape_.stride, end - begin, max, scales_,
+                     [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
+                       next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
+                     });
+    Store(weights.steps.step, steps_ + r);
     const auto number = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
       if (j >= end - begin) return Broadcast(0);
-      return WeightNumbers(Load(scores + j * shape_.stride + r), steps.inverse);
+      return WeightNumbers(Load(scores + j * shape_.stride + r), weights.steps.inverse);
     };
     const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
@@ -85,7 +77,7 @@ class Int8Blocks {
       Store(high, weights_high_ + j / 4 * shape_.stride + r);
       Store(low, weights_low_ + j / 4 * shape_.stride + r);
     }
-    return sum;
+    return weights.sum;
   }
 
   template <typename T>
@@ -122,6 +114,89 @@ template <>
 struct BlocksFor<int8_t> {
   using Type = Int8Blocks;
 };
+
+#else
+
+class WordsBlocks {
+ public:
+  struct Queries {  // numbers in twos of d, the even one in the lower half
+    alignas(64) int32_t pairs[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
+    alignas(64) float step[kTileRows];
+  };
+
+  explicit WordsBlocks(const TileShape& shape) : shape_(shape), pairs_((shape.dim + 1) / 2) {}
+
+  LONGSTREAM_INLINE void LoadQuery(const float* q, int64_t r, Queries* queries) const {
+    alignas(64) int32_t numbers[kMaxHeadDim] = {};
+    queries->step[r] = q == nullptr ? 0.0f : QueryNumbers(q, shape_.dim, shape_.scale, numbers);
+    for (int64_t i = 0; i < pairs_; ++i) {
+      const auto even = static_cast<uint32_t>(numbers[2 * i]) & 0xffff;
+      const auto odd = static_cast<uint32_t>(numbers[2 * i + 1]) << 16;
+      queries->pairs[i * shape_.stride + r] = static_cast<int32_t>(even | odd);
+    }
+  }
+
+  template <typename T>
+  LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
+                               int64_t end, const Ahead& /*next*/, float* scores) {
+    if (begin >= end) return;
+    Widen(keys, begin, end);
+    ScoreRows(queries, end - begin, scores);
+  }
+
+  LONGSTREAM_INLINE void LoadScales(const HeadRows& values, int64_t begin, int64_t end) {
+    LoadInt8Scales(values, begin, end, scales_);
+  }
+
+  LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
+                                   const F32x16& max, const Ahead& next) {
+    const ScaledWeights weights =
+        ScaleWeights(scores + r, shape_.stride, end - begin, max, scales_,
+                     [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
+                       next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
+                     });
+    Store(weights.steps.step, steps_ + r);
+    const auto number = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
+      if (j >= end - begin) return Broadcast(0);
+      return WeightNumbers(Load(scores + j * shape_.stride + r), weights.steps.inverse);
+    };
+    for (int64_t j = 0; j < end - begin; j += 2) {
+      Store(number(j) | number(j + 1) << 16, weights_ + j / 2 * shape_.stride + r);
+    }
+    return weights.sum;
+  }
+
+  template <typename T>
+  LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
+    Interleave(values, begin, end);
+    WeighRows((end - begin + 1) / 2, sums);
+  }
+
+ private:
+  // key_pairs_[j] = the numbers of the row begin + j, key_scales_[j] its scale.
+  void Widen(const HeadRows& keys, int64_t begin, int64_t end);
+  void ScoreRows(const Queries& queries, int64_t num_keys, float* scores) const;
+  // interleaved_[i, d] = numbers d of the rows begin + 2 i and one further, zeros from `end` and D
+  // on.
+  void Interleave(const HeadRows& values, int64_t begin, int64_t end);
+  void WeighRows(int64_t num_pairs, float* sums) const;
+
+  const TileShape shape_;
+  const int64_t pairs_;  // of a head
+  alignas(64) float key_scales_[kKeyBlock];
+  alignas(64) float scales_[kKeyBlock];
+  alignas(64) float steps_[kTileRows];
+  alignas(64) int32_t weights_[kKeyBlock / 2 * kTileRows];        // [pairs of keys, stride]
+  alignas(64) int32_t key_pairs_[kKeyBlock * kMaxHeadDim / 2];    // [keys, padded_dim() / 2]
+  alignas(64) int32_t interleaved_[kKeyBlock / 2 * kMaxHeadDim];  // [pairs of keys, padded_dim()]
+};
+
+template <>
+struct BlocksFor<int8_t> {
+  using Type = WordsBlocks;
+};
+
+#endif
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 

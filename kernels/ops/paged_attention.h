@@ -16,9 +16,9 @@
 // that prefill and decode see the same ones, and at least 17 bits of the queries are kept.
 //
 // Over int8 pages a library may round queries times `scale` to 32639ths of the largest of their
-// head and, of a block of 64 keys at most, weights times the scales of their values to 65535ths of
-// the largest of them, decode and prefill rows alike; products are summed exactly then. Weights
-// times scales that are all below 2^-100 may count as zeros.
+// head and, of a block of 64 keys at most, weights times the scales of their values to 32767ths or
+// 65535ths of the largest of them, decode and prefill rows alike; products are summed exactly then.
+// Weights times scales that are all below 2^-100 may count as zeros.
 #ifndef LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 #define LONGSTREAM_KERNELS_OPS_PAGED_ATTENTION_H_
 

@@ -179,9 +179,7 @@ double AttentionTest::Tolerance(bool is_decode) const {
   const double cap = softcap_ > 0.0f ? 8 * 8 * kEps : 0.0;
   const double exact = 2 * (e + distances + cap) * 4;
   const LibraryTraits::Attention attention = traits().attention;
-  if (attention == LibraryTraits::Attention::kRoundsWeights && type_ == DType::kI8) {
-    return exact + Int8Rounding();
-  }
+  if (type_ == DType::kI8) return exact + Int8Rounding();
   if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
   // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. Where the
   // queries of prefill rows are rounded the reference has rounded ones; those of 17 bits move a
@@ -195,14 +193,15 @@ double AttentionTest::Tolerance(bool is_decode) const {
 }
 
 double AttentionTest::Int8Rounding() const {
+  if (traits().int8_weight_bits == 0) return 0;
   // Half a step of the queries, evenly spread: 2^-16 of the largest number, which is below 5 of
   // N(0, 1). A score is moved by the walk of D such errors times k_d / sqrt(D): 4 deviations are
   // 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output as above.
   const double queries = 2 * (12 * 0x1p-16) * 4;
-  // Half a step of a block's weights: 2^-17 of the largest, p s. The walk of 64 such errors times
-  // numbers up to 127: 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|, where |v| is below 5,
-  // and the p of all blocks are at most the sum of all weights.
-  const double weights = 19 * 0x1p-17 * 5;
+  // Half a step of a block's weights: of 16 bits 2^-17 of the largest, p s. The walk of 64 such
+  // errors times numbers up to 127: 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|, where |v|
+  // is below 5, and the p of all blocks are at most the sum of all weights.
+  const double weights = 19 * std::ldexp(1.0, -1 - traits().int8_weight_bits) * 5;
   return queries + weights;
 }
 

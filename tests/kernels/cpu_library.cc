@@ -15,8 +15,12 @@ std::vector<std::string> NamesUnderTest() {
 // avx512 has the bf16 dot product, and avx2 like it the instructions that read 12 bits a number.
 LibraryTraits TraitsUnderTest(const std::string& name) {
   using Attention = LibraryTraits::Attention;
-  if (name == "avx512") return {.attention = Attention::kRoundsWeights, .compresses_bf16 = true};
-  return {.compresses_bf16 = name == "avx2"};
+  if (name == "avx512") {
+    return {
+        .attention = Attention::kRoundsWeights, .int8_weight_bits = 16, .compresses_bf16 = true};
+  }
+  if (name == "avx2") return {.int8_weight_bits = 15, .compresses_bf16 = true};
+  return {};
 }
 
 const OpTable& OpsUnderTest(const std::string& name) { return *OpsFor(name.c_str()); }

@@ -12,14 +12,15 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // What attention over bf16 and int8 keys and values multiplies them with (ops/paged_attention.h);
-  // kRoundsWeights: over int8 both to 16 bits.
+  // What attention over bf16 keys and values multiplies them with (ops/paged_attention.h).
   enum class Attention {
     kExact,
     kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits
     kRoundsWeights,  // weights to bf16, queries to 17 bits
   };
   Attention attention = Attention::kExact;
+  // Bits that it rounds weights to over int8 pages, where it rounds queries to 16; 0: neither.
+  int int8_weight_bits = 0;
   // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
   bool cuts_sums_off = false;
   // Stores bf16 weights in 12 bits (ops/pack.h).

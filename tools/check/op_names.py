@@ -27,6 +27,8 @@ NOT_OF_AN_OP = {
     "kernels/cpu/attention_decode_widened.cc": "the arithmetic of a decode row over bf16 on AVX2",
     "kernels/cpu/attention_int8_decode.cc": "the arithmetic of a decode row over int8 pages",
     "kernels/cpu/attention_int8_prefill.cc": "the arithmetic of a prefill tile over int8 pages",
+    "kernels/cpu/attention_int8_words_decode.cc": "a decode row over int8 pages on AVX2",
+    "kernels/cpu/attention_int8_words_prefill.cc": "a prefill tile over int8 pages on AVX2",
     "kernels/cpu/attention_prefill.cc": "the prefill tile of all attention ops",
     "kernels/cpu/block_product.cc": "products in cache, of attention and recurrence",
     "kernels/cpu/compressed_product.cc": "the same product for bf16 weights in 12 bits",
