@@ -25,12 +25,18 @@ find_program(LONGSTREAM_CCACHE ccache)
 mark_as_advanced(LONGSTREAM_CCACHE)
 if(LONGSTREAM_CCACHE)
   # What one checkout compiled, another one finds: paths below the root are hashed as relative ones.
-  set(LONGSTREAM_COMPILER_LAUNCHER
+  # Debug information may name the other one's directory then.
+  set(LONGSTREAM_LAUNCHER
     "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=true
-    CCACHE_ABSSTDERR=true "${LONGSTREAM_CCACHE}")
+    CCACHE_ABSSTDERR=true)
+  # `nvcc -E` shows the code of one architecture: hashed, it would overlook changes in that of
+  # others. In depend mode the files that were read are hashed instead.
+  set(LONGSTREAM_LAUNCHER_OPTIONS_CUDA CCACHE_DEPEND=true)
   foreach(language C CXX CUDA)
-    if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER "${LONGSTREAM_COMPILER_LAUNCHER}")
+    if(NOT CMAKE_${language}_COMPILER_LAUNCHER AND
+       NOT DEFINED ENV{CMAKE_${language}_COMPILER_LAUNCHER})
+      set(CMAKE_${language}_COMPILER_LAUNCHER
+        ${LONGSTREAM_LAUNCHER} ${LONGSTREAM_LAUNCHER_OPTIONS_${language}} "${LONGSTREAM_CCACHE}")
     endif()
   endforeach()
 endif()

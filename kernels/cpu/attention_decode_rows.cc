@@ -6,9 +6,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Registers of AVX-512 are a power of two; of others it is as many as a row needs.
+// How many registers a row takes: on AVX-512 a power of two, else as many as it needs.
 int64_t RegistersOf(int64_t dim, int64_t register_dims) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
   return NumVectors(dim, register_dims);
 #else
   return (dim + register_dims - 1) / register_dims;

@@ -1,4 +1,4 @@
-// Decode rows over int8 pages.
+// Decode rows over int8 pages by the dot product of bytes.
 #include "kernels/cpu/attention_int8_decode.h"
 
 #if defined(__AVX512VNNI__)
@@ -15,6 +15,7 @@ constexpr int kScoresAtOnce = 16;
 // Of which so many at once have sums in registers, of both parts.
 constexpr int kSumsAtOnce = kScoresAtOnce / 2;
 constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
+static_assert(kMaxHeadDim == 4 * kVectorDims);  // ForVectors<4>
 
 LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
 

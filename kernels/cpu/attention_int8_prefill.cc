@@ -1,4 +1,4 @@
-// Tiles of prefill rows over int8 pages.
+// Tiles of prefill rows over int8 pages by the dot product of bytes.
 #include "kernels/cpu/attention_int8_prefill.h"
 
 #if defined(__AVX512VNNI__)

@@ -126,7 +126,7 @@ void WordsBlocks::ScoreRows(const Queries& queries, int64_t num_keys, float* sco
 }
 
 void WordsBlocks::Interleave(const HeadRows& values, int64_t begin, int64_t end) {
-  alignas(16) static constexpr std::byte kZeros[kMaxHeadDim] = {};
+  static constexpr std::byte kZeros[kMaxHeadDim] = {};
   const std::byte* rows[kKeyBlock];
   rows[(end - begin + 1) / 2 * 2 - 1] = kZeros;
   ForEachRun(values, begin, end, [&](int64_t position, const RowRun& run) {

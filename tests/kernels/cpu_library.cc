@@ -12,7 +12,8 @@ std::vector<std::string> NamesUnderTest() {
   return names;
 }
 
-// avx512 has the bf16 dot product, and avx2 like it the instructions that read 12 bits a number.
+// avx512 has the bf16 dot product. Like it, avx2 has the instructions that read 12 bits a number,
+// and computes over int8 pages in integers.
 LibraryTraits TraitsUnderTest(const std::string& name) {
   using Attention = LibraryTraits::Attention;
   if (name == "avx512") {

@@ -70,7 +70,7 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
 // Rows that fill their registers and blocks that fill their pages lie without gaps.
 TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
   for (const AttentionShape& shape :
-       {AttentionShape{2, 1, 64}, {4, 1, 128}, {3, 1, 128}, {2, 1, kMaxHeadDim}}) {
+       {AttentionShape{2, 1, 64}, {3, 1, 96}, {4, 1, 128}, {3, 1, 128}, {2, 1, kMaxHeadDim}}) {
     for (DType type : AndInt8({DType::kBF16})) {
       MakeHistories(3, 300, shape, type, 64);
       ExpectMatch({{0, {299, 1, true}}, {1, {200, 70, false}}, {2, {191, 1, true}}}, "no gaps");
