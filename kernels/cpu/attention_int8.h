@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/cpu/attention_core.h"
 #include "kernels/cpu/head_rows.h"
 #include "kernels/cpu/int8_rows.h"
 #include "kernels/cpu/simd.h"
@@ -73,21 +74,31 @@ LONGSTREAM_INLINE void LoadInt8Scales(const HeadRows& rows, int64_t begin, int64
   });
 }
 
-// Of 16 prefill rows and a block of `count` keys: scores[j * stride ...] become weights
-// e^(score - max), times scales[j]. Calls ask(j) beside each key.
+// Of 16 prefill rows and a block of `count` keys: what their weights, times the scales of the
+// values, are left as in place of the scores.
 struct ScaledWeights {
+  const float* scaled;  // [count], a vector each
+  int64_t stride;
+  int64_t count;
   F32x16 sum;  // of the weights without the scales
   WeightSteps steps;
+
+  // Numbers of the key j; zeros behind the last one.
+  LONGSTREAM_INLINE I32x16 Numbers(int64_t j) const {
+    if (j >= count) return Broadcast(0);
+    return WeightNumbers(Load(scaled + j * stride), steps.inverse);
+  }
 };
-template <typename Ask>
+// scores[j * stride + r ...] become weights e^(score - max), times scales[j]. Asks for the part of
+// `next` of these of `stride` rows.
 LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int64_t count,
-                                             const F32x16& max, const float* scales,
-                                             const Ask& ask) {
+                                             int64_t r, const F32x16& max, const float* scales,
+                                             const Ahead& next) {
   F32x16 sum = Zero();
   I32x16 largest = Broadcast(0);
   for (int64_t j = 0; j < count; ++j) {
-    ask(j);
-    float* score = scores + j * stride;
+    next.Ask(r / kLanes * kKeyBlock + j, stride / kLanes * kKeyBlock);
+    float* score = scores + j * stride + r;
     const F32x16 weight = ExpOfNegative(Load(score) - max);
     sum = sum + weight;
     const F32x16 scaled = weight * Broadcast(scales[j]);
@@ -96,7 +107,7 @@ LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int6
     const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
     largest = Select(largest < magnitude, magnitude, largest);
   }
-  return {sum, WeightStepsOf(FromBits(largest))};
+  return {scores + r, stride, count, sum, WeightStepsOf(FromBits(largest))};
 }
 
 #if defined(__AVX512VNNI__)

@@ -58,20 +58,13 @@ class Int8Blocks {
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max, const Ahead& next) {
     const ScaledWeights weights =
-        ScaleWeights(scores + r, shape_.stride, end - begin, max, scales_,
-                     [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
-                       next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
-                     });
+        ScaleWeights(scores, shape_.stride, end - begin, r, max, scales_, next);
     Store(weights.steps.step, steps_ + r);
-    const auto number = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
-      if (j >= end - begin) return Broadcast(0);
-      return WeightNumbers(Load(scores + j * shape_.stride + r), weights.steps.inverse);
-    };
     const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
       // 16 bits each: the bytes of 0 and 2, and those of 1 and 3, then all four of one kind.
-      const I32x16 even = number(j) | number(j + 2) << 16;
-      const I32x16 odd = number(j + 1) | number(j + 3) << 16;
+      const I32x16 even = weights.Numbers(j) | weights.Numbers(j + 2) << 16;
+      const I32x16 odd = weights.Numbers(j + 1) | weights.Numbers(j + 3) << 16;
       const I32x16 low = (even & low_bytes) | (odd & low_bytes) << 8;
       const I32x16 high = (even >> 8 & low_bytes) | (odd & high_bytes);
       Store(high, weights_high_ + j / 4 * shape_.stride + r);
@@ -151,17 +144,11 @@ class WordsBlocks {
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max, const Ahead& next) {
     const ScaledWeights weights =
-        ScaleWeights(scores + r, shape_.stride, end - begin, max, scales_,
-                     [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
-                       next.Ask(r / kLanes * kKeyBlock + j, shape_.stride / kLanes * kKeyBlock);
-                     });
+        ScaleWeights(scores, shape_.stride, end - begin, r, max, scales_, next);
     Store(weights.steps.step, steps_ + r);
-    const auto number = [&](int64_t j) LONGSTREAM_INLINE_LAMBDA {
-      if (j >= end - begin) return Broadcast(0);
-      return WeightNumbers(Load(scores + j * shape_.stride + r), weights.steps.inverse);
-    };
     for (int64_t j = 0; j < end - begin; j += 2) {
-      Store(number(j) | number(j + 1) << 16, weights_ + j / 2 * shape_.stride + r);
+      Store(weights.Numbers(j) | weights.Numbers(j + 1) << 16,
+            weights_ + j / 2 * shape_.stride + r);
     }
     return weights.sum;
   }
