@@ -6,8 +6,8 @@ set -euo pipefail
 packages=(
   # Build tools.
   cmake ninja-build g++ clang ccache git
-  # Checks: formatter, linter, the sanitizers' runtime for clang.
-  clang-format clang-tidy libclang-rt-14-dev
+  # Checks: formatter, the sanitizers' runtime for clang. The linter: tools/check/tidy.py.
+  clang-format libclang-rt-14-dev
   # Service: RPC, messages, status and synchronisation types, metrics.
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
   libabsl-dev prometheus-cpp-dev

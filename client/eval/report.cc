@@ -33,7 +33,7 @@ std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
       text += i == 0 ? line[i] + blanks : "  " + blanks + line[i];
     }
     text.erase(text.find_last_not_of(' ') + 1);
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -94,7 +94,7 @@ double Figures::perplexity() const {
 std::string Table(const Report& report) {
   std::string text;
   for (const Grid& grid : report.grids) {
-    if (!text.empty()) text += "\n";
+    if (!text.empty()) text += '\n';
     text += TableOf(grid, report.models, report.title + " by " + grid.by + ": accuracy, %", "%.2f",
                     [](const Figures& figures) { return 100 * figures.accuracy(); });
     if (!report.likelihood) continue;

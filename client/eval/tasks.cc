@@ -101,7 +101,7 @@ Expression DrawExpression(const ListOps& task, size_t bytes, Random* random) {
     values.push_back(part.value);
     room -= part.text.size() + 1;
   }
-  whole.text += "]";
+  whole.text += ']';
   whole.value = Apply(operation, values);
   return whole;
 }
@@ -118,13 +118,13 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
 
   std::string filler =
       Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
-  if (!filler.empty() && filler.back() != '\n') filler += "\n";
+  if (!filler.empty() && filler.back() != '\n') filler += '\n';
   const size_t at =
       NearestLine(filler, static_cast<size_t>(depth * static_cast<double>(filler.size())));
   Sample sample;
   sample.context = filler.substr(0, at) + needle + filler.substr(at);
   // The question begins a line.
-  if (sample.context.back() != '\n') sample.context += "\n";
+  if (sample.context.back() != '\n') sample.context += '\n';
   // The blank before the number is the model's to say: tokenizers join it to what follows.
   const size_t end = question.find_last_not_of(' ');
   sample.questions.push_back({question.substr(0, end + 1), key, depth});

@@ -239,7 +239,7 @@ Value Interpreter::MakeNamespace(const Arguments& arguments) {
   meter_.MakeList(4 + dict.dict().size());
   Namespace& object = namespaces_.emplace_back();
   for (const Dict::Entry& entry : dict.dict().entries()) {
-    if (entry.key.bytes().starts_with("_")) {
+    if (entry.key.bytes().starts_with('_')) {
       Fail("attributes of a namespace may not begin with '_'");
     }
     object.attributes.emplace_back(entry.key.bytes(), entry.value);

@@ -161,7 +161,7 @@ void Interpreter::SetAttribute(const Target& target, Value value) {
     Fail("'" + target.names[0] + "' is no namespace, so its attributes cannot be set",
          target.place);
   }
-  if (target.attribute.starts_with("_")) {
+  if (target.attribute.starts_with('_')) {
     Fail("attributes of a namespace may not begin with '_'", target.place);
   }
   auto& attributes = object->object()->attributes;

@@ -70,6 +70,7 @@ absl::Status FailureOf(const ls_result& result) {
 absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
     std::shared_ptr<const Plugin> plugin, const Options& options, const Host* host) {
   std::vector<const char*> devices;
+  devices.reserve(options.devices.size());
   for (const std::string& device : options.devices) devices.push_back(device.c_str());
 
   ls_model_options abi{};

@@ -98,6 +98,7 @@ absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
   const auto found = models_.find(name);
   if (found != models_.end()) return found->second;
   std::vector<std::string> names;
+  names.reserve(models_.size());
   for (const auto& [other, status] : models_) names.push_back(other);
   return absl::NotFoundError(absl::StrCat(
       "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
@@ -124,6 +125,7 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) co
 std::vector<ModelStatus> ModelSet::List() const {
   absl::MutexLock lock(&mutex_);
   std::vector<ModelStatus> list;
+  list.reserve(models_.size());
   for (const auto& [name, status] : models_) list.push_back(status);
   return list;
 }

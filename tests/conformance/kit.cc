@@ -118,7 +118,7 @@ int RunConformance(const Target& target, std::ostream& out) {
     report.RunOnly({});
     report.Run("--only", [](Check&) { throw CheckFailed{"no check's name begins like this"}; });
   }
-  if (!usable) out << "the checks that follow were not run" << std::endl;
+  if (!usable) out << "the checks that follow were not run\n" << std::flush;
   report.Summarise();
   return report.num_failed();
 }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """clang-tidy over every C++ source of the compilation database, and over the lock annotations.
 
-Paths given on the command line restrict it to the sources below them.
+Paths given on the command line restrict it to the sources below them. The clang-tidy is of one
+version everywhere, from PyPI, in build/venv-tidy: Debian's looks for findings in the headers of the
+system too and drops them, which takes it twice the time.
 
 A source without diagnostics is remembered, by a hash of all that clang-tidy reads of it, under
 $XDG_CACHE_HOME/longstream-tidy (~/.cache), so that it is not read again until something changes.
@@ -21,15 +23,31 @@ import sys
 
 import source_tree
 
+VERSION = "23.1.4"
+
 # The database is written for GCC, some of whose options clang does not know. -Wthread-safety is
-# what the annotations GUARDED_BY and the like are for; GCC ignores them.
-EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety")
+# what the annotations GUARDED_BY and the like are for; GCC ignores them. std::stable_sort of GCC 12
+# uses what the language has deprecated since.
+EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety",
+                   "--extra-arg=-Wno-deprecated-declarations")
 
 # A file that a preprocessed text comes from.
 LINE_MARKER = re.compile(rb'^# \d+ "([^"]+)"', re.MULTILINE)
 
 # Where one diagnostic ends and the next begins.
 DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
+
+
+def installed():
+    """Where clang-tidy is, which the first call installs."""
+    environment = pathlib.Path(__file__).resolve().parents[2] / "build/venv-tidy"
+    stamp = environment / f"clang-tidy-{VERSION}"
+    if not stamp.exists():
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        subprocess.run([environment / "bin/pip", "install", "--quiet",
+                        "--disable-pip-version-check", f"clang-tidy=={VERSION}"], check=True)
+        stamp.touch()
+    return environment / "bin/clang-tidy"
 
 
 def sources(root, build, below):
@@ -63,11 +81,11 @@ def reading(command):
 class Remembered:
     """What had no diagnostics: an empty file each, whose name is the hash."""
 
-    def __init__(self, root):
+    def __init__(self, root, program):
         cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
         self._directory = pathlib.Path(cache) / "longstream-tidy"
         self._root = f"{root}/".encode()
-        version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True)
+        version = subprocess.run([program, "--version"], capture_output=True, check=True)
         self._common = version.stdout + " ".join(EXTRA_ARGUMENTS).encode()
         for checks in sorted(root.rglob(".clang-tidy")):
             self._common += str(checks.relative_to(root)).encode() + checks.read_bytes()
@@ -101,13 +119,13 @@ class Remembered:
             pass
 
 
-def tidy(root, build, path, commands, remembered):
+def tidy(program, root, build, path, commands, remembered):
     """Returns the diagnostics of one source, each with the source lines clang-tidy shows."""
     file = remembered.file(commands)
     if file is not None and file.exists():
         return []
     result = subprocess.run(
-        ["clang-tidy", "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
+        [program, "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         if file is not None and file == remembered.file(commands):  # not changed meanwhile
@@ -128,10 +146,11 @@ def main():
     root = arguments.root.resolve()
     build = (arguments.build or root / "build/release").resolve()
     paths = sources(root, build, arguments.below)
-    remembered = Remembered(root)
+    program = installed()
+    remembered = Remembered(root, program)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         findings = pool.map(
-            lambda path: tidy(root, build, path, paths[path], remembered), paths)
+            lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
         # A header's diagnostics come once for each source that includes it.
         problems = list(dict.fromkeys(itertools.chain.from_iterable(findings)))
     if not paths:

@@ -153,6 +153,7 @@ std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int
   std::optional<std::vector<bool>> listed = FindWindowLayers(config, num_layers);
   if (listed) return *std::move(listed);
   std::vector<bool> windows;
+  windows.reserve(num_layers);
   for (size_t i = 0; i < num_layers; ++i) {
     windows.push_back(pattern > 0 && (static_cast<int64_t>(i) + 1) % pattern != 0);
   }

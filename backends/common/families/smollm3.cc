@@ -13,6 +13,7 @@ std::vector<bool> LayersWithRope(const Config& config, size_t num_layers) {
                                          " items, found " + std::to_string(listed->size()));
   }
   std::vector<bool> rope;
+  rope.reserve(num_layers);
   for (size_t i = 0; i < num_layers; ++i) {
     rope.push_back(listed ? (*listed)[i] == 1 : (static_cast<int64_t>(i) + 1) % interval != 0);
   }

@@ -315,6 +315,7 @@ std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> file,
     Damaged(path, "header: " + reader.problem);
   }
   std::vector<StoredTensor> tensors;
+  tensors.reserve(reader.entries.size());
   for (Entry& entry : reader.entries) tensors.push_back(CheckedTensor(entry, data, path));
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     // An empty tensor lies before the one that begins where it does.
