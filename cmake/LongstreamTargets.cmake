@@ -45,9 +45,11 @@ endfunction()
 #                 [COST seconds] [SERIAL])
 # A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
 # is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
-# that take long: the longest start first, so that no core waits for one at the end. Sources find their data
-# by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to
-# the target `tsan_tests`, which is what runs under ThreadSanitizer.
+# that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is what
+# a test that hangs is stopped by, on a busy machine too (300 by default); with sanitizers it is
+# three times that. Sources find their data by the macros LONGSTREAM_SOURCE_DIR and
+# LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
+# runs under ThreadSanitizer.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
@@ -59,6 +61,9 @@ function(longstream_test)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${arg_ARGS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
+  endif()
+  if(LONGSTREAM_SANITIZE)
+    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
   endif()
   set_tests_properties(${arg_NAME} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
