@@ -9,7 +9,7 @@ set -euo pipefail
 models=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$models/../build
 venv=${LONGSTREAM_VENV:-$build/venv-tokenizers}
-python=$("$models/setup_venv.sh" "$venv" requirements-tokenizers.txt)
+python=$("$models/setup_venv.sh" "$venv" "$models/requirements-tokenizers.txt")
 cases=$build/tokenizer-parity
 rm -rf "$cases"
 echo "making texts and what the libraries make of them: $cases"

@@ -23,11 +23,9 @@ import sys
 
 import source_tree
 
-VERSION = "23.1.4"
-
 # The database is written for GCC, some of whose options clang does not know. -Wthread-safety is
 # what the annotations GUARDED_BY and the like are for; GCC ignores them. std::stable_sort of GCC 12
-# uses what the language has deprecated since.
+# uses what the language has deprecated since; of what our own code uses, GCC warns.
 EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety",
                    "--extra-arg=-Wno-deprecated-declarations")
 
@@ -40,14 +38,12 @@ DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
 
 def installed():
     """Where clang-tidy is, which the first call installs."""
-    environment = pathlib.Path(__file__).resolve().parents[2] / "build/venv-tidy"
-    stamp = environment / f"clang-tidy-{VERSION}"
-    if not stamp.exists():
-        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-        subprocess.run([environment / "bin/pip", "install", "--quiet",
-                        "--disable-pip-version-check", f"clang-tidy=={VERSION}"], check=True)
-        stamp.touch()
-    return environment / "bin/clang-tidy"
+    here = pathlib.Path(__file__).resolve().parent
+    repository = here.parents[1]
+    python = subprocess.run(
+        [repository / "models/setup_venv.sh", repository / "build/venv-tidy",
+         here / "requirements.txt"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return pathlib.Path(python).with_name("clang-tidy")
 
 
 def sources(root, build, below):
