@@ -12,21 +12,28 @@ namespace {
 // Tiles of sums that stay in registers, rows x vectors of 16. A few rows take wider tiles, and few
 // columns taller ones of at most kMostSums, so that the sums in flight still hide the latency of
 // the multiply-add.
-#if defined(__AVX512F__)  // 32 registers, 1 a vector
+#if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // the checks of more take 12 minutes
+constexpr int kTileRows = 3;
+constexpr int kTileVectors = 2;
+constexpr int kFewRows = 2;
+constexpr int kFewRowsVectors = 3;
+constexpr int kMostSums = 6;
+constexpr int kDotRows = 2;
+#elif defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 4;
 constexpr int kFewRows = 2;
 constexpr int kFewRowsVectors = 8;
 constexpr int kMostSums = 24;
 constexpr int kDotRows = 4;
-#elif defined(__AVX2__)  // 16 registers, 2 a vector
+#elif defined(__AVX2__)     // 16 registers, 2 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;
 constexpr int kFewRowsVectors = 4;
 constexpr int kMostSums = 6;
 constexpr int kDotRows = 1;
-#else                    // 16 registers, 4 a vector
+#else                       // 16 registers, 4 a vector
 constexpr int kTileRows = 2;
 constexpr int kTileVectors = 1;
 constexpr int kFewRows = 1;
