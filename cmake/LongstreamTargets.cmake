@@ -41,14 +41,22 @@ function(longstream_binary)
   install(TARGETS ${arg_NAME} RUNTIME)
 endfunction()
 
+# longstream_time_limit(test seconds)
+# What a test that hangs is stopped by, on a busy machine too; with sanitizers it is three times that.
+function(longstream_time_limit test seconds)
+  if(LONGSTREAM_SANITIZE)
+    math(EXPR seconds "3 * ${seconds}")
+  endif()
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
 #                 [COST seconds] [SERIAL])
 # A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
 # is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
-# that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is what
-# a test that hangs is stopped by, on a busy machine too (300 by default); with sanitizers it is
-# three times that. Sources find their data by the macros LONGSTREAM_SOURCE_DIR and
-# LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
+# that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is a
+# longstream_time_limit, 300 by default. Sources find their data by the macros LONGSTREAM_SOURCE_DIR
+# and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
 # runs under ThreadSanitizer.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
@@ -62,11 +70,8 @@ function(longstream_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  if(LONGSTREAM_SANITIZE)
-    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
-  endif()
-  set_tests_properties(${arg_NAME} PROPERTIES
-    LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+  longstream_time_limit(${arg_NAME} ${arg_TIMEOUT})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" RUN_SERIAL ${arg_SERIAL})
   if(arg_COST)
     set_tests_properties(${arg_NAME} PROPERTIES COST ${arg_COST})
   endif()
