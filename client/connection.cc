@@ -1,7 +1,8 @@
 // Calls and their errors.
 #include "client/connection.h"
 
-#include <chrono>
+#include <grpcpp/grpcpp.h>
+
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "client/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "longstream/v1/longstream.grpc.pb.h"
 
 namespace longstream::client {
 namespace {
@@ -111,13 +113,19 @@ CallError::CallError(const grpc::Status& status)
 
 const char* CallError::code_name() const { return CodeName(status_.error_code()); }
 
-Connection::Connection(const std::string& server) {
-  channel_ = grpc::CreateChannel(server, grpc::InsecureChannelCredentials());
-  stub_ = v1::Longstream::NewStub(channel_);
-}
+struct Connection::Stubs {
+  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
+      : health(channel), longstream(channel) {}
+
+  grpc::health::v1::Health::Stub health;
+  v1::Longstream::Stub longstream;
+};
+
+Connection::Connection(const std::string& server)
+    : stubs_(std::make_shared<Stubs>(
+          grpc::CreateChannel(server, grpc::InsecureChannelCredentials()))) {}
 
 void Connection::WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout) {
-  const auto health = grpc::health::v1::Health::NewStub(channel_);
   const auto until = Clock::now() + timeout;
   grpc::Status status;
   do {
@@ -127,7 +135,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     grpc::health::v1::HealthCheckRequest request;
     grpc::health::v1::HealthCheckResponse response;
     request.set_service(model);
-    status = health->Check(&context, request, &response);
+    status = stubs_->health.Check(&context, request, &response);
     if (status.ok() && response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (Clock::now() < until);
@@ -139,7 +147,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
 std::vector<v1::Model> Connection::Models() {
   Call call;
   v1::ListModelsResponse response;
-  Check(stub_->ListModels(&call.context, {}, &response));
+  Check(stubs_->longstream.ListModels(&call.context, {}, &response));
   return {response.models().begin(), response.models().end()};
 }
 
@@ -148,7 +156,7 @@ v1::Model Connection::Model(const std::string& name) {
   v1::GetModelRequest request;
   v1::Model model;
   request.set_name(name);
-  Check(stub_->GetModel(&call.context, request, &model));
+  Check(stubs_->longstream.GetModel(&call.context, request, &model));
   return model;
 }
 
@@ -158,7 +166,7 @@ v1::Session Connection::Open(const std::string& model, const std::string& id) {
   v1::Session session;
   request.set_model(model);
   request.set_session_id(id);
-  Check(stub_->OpenSession(&call.context, request, &session));
+  Check(stubs_->longstream.OpenSession(&call.context, request, &session));
   return session;
 }
 
@@ -167,7 +175,7 @@ v1::Session Connection::Get(const std::string& id) {
   v1::GetSessionRequest request;
   v1::Session session;
   request.set_session_id(id);
-  Check(stub_->GetSession(&call.context, request, &session));
+  Check(stubs_->longstream.GetSession(&call.context, request, &session));
   return session;
 }
 
@@ -177,7 +185,7 @@ v1::Session Connection::Fork(const std::string& id, const std::string& new_id) {
   v1::Session session;
   request.set_session_id(id);
   request.set_new_session_id(new_id);
-  Check(stub_->ForkSession(&call.context, request, &session));
+  Check(stubs_->longstream.ForkSession(&call.context, request, &session));
   return session;
 }
 
@@ -187,7 +195,7 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   v1::AppendResponse response;
   request.set_session_id(id);
   request.mutable_input()->set_text(text);
-  const auto writer = stub_->Append(&call.context, &response);
+  const auto writer = stubs_->longstream.Append(&call.context, &response);
   // Where writing fails, Finish says why.
   writer->Write(request);
   writer->WritesDone();
@@ -202,7 +210,7 @@ std::vector<v1::Session> Connection::Sessions(const std::string& model) {
   do {
     Call call;
     v1::ListSessionsResponse response;
-    Check(stub_->ListSessions(&call.context, request, &response));
+    Check(stubs_->longstream.ListSessions(&call.context, request, &response));
     sessions.insert(sessions.end(), response.sessions().begin(), response.sessions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -215,14 +223,14 @@ v1::CloseSessionResponse Connection::Close(const std::string& id) {
   v1::CloseSessionRequest request;
   v1::CloseSessionResponse response;
   request.set_session_id(id);
-  Check(stub_->CloseSession(&context, request, &response));
+  Check(stubs_->longstream.CloseSession(&context, request, &response));
   return response;
 }
 
 Generation Connection::Generate(const v1::GenerateRequest& request, const OnMessage& on_message) {
   Call call;
   const auto begin = Clock::now();
-  const auto reader = stub_->Generate(&call.context, request);
+  const auto reader = stubs_->longstream.Generate(&call.context, request);
   Generation generation;
   std::exception_ptr thrown;
   v1::GenerateResponse response;
@@ -245,14 +253,14 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
 Generation Connection::Collect(const v1::GenerateRequest& request) {
   Call call;
   Collector collector;
-  stub_->async()->Generate(&call.context, &request, &collector);
+  stubs_->longstream.async()->Generate(&call.context, &request, &collector);
   Check(collector.Run());
   return collector.TakeGeneration();
 }
 
 v1::ScoreSummary Connection::Score(const v1::ScoreRequest& request, const OnPiece& on_piece) {
   Call call;
-  const auto reader = stub_->Score(&call.context, request);
+  const auto reader = stubs_->longstream.Score(&call.context, request);
   v1::ScoreSummary summary;
   v1::ScoreResponse response;
   while (reader->Read(&response)) {

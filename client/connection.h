@@ -2,15 +2,17 @@
 #ifndef LONGSTREAM_CLIENT_CONNECTION_H_
 #define LONGSTREAM_CLIENT_CONNECTION_H_
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/status.h>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "longstream/v1/longstream.grpc.pb.h"
+#include "longstream/v1/longstream.pb.h"
 
 namespace longstream::client {
 
@@ -81,8 +83,8 @@ class Connection {
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
  private:
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Longstream::Stub> stub_;
+  struct Stubs;  // elsewhere, since the headers of gRPC's calls take seconds to compile
+  std::shared_ptr<Stubs> stubs_;
 };
 
 }  // namespace longstream::client
