@@ -236,25 +236,28 @@ class LinearRecurrenceTest : public OpTest {
   }
 
   // Steps that take three histories from 0 to `tokens` in prefill pieces and decode rows of all
-  // kinds, side by side.
+  // kinds, side by side; the last is a decode row of each.
   std::vector<std::vector<Entry>> MixedSteps(int32_t tokens) {
     std::vector<std::vector<Entry>> steps;
     std::vector<int32_t> positions(3, 0);
     while (std::any_of(positions.begin(), positions.end(),
-                       [&](int32_t position) { return position < tokens; })) {
+                       [&](int32_t position) { return position < tokens - 1; })) {
       std::vector<Entry> entries;
       for (int64_t i = 2; i >= 0; --i) {
         int32_t& position = positions[static_cast<size_t>(i)];
         const bool is_decode = random_.Integer(0, 2) == 0;
         const int32_t count =
             is_decode ? 1 : static_cast<int32_t>(random_.Integer(1, 2 * shape_.grid + 3));
-        const int32_t taken = std::min(count, tokens - position);
+        const int32_t taken = std::min(count, tokens - 1 - position);
         if (taken == 0 || random_.Integer(0, 4) == 0) continue;
         entries.push_back({i, {position, taken, is_decode}});
         position += taken;
       }
       if (!entries.empty()) steps.push_back(entries);
     }
+    std::vector<Entry> last;
+    for (int64_t i = 2; i >= 0; --i) last.push_back({i, {tokens - 1, 1, true}});
+    steps.push_back(last);
     return steps;
   }
 
