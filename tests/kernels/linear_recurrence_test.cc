@@ -255,9 +255,8 @@ class LinearRecurrenceTest : public OpTest {
       }
       if (!entries.empty()) steps.push_back(entries);
     }
-    std::vector<Entry> last;
+    std::vector<Entry>& last = steps.emplace_back();
     for (int64_t i = 2; i >= 0; --i) last.push_back({i, {tokens - 1, 1, true}});
-    steps.push_back(last);
     return steps;
   }
 
