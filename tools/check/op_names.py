@@ -41,6 +41,7 @@ NOT_OF_AN_OP = {
     "tests/kernels/dispatch_test.cc": "the choice of the op table",
     "tests/kernels/op_test.cc": "what the tests of the ops share",
     "tests/kernels/memory_nodes_test.cc": "kernels/core, below the ops",
+    "tests/kernels/physical_memory_test.cc": "kernels/core, below the ops",
     "tests/kernels/quantise_lanes_test.cc": "kernels/core, below the ops",
     "tests/kernels/quantise_test.cc": "kernels/core, below the ops",
     "tests/kernels/simd_test.cc": "the vector layer below the CPU ops",

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/common/cache/physical_memory.h"
+#include "kernels/core/physical_memory.h"
 
 namespace longstream {
 namespace {

@@ -4,10 +4,10 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <new>
 #include <string>
 
 #include "backends/common/error.h"
+#include "kernels/core/physical_memory.h"
 
 namespace longstream {
 namespace {
@@ -20,10 +20,18 @@ constexpr size_t kLeastForBandwidth = 4 * kHugePage;
 OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
   // With room to begin at a huge page; what is never touched costs nothing. Not HostDevice's
   // Allocate, which takes more than there is: here all of it will be written.
+  const uint64_t left = AvailableMemory();
   const size_t mapped = bytes + kHugePage;
-  void* map =
-      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
-  if (map == MAP_FAILED) throw std::bad_alloc();
+  void* map = MAP_FAILED;
+  if (bytes <= left) {
+    map = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
+  }
+  if (map == MAP_FAILED) {
+    throw BackendError(LS_RESOURCE_EXHAUSTED, "weights: need " + std::to_string(bytes) +
+                                                  " bytes of memory, " + std::to_string(left) +
+                                                  " of " + std::to_string(PhysicalMemory()) +
+                                                  " are left");
+  }
   const auto begin = (reinterpret_cast<uintptr_t>(map) + kHugePage - 1) / kHugePage * kHugePage;
   OwnedMemory memory(reinterpret_cast<void*>(begin), [map, mapped](void*) { munmap(map, mapped); });
   // Projections read their weights once per token: huge pages save the walks of page tables.

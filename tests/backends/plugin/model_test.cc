@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "backends/api/plugin.h"
-#include "backends/common/cache/physical_memory.h"
 #include "backends/common/error.h"
 #include "backends/common/weights/config.h"
 #include "backends/common/weights/load_options.h"
+#include "kernels/core/physical_memory.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/layers/random_model.h"
 #include "tests/backends/plugin/model_driver.h"

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <vector>
 
+#include "tests/backends/weights/expect_error.h"
 #include "tests/kernels/memory_policy.h"
 
 namespace longstream {
@@ -26,7 +26,11 @@ TEST(WeightMemoryTest, IsZeroedAndAligned) {
 }
 
 TEST(WeightMemoryTest, WhatThereIsNot) {
-  EXPECT_THROW(AllocateHostWeights(size_t{1} << 60), std::bad_alloc);
+  ExpectError(
+      LS_RESOURCE_EXHAUSTED,
+      ::testing::MatchesRegex("weights: need 1152921504606846976 bytes of memory, [0-9]+ of "
+                              "[0-9]+ are left"),
+      [] { AllocateHostWeights(size_t{1} << 60); });
 }
 
 TEST(WeightMemoryTest, LargeWeightsAreSpreadOverNodes) {

@@ -1,5 +1,5 @@
 // The limits of control groups, read from a tree of files like the kernel's.
-#include "backends/common/cache/physical_memory.h"
+#include "kernels/core/physical_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,6 +21,10 @@ class ControlGroupTest : public ::testing::Test {
   }
   uint64_t Limit() const {
     return ControlGroupLimit(root_.path() / "cgroup", root_.path() / "mount");
+  }
+
+  uint64_t Left() const {
+    return ControlGroupLeft(root_.path() / "cgroup", root_.path() / "mount");
   }
 
   const TemporaryDirectory root_;
@@ -52,6 +56,33 @@ TEST_F(ControlGroupTest, NoLimit) {
   EXPECT_EQ(Limit(), UINT64_MAX);
   SetGroups("4:memory:/pod\n");
   EXPECT_EQ(Limit(), UINT64_MAX) << "cgroup v1";
+}
+
+TEST_F(ControlGroupTest, WhatIsLeftBesideWhatIsUsed) {
+  SetGroups("0::/pod\n");
+  SetLimit("pod", "1000000\n");
+  EXPECT_EQ(Left(), 1000000u) << "what is used is unknown";
+  root_.Write("mount/pod/memory.current", "900000\n");
+  EXPECT_EQ(Left(), 100000u);
+  root_.Write("mount/pod/memory.stat",
+              "anon 300000\nfile 600000\nactive_file 200000\ninactive_file 350000\n");
+  EXPECT_EQ(Left(), 650000u);
+  root_.Write("mount/pod/memory.current", "2000000\n");
+  EXPECT_EQ(Left(), 0u);
+  SetLimit("pod", "max\n");
+  EXPECT_EQ(Left(), UINT64_MAX);
+}
+
+TEST_F(ControlGroupTest, WhatTheMachineHasLeft) {
+  const std::string file =
+      root_.Write("meminfo", "MemTotal: 4000 kB\nMemAvailable:   2000 kB\nSwapFree: 24 kB\n");
+  EXPECT_EQ(MachineLeft(file), 2024u * 1024);
+  EXPECT_EQ(MachineLeft(root_.string() + "/none"), UINT64_MAX);
+}
+
+TEST(PhysicalMemoryTest, SomeIsLeft) {
+  EXPECT_GT(AvailableMemory(), 0u);
+  EXPECT_LT(AvailableMemory(), uint64_t{1} << 60);
 }
 
 TEST(PhysicalMemoryTest, IsAtMostTheMachines) {
