@@ -88,12 +88,13 @@ MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
                                         ", found " + std::to_string(kv_heads));
   }
   const int64_t head_dim =
-      config.FindInteger("lightning_head_dim", 1, kMaxWidth).value_or(base.head_dim);
+      config.FindInteger("lightning_head_dim", 1, kMaxHeadWidth).value_or(base.head_dim);
   const bool rope = config.FindBool("lightning_use_rope").value_or(true);
   if (rope && head_dim % 2 != 0) {
     config.Invalid("lightning_head_dim",
                    "must be even for RoPE, found " + std::to_string(head_dim));
   }
+  RequireHeadsFit(config, "lightning_nh", heads, head_dim);
   mixer.num_heads = static_cast<int32_t>(heads);
   mixer.num_kv_heads = static_cast<int32_t>(kv_heads);
   mixer.head_dim = static_cast<int32_t>(head_dim);

@@ -24,7 +24,7 @@ void RequireBesideGau(const Config& config, std::string_view key, int64_t value,
 }  // namespace
 
 MixerSpec ReadGauMixer(const Config& config, int64_t width) {
-  const int64_t s = config.FindInteger("gau_key_dim", 2, kMaxWidth).value_or(128);
+  const int64_t s = config.FindInteger("gau_key_dim", 2, kMaxHeadWidth).value_or(128);
   const std::optional<int64_t> stated = config.FindInteger("gau_expansion", 1, kMaxWidth);
   const int64_t e = stated.value_or(2 * width);
   if (s % 2 != 0) {

@@ -39,7 +39,7 @@ MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaul
                    "must divide num_attention_heads = " + std::to_string(heads) + ", found " +
                        std::to_string(kv_heads));
   }
-  std::optional<int64_t> head_dim = config.FindInteger("head_dim", 2, kMaxWidth);
+  std::optional<int64_t> head_dim = config.FindInteger("head_dim", 2, kMaxHeadWidth);
   if (!head_dim && defaults.head_dim > 0) head_dim = defaults.head_dim;
   if (!head_dim && width % heads != 0) {
     config.Invalid(defaults.keys.num_heads[0],
@@ -51,6 +51,13 @@ MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaul
   if (d % 2 != 0) {
     config.Invalid("head_dim", "must be even for RoPE, found " + std::to_string(d));
   }
+  if (d > kMaxHeadWidth) {
+    config.Invalid(defaults.keys.num_heads[0],
+                   "must divide " + std::string(defaults.keys.width[0]) + " = " +
+                       std::to_string(width) + " into heads of at most " +
+                       std::to_string(kMaxHeadWidth) + ", found " + std::to_string(heads));
+  }
+  RequireHeadsFit(config, defaults.keys.num_heads[0], heads, d);
   mixer.num_heads = static_cast<int32_t>(heads);
   mixer.num_kv_heads = static_cast<int32_t>(kv_heads);
   mixer.head_dim = static_cast<int32_t>(d);
@@ -145,6 +152,13 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   }
   spec.layers.assign(static_cast<size_t>(num_layers), mixer);
   return plan;
+}
+
+void RequireHeadsFit(const Config& config, std::string_view key, int64_t heads, int64_t head_dim) {
+  const int64_t most = kMaxWidth / head_dim;
+  if (heads <= most) return;
+  config.Invalid(key, "must be at most " + std::to_string(most) + " where heads are " +
+                          std::to_string(head_dim) + " wide, found " + std::to_string(heads));
 }
 
 void ReadAttentionBias(const Config& config, ModelSpec* spec) {

@@ -63,10 +63,15 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
                                 std::string_view architecture, const TransformerDefaults& defaults);
 
 // How many layers, heads and so on a config may ask for; larger numbers are mistakes.
-inline constexpr int64_t kMaxLayers = 1 << 16;
-inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
+// What a plan itself holds, frequencies of each layer's heads among it, stays in the megabytes.
+inline constexpr int64_t kMaxLayers = 1 << 12;
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;  // of all heads together too
+inline constexpr int64_t kMaxHeadWidth = 1 << 12;
 inline constexpr int64_t kMaxWindow = int64_t{1} << 30;
 inline constexpr int64_t kMaxPositions = int64_t{1} << 40;
+
+// Refuses `heads`, the number under `key`, where all of them together are wider than kMaxWidth.
+void RequireHeadsFit(const Config& config, std::string_view key, int64_t heads, int64_t head_dim);
 
 // attention_bias: biases on q, k, v and o of every layer.
 void ReadAttentionBias(const Config& config, ModelSpec* spec);

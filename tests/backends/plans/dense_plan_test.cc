@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "m/config.json: intermediate_size is missing, expected an integer from 1 to "
                 "16777216"},
         Refusal{R"({"num_hidden_layers": "<absent>"})", LS_INVALID_ARGUMENT,
-                "m/config.json: num_hidden_layers is missing, expected an integer from 1 to 65536"},
+                "m/config.json: num_hidden_layers is missing, expected an integer from 1 to 4096"},
         Refusal{R"({"num_attention_heads": "<absent>"})", LS_INVALID_ARGUMENT,
                 "m/config.json: num_attention_heads is missing, expected an integer from 1 to "
                 "16777216"},
@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"vocab_size": 0})", LS_INVALID_ARGUMENT,
                 "m/config.json: vocab_size must be an integer from 1 to 2147483647, found 0"},
         Refusal{R"({"num_hidden_layers": 1e9})", LS_INVALID_ARGUMENT,
-                "m/config.json: num_hidden_layers must be an integer from 1 to 65536, found "
+                "m/config.json: num_hidden_layers must be an integer from 1 to 4096, found "
                 "1000000000.0"},
         Refusal{R"({"num_key_value_heads": 4})", LS_INVALID_ARGUMENT,
                 "m/config.json: num_key_value_heads must divide num_attention_heads = 6, found 4"},
@@ -202,6 +202,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "absent, found 5"},
         Refusal{R"({"head_dim": 7})", LS_INVALID_ARGUMENT,
                 "m/config.json: head_dim must be even for RoPE, found 7"},
+        Refusal{R"({"head_dim": 8192})", LS_INVALID_ARGUMENT,
+                "m/config.json: head_dim must be an integer from 2 to 4096, found 8192"},
+        Refusal{R"({"head_dim": 4096, "num_attention_heads": 8192})", LS_INVALID_ARGUMENT,
+                "m/config.json: num_attention_heads must be at most 4096 where heads are 4096 "
+                "wide, found 8192"},
+        Refusal{R"({"head_dim": "<absent>", "hidden_size": 16384, "num_attention_heads": 2,
+                    "num_key_value_heads": 2})",
+                LS_INVALID_ARGUMENT,
+                "m/config.json: num_attention_heads must divide hidden_size = 16384 into heads of "
+                "at most 4096, found 2"},
         Refusal{R"({"rms_norm_eps": "tiny"})", LS_INVALID_ARGUMENT,
                 "m/config.json: rms_norm_eps must be a number from 0 to 1, found \"tiny\""},
         Refusal{R"({"rope_theta": 0})", LS_INVALID_ARGUMENT,

@@ -54,7 +54,7 @@ TEST(TextConfigTest, SaysWhatIsWrong) {
               [] { Plan(R"({"text_config": "<absent>"})"); });
   ExpectError(LS_INVALID_ARGUMENT,
               "m/config.json: text_config.num_hidden_layers is missing, expected an integer from 1 "
-              "to 65536",
+              "to 4096",
               [] {
                 Plan(R"({"text_config": {"model_type": "gemma3_text", "hidden_size": 24,
                                          "intermediate_size": 30}})");
