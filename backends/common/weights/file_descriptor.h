@@ -4,6 +4,9 @@
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 namespace longstream {
@@ -20,6 +23,10 @@ class FileDescriptor {
 
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
+
+  // Bytes [offset, offset + to.size()) of the file; `*read` says how many, fewer where the file
+  // ends before. Returns 0 or an error number. Safe to call on several threads.
+  int ReadAt(uint64_t offset, std::span<std::byte> to, size_t* read) const;
 
  private:
   int fd_;

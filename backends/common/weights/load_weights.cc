@@ -71,6 +71,7 @@ std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
 }
 
 // Where element i of a tensor that has q, k and v head by head belongs among all of q, k and v.
+// There are at most 3 kMaxWidth of them.
 std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32_t>& head_order) {
   const int32_t width = mixer.head_dim;
   std::vector<int32_t> order;
@@ -303,6 +304,7 @@ ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
   WeightReader reader(mode, checkpoint, options, ops, executor, device, bytes().data());
   ModelWeights weights = ReadModel(spec, root, &reader);
   if (!totals) {
+    checkpoint.RequireUnwritten();
     totals = reader.totals();
     if (cache) cache->Write(bytes(), *totals, executor);
   }

@@ -14,9 +14,9 @@
 namespace longstream {
 
 // Reads every tensor that `spec` calls for under its Hugging Face name (docs/checkpoints.md), packs
-// it with `ops.pack` in the type that `options` asks for, compresses it, and gives the file's pages
-// back as it goes, so that at no time much more than the packed weights is resident: of the file
-// some 16 MiB, however large a tensor is. What it does is spread over `executor`'s threads. Weights
+// it with `ops.pack` in the type that `options` asks for, and compresses it. At no time much more
+// than the packed weights is resident: of the file some 16 MiB, however large a tensor is. What it
+// does is spread over `executor`'s threads. Weights
 // are packed on the host and, where `device` has memory of its own, brought there one by one. The
 // result owns its memory, which is the device's; `checkpoint` may be destroyed, `device` must
 // outlive it.
@@ -27,7 +27,8 @@ namespace longstream {
 // BackendError: LS_INVALID_ARGUMENT for a tensor that is missing, of another shape or of a type
 // that holds no weights; LS_UNIMPLEMENTED for one that the spec does not read and that is not known
 // to be harmless, for it would change the mathematics; LS_RESOURCE_EXHAUSTED where the device has
-// no memory for the weights.
+// no memory for the weights; LS_DATA_LOSS where a file cannot be read to its end, and
+// LS_UNAVAILABLE where somebody wrote to one meanwhile.
 //
 // The fingerprint depends on names, types, shapes and bytes of the tensors read and on the types
 // they were packed in; not on the file layout (shards), the kernel library or the thread count.

@@ -60,19 +60,6 @@ uint64_t DataBegin(uint64_t key_bytes, uint64_t data_bytes) {
   throw PackedFileError(what + ": " + std::generic_category().message(code));
 }
 
-// Bytes [offset, offset + to.size()); less where the file ends. Returns 0 or an error number.
-int ReadAt(int fd, uint64_t offset, std::span<std::byte> to, size_t* read) {
-  for (*read = 0; *read < to.size();) {
-    const ssize_t got =
-        pread(fd, to.data() + *read, to.size() - *read, static_cast<off_t>(offset + *read));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno;
-    if (got == 0) return 0;
-    *read += static_cast<size_t>(got);
-  }
-  return 0;
-}
-
 int WriteAt(int fd, uint64_t offset, std::span<const std::byte> from) {
   while (!from.empty()) {
     const ssize_t put = pwrite(fd, from.data(), from.size(), static_cast<off_t>(offset));
@@ -177,7 +164,7 @@ void PackedFile::ReadFront() {
   const auto file_bytes = static_cast<uint64_t>(status.st_size);
   Front front;
   size_t got = 0;
-  int failure = ReadAt(file_.get(), 0, std::as_writable_bytes(std::span(&front, 1)), &got);
+  int failure = file_.ReadAt(0, std::as_writable_bytes(std::span(&front, 1)), &got);
   if (failure != 0) FailWith("cannot be read", failure);
   if (got < sizeof(front) || front.magic != kMagic) throw PackedFileError("is no packed file");
   if (front.format != kFormat) {
@@ -190,7 +177,7 @@ void PackedFile::ReadFront() {
     throw PackedFileError("is damaged or truncated");
   }
   std::vector<std::byte> bytes(front.data_begin);
-  failure = ReadAt(file_.get(), 0, bytes, &got);
+  failure = file_.ReadAt(0, bytes, &got);
   if (failure != 0) FailWith("cannot be read", failure);
   const uint64_t hash = std::exchange(front.hash, 0);
   std::memcpy(bytes.data(), &front, sizeof(front));
@@ -210,7 +197,7 @@ void PackedFile::Read(std::span<std::byte> memory, const Executor& executor) con
   constexpr int kDamaged = -1;
   const int failure = ForEachChunk(memory, executor, [&](uint32_t i, std::span<std::byte> chunk) {
     size_t got = 0;
-    const int problem = ReadAt(file_.get(), data_begin_ + i * kChunkBytes, chunk, &got);
+    const int problem = file_.ReadAt(data_begin_ + i * kChunkBytes, chunk, &got);
     if (problem != 0) return problem;
     return got == chunk.size() && HashBytes(chunk, Executor()) == chunk_hashes_[i] ? 0 : kDamaged;
   });

@@ -23,13 +23,21 @@ std::string Hex(uint64_t number) {
   return text;
 }
 
-uint64_t SampleHash(std::span<const std::byte> bytes) {
-  if (bytes.size() <= kSamples * kSampleBytes) return HashBytes(bytes, Executor());
-  uint64_t hash = bytes.size();
+// Of what is behind the header.
+uint64_t SampleHash(const SafetensorsFile& file) {
+  const uint64_t begin = file.front().size();
+  const uint64_t bytes = file.stamp().bytes - begin;
+  std::vector<std::byte> piece;
+  const auto hash_of = [&](uint64_t offset, uint64_t count) {
+    piece.resize(count);
+    file.Read(begin + offset, piece, Executor());
+    return HashBytes(piece, Executor());
+  };
+  if (bytes <= kSamples * kSampleBytes) return hash_of(0, bytes);
+  uint64_t hash = bytes;
   for (size_t i = 0; i < kSamples; ++i) {
     // The first sample is at the beginning, the last one at the end.
-    const size_t begin = (bytes.size() - kSampleBytes) * i / (kSamples - 1);
-    hash = HashAppend(hash, HashBytes(bytes.subspan(begin, kSampleBytes), Executor()));
+    hash = HashAppend(hash, hash_of((bytes - kSampleBytes) * i / (kSamples - 1), kSampleBytes));
   }
   return hash;
 }
@@ -53,7 +61,7 @@ std::string SourceLine(const SafetensorsFile& file) {
   return "file " + Quoted(std::filesystem::path(file.path()).filename().string()) + " of " +
          std::to_string(stamp.bytes) + " bytes, written " + std::to_string(stamp.written_ns) +
          ", changed " + std::to_string(stamp.changed_ns) + ", header " +
-         Hex(HashBytes(file.header(), Executor())) + ", samples " + Hex(SampleHash(file.data()));
+         Hex(HashBytes(file.front(), Executor())) + ", samples " + Hex(SampleHash(file));
 }
 
 std::string LayoutLine(const OpTable& ops) {
@@ -88,10 +96,7 @@ std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops,
                       const std::string& recipes) {
   std::string key = "longstream " LONGSTREAM_VERSION "\nops " + std::string(ops.name) + "\n" +
                     LayoutLine(ops) + "\n";
-  for (const auto& file : checkpoint.files()) {
-    key += SourceLine(*file) + "\n";
-    file->Release(file->data());
-  }
+  for (const auto& file : checkpoint.files()) key += SourceLine(*file) + "\n";
   return key + recipes;
 }
 

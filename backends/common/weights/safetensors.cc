@@ -1,14 +1,12 @@
-// Safetensors files mapped into memory, and checkpoints made of them.
+// Safetensors files, and checkpoints made of them.
 #include "backends/common/weights/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <system_error>
@@ -23,6 +21,7 @@ namespace {
 
 constexpr const char* kSingleFile = "/model.safetensors";
 constexpr const char* kIndexFile = "/model.safetensors.index.json";
+constexpr size_t kPieceBytes = size_t{1} << 20;  // read by one task
 
 std::string SystemError(int code) { return std::generic_category().message(code); }
 
@@ -34,30 +33,20 @@ FileStamp StampOf(const struct stat& status) {
           nanoseconds(status.st_ctim)};
 }
 
-// A file's pages, read-only; unmapped by the caller.
-std::span<const std::byte> MapFile(const std::string& path, FileStamp* stamp) {
+// A regular file, open to be read, and what it is like.
+FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
   // Without waiting: a FIFO would keep open from ever getting to the check below.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
     const std::error_code why(errno, std::generic_category());
     throw BackendError(LS_NOT_FOUND, path + ": cannot be opened: " + WhyNotOpened(path, why));
   }
   struct stat status = {};
-  const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = static_cast<size_t>(status.st_size);
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw BackendError(LS_NOT_FOUND, path + ": is no regular file");
+  }
   *stamp = StampOf(status);
-  void* map = nullptr;
-  int problem = 0;
-  if (regular && size > 0) {
-    map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) problem = errno;
-  }
-  close(fd);
-  if (!regular) throw BackendError(LS_NOT_FOUND, path + ": is no regular file");
-  if (problem != 0) {
-    throw BackendError(LS_RESOURCE_EXHAUSTED, path + ": cannot be mapped: " + SystemError(problem));
-  }
-  return {static_cast<const std::byte*>(map), size};
+  return file;
 }
 
 // A link that leads nowhere counts: the file is meant to be there.
@@ -70,33 +59,48 @@ bool Exists(const std::string& path) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path)
-    : path_(path), map_(MapFile(path, &stamp_)) {
-  try {
-    tensors_ = ParseSafetensors(map_, path_);
-    uint64_t length = 0;  // checked; little-endian, as every machine served
-    std::memcpy(&length, map_.data(), sizeof(length));
-    header_bytes_ = sizeof(length) + length;
-  } catch (...) {
-    Unmap();
-    throw;
-  }
+    : path_(path), file_(OpenFile(path, &stamp_)) {
+  front_.resize(std::min(stamp_.bytes, kSafetensorsBegin));
+  Read(0, front_, Executor());
+  front_.resize(SafetensorsFrontBytes(front_, stamp_.bytes, path_));
+  Read(0, front_, Executor());
+  tensors_ = ParseSafetensors(front_, stamp_.bytes, path_);
+  posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-SafetensorsFile::~SafetensorsFile() { Unmap(); }
-
-void SafetensorsFile::Unmap() {
-  // The mapping is read-only; munmap's parameter merely is not const.
-  if (!map_.empty()) munmap(const_cast<std::byte*>(map_.data()), map_.size());
+void SafetensorsFile::Read(uint64_t offset, std::span<std::byte> to,
+                           const Executor& executor) const {
+  constexpr int kEnds = -1;
+  std::atomic<int> failure{0};
+  const auto pieces = static_cast<uint32_t>((to.size() + kPieceBytes - 1) / kPieceBytes);
+  ParallelFor(executor, pieces, [&](uint32_t i) {
+    const size_t begin = i * kPieceBytes;
+    const std::span<std::byte> piece = to.subspan(begin, std::min(kPieceBytes, to.size() - begin));
+    size_t got = 0;
+    const int problem = file_.ReadAt(offset + begin, piece, &got);
+    if (problem != 0 || got < piece.size()) failure.store(problem != 0 ? problem : kEnds);
+  });
+  if (failure == 0) return;
+  throw BackendError(LS_DATA_LOSS,
+                     path_ + (failure == kEnds ? ": was shortened while it was read, expected " +
+                                                     std::to_string(stamp_.bytes) + " bytes"
+                                               : ": cannot be read: " + SystemError(failure)));
 }
 
-void SafetensorsFile::Release(std::span<const std::byte> bytes) const {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto first = static_cast<size_t>(bytes.data() - map_.data());
-  const size_t begin = (first + page - 1) / page * page;
-  const size_t end = (first + bytes.size()) / page * page;
-  if (begin < end) {
-    madvise(const_cast<std::byte*>(map_.data()) + begin, end - begin, MADV_DONTNEED);
+void SafetensorsFile::RequireUnwritten() const {
+  struct stat status = {};
+  if (fstat(file_.get(), &status) != 0) {
+    throw BackendError(LS_UNAVAILABLE, path_ + ": cannot be looked at: " + SystemError(errno));
   }
+  // The time of its last change moves for a new name or owner too.
+  const FileStamp now = StampOf(status);
+  if (now.bytes == stamp_.bytes && now.written_ns == stamp_.written_ns) return;
+  const auto text = [](const FileStamp& stamp) {
+    return std::to_string(stamp.bytes) + " bytes, written " + std::to_string(stamp.written_ns) +
+           " ns after 1970";
+  };
+  throw BackendError(LS_UNAVAILABLE, path_ + ": was written to while it was read, expected " +
+                                         text(stamp_) + ", found " + text(now));
 }
 
 Checkpoint::Checkpoint(const std::string& directory) : directory_(directory) {
@@ -168,6 +172,10 @@ bool Checkpoint::IsUnchanged() const {
   });
 }
 
+void Checkpoint::RequireUnwritten() const {
+  for (const auto& file : files_) file->RequireUnwritten();
+}
+
 const StoredTensor* Checkpoint::Find(std::string_view name) const {
   const auto it = tensors_.find(name);
   return it == tensors_.end() ? nullptr : it->second;
@@ -205,8 +213,9 @@ const std::string& Checkpoint::FileOf(const StoredTensor& tensor) const {
   return Holder(tensor).path();
 }
 
-void Checkpoint::Release(const StoredTensor& tensor, size_t bytes) const {
-  Holder(tensor).Release(tensor.data.first(bytes));
+void Checkpoint::Read(const StoredTensor& tensor, uint64_t first, std::span<std::byte> to,
+                      const Executor& executor) const {
+  Holder(tensor).Read(tensor.offset + first, to, executor);
 }
 
 }  // namespace longstream

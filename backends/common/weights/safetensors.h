@@ -1,4 +1,4 @@
-// Safetensors files and checkpoints made of them, mapped read-only and checked before use.
+// Safetensors files and checkpoints made of them, checked before use.
 #ifndef LONGSTREAM_BACKENDS_COMMON_WEIGHTS_SAFETENSORS_H_
 #define LONGSTREAM_BACKENDS_COMMON_WEIGHTS_SAFETENSORS_H_
 
@@ -12,17 +12,20 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/common/weights/file_descriptor.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/executor.h"
 
 namespace longstream {
 
-// One tensor of a mapped file. Borrows from its SafetensorsFile.
+// Where a tensor lies in its file.
 struct StoredTensor {
-  std::string name;                 // UTF-8
-  std::string type_name;            // as the file says: "F32", "BF16", "I64", ...
-  std::optional<DType> type;        // nullopt: a known type that is no weight type (I64, ...)
-  std::vector<int64_t> shape;       // row-major; empty: a scalar
-  std::span<const std::byte> data;  // [product of shape] elements; may be misaligned for them
+  std::string name;            // UTF-8
+  std::string type_name;       // as the file says: "F32", "BF16", "I64", ...
+  std::optional<DType> type;   // nullopt: a known type that is no weight type (I64, ...)
+  std::vector<int64_t> shape;  // row-major; empty: a scalar
+  uint64_t offset = 0;         // of its first byte in the file; of any alignment
+  uint64_t num_bytes = 0;      // of [product of shape] elements
 };
 
 // "[4096, 1024]"
@@ -45,45 +48,48 @@ struct FileStamp {
 // its shape, and that the tensors cover the data without overlap or gap. A file that fails is
 // refused with LS_DATA_LOSS, one that cannot be opened with LS_NOT_FOUND.
 //
-// The size is taken from the open file, and its pages are mapped privately. A file that another
-// process shortens while it is mapped still faults (SIGBUS) when a lost page is read: checkpoints
-// are replaced by renaming, never rewritten in place.
+// The file stays open and is read piece by piece, never mapped: one that another process shortens
+// meanwhile, or a disk that fails, is an error of a read and no signal.
 //
 // Immutable; safe to read from several threads.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::string& path() const { return path_; }
   // Of the file when it was opened.
   const FileStamp& stamp() const { return stamp_; }
   // In the order of their data.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  // The length and the header; what is behind them.
-  std::span<const std::byte> header() const { return map_.first(header_bytes_); }
-  std::span<const std::byte> data() const { return map_.subspan(header_bytes_); }
+  // The length and the header.
+  std::span<const std::byte> front() const { return front_; }
 
-  // Tells the kernel that these bytes of the file are not needed any more: the pages that hold
-  // nothing else leave this process's memory. They stay in the system's cache of the file, which
-  // gives them up where memory is short; if touched again they are read again.
-  void Release(std::span<const std::byte> bytes) const;
+  // Bytes [offset, offset + to.size()) of the file, on all threads. LS_DATA_LOSS where they are not
+  // there any more, or cannot be read.
+  void Read(uint64_t offset, std::span<std::byte> to, const Executor& executor) const;
+
+  // LS_UNAVAILABLE where somebody has written to the file since it was opened: what was read may be
+  // of two versions. A file that has been replaced, by renaming another to its path, is still
+  // whole.
+  void RequireUnwritten() const;
 
  private:
-  void Unmap();
-
   std::string path_;
   FileStamp stamp_;
-  std::span<const std::byte> map_;  // the whole file
-  size_t header_bytes_ = 0;
+  FileDescriptor file_;
+  std::vector<std::byte> front_;
   std::vector<StoredTensor> tensors_;
 };
 
-// The header of a safetensors file, apart from the mapping: checks `file` (a whole file's bytes)
-// and returns its tensors, which point into it. `path` is for sentences.
-std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> file,
+// How many bytes of a file of file_bytes are the length and the header. `begin` are its first
+// bytes, at least kSafetensorsBegin of them or all. Throws as SafetensorsFile does; `path` is for
+// sentences.
+inline constexpr uint64_t kSafetensorsBegin = 64;
+uint64_t SafetensorsFrontBytes(std::span<const std::byte> begin, uint64_t file_bytes,
+                               const std::string& path);
+
+// The tensors of a file of file_bytes that begins with `front`, at least its length and header.
+std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> front, uint64_t file_bytes,
                                            const std::string& path);
 
 // The tensors of a model directory: model.safetensors, or the shards that
@@ -98,6 +104,8 @@ class Checkpoint {
   const std::vector<std::unique_ptr<SafetensorsFile>>& files() const { return files_; }
   // Whether every file's path still leads to what was opened.
   bool IsUnchanged() const;
+  // Of every file, as SafetensorsFile has it.
+  void RequireUnwritten() const;
   // By name, in byte order.
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const {
     return tensors_;
@@ -108,8 +116,9 @@ class Checkpoint {
   const StoredTensor& Get(std::string_view name, std::span<const int64_t> shape) const;
   // The path of the file that holds a tensor.
   const std::string& FileOf(const StoredTensor& tensor) const;
-  // As SafetensorsFile::Release, for the first `bytes` of a tensor.
-  void Release(const StoredTensor& tensor, size_t bytes) const;
+  // Bytes [first, first + to.size()) of a tensor, as SafetensorsFile::Read.
+  void Read(const StoredTensor& tensor, uint64_t first, std::span<std::byte> to,
+            const Executor& executor) const;
 
  private:
   // REQUIRES: a tensor of this checkpoint.

@@ -211,38 +211,16 @@ class HeaderReader : public Json::json_sax_t {
 }
 
 // What a clone without Git LFS has in place of a large file.
-bool IsLfsPointer(std::span<const std::byte> file) {
+bool IsLfsPointer(std::span<const std::byte> begin) {
   constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
-  return file.size() >= kBegin.size() &&
-         std::memcmp(file.data(), kBegin.data(), kBegin.size()) == 0;
-}
-
-// The length of the header in bytes.
-uint64_t HeaderLength(std::span<const std::byte> file, const std::string& path) {
-  if (file.size() < kLengthBytes) {
-    Damaged(path, "expected a header length of 8 bytes, found a file of " +
-                      std::to_string(file.size()) + " bytes");
-  }
-  uint64_t length = 0;
-  for (uint64_t i = 0; i < kLengthBytes; ++i) {
-    length |= static_cast<uint64_t>(file[i]) << (8 * i);
-  }
-  if (IsLfsPointer(file)) {
-    Damaged(path, "expected the file itself, found a pointer of Git LFS to it");
-  }
-  if (length > kMaxHeaderBytes) {
-    Damaged(path, "header of " + std::to_string(length) + " bytes, expected at most " +
-                      std::to_string(kMaxHeaderBytes));
-  }
-  if (length > file.size() - kLengthBytes) {
-    Damaged(path, "header of " + std::to_string(length) + " bytes, found a file of " +
-                      std::to_string(file.size()) + " bytes");
-  }
-  return length;
+  static_assert(kBegin.size() <= kSafetensorsBegin);
+  return begin.size() >= kBegin.size() &&
+         std::memcmp(begin.data(), kBegin.data(), kBegin.size()) == 0;
 }
 
 // The tensor of an entry, its bytes checked against its shape and the data.
-StoredTensor CheckedTensor(Entry& entry, std::span<const std::byte> data, const std::string& path) {
+StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_bytes,
+                           const std::string& path) {
   const std::string tensor = "tensor " + Quoted(entry.name);
   const ElementType* type = FindElementType(entry.type_name);
   if (type == nullptr) Damaged(path, tensor + " has the unknown dtype " + Quoted(entry.type_name));
@@ -257,9 +235,9 @@ StoredTensor CheckedTensor(Entry& entry, std::span<const std::byte> data, const 
   }
   const uint64_t begin = entry.offsets[0];
   const uint64_t end = entry.offsets[1];
-  if (begin > end || end > data.size()) {
+  if (begin > end || end > data_bytes) {
     Damaged(path, tensor + " at bytes [" + std::to_string(begin) + ", " + std::to_string(end) +
-                      "), expected a range within the " + std::to_string(data.size()) +
+                      "), expected a range within the " + std::to_string(data_bytes) +
                       " bytes of data");
   }
   if (end - begin != bytes) {
@@ -270,28 +248,28 @@ StoredTensor CheckedTensor(Entry& entry, std::span<const std::byte> data, const 
   stored.name = std::move(entry.name);
   stored.type_name = std::move(entry.type_name);
   stored.type = type->weight_type;
-  stored.data = data.subspan(begin, bytes);
+  stored.offset = data_begin + begin;
+  stored.num_bytes = bytes;
   return stored;
 }
 
 // Tensors in the order of their data must follow one another and end with the file.
-void CheckCover(const std::vector<StoredTensor>& tensors, std::span<const std::byte> data,
+void CheckCover(const std::vector<StoredTensor>& tensors, uint64_t data_begin, uint64_t data_bytes,
                 const std::string& path) {
-  const std::byte* next = data.data();
+  uint64_t next = data_begin;
   for (const StoredTensor& tensor : tensors) {
-    if (tensor.data.data() != next) {
-      const char* what = tensor.data.data() < next ? " overlaps the tensor before it"
-                                                   : " leaves a gap after the tensor before it";
+    if (tensor.offset != next) {
+      const char* what = tensor.offset < next ? " overlaps the tensor before it"
+                                              : " leaves a gap after the tensor before it";
       Damaged(path, "tensor " + Quoted(tensor.name) + what + ": begins at byte " +
-                        std::to_string(tensor.data.data() - data.data()) +
-                        " of the data, expected " + std::to_string(next - data.data()));
+                        std::to_string(tensor.offset - data_begin) + " of the data, expected " +
+                        std::to_string(next - data_begin));
     }
-    next += tensor.data.size();
+    next += tensor.num_bytes;
   }
-  const auto covered = static_cast<size_t>(next - data.data());
-  if (covered != data.size()) {
-    Damaged(path, "the tensors end at byte " + std::to_string(covered) + " of the data, found " +
-                      std::to_string(data.size()) + " bytes");
+  if (next - data_begin != data_bytes) {
+    Damaged(path, "the tensors end at byte " + std::to_string(next - data_begin) +
+                      " of the data, found " + std::to_string(data_bytes) + " bytes");
   }
 }
 
@@ -303,11 +281,35 @@ std::string ShapeText(std::span<const int64_t> shape) {
   return "[" + text + "]";
 }
 
-std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> file,
+uint64_t SafetensorsFrontBytes(std::span<const std::byte> begin, uint64_t file_bytes,
+                               const std::string& path) {
+  if (file_bytes < kLengthBytes) {
+    Damaged(path, "expected a header length of 8 bytes, found a file of " +
+                      std::to_string(file_bytes) + " bytes");
+  }
+  uint64_t length = 0;
+  for (uint64_t i = 0; i < kLengthBytes; ++i) {
+    length |= static_cast<uint64_t>(begin[i]) << (8 * i);
+  }
+  if (IsLfsPointer(begin)) {
+    Damaged(path, "expected the file itself, found a pointer of Git LFS to it");
+  }
+  if (length > kMaxHeaderBytes) {
+    Damaged(path, "header of " + std::to_string(length) + " bytes, expected at most " +
+                      std::to_string(kMaxHeaderBytes));
+  }
+  if (length > file_bytes - kLengthBytes) {
+    Damaged(path, "header of " + std::to_string(length) + " bytes, found a file of " +
+                      std::to_string(file_bytes) + " bytes");
+  }
+  return kLengthBytes + length;
+}
+
+std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> front, uint64_t file_bytes,
                                            const std::string& path) {
-  const uint64_t length = HeaderLength(file, path);
-  const std::span<const std::byte> header = file.subspan(kLengthBytes, length);
-  const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
+  const uint64_t data_begin = SafetensorsFrontBytes(front, file_bytes, path);
+  const uint64_t data_bytes = file_bytes - data_begin;
+  const std::span<const std::byte> header = front.subspan(kLengthBytes, data_begin - kLengthBytes);
 
   HeaderReader reader;
   const char* text = reinterpret_cast<const char*>(header.data());
@@ -316,12 +318,14 @@ std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> file,
   }
   std::vector<StoredTensor> tensors;
   tensors.reserve(reader.entries.size());
-  for (Entry& entry : reader.entries) tensors.push_back(CheckedTensor(entry, data, path));
+  for (Entry& entry : reader.entries) {
+    tensors.push_back(CheckedTensor(entry, data_begin, data_bytes, path));
+  }
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     // An empty tensor lies before the one that begins where it does.
-    return std::pair(a.data.data(), a.data.size()) < std::pair(b.data.data(), b.data.size());
+    return std::pair(a.offset, a.num_bytes) < std::pair(b.offset, b.num_bytes);
   });
-  CheckCover(tensors, data, path);
+  CheckCover(tensors, data_begin, data_bytes, path);
   return tensors;
 }
 

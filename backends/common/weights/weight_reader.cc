@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #include "backends/common/device_failure.h"
@@ -16,13 +17,9 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, resident at a time
+constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, read at a time
 constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
 constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
-
-bool IsAligned(const StoredTensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data.data()) % SizeOf(*tensor.type) == 0;
-}
 
 // " | name rows | name rows" for a recipe, with what sets a part apart from its tensor; zeros have
 // no name.
@@ -67,6 +64,12 @@ void Reorder(const WeightPart& part, float* numbers) {
     std::copy_n(begin, block, stored.begin());
     for (size_t i = 0; i < block; ++i) begin[part.order[i]] = stored[i];
   }
+}
+
+// The largest number of a type that weights can be too large for.
+float LargestOf(DType type) {
+  if (type == DType::kF16) return 65504.0f;
+  return type == DType::kBF16 ? 0x1.fep127f : LargestWeight(type);
 }
 
 // Buffers of rotary embeddings, which old checkpoints carry and every reader computes.
@@ -118,28 +121,29 @@ DType WeightReader::TypeOf(const std::vector<WeightPart>& parts, int64_t k) cons
   return same ? first : DType::kF32;
 }
 
-template <typename Read>
-void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Read& read) {
+template <typename Take>
+void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take) {
   const StoredTensor& tensor = *checkpoint_.Find(part.name);
   const auto element_bytes = static_cast<int64_t>(SizeOf(*tensor.type));
-  const int64_t window = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1) * row;
+  const int64_t rows_at_once = std::max<int64_t>(kWindowBytes / (row * element_bytes), 1);
   const int64_t begin = part.first_row * row;
   const int64_t end = begin + part.rows * row;
   const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
-  const std::span<const std::byte> bytes =
-      tensor.data.subspan(byte(begin), byte(end) - byte(begin));
-  RunningHash bytes_hash(bytes.size());
-  size_t hashed = 0;
-  for (int64_t first = begin; first < end; first += window) {
-    const int64_t count = std::min(window, end - first);
-    read(tensor, first, count);
-    const size_t done = byte(first + count) - byte(begin);
-    const size_t ready =
-        first + count == end ? done : done / RunningHash::kPieceBytes * RunningHash::kPieceBytes;
-    bytes_hash.Add(bytes.subspan(hashed, ready - hashed), executor_);
-    hashed = ready;
-    // From the beginning again, for the page that the window before ended in.
-    checkpoint_.Release(tensor, byte(begin) + hashed);
+  // Whole pieces are hashed; what is left of one waits before the next window.
+  constexpr size_t kPiece = RunningHash::kPieceBytes;
+  RunningHash bytes_hash(byte(end - begin));
+  size_t waiting = 0;
+  for (int64_t first = begin; first < end; first += rows_at_once * row) {
+    const int64_t count = std::min(rows_at_once * row, end - first);
+    buffer_.resize(std::max(buffer_.size(), kPiece + byte(count)));
+    const std::span<std::byte> window = std::span(buffer_).subspan(kPiece, byte(count));
+    checkpoint_.Read(tensor, byte(first), window, executor_);
+    take(Window{tensor, first, count, window.data()});
+    const size_t unhashed = waiting + window.size();
+    const size_t ready = first + count == end ? unhashed : unhashed / kPiece * kPiece;
+    bytes_hash.Add({window.data() - waiting, ready}, executor_);
+    waiting = unhashed - ready;
+    std::memmove(window.data() - waiting, window.data() + window.size() - waiting, waiting);
   }
   num_parameters_ += static_cast<uint64_t>(end - begin);
   uint64_t hash = bytes_hash.value();
@@ -151,8 +155,8 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
 }
 
 template <typename Scan>
-void WeightReader::ScanElements(const StoredTensor& tensor, int64_t begin, int64_t count,
-                                DType type, const Scan& scan) {
+void WeightReader::ScanElements(const Window& window, int64_t begin, int64_t count, DType type,
+                                const Scan& scan) {
   const int64_t tasks = (count + kTaskElements - 1) / kTaskElements;
   std::vector<int64_t> lost(static_cast<size_t>(tasks), -1);
   ParallelFor(executor_, static_cast<uint32_t>(tasks), [&](uint32_t task) {
@@ -162,50 +166,50 @@ void WeightReader::ScanElements(const StoredTensor& tensor, int64_t begin, int64
   for (int64_t task = 0; task < tasks; ++task) {
     if (lost[static_cast<size_t>(task)] < 0) continue;
     const int64_t element = begin + task * kTaskElements + lost[static_cast<size_t>(task)];
-    throw BackendError(LS_INVALID_ARGUMENT,
-                       checkpoint_.FileOf(tensor) + ": tensor " + Quoted(tensor.name) +
-                           ": element " + std::to_string(element) + " is out of the range of " +
-                           NameOf(type) + ", expected weights bf16 or f32");
+    float number = 0;
+    Convert(window.At(element), *window.tensor.type, 1, DType::kF32, &number);
+    char text[64];
+    std::snprintf(text, sizeof(text), "%g, beyond +-%g of ", number, LargestOf(type));
+    throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(window.tensor) + ": tensor " +
+                                                Quoted(window.tensor.name) + ": element " +
+                                                std::to_string(element) + " is " + text +
+                                                NameOf(type) + ", expected weights bf16 or f32");
   }
 }
 
-void WeightReader::ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count,
-                                   DType type, std::byte* destination) {
-  const auto stored_size = static_cast<int64_t>(SizeOf(*tensor.type));
-  ScanElements(tensor, begin, count, type, [&](int64_t first, int64_t piece) {
-    return Convert(tensor.data.data() + first * stored_size, *tensor.type, piece, type,
+void WeightReader::ConvertElements(const Window& window, int64_t begin, int64_t count, DType type,
+                                   std::byte* destination) {
+  ScanElements(window, begin, count, type, [&](int64_t first, int64_t piece) {
+    return Convert(window.At(first), *window.tensor.type, piece, type,
                    destination + (first - begin) * static_cast<int64_t>(SizeOf(type)));
   });
 }
 
 void WeightReader::ReadNumbers(const WeightPart& part, int64_t row, std::byte* destination) {
-  ReadPart(part, row, DType::kF32, [&](const StoredTensor& tensor, int64_t first, int64_t count) {
-    ConvertElements(
-        tensor, first, count, DType::kF32,
-        destination + (first - part.first_row * row) * static_cast<int64_t>(sizeof(float)));
+  ReadPart(part, row, DType::kF32, [&](const Window& window) {
+    const int64_t place = window.first - part.first_row * row;
+    ConvertElements(window, window.first, window.count, DType::kF32,
+                    destination + place * static_cast<int64_t>(sizeof(float)));
   });
 }
 
-void WeightReader::Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
+void WeightReader::Pack(const Window& window, int64_t first, int64_t rows, int64_t first_row,
                         const PackedWeight& weight, void* destination) {
   PackArgs args;
   args.destination = destination;
   args.type = weight.type;
   args.n = weight.n;
   args.k = weight.k;
-  const DType stored = *tensor.type;
-  const auto stored_size = static_cast<int64_t>(SizeOf(stored));
+  const DType stored = *window.tensor.type;
   const int64_t begin = first * weight.k;
   if (IsQuantised(weight.type)) {
-    ScanElements(tensor, begin, rows * weight.k, weight.type, [&](int64_t from, int64_t count) {
-      return FirstBeyond(tensor.data.data() + from * stored_size, stored, count,
-                         LargestWeight(weight.type));
+    ScanElements(window, begin, rows * weight.k, weight.type, [&](int64_t from, int64_t count) {
+      return FirstBeyond(window.At(from), stored, count, LargestWeight(weight.type));
     });
   }
-  if (IsAligned(tensor) &&
-      (stored == weight.type || weight.type == DType::kF32 || IsQuantised(weight.type) ||
-       (stored == DType::kF32 && weight.type == DType::kBF16))) {
-    args.source = tensor.data.data() + begin * stored_size;
+  if (stored == weight.type || weight.type == DType::kF32 || IsQuantised(weight.type) ||
+      (stored == DType::kF32 && weight.type == DType::kBF16)) {
+    args.source = window.At(begin);
     args.source_type = stored;
     args.num_rows = rows;
     args.first_row = first_row;
@@ -220,7 +224,7 @@ void WeightReader::Pack(const StoredTensor& tensor, int64_t first, int64_t rows,
     args.num_rows = std::min(rows_at_once, rows - row);
     args.first_row = first_row + row;
     args.source = stage_.data();
-    ConvertElements(tensor, begin + row * weight.k, args.num_rows * weight.k, args.source_type,
+    ConvertElements(window, begin + row * weight.k, args.num_rows * weight.k, args.source_type,
                     reinterpret_cast<std::byte*>(stage_.data()));
     ops_.pack(executor_, args);
   }
@@ -250,10 +254,10 @@ PackedWeight WeightReader::Packed(const std::vector<WeightPart>& parts, int64_t 
   weight.data = Block(recipe, ops_.packed_bytes(type, weight.n, k), [&](std::byte* block) {
     int64_t row = 0;
     for (const WeightPart& part : parts) {
-      ReadPart(part, k, type, [&](const StoredTensor& tensor, int64_t first, int64_t count) {
-        ForEachRun(part, first / k - part.first_row, count / k,
+      ReadPart(part, k, type, [&](const Window& window) {
+        ForEachRun(part, window.first / k - part.first_row, window.count / k,
                    [&](int64_t from, int64_t rows, int64_t to) {
-                     Pack(tensor, part.first_row + from, rows, row + to, weight, block);
+                     Pack(window, part.first_row + from, rows, row + to, weight, block);
                    });
       });
       row += part.rows;
@@ -318,11 +322,15 @@ void WeightReader::RequireCopy(std::string_view name, std::string_view original)
   if (mode_ != Mode::kPack) return;
   const StoredTensor& first = *checkpoint_.Find(original);
   bool same = copy->type_name == first.type_name && copy->shape == first.shape;
-  for (size_t begin = 0; same && begin < first.data.size(); begin += kWindowBytes) {
-    const size_t count = std::min<size_t>(kWindowBytes, first.data.size() - begin);
-    same = std::memcmp(copy->data.data() + begin, first.data.data() + begin, count) == 0;
-    checkpoint_.Release(*copy, begin + count);
-    checkpoint_.Release(first, begin + count);
+  constexpr size_t kHalf = kWindowBytes / 2;
+  buffer_.resize(std::max(buffer_.size(), 2 * kHalf));
+  for (uint64_t begin = 0; same && begin < first.num_bytes; begin += kHalf) {
+    const size_t count = std::min<uint64_t>(kHalf, first.num_bytes - begin);
+    const std::span<std::byte> one = std::span(buffer_).first(count);
+    const std::span<std::byte> other = std::span(buffer_).subspan(kHalf, count);
+    checkpoint_.Read(*copy, begin, one, executor_);
+    checkpoint_.Read(first, begin, other, executor_);
+    same = std::memcmp(one.data(), other.data(), count) == 0;
   }
   if (!same) {
     throw BackendError(LS_INVALID_ARGUMENT, checkpoint_.FileOf(*copy) + ": tensor " + Quoted(name) +

@@ -47,7 +47,7 @@ struct WeightPart {
 //   kCheck  checks names, shapes and types, and returns empty weights, so that a wrong checkpoint
 //           is refused before gigabytes are read. Afterwards plan() has all blocks.
 //   kPack   reads each tensor once, window by window of some MiB, each of which is packed or
-//           converted, hashed, and its pages given back.
+//           converted, and hashed.
 //   kPlace  reads nothing: the memory has been filled from a file of packed weights.
 //
 // Throws BackendError as LoadWeights does. Used by one thread.
@@ -100,24 +100,35 @@ class WeightReader {
   // The type that parts [rows, k] are packed in.
   DType TypeOf(const std::vector<WeightPart>& parts, int64_t k) const;
   PackedWeight Packed(const std::vector<WeightPart>& parts, int64_t k, DType type);
+  // Elements [first, first + count) of a tensor, whole rows, which lie at `data`; aligned.
+  struct Window {
+    const StoredTensor& tensor;
+    int64_t first;
+    int64_t count;
+    const std::byte* data;
+
+    const std::byte* At(int64_t element) const {
+      return data + (element - first) * static_cast<int64_t>(SizeOf(*tensor.type));
+    }
+  };
   // Reads a part, rows of `row` elements each, that goes into the model as `type`: calls
-  // read(tensor, first, count) for windows of the tensor's elements, whole rows in order, and
-  // hashes and releases what has been read.
-  template <typename Read>
-  void ReadPart(const WeightPart& part, int64_t row, DType type, const Read& read);
+  // take(window) for windows of the tensor's elements in order, and hashes them.
+  template <typename Take>
+  void ReadPart(const WeightPart& part, int64_t row, DType type, const Take& take);
   // All of a part in f32, as it is stored.
   void ReadNumbers(const WeightPart& part, int64_t row, std::byte* destination);
-  // Rows [first, first + rows) of a tensor, to `first_row` of the weight and the rows behind it.
-  void Pack(const StoredTensor& tensor, int64_t first, int64_t rows, int64_t first_row,
+  // Rows [first, first + rows) of a window's tensor, to `first_row` of the weight and the rows
+  // behind it.
+  void Pack(const Window& window, int64_t first, int64_t rows, int64_t first_row,
             const PackedWeight& weight, void* destination);
   // Calls scan(first, count) for pieces of elements [begin, begin + count) of a tensor on all
   // threads. It returns which of its elements `type` cannot hold (LS_INVALID_ARGUMENT), or -1.
   template <typename Scan>
-  void ScanElements(const StoredTensor& tensor, int64_t begin, int64_t count, DType type,
+  void ScanElements(const Window& window, int64_t begin, int64_t count, DType type,
                     const Scan& scan);
   // Elements [begin, begin + count) of a tensor as `type`. LS_INVALID_ARGUMENT for a number that
   // `type` cannot hold.
-  void ConvertElements(const StoredTensor& tensor, int64_t begin, int64_t count, DType type,
+  void ConvertElements(const Window& window, int64_t begin, int64_t count, DType type,
                        std::byte* destination);
 
   const Mode mode_;
@@ -132,7 +143,8 @@ class WeightReader {
   std::set<std::string, std::less<>> read_;
   std::map<std::string, uint64_t> hashes_;  // by name, so that the order of reading is no matter
   uint64_t num_parameters_ = 0;
-  std::vector<float> stage_;  // of rows on their way to packing
+  std::vector<std::byte> buffer_;  // windows
+  std::vector<float> stage_;       // of rows on their way to packing
 };
 
 }  // namespace longstream

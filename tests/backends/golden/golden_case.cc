@@ -47,8 +47,8 @@ std::vector<Element> Elements(const SafetensorsFile& file, const std::string& na
   for (const StoredTensor& tensor : file.tensors()) {
     if (tensor.name != name) continue;
     if (tensor.type_name != type) throw std::runtime_error(name + " is " + tensor.type_name);
-    std::vector<Element> elements(tensor.data.size() / sizeof(Element));
-    std::memcpy(elements.data(), tensor.data.data(), tensor.data.size());
+    std::vector<Element> elements(tensor.num_bytes / sizeof(Element));
+    file.Read(tensor.offset, std::as_writable_bytes(std::span(elements)), Executor());
     return elements;
   }
   throw std::runtime_error(file.path() + " has no tensor " + name);

@@ -88,7 +88,7 @@ TEST_P(GoldenCaseTest, LoadsWhole) {
                     [&](std::string_view begin) { return name.starts_with(begin); })) {
       continue;
     }
-    elements += tensor->data.size() / SizeOf(*tensor->type);
+    elements += tensor->num_bytes / SizeOf(*tensor->type);
     EXPECT_EQ(weights.embedding.type, *tensor->type) << name;
   }
   EXPECT_EQ(weights.num_parameters, elements);

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/common/weights/weight_memory.h"
@@ -270,12 +274,45 @@ TEST_F(LoadWeightsTest, CompressesWhatIsPacked) {
   EXPECT_EQ(compressed, 6);  // embedding, of a layer 2 of attention and 3 of the MLP
 }
 
+TEST_F(LoadWeightsTest, AFileThatIsWrittenToWhileItIsReadIsRefused) {
+  static std::string path;
+  OpTable ops = PackingOps();
+  ops.pack = [](const Executor& executor, const PackArgs& args) {
+    reference::Pack(executor, args);
+    // The same bytes, as an interrupted copy that goes on would write some.
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).put('\x10').flush();
+  };
+  WriteFile();
+  path = directory_.string() + "/model.safetensors";
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // times advance in steps
+  ExpectError(LS_UNAVAILABLE, HasSubstr("model.safetensors: was written to while it was read"),
+              [&] {
+                LoadWeights(spec_, Checkpoint(directory_.string()), LoadOptions("{}"), ops,
+                            Executor(), HostMemory());
+              });
+}
+
+TEST_F(LoadWeightsTest, AFileThatIsShortenedWhileItIsReadIsDataLoss) {
+  static std::string path;
+  OpTable ops = PackingOps();
+  ops.pack = [](const Executor& executor, const PackArgs& args) {
+    reference::Pack(executor, args);
+    std::filesystem::resize_file(path, 1000);
+  };
+  WriteFile();
+  path = directory_.string() + "/model.safetensors";
+  ExpectError(LS_DATA_LOSS, HasSubstr("model.safetensors: was shortened while it was read"), [&] {
+    LoadWeights(spec_, Checkpoint(directory_.string()), LoadOptions("{}"), ops, Executor(),
+                HostMemory());
+  });
+}
+
 TEST_F(LoadWeightsTest, NumbersBeyondF16AreRefused) {
   const float large = 1e5f;
   std::memcpy(tensors_.at(kLayer + "mlp.up_proj.weight").bytes.data() + 4 * 9, &large, 4);
   ExpectRefused(LS_INVALID_ARGUMENT,
-                "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is out of the range of "
-                "f16, expected weights bf16 or f32",
+                "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is 100000, beyond +-65504 "
+                "of f16, expected weights bf16 or f32",
                 R"({"weights": "f16"})");
 }
 
@@ -316,10 +353,11 @@ TEST_F(LoadWeightsTest, QuantisedAsAsked) {
 TEST_F(LoadWeightsTest, NumbersBeyondAScaleAreRefused) {
   const float large = 5e5f;
   std::memcpy(tensors_.at(kLayer + "mlp.up_proj.weight").bytes.data() + 4 * 9, &large, 4);
-  ExpectRefused(LS_INVALID_ARGUMENT,
-                "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is out of the range of "
-                "int4, expected weights bf16 or f32",
-                R"({"weights": "int4"})");
+  ExpectRefused(
+      LS_INVALID_ARGUMENT,
+      "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is 500000, beyond +-458528 "
+      "of int4, expected weights bf16 or f32",
+      R"({"weights": "int4"})");
   EXPECT_EQ(WriteAndLoad(R"({"weights": "int8"})").layers[0].mlp_up.type, DType::kI8);
 }
 

@@ -5,14 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "kernels/core/thread_pool.h"
 #include "tests/backends/weights/checkpoint_files.h"
 #include "tests/backends/weights/expect_error.h"
-#include "tests/backends/weights/resident_bytes.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -21,7 +23,7 @@ namespace {
 using ::testing::StartsWith;
 
 std::vector<StoredTensor> Parse(const std::string& bytes) {
-  return ParseSafetensors(AsBytes(bytes), "m.safetensors");
+  return ParseSafetensors(AsBytes(bytes), bytes.size(), "m.safetensors");
 }
 
 // A good file: 8 bytes of length, a header, 24 bytes of data.
@@ -44,8 +46,7 @@ TEST(SafetensorsTest, ReadsTensorsInTheOrderOfTheirData) {
   EXPECT_EQ(tensors[1].name, "late");
   EXPECT_EQ(tensors[1].type, DType::kBF16);
   EXPECT_EQ(tensors[1].shape, (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(std::memcmp(tensors[1].data.data(), "abcd", 4), 0);
-  EXPECT_EQ(tensors[1].data.size(), 4u);
+  EXPECT_EQ(bytes.substr(tensors[1].offset, tensors[1].num_bytes), "abcd");
 }
 
 TEST(SafetensorsTest, EveryElementTypeHasItsSize) {
@@ -77,7 +78,7 @@ TEST(SafetensorsTest, EmptyTensorsAndNamesOfAnyLanguage) {
   const std::vector<StoredTensor> tensors = Parse(bytes);
   ASSERT_EQ(tensors.size(), 3u);
   EXPECT_EQ(tensors[0].name, "слой.0/重み é");
-  EXPECT_TRUE(tensors[0].data.empty());
+  EXPECT_EQ(tensors[0].num_bytes, 0u);
   EXPECT_EQ(tensors[2].name, "end");
 }
 
@@ -88,7 +89,7 @@ TEST(SafetensorsTest, AFileWithoutTensors) {
 TEST(SafetensorsTest, DataNeedNotBeAligned) {
   const std::string bytes = SafetensorsBytes({CountingTensor("a", {2}, 1.5f)}, 3);
   float second = 0.0f;
-  std::memcpy(&second, Parse(bytes).at(0).data.data() + 4, 4);
+  std::memcpy(&second, bytes.data() + Parse(bytes).at(0).offset + 4, 4);
   EXPECT_EQ(second, 2.5f);
 }
 
@@ -267,51 +268,63 @@ TEST(SafetensorsTest, TruncationAnywhereIsDataLoss) {
   for (size_t length = 0; length < good.size(); ++length) {
     SCOPED_TRACE(length);
     const std::vector<char> cut(good.begin(), good.begin() + static_cast<long>(length));
-    ExpectError(LS_DATA_LOSS, StartsWith("m.safetensors: "),
-                [&cut] { ParseSafetensors(std::as_bytes(std::span(cut)), "m.safetensors"); });
+    ExpectError(LS_DATA_LOSS, StartsWith("m.safetensors: "), [&cut] {
+      ParseSafetensors(std::as_bytes(std::span(cut)), cut.size(), "m.safetensors");
+    });
   }
 }
 
-TEST(SafetensorsFileTest, MapsAFile) {
+TEST(SafetensorsFileTest, ReadsAFile) {
   TemporaryDirectory directory;
   const SafetensorsFile file(directory.Write("m.safetensors", GoodFile()));
   ASSERT_EQ(file.tensors().size(), 2u);
   float value = 0.0f;
-  std::memcpy(&value, file.tensors()[1].data.data(), 4);
+  file.Read(file.tensors()[1].offset, std::as_writable_bytes(std::span(&value, 1)), Executor());
   EXPECT_EQ(value, 10.0f);
 }
 
-// Neighbours may not have been read yet.
-TEST(SafetensorsFileTest, ReleasesThePagesThatHoldNothingElse) {
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const auto numbers = static_cast<int64_t>(page / sizeof(float));
+// A header longer than what is read of a file first, data in more than one piece.
+TEST(SafetensorsFileTest, ReadsPiecesOnAllThreads) {
+  constexpr int64_t kNumbers = 700'001;
   TemporaryDirectory directory;
-  const std::string path = directory.Write(
+  const SafetensorsFile file(directory.Write(
       "m.safetensors",
-      SafetensorsBytes({CountingTensor("a", {2 * numbers}), CountingTensor("b", {3 * numbers}),
-                        CountingTensor("c", {2 * numbers})}));
+      SafetensorsBytes({CountingTensor("a", {1}), CountingTensor("b", {kNumbers})}, 100'000)));
+  ThreadPool pool(3);
+  std::vector<float> numbers(kNumbers);
+  file.Read(file.tensors()[1].offset, std::as_writable_bytes(std::span(numbers)),
+            pool.AsExecutor());
+  for (int64_t i = 0; i < kNumbers; ++i) ASSERT_EQ(numbers[i], static_cast<float>(i));
+}
+
+// It would be a signal, were the file mapped.
+TEST(SafetensorsFileTest, AFileThatIsShortenedIsDataLoss) {
+  TemporaryDirectory directory;
+  const std::string path = directory.Write("m.safetensors", GoodFile());
   const SafetensorsFile file(path);
-  const auto touch = [&file] {
-    float sum = 0.0f;
-    for (const StoredTensor& tensor : file.tensors()) {
-      for (size_t i = 0; i < tensor.data.size(); i += sizeof(float)) {
-        float value;
-        std::memcpy(&value, tensor.data.data() + i, sizeof(value));
-        sum += value;
-      }
-    }
-    return sum;
-  };
-  const float sum = touch();
-  const uint64_t all = ResidentBytesOf(path);
-  ASSERT_EQ(all, 8 * page);  // with the header
-  file.Release(file.tensors()[1].data);
-  EXPECT_EQ(ResidentBytesOf(path), all - 2 * page);  // it begins and ends inside a page
-  file.Release(file.tensors()[1].data.first(page / 2));
-  EXPECT_EQ(ResidentBytesOf(path), all - 2 * page);
-  // They come back with the same bytes.
-  EXPECT_EQ(touch(), sum);
-  EXPECT_EQ(ResidentBytesOf(path), all);
+  const uint64_t size = GoodFile().size();
+  std::filesystem::resize_file(path, size - 1);
+  std::vector<std::byte> bytes(8);
+  file.Read(file.tensors()[0].offset, bytes, Executor());
+  ExpectError(
+      LS_DATA_LOSS,
+      path + ": was shortened while it was read, expected " + std::to_string(size) + " bytes",
+      [&] { file.Read(file.tensors()[1].offset, bytes, Executor()); });
+}
+
+TEST(SafetensorsFileTest, WritersAreNoticedAndReplacementsAreNot) {
+  TemporaryDirectory directory;
+  const std::string path = directory.Write("m.safetensors", GoodFile());
+  const SafetensorsFile file(path);
+  file.RequireUnwritten();
+  std::filesystem::rename(directory.Write("new", GoodFile()), path);
+  file.RequireUnwritten();  // it has the old one
+
+  const SafetensorsFile replaced(path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // times advance in steps
+  directory.Write("m.safetensors", GoodFile());
+  ExpectError(LS_UNAVAILABLE, StartsWith(path + ": was written to while it was read, expected "),
+              [&] { replaced.RequireUnwritten(); });
 }
 
 TEST(SafetensorsFileTest, DamagedFilesNameTheirPath) {

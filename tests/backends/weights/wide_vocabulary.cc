@@ -42,9 +42,9 @@ std::string FileWithVocabulary(const fs::path& safetensors, int64_t rows) {
   const SafetensorsFile file(safetensors.string());
   std::vector<TensorSource> tensors;
   for (const StoredTensor& stored : file.tensors()) {
-    const auto* bytes = reinterpret_cast<const char*>(stored.data.data());
     TensorSource tensor{stored.name, stored.type_name, stored.shape,
-                        std::string(bytes, stored.data.size())};
+                        std::string(stored.num_bytes, '\0')};
+    file.Read(stored.offset, std::as_writable_bytes(std::span(tensor.bytes)), Executor());
     const auto is = [&stored](std::string_view end) { return stored.name.ends_with(end); };
     if (is("embed_tokens.weight") || is("word_embeddings.weight") || is("wte.weight") ||
         is("lm_head.weight")) {
