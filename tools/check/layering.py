@@ -52,6 +52,8 @@ LAYERS = {
     "tests/bench/gpu": (("kernels", "backends", "tests"), ("cuda",)),
     "tests/gpu": (("kernels", "tests"), ("cuda",)),
     "tests/tools": ((), ()),
+    # A program over the library of a peer, which is built apart.
+    "tools/bench/llama_cpp": ((), ()),
     "tests/tsan": ((), ("absl",)),
     "tests/service": (
         ("kernels", "backends", "service", "tests"), ("absl", "grpc", "protobuf", "prometheus")),
