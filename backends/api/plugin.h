@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -59,30 +60,49 @@ void Fill(Structure* out, Structure value) {
   std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(Structure)));
 }
 
+// Throws Failure "<field>: expected <expected>, found <found>" unless `condition` holds; nothing is
+// written where it does.
+template <typename Found>
+void RequireField(bool condition, const char* field, Found found, const char* expected) {
+  if (condition) return;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.10g", static_cast<double>(found));
+  throw Failure{LS_INVALID_ARGUMENT,
+                std::string(field) + ": expected " + expected + ", found " + text};
+}
+
+// A token id of [0, vocabulary).
+inline void RequireToken(const char* field, int32_t token, int32_t vocabulary) {
+  if (token >= 0 && token < vocabulary) return;
+  throw Failure{LS_INVALID_ARGUMENT, std::string(field) + ": expected a token id of 0 ... " +
+                                         std::to_string(vocabulary - 1) + ", found " +
+                                         std::to_string(token)};
+}
+
 inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
-  const auto require = [](bool condition, const char* text) {
-    if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
-  };
+  const ls_sampling& s = sampling;
   // Written so that NaN fails each of them.
-  require(std::isfinite(sampling.temperature) && sampling.temperature >= 0,
-          "temperature: expected a number >= 0");
-  require(sampling.top_k >= 0, "top_k: expected 0 (off) or more");
-  require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p: expected a number in (0, 1]");
-  require(sampling.min_p >= 0 && sampling.min_p <= 1, "min_p: expected a number in [0, 1]");
-  require(std::isfinite(sampling.repetition_penalty) && sampling.repetition_penalty > 0,
-          "repetition_penalty: expected a number > 0");
-  require(std::isfinite(sampling.presence_penalty), "presence_penalty: expected a number");
-  require(std::isfinite(sampling.frequency_penalty), "frequency_penalty: expected a number");
-  for (uint32_t i = 0; i < sampling.num_history; ++i) {
-    const ls_token_count& count = sampling.history[i];
-    require(count.token >= 0 && count.token < vocabulary, "history: a token id out of range");
-    require(count.generated >= 0 && count.total >= count.generated,
-            "history: expected 0 <= generated <= total");
+  RequireField(std::isfinite(s.temperature) && s.temperature >= 0, "temperature", s.temperature,
+               "a number >= 0");
+  RequireField(s.top_k >= 0, "top_k", s.top_k, "0 (off) or more");
+  RequireField(s.top_p > 0 && s.top_p <= 1, "top_p", s.top_p, "a number in (0, 1]");
+  RequireField(s.min_p >= 0 && s.min_p <= 1, "min_p", s.min_p, "a number in [0, 1]");
+  RequireField(std::isfinite(s.repetition_penalty) && s.repetition_penalty > 0,
+               "repetition_penalty", s.repetition_penalty, "a number > 0");
+  RequireField(std::isfinite(s.presence_penalty), "presence_penalty", s.presence_penalty,
+               "a number");
+  RequireField(std::isfinite(s.frequency_penalty), "frequency_penalty", s.frequency_penalty,
+               "a number");
+  for (uint32_t i = 0; i < s.num_history; ++i) {
+    const ls_token_count& count = s.history[i];
+    RequireToken("history", count.token, vocabulary);
+    RequireField(count.generated >= 0 && count.total >= count.generated, "history.generated",
+                 count.generated, "0 ... total");
   }
-  for (uint32_t i = 0; i < sampling.num_bias; ++i) {
-    const ls_logit_bias& bias = sampling.bias[i];
-    require(bias.token >= 0 && bias.token < vocabulary, "bias: a token id out of range");
-    require(bias.bias < HUGE_VALF, "bias: expected a finite number or -infinity");
+  for (uint32_t i = 0; i < s.num_bias; ++i) {
+    RequireToken("bias", s.bias[i].token, vocabulary);
+    RequireField(s.bias[i].bias < HUGE_VALF, "bias", s.bias[i].bias,
+                 "a finite number or -infinity");
   }
 }
 
@@ -90,17 +110,17 @@ inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
 // in history and bias is left to BatchCheck, and what depends on the sequence (its reservation,
 // whether LS_TOKEN_FROM_PREVIOUS has a previous token) to the backend.
 inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
-  const auto require = [](bool condition, const char* text) {
-    if (!condition) throw Failure{LS_INVALID_ARGUMENT, text};
-  };
   const auto is_rows = [](int32_t rows) { return rows >= LS_ROWS_NONE && rows <= LS_ROWS_ALL; };
-  require(entry.sequence != nullptr, "sequence: missing");
-  require(entry.tokens != nullptr && entry.num_tokens >= 1, "tokens: expected at least one");
-  require(entry.is_decode == 0 || entry.num_tokens == 1, "tokens: a decode entry carries one");
-  require(is_rows(entry.log_prob_rows), "log_prob_rows: expected none, last or all");
-  require(is_rows(entry.logit_rows), "logit_rows: expected none, last or all");
-  require(entry.num_top <= LS_MAX_TOP && entry.num_top <= static_cast<uint32_t>(vocabulary),
-          "num_top: more than LS_MAX_TOP or the vocabulary");
+  RequireField(entry.sequence != nullptr, "sequence", 0, "a sequence");
+  RequireField(entry.tokens != nullptr && entry.num_tokens >= 1, "tokens",
+               entry.tokens == nullptr ? 0 : entry.num_tokens, "at least one");
+  RequireField(entry.is_decode == 0 || entry.num_tokens == 1, "tokens", entry.num_tokens,
+               "one of a decode entry");
+  RequireField(is_rows(entry.log_prob_rows), "log_prob_rows", entry.log_prob_rows,
+               "none, last or all");
+  RequireField(is_rows(entry.logit_rows), "logit_rows", entry.logit_rows, "none, last or all");
+  RequireField(entry.num_top <= LS_MAX_TOP && entry.num_top <= static_cast<uint32_t>(vocabulary),
+               "num_top", entry.num_top, "at most LS_MAX_TOP and the vocabulary");
   const bool from_previous = entry.is_decode != 0 && entry.tokens[0] == LS_TOKEN_FROM_PREVIOUS;
   for (uint32_t i = 0; i < entry.num_tokens && !from_previous; ++i) {
     if (entry.tokens[i] >= 0 && entry.tokens[i] < vocabulary) continue;
@@ -113,8 +133,7 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
                                : entry.log_prob_rows == LS_ROWS_LAST ? 1
                                                                      : 0;
   for (uint32_t i = 0; i < num_targets; ++i) {
-    require(entry.targets[i] >= -1 && entry.targets[i] < vocabulary,
-            "targets: a token id out of range");
+    if (entry.targets[i] != -1) RequireToken("targets", entry.targets[i], vocabulary);
   }
   if (entry.sampling != nullptr) CheckSampling(*entry.sampling, vocabulary);
 
@@ -152,7 +171,8 @@ class BatchCheck {
   // Throws Failure.
   void Check(const ls_batch& batch) {
     Require(batch.num_entries >= 1 && batch.num_entries <= max_sequences_, LS_INVALID_ARGUMENT,
-            "entries: expected 1 ... " + std::to_string(max_sequences_));
+            "entries: expected 1 ... " + std::to_string(max_sequences_) + ", found " +
+                std::to_string(batch.num_entries));
     sequences_.clear();
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < batch.num_entries; ++i) {
@@ -166,7 +186,8 @@ class BatchCheck {
       tokens += entry.num_tokens;
     }
     Require(tokens <= max_tokens_, LS_INVALID_ARGUMENT,
-            "tokens: expected at most " + std::to_string(max_tokens_) + " in a batch");
+            "tokens: expected at most " + std::to_string(max_tokens_) + " in a batch, found " +
+                std::to_string(tokens));
     std::sort(sequences_.begin(), sequences_.end());
     Require(std::adjacent_find(sequences_.begin(), sequences_.end()) == sequences_.end(),
             LS_INVALID_ARGUMENT, "entries: a sequence twice");

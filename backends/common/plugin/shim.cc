@@ -59,7 +59,7 @@ void CheckOptions(const ls_model_options& options) {
           "options: directory and host are needed");
   CheckSize(options.host->struct_size, LS_HOST_SIZE_1_0, "host");
   Require(options.host->num_threads >= 1, LS_INVALID_ARGUMENT,
-          "host.num_threads: expected at least 1");
+          "host.num_threads: expected at least 1, found 0");
   CheckBatchLimits(options);
   Require(options.num_devices == 1, LS_INVALID_ARGUMENT,
           "devices: expected one, found " + std::to_string(options.num_devices));

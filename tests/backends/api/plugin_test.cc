@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -74,13 +76,29 @@ TEST_F(BatchCheckTest, ATokenComesOnceInAHistoryAndOnceInABias) {
 TEST_F(BatchCheckTest, IdsAreCheckedBeforeTheyAreCounted) {
   const std::vector<ls_token_count> history = {{kVocabulary, 1, 0}};
   SetHistory(history);
-  EXPECT_EQ(Refusal(), "history: a token id out of range");
+  EXPECT_EQ(Refusal(), "history: expected a token id of 0 ... " + std::to_string(kVocabulary - 1) +
+                           ", found " + std::to_string(kVocabulary));
+}
+
+TEST_F(BatchCheckTest, NamesTheFieldTheLimitAndTheValue) {
+  sampling_.temperature = -1;
+  EXPECT_EQ(Refusal(), "temperature: expected a number >= 0, found -1");
+  sampling_.temperature = 0;
+  sampling_.top_p = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Refusal(), "top_p: expected a number in (0, 1], found nan");
+  sampling_.top_p = 1;
+  sampling_.top_k = -2147483647;
+  EXPECT_EQ(Refusal(), "top_k: expected 0 (off) or more, found -2147483647");
+  sampling_.top_k = 0;
+  const std::vector<ls_logit_bias> bias = {{3, HUGE_VALF}};
+  SetBias(bias);
+  EXPECT_EQ(Refusal(), "bias: expected a finite number or -infinity, found inf");
 }
 
 TEST_F(BatchCheckTest, SizesOfABatch) {
-  EXPECT_EQ(Refusal(0), "entries: expected 1 ... 3");
-  EXPECT_EQ(Refusal(4), "entries: expected 1 ... 3");
-  EXPECT_EQ(Refusal(3), "tokens: expected at most 2 in a batch");
+  EXPECT_EQ(Refusal(0), "entries: expected 1 ... 3, found 0");
+  EXPECT_EQ(Refusal(4), "entries: expected 1 ... 3, found 4");
+  EXPECT_EQ(Refusal(3), "tokens: expected at most 2 in a batch, found 3");
 }
 
 TEST(WhyNoTokenTest, TellsBansFromPenalties) {
