@@ -6,8 +6,19 @@
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
 JOBS ?= $(shell nproc)
-# What `make bench` measures of the service; tools/bench/service.py --help has more.
-SERVICE_BENCH ?= --rounds 3 --prefill-rounds 1
+# What `make bench` measures: arguments of the benchmarks of kernels (Google Benchmark's), of kinds of
+# layers (backends_bench), of whole models (model_bench --help) and of the service
+# (tools/bench/service.py --help). As it stands it takes about 20 minutes on two idle cores and 4 GB.
+# Two minutes:
+#   make bench KERNEL_BENCH='--benchmark_filter=^Project/bf16 --benchmark_min_time=0.05' \
+#     LAYER_BENCH='--rounds 1' MODEL_BENCH='--plan dense --depths 0 --rounds 1' \
+#     SERVICE_BENCH='--streams 1 --rounds 1 --prefill 0'
+# Hybrids at greater depth: MODEL_BENCH='--plan hwfa2,hypenet,chunked --depths 0,32768,131072'.
+KERNEL_BENCH ?= --benchmark_min_time=0.2
+LAYER_BENCH ?= --rounds 2
+MODEL_BENCH ?= --weights bf16,int8,int4 --threads 1,0 --depths 0,4096,16384 --prefill 256 --rounds 1
+SERVICE_BENCH ?= --rounds 2 --prefill 4096 --prefill-rounds 1
+export KERNEL_BENCH LAYER_BENCH MODEL_BENCH SERVICE_BENCH
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +36,8 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 test: release  ## Build the release preset and run every test.
 	@ctest --preset release
 
-bench: release  ## Run the benchmarks: tables, and JSON in build/release/figures.
-	@tools/bench/all.sh build/release build/release/figures $(SERVICE_BENCH)
+bench: release  ## Run the benchmarks, 20 minutes: tables, and JSON in build/release/figures.
+	@tools/bench/all.sh build/release build/release/figures
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
 	@models/make_golden.sh

@@ -1,5 +1,5 @@
-// Speed of attention and linear recurrence on this processor, beside what it can do at most
-// (yardstick.cc). Decode is held against the read bandwidth, prefill against the peak of f32.
+// Speed of attention and linear recurrence on this processor, held against what it can do at most
+// (yardstick.h): decode by the part of the read probe, prefill by that of the peak of f32.
 //
 // Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16, pages in int8 as well. LONGSTREAM_ISA
 // chooses the instruction set.
@@ -72,14 +72,13 @@ double Scores(int64_t context, int64_t rows, int64_t window) {
   return scores;
 }
 
-void SetAttentionCounters(benchmark::State& state, double scores, int64_t bytes) {
-  state.SetBytesProcessed(state.iterations() * bytes);
-  // A score and its weighted value: two multiply-adds per element of a head.
-  state.counters["FLOP/s"] = benchmark::Counter(4.0 * kHeads * kDim * scores,
-                                                benchmark::Counter::kIsIterationInvariantRate);
+// Of keys and values of so many bytes, which are read once. A score and its weighted value: two
+// multiply-adds per element of a head.
+Work AttentionWork(double scores, int64_t bytes) {
+  return {.bytes = static_cast<double>(bytes), .flops = 4.0 * kHeads * kDim * scores};
 }
 
-// Arguments: context, rows (1: decode), threads. bytes_per_second counts keys and values once.
+// Arguments: context, rows (1: decode), threads.
 void Paged(benchmark::State& state, DType type) {
   const int64_t context = state.range(0), rows = state.range(1);
   const Step step(context, rows);
@@ -101,7 +100,9 @@ void Paged(benchmark::State& state, DType type) {
   args.max_position = context;
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
   int64_t layer = 0;
-  for (auto _ : state) {
+  const Work work = AttentionWork(Scores(context, rows, context),
+                                  context * kKvHeads * PagedHeadBytes(type, 1, kDim) * 2);
+  MeasureOp(state, state.range(2), work, [&] {
     args.cache = {keys.get() + layer * layer_bytes,
                   values.get() + layer * layer_bytes,
                   type,
@@ -110,14 +111,12 @@ void Paged(benchmark::State& state, DType type) {
                   kDim};
     DeviceOps().paged_attention(bench.stream, args);
     layer = (layer + 1) % layers;
-  }
-  SetAttentionCounters(state, Scores(context, rows, context),
-                       context * kKvHeads * PagedHeadBytes(type, 1, kDim) * 2);
+  });
 }
 void PagedSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"context", "rows", "threads"})
-      ->ArgsProduct({{4096, 16384, 65536}, {1}, {1, 2}})
-      ->ArgsProduct({{512, 4096, 16384}, {16, 512}, {1, 2}})
+      ->ArgsProduct({{4096, 16384, 65536}, {1}, BenchThreads()})
+      ->ArgsProduct({{512, 4096, 16384}, {16, 512}, BenchThreads()})
       ->UseRealTime();
 }
 BENCHMARK_CAPTURE(Paged, bf16, DType::kBF16)->Apply(PagedSizes);
@@ -144,12 +143,13 @@ void Window(benchmark::State& state) {
   args.v = {v.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
   args.ring = {keys.get(), values.get(), 0, DType::kBF16, slots, kKvHeads, kDim};
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  for (auto _ : state) DeviceOps().window_attention(bench.stream, args);
-  SetAttentionCounters(state, Scores(context, rows, window), int64_t{window} * kKvHeads * kDim * 4);
+  const Work work =
+      AttentionWork(Scores(context, rows, window), int64_t{window} * kKvHeads * kDim * 4);
+  MeasureOp(state, state.range(3), work, [&] { DeviceOps().window_attention(bench.stream, args); });
 }
 BENCHMARK(Window)
     ->ArgNames({"context", "rows", "window", "threads"})
-    ->ArgsProduct({{1024, 16384}, {1, 512}, {512}, {1, 2}})
+    ->ArgsProduct({{1024, 16384}, {1, 512}, {512}, BenchThreads()})
     ->UseRealTime();
 
 // Arguments: context, rows, window, threads.
@@ -176,12 +176,12 @@ void Rerope(benchmark::State& state) {
   args.near_rows = {near_rows.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
   args.max_position = context;
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  for (auto _ : state) DeviceOps().rerope_attention(bench.stream, args);
-  SetAttentionCounters(state, Scores(context, rows, context), context * kKvHeads * kDim * 4);
+  const Work work = AttentionWork(Scores(context, rows, context), context * kKvHeads * kDim * 4);
+  MeasureOp(state, state.range(3), work, [&] { DeviceOps().rerope_attention(bench.stream, args); });
 }
 BENCHMARK(Rerope)
     ->ArgNames({"context", "rows", "window", "threads"})
-    ->ArgsProduct({{16384}, {1, 512}, {256}, {1, 2}})
+    ->ArgsProduct({{16384}, {1, 512}, {256}, BenchThreads()})
     ->UseRealTime();
 
 struct RecurrentShape {
@@ -191,7 +191,16 @@ struct RecurrentShape {
   bool gated;
 };
 
-// Arguments: rows (1: decode), threads. bytes_per_second counts the states once.
+// Reading and updating the state, whose bytes are counted once; in blocks, half of the scores and
+// weighted values besides.
+Work RecurrenceWork(const RecurrentShape& shape, int64_t rows) {
+  const double per_head =
+      4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
+  return {.bytes = 4.0 * shape.num_heads * shape.key_dim * shape.value_dim,
+          .flops = per_head * shape.num_heads * static_cast<double>(rows)};
+}
+
+// Arguments: rows (1: decode), threads.
 void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   const int64_t rows = state.range(0);
   const int64_t q_width = int64_t{shape.num_heads} * shape.key_dim;
@@ -228,21 +237,14 @@ void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   args.cache.key_dim = shape.key_dim;
   args.cache.value_dim = shape.value_dim;
   args.out = {out.data(), DType::kF32, rows, v_width, v_width};
-  for (auto _ : state) {
+  MeasureOp(state, state.range(1), RecurrenceWork(shape, rows), [&] {
     args.batch = step.layout();
     DeviceOps().linear_recurrence(bench.stream, args);
     step.sequence.slot = static_cast<int32_t>((step.sequence.slot + 1) % slots);
-  }
-  state.SetBytesProcessed(state.iterations() * state_floats * 4);
-  // Reading and updating the state; in blocks, half of the scores and weighted values besides.
-  const double per_head =
-      4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
-  state.counters["FLOP/s"] =
-      benchmark::Counter(per_head * shape.num_heads * static_cast<double>(rows),
-                         benchmark::Counter::kIsIterationInvariantRate);
+  });
 }
 void RecurrenceSizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, {1, 2}})->UseRealTime();
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, BenchThreads()})->UseRealTime();
 }
 BENCHMARK_CAPTURE(Recurrence, lightning_16x128x128, RecurrentShape{16, 128, 128, false})
     ->Apply(RecurrenceSizes);

@@ -1,7 +1,7 @@
 // How time per token grows with the context: prefill and decode at 1K and 16K tokens, for plans of
 // one kind of layer. An all-window and an RNN-only plan should be flat; the full plans are there
 // for comparison. Random weights of a mid-size model. Exits with 1 where a flat plan is not flat;
-// usage: backends_bench [--threads N] [--json FILE].
+// usage: backends_bench [--threads N] [--rounds 5] [--json FILE].
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -27,7 +27,6 @@ namespace {
 
 constexpr uint32_t kPiece = 512;   // tokens of a prefill step
 constexpr int kDecodeTokens = 64;  // from grid line to grid line
-constexpr int kRounds = 5;
 constexpr int64_t kShort = 1024;
 constexpr int64_t kLong = 16384;
 
@@ -133,7 +132,7 @@ bool Print(const Row& row, const Times& at_1k, const Times& at_16k) {
   return !row.bounded || (prefill <= kPrefillLimit && decode <= kDecodeLimit);
 }
 
-bool Run(const Row& row, const Executor& executor, nlohmann::ordered_json* rows) {
+bool Run(const Row& row, int rounds, const Executor& executor, nlohmann::ordered_json* rows) {
   ModelSpec spec = RandomSpec(row.plan, Shape());
   ModelWeights weights = RandomWeights(spec, DType::kBF16, DeviceOps(), executor);
   Model model(std::move(spec), std::move(weights), DType::kBF16, DeviceOps(), executor,
@@ -141,7 +140,7 @@ bool Run(const Row& row, const Executor& executor, nlohmann::ordered_json* rows)
   Measure(model, kShort);  // touches all memory
   Times at_1k = Measure(model, kShort);
   Times at_16k = Measure(model, kLong);
-  for (int round = 1; round < (row.bounded ? kRounds : 2); ++round) {
+  for (int round = 1; round < (row.bounded ? rounds : std::min(rounds, 2)); ++round) {
     at_1k.Keep(Measure(model, kShort));
     at_16k.Keep(Measure(model, kLong));
   }
@@ -157,7 +156,8 @@ bool Run(const Row& row, const Executor& executor, nlohmann::ordered_json* rows)
 }
 
 struct Flags {
-  uint32_t threads = 0;  // 0: one per core
+  uint32_t threads = 0;  // 0: one per logical processor
+  int rounds = 5;        // two where a row is there for comparison alone
   const char* json = nullptr;
 };
 
@@ -166,6 +166,8 @@ bool Parse(int argc, char** argv, Flags* flags) {
     if (i + 1 == argc) return false;
     if (std::strcmp(argv[i], "--threads") == 0) {
       flags->threads = static_cast<uint32_t>(std::atoi(argv[i + 1]));
+    } else if (std::strcmp(argv[i], "--rounds") == 0) {
+      flags->rounds = std::atoi(argv[i + 1]);
     } else if (std::strcmp(argv[i], "--json") == 0) {
       flags->json = argv[i + 1];
     } else {
@@ -191,7 +193,7 @@ int Main(const Flags& flags) {
                                  {"rows", nlohmann::ordered_json::array()}};
   bool within_limits = true;
   for (const Row& row : rows) {
-    if (!Run(row, pool.AsExecutor(), &json["rows"])) within_limits = false;
+    if (!Run(row, flags.rounds, pool.AsExecutor(), &json["rows"])) within_limits = false;
   }
   if (flags.json != nullptr && !(std::ofstream(flags.json) << json.dump(1) << '\n')) {
     std::fprintf(stderr, "backends_bench: %s cannot be written\n", flags.json);
@@ -206,7 +208,7 @@ int Main(const Flags& flags) {
 int main(int argc, char** argv) {
   longstream::Flags flags;
   if (!longstream::Parse(argc, argv, &flags)) {
-    std::fputs("usage: backends_bench [--threads N] [--json FILE]\n", stderr);
+    std::fputs("usage: backends_bench [--threads N] [--rounds 5] [--json FILE]\n", stderr);
     return 2;
   }
   return longstream::Main(flags);

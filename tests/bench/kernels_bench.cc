@@ -1,5 +1,5 @@
-// Speed of the products with weights and of sampling on this processor, beside what it can do at
-// most (yardstick.cc).
+// Speed of the products with weights and of sampling on this processor, held against what it can do
+// at most (yardstick.h).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -17,46 +17,40 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// Of products of `rows` rows with so many weights.
-void SetProductCounters(benchmark::State& state, int64_t rows, int64_t weights, size_t bytes) {
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
-  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(rows * weights),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+// Of products of `rows` rows with so many weights, which are read once.
+Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
+  return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
 
 // Arguments: rows, outputs, threads. bytes_per_second counts the weight once per call.
 void Project(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0), outputs = state.range(1);
   const BenchWeights& weights = BenchWeights::Of(type, outputs, kInputs);
-  const size_t workspace_bytes = NormProjectWorkspace(rows, kInputs);
-  const Memory workspace = Allocate(workspace_bytes);
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
   std::vector<float> out(static_cast<size_t>(rows * outputs));
   std::vector<float> norm_weight(kInputs, 1.0f);
-  Stream stream;
-  stream.executor = ExecutorOf(state.range(2));
-  stream.workspace = workspace.get();
-  stream.workspace_bytes = workspace_bytes;
+  BenchStream bench(state.range(2), NormProjectWorkspace(rows, kInputs));
   NormProjectArgs args;
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, outputs, outputs};
   int64_t call = 0;
-  for (auto _ : state) {
+  MeasureOp(state, state.range(2), ProductWork(rows, outputs * kInputs, weights.bytes()), [&] {
     args.weight = weights[call++];
-    DeviceOps().norm_project(stream, args);
-  }
-  SetProductCounters(state, rows, outputs * kInputs, weights.bytes());
+    DeviceOps().norm_project(bench.stream, args);
+  });
 }
 void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "outputs", "threads"})->UseRealTime();
-  for (int64_t threads : {1, 2}) {
-    for (int64_t rows : {1, 4, 16, 64, 256, 512}) benchmark->Args({rows, 3072, threads});
+  for (int64_t threads : BenchThreads()) {
+    for (int64_t rows : {1, 2, 4, 8, 16, 64, 256, 512}) benchmark->Args({rows, 3072, threads});
     for (int64_t rows : {1, 16}) benchmark->Args({rows, kVocabulary, threads});
   }
 }
 void BlockSizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 16, 512}, {1, 2}})->UseRealTime();
+  benchmark->ArgNames({"rows", "threads"})
+      ->ArgsProduct({{1, 16, 512}, BenchThreads()})
+      ->UseRealTime();
 }
 BENCHMARK_CAPTURE(Project, bf16, DType::kBF16)->Apply(ProjectionSizes);
 BENCHMARK_CAPTURE(Project, f32, DType::kF32)->Apply(ProjectionSizes);
@@ -80,12 +74,12 @@ void GatedMlp(benchmark::State& state, DType type) {
   args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
   args.reader = {weights[0].data, type, kInputs, kHidden};  // of which ops read type and shape
   int64_t call = 0;
-  for (auto _ : state) {
+  const Work work = ProductWork(rows, 2 * kHidden * kInputs, 2 * weights.bytes());
+  MeasureOp(state, state.range(1), work, [&] {
     args.gate = weights[call++];
     args.up = weights[call++];
     DeviceOps().gated_mlp(bench.stream, args);
-  }
-  SetProductCounters(state, rows, 2 * kHidden * kInputs, 2 * weights.bytes());
+  });
 }
 BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
@@ -105,34 +99,31 @@ void ProjectBack(benchmark::State& state, DType type) {
   args.scale = 1e-6f;
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   int64_t call = 0;
-  for (auto _ : state) {
+  MeasureOp(state, state.range(1), ProductWork(rows, kHidden * kInputs, weights.bytes()), [&] {
     args.weight = weights[call++];
     DeviceOps().project_residual(bench.stream, args);
-  }
-  SetProductCounters(state, rows, kHidden * kInputs, weights.bytes());
+  });
 }
 BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
-// One row of a large vocabulary, logits N(0, 3).
+// One row of a large vocabulary, logits N(0, 3), on one thread. Bytes are those of the logits.
 void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0.0f, 3.0f);
   std::vector<float> logits(kVocabulary);
   for (float& logit : logits) logit = normal(engine);
-  const Memory workspace = Allocate(SampleWorkspace(1, kVocabulary));
-  Stream stream;
-  stream.workspace = workspace.get();
-  stream.workspace_bytes = SampleWorkspace(1, kVocabulary);
+  BenchStream bench(1, SampleWorkspace(1, kVocabulary));
   SamplingRow row = parameters;
   int32_t sampled = 0;
-  for (auto _ : state) {
+  MeasureOp(state, 1, {.bytes = kVocabulary * sizeof(float)}, [&] {
     ++row.position;
     DeviceOps().sample(
-        stream, {{logits.data(), DType::kF32, 1, kVocabulary, kVocabulary}, &row, 1, &sampled});
+        bench.stream,
+        {{logits.data(), DType::kF32, 1, kVocabulary, kVocabulary}, &row, 1, &sampled});
     benchmark::DoNotOptimize(sampled);
-  }
+  });
 }
 BENCHMARK_CAPTURE(Sample, greedy, SamplingRow{});
 BENCHMARK_CAPTURE(Sample, temperature, SamplingRow{.temperature = 1.0f});

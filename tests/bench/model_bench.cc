@@ -27,25 +27,26 @@ constexpr int kUsageError = 2;
 struct NamedModel {
   std::string plan;
   DType weights;
+  Executor executor;
 };
 
-SlicedModel Open(const BenchOptions& options, const NamedModel& named, const Executor& executor) {
+SlicedModel Open(const BenchOptions& options, const NamedModel& named) {
   const LoadOptions load(("{\"cache\": \"" + options.cache + "\"}").c_str());
   return SlicedModel(
       BenchSpec(options.shape, named.plan),
       {.weights = named.weights, .cache = load.CacheType(named.weights), .batch = options.batch},
-      executor);
+      named.executor);
 }
 
 std::string Title(const BenchOptions& options, const NamedModel& named) {
   return options.shape + " " + named.plan + ", weights " + NameOf(named.weights) + ", cache " +
-         options.cache + ", batch " + std::to_string(options.batch);
+         options.cache + ", batch " + std::to_string(options.batch) + ", threads " +
+         std::to_string(named.executor.num_threads);
 }
 
 // Rounds of all slices in turn, after one that is not counted.
-nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& named,
-                               const Executor& executor) {
-  SlicedModel model = Open(options, named, executor);
+nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& named) {
+  SlicedModel model = Open(options, named);
   const std::vector<SliceKind> kinds = options.slices();
   std::vector<std::vector<Slice>> slices(kinds.size());
   for (int round = -1; round < options.rounds; ++round) {
@@ -64,18 +65,25 @@ nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& na
     }
   }
   std::fflush(stdout);
-  return {{"plan", named.plan}, {"weights", NameOf(named.weights)}, {"slices", rows}};
+  return {{"plan", named.plan},
+          {"weights", NameOf(named.weights)},
+          {"threads", named.executor.num_threads},
+          {"slices", rows}};
 }
 
-int Tables(const BenchOptions& options, ThreadPool& pool) {
-  std::printf("ops %s, %u threads\n", DeviceOps().name, pool.num_threads());
-  nlohmann::ordered_json json = {
-      {"shape", options.shape},  {"cache", options.cache},
-      {"batch", options.batch},  {"threads", pool.num_threads()},
-      {"ops", DeviceOps().name}, {"models", nlohmann::ordered_json::array()}};
-  for (const std::string& plan : options.plans) {
-    for (const DType weights : options.weights) {
-      json["models"].push_back(Measure(options, {plan, weights}, pool.AsExecutor()));
+int Tables(const BenchOptions& options) {
+  std::printf("ops %s\n", DeviceOps().name);
+  nlohmann::ordered_json json = {{"shape", options.shape},
+                                 {"cache", options.cache},
+                                 {"batch", options.batch},
+                                 {"ops", DeviceOps().name},
+                                 {"models", nlohmann::ordered_json::array()}};
+  for (const uint32_t threads : options.threads) {
+    ThreadPool pool(threads);
+    for (const std::string& plan : options.plans) {
+      for (const DType weights : options.weights) {
+        json["models"].push_back(Measure(options, {plan, weights, pool.AsExecutor()}));
+      }
     }
   }
   if (options.json.empty()) return 0;
@@ -88,8 +96,8 @@ int Tables(const BenchOptions& options, ThreadPool& pool) {
 
 // A line of JSON when the model is loaded, then one for each line of input.
 int Serve(const BenchOptions& options, ThreadPool& pool) {
-  const NamedModel named{options.plans.front(), options.weights.front()};
-  SlicedModel model = Open(options, named, pool.AsExecutor());
+  const NamedModel named{options.plans.front(), options.weights.front(), pool.AsExecutor()};
+  SlicedModel model = Open(options, named);
   const nlohmann::ordered_json ready = {
       {"ready", Title(options, named)}, {"threads", pool.num_threads()}, {"ops", DeviceOps().name}};
   std::cout << ready.dump() << std::endl;
@@ -124,9 +132,9 @@ int Load(const BenchOptions& options, ThreadPool& pool) {
 
 int Run(const BenchOptions& options) {
   if (!options.checkpoint.empty()) return WriteCheckpoint(options);
-  ThreadPool pool(options.threads);
-  if (!options.load.empty()) return Load(options, pool);
-  return options.serve ? Serve(options, pool) : Tables(options, pool);
+  if (options.load.empty() && !options.serve) return Tables(options);
+  ThreadPool pool(options.threads.front());
+  return options.load.empty() ? Serve(options, pool) : Load(options, pool);
 }
 
 }  // namespace

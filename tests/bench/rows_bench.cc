@@ -1,10 +1,10 @@
 // Speed of what stands between projections and attention, and behind the head: the ops that take a
-// row (or a row's heads) by itself. Beside it what the processor can do at most (yardstick.cc).
+// row (or a row's heads) by itself, held against what the processor can do at most (yardstick.h).
 //
 // Shapes as in Qwen3-0.6B: width 1024, 16 / 8 heads of 128, vocabulary 151936. The argument `rows`
-// is 1 for a decode step. bytes_per_second counts what an op reads and writes once, each row of
-// activations from the cache that the op before it left it in. LONGSTREAM_ISA chooses the
-// instruction set.
+// is 1 for a decode step. Bytes are what an op reads and writes, once; activations come from the
+// cache that the op before left them in, so that of_probe may be more than 1. LONGSTREAM_ISA
+// chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -41,15 +41,13 @@ Matrix Rows(std::vector<float>& values, int64_t rows, int64_t cols) {
   return {values.data(), DType::kF32, rows, cols, cols};
 }
 
-void SetBytes(benchmark::State& state, int64_t bytes) {
-  state.SetBytesProcessed(state.iterations() * bytes);
-}
+Work Bytes(int64_t bytes) { return {.bytes = static_cast<double>(bytes)}; }
 
 void OfRows(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, {1, 2}})->UseRealTime();
+  benchmark->ArgNames({"rows", "threads"})->ArgsProduct({{1, 512}, BenchThreads()})->UseRealTime();
 }
 void OfThreads(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+  benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
 }
 
 void Norms(benchmark::State& state) {
@@ -61,8 +59,8 @@ void Norms(benchmark::State& state) {
   args.norm = {weight.data(), kWidth, 1e-6f};
   args.accumulate = true;
   args.out = Rows(out, rows, kWidth);
-  for (auto _ : state) DeviceOps().norm_rows(bench.stream, args);
-  SetBytes(state, rows * kWidth * 12);
+  MeasureOp(state, state.range(1), Bytes(rows * kWidth * 12),
+            [&] { DeviceOps().norm_rows(bench.stream, args); });
 }
 BENCHMARK(Norms)->Name("NormRows")->Apply(OfRows);
 
@@ -78,8 +76,8 @@ void Rotations(benchmark::State& state) {
   args.inv_freq = inv_freq.data();
   args.head_dim = kDim;
   args.table = table.data();
-  for (auto _ : state) DeviceOps().rope_table(bench.stream, args);
-  SetBytes(state, rows * kDim * 4);
+  MeasureOp(state, state.range(1), Bytes(rows * kDim * 4),
+            [&] { DeviceOps().rope_table(bench.stream, args); });
 }
 BENCHMARK(Rotations)->Name("RopeTable")->Apply(OfRows);
 
@@ -93,8 +91,8 @@ void LogN(benchmark::State& state) {
   args.num_rows = rows;
   args.base = 512.0;
   args.out = out.data();
-  for (auto _ : state) DeviceOps().logit_scale(bench.stream, args);
-  SetBytes(state, rows * 12);
+  MeasureOp(state, state.range(1), Bytes(rows * 12),
+            [&] { DeviceOps().logit_scale(bench.stream, args); });
 }
 BENCHMARK(LogN)->Name("LogitScale")->Apply(OfRows);
 
@@ -123,7 +121,9 @@ void WriteCache(benchmark::State& state, DType type) {
   args.rope_q = args.rope_k = rope.data();
   args.q_out = Rows(out, rows, kHeads * kDim);
   int64_t layer = 0;
-  for (auto _ : state) {
+  const Work work = Bytes(rows * ((2 * kHeads + 2 * kKvHeads) * kDim * 4 +
+                                  2 * kKvHeads * PagedHeadBytes(type, 1, kDim)));
+  MeasureOp(state, state.range(1), work, [&] {
     args.paged = {keys.get() + layer * store,
                   values.get() + layer * store,
                   type,
@@ -132,9 +132,7 @@ void WriteCache(benchmark::State& state, DType type) {
                   kDim};
     DeviceOps().rope_cache_write(bench.stream, args);
     layer = (layer + 1) % kLayers;
-  }
-  SetBytes(state, rows * ((2 * kHeads + 2 * kKvHeads) * kDim * 4 +
-                          2 * kKvHeads * PagedHeadBytes(type, 1, kDim)));
+  });
 }
 BENCHMARK_CAPTURE(WriteCache, bf16, DType::kBF16)->Name("RopeCacheWrite/bf16")->Apply(OfRows);
 BENCHMARK_CAPTURE(WriteCache, int8, DType::kI8)->Name("RopeCacheWrite/int8")->Apply(OfRows);
@@ -154,7 +152,7 @@ void WriteRing(benchmark::State& state) {
   args.k = {k.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
   args.v = {v.data(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
   int64_t layer = 0;
-  for (auto _ : state) {
+  MeasureOp(state, state.range(1), Bytes(rows * 2 * kKvHeads * kDim * 4), [&] {
     args.ring = {keys.get() + layer * kStore,
                  values.get() + layer * kStore,
                  0,
@@ -164,8 +162,7 @@ void WriteRing(benchmark::State& state) {
                  kDim};
     DeviceOps().ring_write(bench.stream, args);
     layer = (layer + 1) % kLayers;
-  }
-  SetBytes(state, rows * 2 * kKvHeads * kDim * 4);
+  });
 }
 BENCHMARK(WriteRing)->Name("RingWrite")->Apply(OfRows);
 
@@ -193,12 +190,11 @@ void RebuildRing(benchmark::State& state) {
   args.end = kContext;
   args.rope = rope.data();
   int64_t layer = 0;
-  for (auto _ : state) {
+  MeasureOp(state, state.range(0), Bytes(int64_t{kWindow} * kKvHeads * kDim * 4), [&] {
     args.cache = {keys.get() + layer * store, nullptr, DType::kBF16, kPageTokens, kKvHeads, kDim};
     DeviceOps().ring_rebuild(bench.stream, args);
     layer = (layer + 1) % kLayers;
-  }
-  SetBytes(state, int64_t{kWindow} * kKvHeads * kDim * 4);
+  });
 }
 BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(OfThreads);
 
@@ -214,12 +210,11 @@ void Lookup(benchmark::State& state, DType type) {
   args.table = BenchWeights::Of(type, kVocabulary, kWidth)[0];
   args.out = Rows(out, rows, kWidth);
   int64_t first = 0;
-  for (auto _ : state) {
+  MeasureOp(state, state.range(1), Bytes(rows * kWidth * 4), [&] {
     args.ids = ids.data() + first;
     DeviceOps().embed(bench.stream, args);
     first = (first + rows) % kVocabulary;
-  }
-  SetBytes(state, rows * kWidth * 4);
+  });
 }
 BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(OfRows);
 BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(OfRows);
@@ -234,8 +229,8 @@ void Gather(benchmark::State& state) {
   BenchStream bench(state.range(0), 0);
   const GatherRowsArgs args = {
       .x = Rows(x, kPrompts * kTokens, kWidth), .rows = rows.data(), .num_rows = kPrompts};
-  for (auto _ : state) DeviceOps().gather_rows(bench.stream, args);
-  SetBytes(state, kPrompts * kWidth * 8);
+  MeasureOp(state, state.range(0), Bytes(kPrompts * kWidth * 8),
+            [&] { DeviceOps().gather_rows(bench.stream, args); });
 }
 BENCHMARK(Gather)->Name("GatherRows")->Apply(OfThreads);
 
@@ -251,8 +246,8 @@ void Activate(benchmark::State& state) {
   args.q_scale = args.q_offset = args.k_scale = args.k_offset = ones.data();
   args.q = Rows(q, rows, kDim);
   args.k = Rows(k, rows, kDim);
-  for (auto _ : state) DeviceOps().gau_activate(bench.stream, args);
-  SetBytes(state, rows * (2 * kValues + 3 * kDim) * 4);
+  MeasureOp(state, state.range(1), Bytes(rows * (2 * kValues + 3 * kDim) * 4),
+            [&] { DeviceOps().gau_activate(bench.stream, args); });
 }
 BENCHMARK(Activate)->Name("GauActivate")->Apply(OfRows);
 
@@ -261,8 +256,8 @@ void Cap(benchmark::State& state) {
   std::vector<float> logits = Numbers(kVocabulary);
   BenchStream bench(state.range(0), 0);
   const SoftCapArgs args = {.x = Rows(logits, 1, kVocabulary), .cap = 30.0f};
-  for (auto _ : state) DeviceOps().soft_cap(bench.stream, args);
-  SetBytes(state, kVocabulary * 8);
+  MeasureOp(state, state.range(0), Bytes(kVocabulary * 8),
+            [&] { DeviceOps().soft_cap(bench.stream, args); });
 }
 BENCHMARK(Cap)->Name("SoftCap")->Apply(OfThreads);
 
@@ -270,10 +265,9 @@ void Finite(benchmark::State& state) {
   std::vector<float> logits = Numbers(kVocabulary);
   int32_t finite = 0;
   BenchStream bench(state.range(0), 0);
-  for (auto _ : state) {
+  MeasureOp(state, state.range(0), Bytes(kVocabulary * 4), [&] {
     DeviceOps().finite_rows(bench.stream, {Rows(logits, 1, kVocabulary), &finite});
-  }
-  SetBytes(state, kVocabulary * 4);
+  });
 }
 BENCHMARK(Finite)->Name("FiniteRows")->Apply(OfThreads);
 
@@ -290,8 +284,8 @@ void Likelihood(benchmark::State& state, int32_t num_top) {
   args.log_probs = &log_prob;
   args.top = top.data();
   args.top_stride = num_top;
-  for (auto _ : state) DeviceOps().log_probs(bench.stream, args);
-  SetBytes(state, kVocabulary * 4);
+  MeasureOp(state, state.range(0), Bytes(kVocabulary * 4),
+            [&] { DeviceOps().log_probs(bench.stream, args); });
 }
 BENCHMARK_CAPTURE(Likelihood, target, 0)->Name("LogProbs/target")->Apply(OfThreads);
 BENCHMARK_CAPTURE(Likelihood, top_20, 20)->Name("LogProbs/top_20")->Apply(OfThreads);

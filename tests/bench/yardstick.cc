@@ -1,12 +1,11 @@
 // Pools, memory, and the benchmarks of the processor itself.
 #include "tests/bench/yardstick.h"
 
-#include <benchmark/benchmark.h>
-
-#include <cstdint>
+#include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
-#include <vector>
+#include <thread>
 
 #include "kernels/core/thread_pool.h"
 #include "tests/bench/probe.h"
@@ -14,39 +13,103 @@
 namespace longstream {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using MultiplyAddLoop = double (*)(int64_t iterations, float* result);
+
+// Operations of the loop on all threads.
+double MultiplyAdds(int64_t threads, MultiplyAddLoop loop) {
+  std::vector<double> done(static_cast<size_t>(threads));
+  ParallelFor(ExecutorOf(threads), static_cast<uint32_t>(threads), [&](uint32_t i) {
+    float result;
+    done[i] = loop(1000000, &result);
+    benchmark::DoNotOptimize(result);
+  });
+  double operations = 0;
+  for (const double count : done) operations += count;
+  return operations;
+}
+
 void ReadBandwidthOf(benchmark::State& state) {
   const ReadBandwidth bandwidth(ExecutorOf(state.range(0)));
   for (auto _ : state) bandwidth.Read();
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bandwidth.bytes()));
 }
-BENCHMARK(ReadBandwidthOf)
-    ->Name("ReadBandwidth")
-    ->ArgName("threads")
-    ->Arg(1)
-    ->Arg(2)
-    ->UseRealTime();
 
-void MultiplyAdd(benchmark::State& state, double (*loop)(int64_t, float*)) {
-  if (loop == nullptr) return state.SkipWithError("the instruction set has none");
-  const uint32_t threads = static_cast<uint32_t>(state.range(0));
+void Peak(benchmark::State& state, MultiplyAddLoop loop) {
   double operations = 0;
-  for (auto _ : state) {
-    std::vector<double> done(threads);
-    ParallelFor(ExecutorOf(threads), threads, [&](uint32_t i) {
-      float result;
-      done[i] = loop(1000000, &result);
-      benchmark::DoNotOptimize(result);
-    });
-    for (double count : done) operations += count;
-  }
+  for (auto _ : state) operations += MultiplyAdds(state.range(0), loop);
   state.counters["FLOP/s"] = benchmark::Counter(operations, benchmark::Counter::kIsRate);
 }
-void PeakF32(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_f32); }
-void PeakBF16(benchmark::State& state) { MultiplyAdd(state, DeviceProbe().multiply_add_bf16); }
-BENCHMARK(PeakF32)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
-BENCHMARK(PeakBF16)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
+
+void OfThreads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
+}
+
+// A probe that the instruction set does not have is no row.
+bool RegisterProbes() noexcept {
+  const Probe probe = DeviceProbe();
+  OfThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
+  OfThreads(benchmark::RegisterBenchmark("PeakF32", Peak, probe.multiply_add_f32));
+  if (probe.multiply_add_bf16 != nullptr) {
+    OfThreads(benchmark::RegisterBenchmark("PeakBF16", Peak, probe.multiply_add_bf16));
+  }
+  return true;
+}
+[[maybe_unused]] const bool registered = RegisterProbes();
+
+// What so many threads reach at most, a second.
+struct Limits {
+  double bytes = 0;
+  double f32 = 0;
+  double bf16 = 0;  // 0: there are no such instructions
+};
+
+double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
+  if (loop == nullptr) return 0;
+  constexpr int kLoops = 4;  // some 10 ms
+  std::array<double, 3> rates;
+  for (double& rate : rates) {
+    const auto begin = Clock::now();
+    double operations = 0;
+    for (int i = 0; i < kLoops; ++i) operations += MultiplyAdds(threads, loop);
+    rate = operations / std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  std::sort(rates.begin(), rates.end());
+  return rates[1];
+}
+
+// The limits at this moment. The calls of one row follow each other at once while it looks for the
+// number of iterations; those share one measurement.
+const Limits& LimitsNow(int64_t threads) {
+  struct Measured {
+    explicit Measured(int64_t threads) : bandwidth(ExecutorOf(threads)) {}
+    ReadBandwidth bandwidth;
+    Limits limits;
+    Clock::time_point at;
+  };
+  constexpr std::chrono::milliseconds kFresh{100};
+  static std::map<int64_t, std::unique_ptr<Measured>> of_threads;
+  std::unique_ptr<Measured>& measured = of_threads[threads];
+  if (measured == nullptr) measured = std::make_unique<Measured>(threads);
+  if (Clock::now() - measured->at > kFresh) {
+    const Probe probe = DeviceProbe();
+    measured->limits = {.bytes = measured->bandwidth.Measure(),
+                        .f32 = MultiplyAddsPerSecond(threads, probe.multiply_add_f32),
+                        .bf16 = MultiplyAddsPerSecond(threads, probe.multiply_add_bf16)};
+    measured->at = Clock::now();
+  }
+  return measured->limits;
+}
 
 }  // namespace
+
+const std::vector<int64_t>& BenchThreads() {
+  static const std::vector<int64_t> threads = [] {
+    const auto all = static_cast<int64_t>(std::thread::hardware_concurrency());
+    return all > 1 ? std::vector<int64_t>{1, all} : std::vector<int64_t>{1};
+  }();
+  return threads;
+}
 
 Executor ExecutorOf(int64_t threads) {
   static std::map<int64_t, std::unique_ptr<ThreadPool>> pools;
@@ -60,6 +123,23 @@ BenchStream::BenchStream(int64_t threads, size_t workspace_bytes)
   stream.executor = ExecutorOf(threads);
   stream.workspace = workspace.get();
   stream.workspace_bytes = workspace_bytes;
+}
+
+void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds) {
+  const Limits& limits = LimitsNow(threads);
+  const double calls_per_second = static_cast<double>(state.iterations()) / seconds;
+  if (work.bytes > 0) {
+    state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(work.bytes));
+    state.counters["of_probe"] = work.bytes * calls_per_second / limits.bytes;
+  }
+  if (work.flops > 0) {
+    state.counters["FLOP/s"] =
+        benchmark::Counter(work.flops, benchmark::Counter::kIsIterationInvariantRate);
+    state.counters["of_peak"] = work.flops * calls_per_second / limits.f32;
+    if (limits.bf16 > 0) {
+      state.counters["of_peak_bf16"] = work.flops * calls_per_second / limits.bf16;
+    }
+  }
 }
 
 }  // namespace longstream

@@ -1,5 +1,6 @@
 """tools/bench/all.sh: it runs every program of a build, each with a file for its figures."""
 
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -23,9 +24,10 @@ class AllTest(unittest.TestCase):
         program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         program.chmod(0o755)
 
-    def run_all(self):
-        # What is behind the folder is service.py's: here it only says how it is used.
-        return subprocess.run([ALL, self.build, self.figures, "--help"], text=True,
+    def run_all(self, **variables):
+        # service.py only says how it is used.
+        environment = {"PATH": os.environ["PATH"], "SERVICE_BENCH": "--help"} | variables
+        return subprocess.run([ALL, self.build, self.figures], text=True, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
 
     def test_every_program_gets_a_file(self):
@@ -39,6 +41,18 @@ class AllTest(unittest.TestCase):
                           "--benchmark_out_format=json", lines)
         self.assertTrue(self.figures.is_dir())
         self.assertTrue(any(line.startswith("usage: service.py") for line in lines), run.stdout)
+
+    def test_each_kind_of_program_has_arguments(self):
+        run = self.run_all(KERNEL_BENCH="--benchmark_filter=Project --benchmark_min_time=0.1",
+                           LAYER_BENCH="--rounds 1", MODEL_BENCH="--threads 1,0",
+                           SERVICE_BENCH="--help --rounds 2")
+        lines = run.stdout.splitlines()
+        self.assertIn(f"kernels_bench --benchmark_out={self.figures}/kernels.json "
+                      "--benchmark_out_format=json --benchmark_filter=Project "
+                      "--benchmark_min_time=0.1", lines)
+        self.assertIn(f"model_bench --json {self.figures}/model.json --threads 1,0", lines)
+        self.assertIn(f"backends_bench --json {self.figures}/backends.json --rounds 1", lines)
+        self.assertTrue(any(line.endswith("--help --rounds 2") for line in lines), run.stdout)
 
     def test_a_failure_is_told_at_the_end(self):
         self.write("kernels", "exit 3")

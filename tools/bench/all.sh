@@ -2,12 +2,18 @@
 # Every benchmark of a build, one after the other: tables on standard output, the same figures as
 # JSON in FOLDER, a file a program. Exits with 1 where one of them fails.
 #
-# usage: all.sh BUILD FOLDER [ARGUMENT OF service.py]...
+# usage: all.sh BUILD FOLDER
+#
+# Variables hold further arguments: KERNEL_BENCH those of the Google Benchmark programs, LAYER_BENCH of
+# backends_bench, MODEL_BENCH of model_bench, SERVICE_BENCH of service.py.
 set -euo pipefail
 
 build=$1
 folder=$2
-shift 2
+read -ra kernel_arguments <<<"${KERNEL_BENCH:-}"
+read -ra layer_arguments <<<"${LAYER_BENCH:-}"
+read -ra model_arguments <<<"${MODEL_BENCH:-}"
+read -ra service_arguments <<<"${SERVICE_BENCH:-}"
 mkdir -p "$folder"
 status=0
 
@@ -19,9 +25,14 @@ run() {
 for program in "$build"/bench/*_bench; do
   name=$(basename "$program" _bench)
   case $name in
-    backends | model) run "$program" --json "$folder/$name.json" ;;
-    *) run "$program" --benchmark_out="$folder/$name.json" --benchmark_out_format=json ;;
+    backends) run "$program" --json "$folder/$name.json" "${layer_arguments[@]}" ;;
+    model) run "$program" --json "$folder/$name.json" "${model_arguments[@]}" ;;
+    *)
+      run "$program" --benchmark_out="$folder/$name.json" --benchmark_out_format=json \
+        "${kernel_arguments[@]}"
+      ;;
   esac
 done
-run "$(dirname "$0")/service.py" --build "$build" --json "$folder/service.json" "$@"
+run "$(dirname "$0")/service.py" --build "$build" --json "$folder/service.json" \
+  "${service_arguments[@]}"
 exit $status

@@ -41,6 +41,10 @@ LoadOptions Load(const std::string& key, const std::string& value) {
   }
 }
 
+uint32_t NumThreads(const std::string& text) {
+  return static_cast<uint32_t>(Number(text, 0, 1024));
+}
+
 DType WeightType(const std::string& name) {
   return Load("weights", name).weights().value_or(DType::kBF16);
 }
@@ -56,6 +60,23 @@ std::vector<Item> List(const std::string& text, Convert convert) {
   for (const std::string& item : Split(text)) items.push_back(convert(item));
   if (items.empty()) throw std::invalid_argument("expected a list joined by commas");
   return items;
+}
+
+// What no option can tell by itself.
+void Check(const BenchOptions& options) {
+  const bool one_plan = options.plans.size() == 1, one_pool = options.threads.size() == 1;
+  if (options.serve && (!one_plan || !one_pool || options.weights.size() != 1)) {
+    throw std::invalid_argument("--serve: needs one --plan, one of --weights and one of --threads");
+  }
+  if (!options.checkpoint.empty() && !one_plan) {
+    throw std::invalid_argument("--checkpoint: needs one --plan");
+  }
+  if (!options.load.empty() && (!one_plan || !one_pool)) {
+    throw std::invalid_argument("--load: needs one --plan and one of --threads");
+  }
+  if (options.slices().empty()) {
+    throw std::invalid_argument("--tokens, --prefill: nothing to measure, both are 0");
+  }
 }
 
 using Setter = std::function<void(const std::string&, BenchOptions&)>;
@@ -78,8 +99,8 @@ const std::map<std::string, Setter>& Setters() {
       {"--weights",
        [](const std::string& v, BenchOptions& o) { o.weights = List<DType>(v, WeightType); }},
       {"--cache", [](const std::string& v, BenchOptions& o) { o.cache = CacheName(v); }},
-      {"--threads", [](const std::string& v,
-                       BenchOptions& o) { o.threads = static_cast<uint32_t>(Number(v, 0, 1024)); }},
+      {"--threads",
+       [](const std::string& v, BenchOptions& o) { o.threads = List<uint32_t>(v, NumThreads); }},
       {"--batch", [](const std::string& v,
                      BenchOptions& o) { o.batch = static_cast<uint32_t>(Number(v, 1, 256)); }},
       {"--depths",
@@ -104,11 +125,12 @@ const std::map<std::string, Setter>& Setters() {
 
 const char kBenchUsage[] =
     R"(usage: model_bench [--shape 0.6b|200m|14b|tiny] [--plan dense,hwfa2,hypenet,chunked]
-                   [--weights bf16,int8,int4] [--cache auto] [--threads N] [--batch N]
+                   [--weights bf16,int8,int4] [--cache auto] [--threads 1,2] [--batch N]
                    [--depths 0,4096] [--prefill 512] [--tokens 32] [--rounds 3] [--json FILE]
                    [--op-times] [--serve] [--checkpoint DIRECTORY] [--load DIRECTORY]
 Whole steps of models with random weights: tokens/s of decode and prefill behind contexts of some
-depths, each slice of work under a second between two reads of memory ("probes").
+depths, each slice of work under a second between two reads of memory ("probes"). Every plan, type of
+weights and number of threads has a table; 0 threads, the default, is one per logical processor.
 --op-times adds the part of the time that each op takes, to each row.
 --serve reads slices from standard input, as "decode 4096 32" or "prefill 0 512", and answers each
 with a line of JSON; see docs/performance.md.
@@ -148,18 +170,7 @@ BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments) {
     }
     ++i;
   }
-  if (options.serve && (options.plans.size() != 1 || options.weights.size() != 1)) {
-    throw std::invalid_argument("--serve: needs one --plan and one of --weights");
-  }
-  if (!options.checkpoint.empty() && options.plans.size() != 1) {
-    throw std::invalid_argument("--checkpoint: needs one --plan");
-  }
-  if (!options.load.empty() && options.plans.size() != 1) {
-    throw std::invalid_argument("--load: needs one --plan");
-  }
-  if (options.slices().empty()) {
-    throw std::invalid_argument("--tokens, --prefill: nothing to measure, both are 0");
-  }
+  Check(options);
   return options;
 }
 

@@ -15,8 +15,8 @@ struct BenchOptions {
   std::string shape = "200m";
   std::vector<std::string> plans = {"dense", "hwfa2", "hypenet", "chunked"};
   std::vector<DType> weights = {DType::kBF16};
-  std::string cache = "auto";  // a value of the load option of that name
-  uint32_t threads = 0;        // 0: as many as the process may use
+  std::string cache = "auto";           // a value of the load option of that name
+  std::vector<uint32_t> threads = {0};  // each a size of the pool; 0: one per logical processor
   uint32_t batch = 1;
   std::vector<int64_t> depths = {0, 4096};
   int64_t prefill = 512;  // tokens of a slice; 0: none

@@ -27,6 +27,7 @@ TEST(BenchOptionsTest, WithoutArgumentsABriefRunOfEveryPlan) {
   EXPECT_EQ(options.shape, "200m");
   EXPECT_THAT(options.plans, ElementsAre("dense", "hwfa2", "hypenet", "chunked"));
   EXPECT_THAT(options.weights, ElementsAre(DType::kBF16));
+  EXPECT_THAT(options.threads, ElementsAre(0u));
   EXPECT_FALSE(options.serve);
   EXPECT_FALSE(options.op_times);
   EXPECT_TRUE(ParseBenchOptions({"--op-times"}).op_times);
@@ -47,7 +48,8 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
   EXPECT_THAT(options.plans, ElementsAre("dense", "chunked"));
   EXPECT_THAT(options.weights, ElementsAre(DType::kI8, DType::kI4));
   EXPECT_EQ(options.cache, "f16");
-  EXPECT_EQ(options.threads, 2u);
+  EXPECT_THAT(options.threads, ElementsAre(2u));
+  EXPECT_THAT(ParseBenchOptions({"--threads", "1,0"}).threads, ElementsAre(1u, 0u));
   EXPECT_EQ(options.batch, 16u);
   EXPECT_EQ(options.rounds, 5);
   EXPECT_EQ(options.json, "out.json");
@@ -59,7 +61,10 @@ TEST(BenchOptionsTest, EveryOptionIsRead) {
 
 TEST(BenchOptionsTest, ErrorsNameTheOptionAndWhatItTakes) {
   EXPECT_EQ(Error({"--checkpoint", "made"}), "--checkpoint: needs one --plan");
-  EXPECT_EQ(Error({"--load", "made"}), "--load: needs one --plan");
+  EXPECT_THAT(Error({"--load", "made"}), StartsWith("--load: needs one --plan"));
+  EXPECT_THAT(Error({"--load", "made", "--plan", "dense", "--threads", "1,2"}),
+              HasSubstr("one of --threads"));
+  EXPECT_EQ(Error({"--threads", "1,x"}), "--threads: expected a number from 0 to 1024, found x");
   EXPECT_EQ(Error({"--depth", "0"}), "--depth: there is no such option");
   EXPECT_EQ(Error({"--rounds"}), "--rounds: a value is missing");
   EXPECT_EQ(Error({"--batch", "0"}), "--batch: expected a number from 1 to 256, found 0");
@@ -81,6 +86,8 @@ TEST(BenchOptionsTest, OneModelIsServed) {
   EXPECT_THAT(Error({"--serve"}), HasSubstr("one --plan"));
   EXPECT_THAT(Error({"--serve", "--plan", "dense", "--weights", "bf16,int8"}),
               HasSubstr("one of --weights"));
+  EXPECT_THAT(Error({"--serve", "--plan", "dense", "--threads", "1,2"}),
+              HasSubstr("one of --threads"));
   EXPECT_TRUE(ParseBenchOptions({"--serve", "--plan", "dense"}).serve);
 }
 

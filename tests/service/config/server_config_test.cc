@@ -144,7 +144,7 @@ TEST(ServerConfigTest, TheExampleOfTheDocumentationIsTheDefaults) {
   EXPECT_TRUE(CheckConfig(config).ok());
   ASSERT_EQ(config.models.size(), 1u);
   EXPECT_EQ(config.models[0].name, "hypenet");
-  EXPECT_EQ(config.models[0].options_json, R"({"weights":"auto"})");
+  EXPECT_EQ(config.models[0].options_json, R"({"cache":"int8","weights":"int8"})");
 
   const ServerConfig defaults;
   EXPECT_EQ(config.listen, defaults.listen);
