@@ -145,6 +145,10 @@ OwnedMatrix::OwnedMatrix(int64_t rows, int64_t cols, Random& random, float scale
   }
 }
 
+OwnedMatrix::OwnedMatrix(const OwnedMatrix& other) : buffer_(other.buffer_), view_(other.view_) {
+  view_.data = buffer_.data();
+}
+
 std::byte* OwnedMatrix::element(int64_t row, int64_t col) const {
   return buffer_.data() + static_cast<size_t>(row * view_.stride + col) * SizeOf(view_.type);
 }

@@ -88,6 +88,11 @@ class Buffer {
 class OwnedMatrix {
  public:
   OwnedMatrix() = default;
+  OwnedMatrix(OwnedMatrix&&) noexcept = default;
+  OwnedMatrix& operator=(OwnedMatrix&&) noexcept = default;
+  // Equal elements of its own.
+  OwnedMatrix(const OwnedMatrix& other);
+  OwnedMatrix& operator=(const OwnedMatrix&) = delete;
   // Elements are NaN.
   OwnedMatrix(int64_t rows, int64_t cols, DType type = DType::kF32);
   // Elements are scale * N(0, 1), rounded to type.
