@@ -1,6 +1,7 @@
 // Shared parts of the op tests.
 #include "tests/kernels/op_test.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -80,6 +81,17 @@ float RoundTo(DType type, float value) {
   std::byte element[sizeof(float)];
   StoreElement(type, value, element);
   return LoadElement(type, element);
+}
+
+const float* Random::Table() {
+  static const std::array<float, kTable> table = [] {
+    std::array<float, kTable> normals{};
+    std::mt19937_64 engine(1);
+    std::normal_distribution<float> normal(0.0f, std::sqrt(0.5f));
+    for (float& value : normals) value = normal(engine);
+    return normals;
+  }();
+  return table.data();
 }
 
 std::vector<float> Random::Normals(int64_t count, float scale) {

@@ -42,21 +42,48 @@ inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
 inline constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
                                          DType::kI4};
 
-// Random numbers of a fixed seed.
+// 64 random bits at a time (SplitMix64: Steele et al. 2014), a generator of the standard library.
+class RandomBits {
+ public:
+  using result_type = uint64_t;
+  explicit RandomBits(uint64_t seed) : state_(seed) {}
+
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return UINT64_MAX; }
+  uint64_t operator()() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t bits = state_;
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+    return bits ^ bits >> 31;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Random numbers of a fixed seed. Tests fill buffers with them by the million.
 class Random {
  public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
+  explicit Random(uint64_t seed) : bits_(seed) {}
 
-  float Normal() { return normal_(engine_); }
+  // N(0, 1), by the sum of two of a table's numbers. 2^23 such sums differ.
+  float Normal() {
+    const uint64_t bits = bits_();
+    return normals_[bits % kTable] + normals_[bits / kTable % kTable];
+  }
   // Uniform in [low, high], both included.
   int64_t Integer(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+    return std::uniform_int_distribution<int64_t>(low, high)(bits_);
   }
   std::vector<float> Normals(int64_t count, float scale = 1.0f);
 
  private:
-  std::mt19937_64 engine_;
-  std::normal_distribution<float> normal_;
+  static constexpr size_t kTable = 4096;  // of 16 KiB, in the first-level cache
+  static const float* Table();
+
+  RandomBits bits_;
+  const float* normals_ = Table();  // N(0, 1/2)
 };
 
 // Bytes, 64-byte aligned, between two guards whose change the destructor reports; with
