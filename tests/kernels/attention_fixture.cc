@@ -244,7 +244,7 @@ void AttentionTest::ExpectSameBitsOnAnyThreads() {
     for (const DType type : AndInt8({DType::kF32})) {
       MakeHistories(kMixedHistories, kMixedTokens, shape, type);
       const OwnedMatrix expected = Run(ops(), {}, MixedBatch());
-      for (uint32_t threads : {1u, 2u, 3u}) {
+      for (uint32_t threads : ThreadCounts()) {
         ExpectSameBits(Run(ops(), ExecutorOf(threads), MixedBatch()).view(), expected.view(),
                        std::to_string(threads) + " threads, " + NameOf(shape, type));
       }
@@ -253,8 +253,10 @@ void AttentionTest::ExpectSameBitsOnAnyThreads() {
 }
 
 void AttentionTest::ExpectMatchAndSameBitsWithSoftcap() {
-  // Scores of variance 1: the first bends them, the second is Gemma's.
+  // Scores of variance 1: the first bends them, the second is Gemma's. To a kernel it is a number:
+  // of an interpreted one the first, with all shapes of heads, is enough.
   for (const float cap : {0.7f, 50.0f}) {
+    if (traits().interpreted && cap > 1.0f) continue;
     softcap_ = cap;
     ExpectMatchInMixedBatch("softcap " + std::to_string(cap));
   }

@@ -199,6 +199,10 @@ class OpTest : public testing::TestWithParam<std::string> {
   const OpTable& ops() const { return OpsUnderTest(GetParam()); }
   LibraryTraits traits() const { return TraitsUnderTest(GetParam()); }
   const OpTable& reference() const { return ReferenceOps(); }
+  // On how many threads an op is run where they must not matter. An interpreted one has one.
+  std::vector<uint32_t> ThreadCounts() const {
+    return traits().interpreted ? std::vector<uint32_t>{1} : std::vector<uint32_t>{1, 2, 3};
+  }
 };
 
 #define LONGSTREAM_INSTANTIATE_OP_TEST(Test)                                   \

@@ -46,8 +46,10 @@ class ReropeAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(ReropeAttentionTest);
 
 TEST_P(ReropeAttentionTest, MatchesTheReference) {
-  // With the last window every key is near.
+  // With the last window every key is near. Which kernel runs does not depend on it: interpreted,
+  // one border within a block of keys, one at its end, one beyond and none have to do.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
+    if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
     slack_ = window % 2 == 0 ? 64 : 3;
     ExpectMatchInMixedBatch("window " + std::to_string(window));
