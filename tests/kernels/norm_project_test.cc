@@ -321,6 +321,34 @@ TEST_P(NormProjectTest, RowsOfEveryMagnitude) {
   }
 }
 
+TEST_P(NormProjectTest, SumsOfTheLargestIntegers) {
+  constexpr int64_t kN = 35;
+  for (DType type : {DType::kI8, DType::kI4}) {
+    for (int64_t period : {1, 2, 10000}) {
+      for (int64_t k : {31, 64, 4097}) {
+        OwnedWeight weight = FlatWeight(kN, k, type, period);
+        for (int64_t rows : {1, 2, 7}) {
+          const OwnedMatrix x = FlatRows(rows, k, period), expected(rows, kN);
+          NormProjectArgs args;
+          args.weight = weight.Pack(reference());
+          args.x = x.view();
+          args.out = expected.view();
+          OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
+          reference().norm_project(*reference_stream, args);
+          args.weight = weight.Pack(ops());
+          for (bool decode : {false, true}) {
+            const OwnedMatrix actual(rows, kN);
+            ProjectRows(*stream, args, x, actual, 0, rows, decode);
+            ExpectNear(actual.view(), expected.view(), FlatTolerance(k), 0,
+                       std::string(NameOf(type)) + " k " + std::to_string(k) + " period " +
+                           std::to_string(period) + (decode ? " decode" : " prefill"));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(NormProjectTest, TheThreadsDoNotMatter) {
   Random random(5);
   constexpr int64_t kN = 700, kK = 300;

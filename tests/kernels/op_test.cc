@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "kernels/core/quantise.h"
 #include "kernels/core/thread_pool.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -53,6 +54,11 @@ float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
 
 std::string At(const std::string& what, int64_t row, int64_t col) {
   return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
+}
+
+// 1 or -1: FlatRows, FlatWeight.
+float FlatSign(int64_t row, int64_t i, int64_t period) {
+  return (row + i / period) % 2 == 0 ? 1.0f : -1.0f;
 }
 
 }  // namespace
@@ -184,12 +190,16 @@ void OwnedMatrix::CheckGaps() const {
 }
 
 OwnedWeight::OwnedWeight(int64_t n, int64_t k, DType type, Random& random)
+    : OwnedWeight(OwnedMatrix(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)),
+                              IsQuantised(type) ? DType::kF32 : type),
+                  type) {}
+
+OwnedWeight::OwnedWeight(OwnedMatrix source, DType type)
     : type_(type),
-      source_(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)),
-              IsQuantised(type) ? DType::kF32 : type),
-      rows_(static_cast<size_t>(n * k) * SizeOf(source_type())) {
-  const size_t row_bytes = static_cast<size_t>(k) * SizeOf(source_type());
-  for (int64_t r = 0; r < n; ++r) {
+      source_(std::move(source)),
+      rows_(static_cast<size_t>(source_.rows() * source_.cols()) * SizeOf(source_type())) {
+  const size_t row_bytes = static_cast<size_t>(source_.cols()) * SizeOf(source_type());
+  for (int64_t r = 0; r < source_.rows(); ++r) {
     std::memcpy(rows_.data() + static_cast<size_t>(r) * row_bytes, source_.view().Rows(r, 1).data,
                 row_bytes);
   }
@@ -210,6 +220,30 @@ PackedWeight OwnedWeight::Pack(const OpTable& ops) {
   ops.compress({}, {packed.data(), type_, view.rows, view.cols});
   return {packed.data(), type_, view.rows, view.cols};
 }
+
+OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period) {
+  OwnedMatrix x(rows, k);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < k; ++i) x.set(r, i, FlatSign(r, i, period) / static_cast<float>(k));
+  }
+  return x;
+}
+
+OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period) {
+  // 127 / 128 and 7 / 8: exact. The largest of int4, a byte of 15, needs a -8 beside it.
+  const float largest = type == DType::kI8 ? 127.0f / 128 : 7.0f / 8;
+  OwnedMatrix source(n, k);
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t i = 0; i < k; ++i) source.set(r, i, FlatSign(r, i, period) * largest);
+    if (type == DType::kI8) continue;
+    for (int64_t i = r % kGroupInputs; i < k; i += kGroupInputs) {
+      source.set(r, i, -FlatSign(r, 0, period));
+    }
+  }
+  return {std::move(source), type};
+}
+
+double FlatTolerance(int64_t k) { return static_cast<double>(k + 8) * kEps; }
 
 OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
     : workspace_(workspace_bytes) {

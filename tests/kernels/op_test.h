@@ -141,9 +141,11 @@ class OwnedMatrix {
   Matrix view_;
 };
 
-// A weight, random, packed for one kernel library at a time.
+// A weight, packed for one kernel library at a time.
 class OwnedWeight {
  public:
+  // Elements are those of `source` [n, k], whose type is this one; f32 where that is int8 or int4.
+  OwnedWeight(OwnedMatrix source, DType type);
   // Elements are N(0, 1) / sqrt(k), rounded to type; f32 where that is int8 or int4.
   OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
 
@@ -160,6 +162,14 @@ class OwnedWeight {
   Buffer rows_;
   std::vector<Buffer> packed_;
 };
+
+// A row and a weight whose integers are the largest that their types have, and whose products are
+// of one sign, but for one of int4 in a group: the most that sums of integers must hold. Signs
+// change every `period` inputs, and from row to row. Outputs are at most 1.
+OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period);
+OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period);
+// How far an output may be from the exact one, whatever the order of its sum.
+double FlatTolerance(int64_t k);
 
 // A stream with a guarded workspace of exactly the size that the op states.
 class OwnedStream {

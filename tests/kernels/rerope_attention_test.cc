@@ -93,6 +93,11 @@ TEST_P(ReropeAttentionTest, Softcap) {
   ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
 }
 
+TEST_P(ReropeAttentionTest, SumsOfTheLargestIntegers) {
+  window_ = 65;
+  ExpectMatchOfLargestIntegers();
+}
+
 TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {
   window_ = 65;
   ExpectSameBitsAlone();
