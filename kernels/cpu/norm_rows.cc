@@ -1,6 +1,8 @@
 // Norm of rows. See kernels/ops/norm_rows.h.
 #include "kernels/ops/norm_rows.h"
 
+#include <cassert>
+
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/row_vectors.h"
 
@@ -8,6 +10,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 void NormRows(Stream& stream, const NormRowsArgs& args) {
   if (!stream.ok()) return;
+  assert(args.norm.enabled());
   ParallelFor(stream.executor, static_cast<uint32_t>(args.in.rows), [&](uint32_t r) {
     const Norm& norm = args.norm;
     for (int64_t begin = 0; begin < args.in.cols; begin += norm.size) {

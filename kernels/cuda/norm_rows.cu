@@ -1,5 +1,7 @@
 // Norm of rows: a block for each part of a row that is normed by itself. It reads 4 bytes per
 // element twice (the second time from L1) and writes 4, and reads 4 more where it accumulates.
+#include <cassert>
+
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/overlap.cuh"
@@ -39,6 +41,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) NormRowsKernel(NormRowsArgs ar
 }  // namespace
 
 void NormRows(Stream& stream, const NormRowsArgs& args) {
+  assert(args.norm.enabled());
   const dim3 grid(static_cast<unsigned>(args.in.rows),
                   static_cast<unsigned>(args.in.cols / args.norm.size));
   const unsigned threads = RowThreads(args.norm.size);

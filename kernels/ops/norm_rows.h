@@ -16,7 +16,7 @@ namespace longstream {
 
 struct NormRowsArgs {
   Matrix in;  // [R, n] f32; R of any step
-  Norm norm;  // its size divides n; weight and bias are [n] all the same
+  Norm norm;  // its size divides n; weight and bias are [n] all the same. REQUIRES: norm.enabled()
   float scale = 1.0f;
   bool accumulate = false;
   Matrix out;  // [R, n] f32; may be `in` itself where it is not accumulated

@@ -17,8 +17,8 @@ using PackedBytesFunction = size_t (*)(DType type, int64_t n, int64_t k);
 // Rows of a weight on their way into a packed one. Several sources may fill one destination (Q, K
 // and V become one projection): each names its first output row.
 struct PackArgs {
-  const void* source = nullptr;  // [num_rows, k] row-major, as the checkpoint stores it
-  DType source_type = DType::kF32;
+  const void* source = nullptr;     // [num_rows, k] row-major, as the checkpoint stores it
+  DType source_type = DType::kF32;  // f32, f16 or bf16
   int64_t num_rows = 0;
   int64_t first_row = 0;        // output row of the destination that source row 0 becomes
   void* destination = nullptr;  // [PackedBytes(type, n, k)], 64-byte aligned, zeroed beforehand

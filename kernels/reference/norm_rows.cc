@@ -1,6 +1,8 @@
 // Reference norm of rows. See kernels/ops/norm_rows.h.
 #include "kernels/ops/norm_rows.h"
 
+#include <cassert>
+
 #include "kernels/reference/projection.h"
 #include "kernels/reference/reference_ops.h"
 
@@ -8,6 +10,7 @@ namespace longstream::reference {
 
 void NormRows(Stream& stream, const NormRowsArgs& args) {
   if (!stream.ok()) return;
+  assert(args.norm.enabled());
   for (int64_t r = 0; r < args.in.rows; ++r) {
     Norm norm = args.norm;
     for (int64_t begin = 0; begin < args.in.cols; begin += norm.size) {

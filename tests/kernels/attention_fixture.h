@@ -68,6 +68,10 @@ class AttentionTest : public OpTest {
   // Decode rows and prefill pieces of all lengths and positions up to 300, in one batch, for heads
   // of several shapes.
   void ExpectMatchInMixedBatch(const std::string& what);
+  // Over int8 pages, where the op is tested with them: queries, keys and values whose integers are
+  // the largest and whose products have one sign, for the widest heads and for blocks of as many
+  // keys as there are. What sums of integers must hold.
+  void ExpectMatchOfLargestIntegers();
   // Every entry of the mixed batch has the same bits alone.
   void ExpectSameBitsAlone();
   // The mixed batch has the same bits on 1, 2 and 3 threads.

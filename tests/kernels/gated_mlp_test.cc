@@ -119,6 +119,38 @@ TEST_P(GatedMlpTest, WithoutAGate) {
   }
 }
 
+// Both sums are off by their tolerance at most and below 1 in size, and the slope of silu is below
+// 1.1.
+TEST_P(GatedMlpTest, SumsOfTheLargestIntegers) {
+  constexpr int64_t kFf = 35;
+  for (DType type : {DType::kI8, DType::kI4}) {
+    for (int64_t k : {64, 4097}) {
+      OwnedWeight gate = FlatWeight(kFf, k, type, k), up = FlatWeight(kFf, k, type, k);
+      for (int64_t rows : {1, 2, 7}) {
+        const OwnedMatrix x = FlatRows(rows, k, k), expected(rows, kFf);
+        GatedMlpArgs args;
+        args.x = x.view();
+        args.gate = gate.Pack(reference());
+        args.up = up.Pack(reference());
+        args.out = expected.view();
+        OwnedStream reference_stream(0), stream(GatedMlpWorkspace(rows, k, kFf), ExecutorOf(2));
+        reference().gated_mlp(*reference_stream, args);
+        args.gate = gate.Pack(ops());
+        args.up = up.Pack(ops());
+        for (int64_t num_decode_rows : {int64_t{0}, rows}) {
+          const OwnedMatrix actual(rows, kFf);
+          args.num_decode_rows = num_decode_rows;
+          args.out = actual.view();
+          ops().gated_mlp(*stream, args);
+          ExpectNear(actual.view(), expected.view(), 3 * FlatTolerance(k), 0,
+                     std::string(NameOf(type)) + " k " + std::to_string(k) + " rows " +
+                         std::to_string(rows));
+        }
+      }
+    }
+  }
+}
+
 // The first rows are decode rows, the others prefill rows.
 TEST_P(GatedMlpTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(2);

@@ -402,7 +402,7 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
   for (bool gated : {false, true}) {
     for (const Shape& shape :
          {Shape{2, 1, 24, 40, 40}, Shape{5, 1, 80, 17, 16}, Shape{1, 1, 128, 64, 64},
-          Shape{1, 1, 33, 300, 24}, Shape{40, 4, 8, 40, 16}}) {
+          Shape{1, 1, 33, 300, 24}, Shape{40, 4, 8, 40, 8}}) {
       const int32_t tokens = 2 * shape.grid + 11;
       const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.03f);
       Prepare(shape, 3, tokens, gated ? std::vector<float>{} : log_decays);
@@ -433,7 +433,7 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
       const std::vector<Entry> entries = {{0, {0, 130, false}}, {1, {0, 70, false}}};
       const Memory memory = NewMemory();
       const OwnedMatrix expected = Step(ops(), {}, memory, entries);
-      for (uint32_t threads : {1u, 2u, 3u}) {
+      for (uint32_t threads : ThreadCounts()) {
         const Memory other = NewMemory();
         const OwnedMatrix actual = Step(ops(), ExecutorOf(threads), other, entries);
         ExpectSameBits(actual.view(), expected.view(), std::to_string(threads) + " threads");

@@ -1,6 +1,7 @@
 // Shared parts of the op tests.
 #include "tests/kernels/op_test.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,16 +11,40 @@
 #include <new>
 #include <utility>
 
+#include "kernels/core/quantise.h"
 #include "kernels/core/thread_pool.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace longstream {
 namespace {
 
 constexpr size_t kGuardBytes = 64;
-constexpr std::byte kGuard{0xa5};
 constexpr std::byte kUnwritten{0xff};
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kGapElements = 3;
+
+// A byte of a guard. Elements of two and four bytes are NaN in every type, so that a lane that is
+// read there shows; as f32 and bf16 signalling ones, which whatever is computed from them is not,
+// so that such a lane, written back, shows too.
+std::byte GuardAt(const std::byte* at) {
+  return reinterpret_cast<uintptr_t>(at) % 2 == 0 ? std::byte{0xa5} : std::byte{0x7f};
+}
+
+void FillGuard(std::byte* guard) {
+  for (std::byte* at = guard; at < guard + kGuardBytes; ++at) *at = GuardAt(at);
+}
+
+// In between, AddressSanitizer ends the program where a byte of the guard is read or written.
+#if defined(__SANITIZE_ADDRESS__)
+void Forbid(const std::byte* guard) { __asan_poison_memory_region(guard, kGuardBytes); }
+void Allow(const std::byte* guard) { __asan_unpoison_memory_region(guard, kGuardBytes); }
+#else
+void Forbid(const std::byte*) {}
+void Allow(const std::byte*) {}
+#endif
 
 float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
   const auto* data = static_cast<const std::byte*>(matrix.data);
@@ -29,6 +54,11 @@ float ElementOf(const Matrix& matrix, int64_t row, int64_t col) {
 
 std::string At(const std::string& what, int64_t row, int64_t col) {
   return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
+}
+
+// 1 or -1: FlatRows, FlatWeight.
+float FlatSign(int64_t row, int64_t i, int64_t period) {
+  return (row + i / period) % 2 == 0 ? 1.0f : -1.0f;
 }
 
 }  // namespace
@@ -59,6 +89,17 @@ float RoundTo(DType type, float value) {
   return LoadElement(type, element);
 }
 
+const float* Random::Table() {
+  static const std::array<float, kTable> table = [] {
+    std::array<float, kTable> normals{};
+    std::mt19937_64 engine(1);
+    std::normal_distribution<float> normal(0.0f, std::sqrt(0.5f));
+    for (float& value : normals) value = normal(engine);
+    return normals;
+  }();
+  return table.data();
+}
+
 std::vector<float> Random::Normals(int64_t count, float scale) {
   std::vector<float> values(static_cast<size_t>(count));
   for (float& value : values) value = scale * Normal();
@@ -69,6 +110,8 @@ Buffer::Buffer(size_t size) { Allocate(size); }
 
 Buffer::~Buffer() {
   if (allocation_ == nullptr) return;
+  Allow(allocation_);
+  Allow(data_ + size_);
   CheckGuards();
   ::operator delete(allocation_, kAlignment);
 }
@@ -94,15 +137,18 @@ void Buffer::Allocate(size_t size) {
   size_ = size;
   allocation_ = static_cast<std::byte*>(::operator new(size + 2 * kGuardBytes, kAlignment));
   data_ = allocation_ + kGuardBytes;
-  std::memset(allocation_, static_cast<int>(kGuard), kGuardBytes);
+  FillGuard(allocation_);
   std::memset(data_, static_cast<int>(kUnwritten), size);
-  std::memset(data_ + size, static_cast<int>(kGuard), kGuardBytes);
+  FillGuard(data_ + size);
+  Forbid(allocation_);
+  Forbid(data_ + size);
 }
 
 void Buffer::CheckGuards() const {
   for (size_t i = 0; i < kGuardBytes; ++i) {
-    if (allocation_[i] != kGuard) ADD_FAILURE() << "written before a buffer of " << size_ << " B";
-    if (data_[size_ + i] != kGuard) ADD_FAILURE() << "written behind a buffer of " << size_ << " B";
+    const std::byte *before = allocation_ + i, *behind = data_ + size_ + i;
+    if (*before != GuardAt(before)) ADD_FAILURE() << "written before a buffer of " << size_ << " B";
+    if (*behind != GuardAt(behind)) ADD_FAILURE() << "written behind a buffer of " << size_ << " B";
   }
 }
 
@@ -115,6 +161,10 @@ OwnedMatrix::OwnedMatrix(int64_t rows, int64_t cols, Random& random, float scale
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) set(r, c, scale * random.Normal());
   }
+}
+
+OwnedMatrix::OwnedMatrix(const OwnedMatrix& other) : buffer_(other.buffer_), view_(other.view_) {
+  view_.data = buffer_.data();
 }
 
 std::byte* OwnedMatrix::element(int64_t row, int64_t col) const {
@@ -140,12 +190,16 @@ void OwnedMatrix::CheckGaps() const {
 }
 
 OwnedWeight::OwnedWeight(int64_t n, int64_t k, DType type, Random& random)
+    : OwnedWeight(OwnedMatrix(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)),
+                              IsQuantised(type) ? DType::kF32 : type),
+                  type) {}
+
+OwnedWeight::OwnedWeight(OwnedMatrix source, DType type)
     : type_(type),
-      source_(n, k, random, 1.0f / std::sqrt(static_cast<float>(k)),
-              IsQuantised(type) ? DType::kF32 : type),
-      rows_(static_cast<size_t>(n * k) * SizeOf(source_type())) {
-  const size_t row_bytes = static_cast<size_t>(k) * SizeOf(source_type());
-  for (int64_t r = 0; r < n; ++r) {
+      source_(std::move(source)),
+      rows_(static_cast<size_t>(source_.rows() * source_.cols()) * SizeOf(source_type())) {
+  const size_t row_bytes = static_cast<size_t>(source_.cols()) * SizeOf(source_type());
+  for (int64_t r = 0; r < source_.rows(); ++r) {
     std::memcpy(rows_.data() + static_cast<size_t>(r) * row_bytes, source_.view().Rows(r, 1).data,
                 row_bytes);
   }
@@ -166,6 +220,30 @@ PackedWeight OwnedWeight::Pack(const OpTable& ops) {
   ops.compress({}, {packed.data(), type_, view.rows, view.cols});
   return {packed.data(), type_, view.rows, view.cols};
 }
+
+OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period) {
+  OwnedMatrix x(rows, k);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < k; ++i) x.set(r, i, FlatSign(r, i, period) / static_cast<float>(k));
+  }
+  return x;
+}
+
+OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period) {
+  // 127 / 128 and 7 / 8: exact. The largest of int4, a byte of 15, needs a -8 beside it.
+  const float largest = type == DType::kI8 ? 127.0f / 128 : 7.0f / 8;
+  OwnedMatrix source(n, k);
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t i = 0; i < k; ++i) source.set(r, i, FlatSign(r, i, period) * largest);
+    if (type == DType::kI8) continue;
+    for (int64_t i = r % kGroupInputs; i < k; i += kGroupInputs) {
+      source.set(r, i, -FlatSign(r, 0, period));
+    }
+  }
+  return {std::move(source), type};
+}
+
+double FlatTolerance(int64_t k) { return static_cast<double>(k + 8) * kEps; }
 
 OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
     : workspace_(workspace_bytes) {

@@ -42,25 +42,53 @@ inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
 inline constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
                                          DType::kI4};
 
-// Random numbers of a fixed seed.
+// 64 random bits at a time (SplitMix64: Steele et al. 2014), a generator of the standard library.
+class RandomBits {
+ public:
+  using result_type = uint64_t;
+  explicit RandomBits(uint64_t seed) : state_(seed) {}
+
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return UINT64_MAX; }
+  uint64_t operator()() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t bits = state_;
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+    return bits ^ bits >> 31;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Random numbers of a fixed seed. Tests fill buffers with them by the million.
 class Random {
  public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
+  explicit Random(uint64_t seed) : bits_(seed) {}
 
-  float Normal() { return normal_(engine_); }
+  // N(0, 1), by the sum of two of a table's numbers. 2^23 such sums differ.
+  float Normal() {
+    const uint64_t bits = bits_();
+    return normals_[bits % kTable] + normals_[bits / kTable % kTable];
+  }
   // Uniform in [low, high], both included.
   int64_t Integer(int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+    return std::uniform_int_distribution<int64_t>(low, high)(bits_);
   }
   std::vector<float> Normals(int64_t count, float scale = 1.0f);
 
  private:
-  std::mt19937_64 engine_;
-  std::normal_distribution<float> normal_;
+  static constexpr size_t kTable = 4096;  // of 16 KiB, in the first-level cache
+  static const float* Table();
+
+  RandomBits bits_;
+  const float* normals_ = Table();  // N(0, 1/2)
 };
 
-// Bytes, 64-byte aligned, between two guards whose change the destructor reports. Filled with 0xff
-// (a NaN in every type), so that reading what nobody wrote shows.
+// Bytes, 64-byte aligned, between two guards whose change the destructor reports; with
+// AddressSanitizer the program ends where one is read or written. Filled with 0xff (a NaN in every
+// type), so that reading what nobody wrote shows; the guards are NaN too.
 class Buffer {
  public:
   explicit Buffer(size_t size = 0);
@@ -87,6 +115,11 @@ class Buffer {
 class OwnedMatrix {
  public:
   OwnedMatrix() = default;
+  OwnedMatrix(OwnedMatrix&&) noexcept = default;
+  OwnedMatrix& operator=(OwnedMatrix&&) noexcept = default;
+  // Equal elements of its own.
+  OwnedMatrix(const OwnedMatrix& other);
+  OwnedMatrix& operator=(const OwnedMatrix&) = delete;
   // Elements are NaN.
   OwnedMatrix(int64_t rows, int64_t cols, DType type = DType::kF32);
   // Elements are scale * N(0, 1), rounded to type.
@@ -108,9 +141,11 @@ class OwnedMatrix {
   Matrix view_;
 };
 
-// A weight, random, packed for one kernel library at a time.
+// A weight, packed for one kernel library at a time.
 class OwnedWeight {
  public:
+  // Elements are those of `source` [n, k], whose type is this one; f32 where that is int8 or int4.
+  OwnedWeight(OwnedMatrix source, DType type);
   // Elements are N(0, 1) / sqrt(k), rounded to type; f32 where that is int8 or int4.
   OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
 
@@ -127,6 +162,14 @@ class OwnedWeight {
   Buffer rows_;
   std::vector<Buffer> packed_;
 };
+
+// A row and a weight whose integers are the largest that their types have, and whose products are
+// of one sign, but for one of int4 in a group: the most that sums of integers must hold. Signs
+// change every `period` inputs, and from row to row. Outputs are at most 1.
+OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period);
+OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period);
+// How far an output may be from the exact one, whatever the order of its sum.
+double FlatTolerance(int64_t k);
 
 // A stream with a guarded workspace of exactly the size that the op states.
 class OwnedStream {
@@ -166,6 +209,10 @@ class OpTest : public testing::TestWithParam<std::string> {
   const OpTable& ops() const { return OpsUnderTest(GetParam()); }
   LibraryTraits traits() const { return TraitsUnderTest(GetParam()); }
   const OpTable& reference() const { return ReferenceOps(); }
+  // On how many threads an op is run where they must not matter. An interpreted one has one.
+  std::vector<uint32_t> ThreadCounts() const {
+    return traits().interpreted ? std::vector<uint32_t>{1} : std::vector<uint32_t>{1, 2, 3};
+  }
 };
 
 #define LONGSTREAM_INSTANTIATE_OP_TEST(Test)                                   \

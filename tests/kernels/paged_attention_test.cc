@@ -67,15 +67,20 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
   }
 }
 
-// Rows that fill their registers and blocks that fill their pages lie without gaps.
+// Rows that fill their registers and blocks that fill their pages lie without gaps; in longer pages
+// blocks begin at other slots than the first, and may end in another page.
 TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
-  for (const AttentionShape& shape :
-       {AttentionShape{2, 1, 64}, {3, 1, 96}, {4, 1, 128}, {3, 1, 128}, {2, 1, kMaxHeadDim}}) {
+  const auto match = [&](const AttentionShape& shape, int32_t page_tokens) {
     for (DType type : AndInt8({DType::kBF16})) {
-      MakeHistories(3, 300, shape, type, 64);
+      MakeHistories(3, 300, shape, type, page_tokens);
       ExpectMatch({{0, {299, 1, true}}, {1, {200, 70, false}}, {2, {191, 1, true}}}, "no gaps");
     }
+  };
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 1, 64}, {3, 1, 96}, {4, 1, 128}, {3, 1, 128}, {2, 1, kMaxHeadDim}}) {
+    match(shape, 64);
   }
+  for (int32_t page_tokens : {96, 128}) match({2, 1, 64}, page_tokens);
 }
 
 // So many short rows that a task has all K/V heads of one, with blocks that end anywhere.
@@ -185,6 +190,8 @@ TEST_P(PagedAttentionTest, Softcap) {
   softcap_ = 1.0f;
   ExpectMatchInMixedBatch("softcap and ALiBi");
 }
+
+TEST_P(PagedAttentionTest, SumsOfTheLargestIntegers) { ExpectMatchOfLargestIntegers(); }
 
 TEST_P(PagedAttentionTest, HasTheSameBitsAlone) { ExpectSameBitsAlone(); }
 TEST_P(PagedAttentionTest, HasTheSameBitsOnAnyThreads) { ExpectSameBitsOnAnyThreads(); }

@@ -84,6 +84,39 @@ TEST_P(ProjectResidualTest, MatchesTheReferenceWithEveryOption) {
   }
 }
 
+TEST_P(ProjectResidualTest, SumsOfTheLargestIntegers) {
+  constexpr int64_t kD = 35;
+  for (DType type : {DType::kI8, DType::kI4}) {
+    for (int64_t k : {64, 4097}) {
+      OwnedWeight weight = FlatWeight(kD, k, type, k);
+      for (int64_t rows : {1, 2, 7}) {
+        const OwnedMatrix in = FlatRows(rows, k, k);
+        OwnedMatrix before(rows, kD);
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < kD; ++c) before.set(r, c, 0.0f);
+        }
+        const OwnedMatrix expected(before);
+        ProjectResidualArgs args;
+        args.in = in.view();
+        args.weight = weight.Pack(reference());
+        args.x = expected.view();
+        OwnedStream reference_stream(0), stream(NormProjectWorkspace(rows, k), ExecutorOf(2));
+        reference().project_residual(*reference_stream, args);
+        args.weight = weight.Pack(ops());
+        for (int64_t num_decode_rows : {int64_t{0}, rows}) {
+          const OwnedMatrix actual(before);
+          args.num_decode_rows = num_decode_rows;
+          args.x = actual.view();
+          ops().project_residual(*stream, args);
+          ExpectNear(actual.view(), expected.view(), FlatTolerance(k), 0,
+                     std::string(NameOf(type)) + " k " + std::to_string(k) + " rows " +
+                         std::to_string(rows));
+        }
+      }
+    }
+  }
+}
+
 // The first rows are decode rows, the others prefill rows.
 TEST_P(ProjectResidualTest, ARowHasTheSameBitsInAnyBatch) {
   Random random(3);

@@ -46,8 +46,10 @@ class ReropeAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(ReropeAttentionTest);
 
 TEST_P(ReropeAttentionTest, MatchesTheReference) {
-  // With the last window every key is near.
+  // With the last window every key is near. Which kernel runs does not depend on it: interpreted,
+  // one border within a block of keys, one at its end, one beyond and none have to do.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
+    if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
     slack_ = window % 2 == 0 ? 64 : 3;
     ExpectMatchInMixedBatch("window " + std::to_string(window));
@@ -89,6 +91,11 @@ TEST_P(ReropeAttentionTest, Softcap) {
   MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
   window_ = 1500;
   ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
+}
+
+TEST_P(ReropeAttentionTest, SumsOfTheLargestIntegers) {
+  window_ = 65;
+  ExpectMatchOfLargestIntegers();
 }
 
 TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {

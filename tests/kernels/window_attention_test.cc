@@ -39,8 +39,10 @@ class WindowAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(WindowAttentionTest);
 
 TEST_P(WindowAttentionTest, MatchesTheReference) {
-  // The last window holds every context.
+  // The last window holds every context. Which kernel runs does not depend on it: interpreted, one
+  // border within a block of keys, one at its end, one beyond and none have to do.
   for (int32_t window : {1, 5, 63, 64, 65, 400}) {
+    if (traits().interpreted && (window == 1 || window == 63)) continue;
     window_ = window;
     slack_ = window % 2 == 0 ? 64 : 3;
     ExpectMatchInMixedBatch("window " + std::to_string(window));

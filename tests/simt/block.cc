@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/context/fiber.hpp>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "tests/simt/copies.h"
 #include "tests/simt/executed_kernels.h"
-#include "tests/simt/fiber_stack.h"
+#include "tests/simt/fiber.h"
 #include "tests/simt/launch_limits.h"
 #include "tests/simt/order.h"
+#include "tests/simt/thread.h"
 #include "tests/simt/warpgroup.h"
 
 namespace longstream::simt {
@@ -26,47 +26,7 @@ Place place;
 
 namespace {
 
-constexpr unsigned kWarp = 32;
-
-enum class State { kReady, kBlockBarrier, kWarpOperation, kEarlierKernels, kDone };
-enum class Operation {
-  kBarrier,
-  kBallot,
-  kShuffle,
-  kGather,
-  // Of a warpgroup.
-  kProduct,
-  kProductFence,
-  kProductCommit,
-  kProductWait,
-};
-
-constexpr const char* kOperationNames[] = {"__syncwarp",     "a vote",      "a shuffle",
-                                           "an exchange",    "a product",   "wgmma's fence",
-                                           "wgmma's commit", "wgmma's wait"};
-
 constexpr size_t kSharedAlignment = 1024;
-
-struct Thread {
-  State state = State::kReady;
-  uint3 index{};
-  boost::context::fiber fiber;  // where it goes on
-  boost::context::stack_context stack;
-  StackSwitch stack_switch;
-  int predicate = 0;
-  // The warp operation it waits in.
-  Operation operation = Operation::kBarrier;
-  uint32_t mask = 0;
-  int from = 0;
-  std::array<std::byte, kGatherBytes> given{};
-  std::array<std::byte, kGatherBytes> taken{};
-  uint32_t ballot = 0;
-  Product product;  // of its warpgroup
-
-  Copies copies;
-  bool has_awaited = false;        // the kernels before
-  bool has_fenced_writes = false;  // since the last barrier
-};
 
 struct AlignedDelete {
   void operator()(std::byte* data) const {
@@ -90,10 +50,12 @@ class Block {
   std::byte* shared() const { return shared_.get(); }
   void BarrierOfBlock(int predicate);
   Votes votes() const { return votes_; }
-  // Waits until all lanes of the mask are there, then returns what the running thread got.
-  Thread& Warp(Operation operation, uint32_t mask, int from, const void* value, size_t bytes);
+  // Waits until all lanes of the mask are there. What the running thread gives for it is in it
+  // before, what it gets behind.
+  void Warp(Operation operation, uint32_t mask);
   uint32_t Vote(uint32_t mask, int predicate);
-  const std::byte* Gather(const void* value, size_t bytes);
+  const ShuffledBytes& Shuffle(uint32_t mask, const ShuffledBytes& value, int from);
+  const GatheredBytes* Gather(const GatheredBytes& value);
   // Waits until all threads of the warpgroup are there, then does `finish(products)` once.
   template <typename Finish>
   void Warpgroup(Operation operation, const Finish& finish);
@@ -107,9 +69,11 @@ class Block {
   [[noreturn]] void Die(const std::string& problem) const;
 
  private:
-  void StartFiber(Thread* thread);
-  void Resume(Thread* thread);
-  void Yield();
+  Fiber* RunThread(Thread* thread);
+  Thread* NextReady();
+  void BeginRound();
+  void GoOnFrom(Fiber* fiber);
+  void Yield() { GoOnFrom(&running_->fiber); }
   void Reset();
   void RunReady();
   void RunOne();
@@ -119,16 +83,17 @@ class Block {
   const Launch launch_;
   const std::function<void()>& body_;
   std::vector<Thread> threads_;
-  std::vector<std::array<std::byte, kGatherBytes>> gathered_;  // a slot a thread
+  std::vector<GatheredBytes> gathered_;      // a slot a thread
+  std::vector<uint32_t> in_warp_operation_;  // of each warp the lanes
   std::unique_ptr<std::byte, AlignedDelete> shared_;
   std::vector<Products> products_;  // a slot a warpgroup
   std::vector<std::byte> visible_;  // what products see of shared memory, after the first fence
   Order order_;
+  const std::vector<size_t>* round_ = nullptr;  // of all threads, by number
+  size_t place_in_round_ = 0;
+  bool has_progress_ = false;  // one of the round has gone on
   Thread* running_ = nullptr;
-  boost::context::fiber scheduler_;
-  StackSwitch scheduler_switch_;
-  const void* scheduler_stack_ = nullptr;
-  size_t scheduler_stack_size_ = 0;
+  Fiber scheduler_;  // outside all threads
   size_t waiting_at_barrier_ = 0;
   Votes votes_;
   bool begins_early_ = false;  // threads stop where they await earlier kernels
@@ -147,6 +112,7 @@ Block::Block(const Launch& launch, const std::function<void()>& body)
       body_(body),
       threads_(size_t{launch.block.x} * launch.block.y * launch.block.z),
       gathered_(threads_.size()),
+      in_warp_operation_((threads_.size() + kWarp - 1) / kWarp),
       shared_(static_cast<std::byte*>(
           ::operator new (launch.shared_bytes, std::align_val_t{kSharedAlignment}))),
       products_(threads_.size() / kWarpgroup),
@@ -155,57 +121,59 @@ Block::Block(const Launch& launch, const std::function<void()>& body)
   for (Thread& thread : threads_) {
     thread.index = {i % launch.block.x, i / launch.block.x % launch.block.y,
                     i / (launch.block.x * launch.block.y)};
-    ++i;
-    StartFiber(&thread);
+    thread.number = i++;
+    thread.fiber.Start([this, &thread] { return RunThread(&thread); });
   }
 }
 
 Block::~Block() {
   stop_ = true;
-  for (Thread& thread : threads_) Resume(&thread);
+  for (Thread& thread : threads_) scheduler_.SwitchTo(&thread.fiber);
 }
 
-void Block::StartFiber(Thread* thread) {
-  PooledStack stacks;
-  thread->stack = stacks.allocate();
-  const boost::context::preallocated memory(thread->stack.sp, thread->stack.size, thread->stack);
-  thread->fiber = boost::context::fiber(
-      std::allocator_arg, memory, stacks, [this, thread](boost::context::fiber&& scheduler) {
-        scheduler_ = std::move(scheduler);
-        thread->stack_switch.Arrive(&scheduler_stack_, &scheduler_stack_size_);
-        while (!stop_) {
-          body_();
-          if (!thread->copies.all_awaited())
-            Die("a thread ended with copies that it did not wait for");
-          if (launch_.overlaps && !thread->has_awaited) {
-            Die("a thread ended that had not awaited the kernels before, which may still run");
-          }
-          thread->state = State::kDone;
-          Yield();
-        }
-        StackSwitch::LeaveForEver(scheduler_stack_, scheduler_stack_size_);
-        return std::move(scheduler_);
-      });
+// What a fiber does: the thread in one block after the other.
+Fiber* Block::RunThread(Thread* thread) {
+  while (!stop_) {
+    body_();
+    if (!thread->copies.all_awaited()) Die("a thread ended with copies that it did not wait for");
+    if (launch_.overlaps && !thread->has_awaited) {
+      Die("a thread ended that had not awaited the kernels before, which may still run");
+    }
+    thread->state = State::kDone;
+    Yield();
+  }
+  return &scheduler_;
 }
 
-void Block::Resume(Thread* thread) {
-  running_ = thread;
-  place.thread = thread->index;
-  const auto* top = static_cast<const std::byte*>(thread->stack.sp);
-  scheduler_switch_.Leave(top - thread->stack.size, thread->stack.size);
-  thread->fiber = std::move(thread->fiber).resume();
-  const void* bottom = nullptr;
-  size_t size = 0;
-  scheduler_switch_.Arrive(&bottom, &size);
-  running_ = nullptr;
+// The next thread of this round, or of another one, that can go on; nullptr: none can.
+Thread* Block::NextReady() {
+  for (;;) {
+    while (place_in_round_ < round_->size()) {
+      Thread& thread = threads_[(*round_)[place_in_round_++]];
+      if (thread.state != State::kReady) continue;
+      has_progress_ = true;
+      return &thread;
+    }
+    if (!has_progress_) return nullptr;
+    BeginRound();
+  }
 }
 
-// In a thread: on to the next one.
-void Block::Yield() {
-  Thread* thread = running_;
-  thread->stack_switch.Leave(scheduler_stack_, scheduler_stack_size_);
-  scheduler_ = std::move(scheduler_).resume();
-  thread->stack_switch.Arrive(&scheduler_stack_, &scheduler_stack_size_);
+void Block::BeginRound() {
+  round_ = &order_.Next();
+  place_in_round_ = 0;
+  has_progress_ = false;
+}
+
+// From a thread or the scheduler to the thread that is next, without one to the scheduler.
+void Block::GoOnFrom(Fiber* fiber) {
+  running_ = NextReady();
+  if (running_ != nullptr) {
+    place.thread = running_->index;
+    place.lane = static_cast<int>(running_->number % kWarp);
+  }
+  Fiber* const next = running_ != nullptr ? &running_->fiber : &scheduler_;
+  if (next != fiber) fiber->SwitchTo(next);
 }
 
 void Block::Begin() {
@@ -247,14 +215,8 @@ void Block::Reset() {
 
 // Until no thread can go on.
 void Block::RunReady() {
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (const size_t i : order_.Next()) {
-      if (threads_[i].state != State::kReady) continue;
-      progress = true;
-      Resume(&threads_[i]);
-    }
-  }
+  BeginRound();
+  GoOnFrom(&scheduler_);
 }
 
 void Block::RunOne() {
@@ -311,63 +273,75 @@ void Block::BarrierOfBlock(int predicate) {
   // The others read the votes before any of them can come to the next barrier, which needs all.
 }
 
-Thread& Block::Warp(Operation operation, uint32_t mask, int from, const void* value, size_t bytes) {
+void Block::Warp(Operation operation, uint32_t mask) {
   Thread& thread = *running_;
-  const int lane = Lane();
+  const unsigned lane = thread.number % kWarp, first = thread.number - lane;
   if ((mask >> lane & 1) == 0) Die("a warp operation of lanes that do not include its own");
-  if (operation == Operation::kShuffle && (mask >> from & 1) == 0) {
-    Die("a shuffle from lane " + std::to_string(from) + ", which is not in its mask");
+  if (first + static_cast<unsigned>(std::bit_width(mask)) > threads_.size()) {
+    Die("a mask with lanes that the block does not have");
   }
   thread.operation = operation;
   thread.mask = mask;
-  thread.from = from;
-  if (bytes > 0) std::memcpy(thread.given.data(), value, bytes);
   thread.state = State::kWarpOperation;
-  if (!CompleteWarp(thread)) Yield();
-  return thread;
+  uint32_t& there = in_warp_operation_[first / kWarp];
+  there |= 1u << lane;
+  if ((there & mask) != mask || !CompleteWarp(thread)) Yield();
 }
 
 uint32_t Block::Vote(uint32_t mask, int predicate) {
-  running_->predicate = predicate != 0 ? 1 : 0;
-  return Warp(Operation::kBallot, mask, Lane(), nullptr, 0).ballot;
+  Thread& thread = *running_;
+  thread.predicate = predicate != 0 ? 1 : 0;
+  Warp(Operation::kBallot, mask);
+  return thread.ballot;
 }
 
-const std::byte* Block::Gather(const void* value, size_t bytes) {
-  const Thread& thread = Warp(Operation::kGather, ~uint32_t{0}, Lane(), value, bytes);
-  return gathered_[static_cast<size_t>(&thread - threads_.data()) / kWarp * kWarp].data();
+const ShuffledBytes& Block::Shuffle(uint32_t mask, const ShuffledBytes& value, int from) {
+  if ((mask >> from & 1) == 0) {
+    Die("a shuffle from lane " + std::to_string(from) + ", which is not in its mask");
+  }
+  Thread& thread = *running_;
+  thread.from = static_cast<unsigned>(from);
+  thread.given = value;
+  Warp(Operation::kShuffle, mask);
+  return thread.taken;
 }
 
-// Ends the operation for all lanes of the mask if all of them have come.
+const GatheredBytes* Block::Gather(const GatheredBytes& value) {
+  Thread& thread = *running_;
+  thread.gathered = value;
+  Warp(Operation::kGather, ~uint32_t{0});
+  return &gathered_[thread.number / kWarp * kWarp];
+}
+
+// Ends the operation for all lanes of the mask if all of them have come. REQUIRES: each is in some
+// operation of the warp
 bool Block::CompleteWarp(const Thread& last) {
-  const size_t first = static_cast<size_t>(&last - threads_.data()) / kWarp * kWarp;
+  const unsigned first = last.number / kWarp * kWarp;
+  Thread* const lanes = &threads_[first];
   uint32_t ballot = 0;
-  for (unsigned lane = 0; lane < kWarp; ++lane) {
-    if ((last.mask >> lane & 1) == 0) continue;
-    if (first + lane >= threads_.size()) Die("a mask with lanes that the block does not have");
-    const Thread& thread = threads_[first + lane];
-    if (thread.state != State::kWarpOperation || thread.mask != last.mask ||
-        thread.operation != last.operation) {
-      return false;
-    }
+  for (uint32_t left = last.mask; left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    const Thread& thread = lanes[lane];
+    if (thread.mask != last.mask || thread.operation != last.operation) return false;
     if (thread.predicate != 0) ballot |= 1u << lane;
   }
-  for (unsigned lane = 0; lane < kWarp; ++lane) {
-    if ((last.mask >> lane & 1) == 0) continue;
-    Thread& thread = threads_[first + lane];
+  for (uint32_t left = last.mask; left != 0; left &= left - 1) {
+    Thread& thread = lanes[std::countr_zero(left)];
     if (last.operation == Operation::kGather) {
-      gathered_[first + lane] = thread.given;
-    } else {
-      thread.taken = threads_[first + static_cast<unsigned>(thread.from)].given;
+      gathered_[thread.number] = thread.gathered;
+    } else if (last.operation == Operation::kShuffle) {
+      thread.taken = lanes[thread.from].given;
     }
     thread.ballot = ballot;
     thread.state = State::kReady;
   }
+  in_warp_operation_[first / kWarp] &= ~last.mask;
   return true;
 }
 
 template <typename Finish>
 void Block::Warpgroup(Operation operation, const Finish& finish) {
-  const auto number = static_cast<size_t>(running_ - threads_.data()) / kWarpgroup;
+  const size_t number = running_->number / kWarpgroup;
   if (number >= products_.size()) Die("a product in a warpgroup that is not full");
   running_->operation = operation;
   running_->state = State::kWarpOperation;
@@ -449,18 +423,15 @@ Votes BlockVote(int predicate) {
   return current->votes();
 }
 
-void WarpBarrier(uint32_t mask) { current->Warp(Operation::kBarrier, mask, Lane(), nullptr, 0); }
+void WarpBarrier(uint32_t mask) { current->Warp(Operation::kBarrier, mask); }
 
 uint32_t Ballot(uint32_t mask, int predicate) { return current->Vote(mask, predicate); }
 
-void ShuffleBytes(uint32_t mask, void* value, size_t bytes, int from) {
-  const Thread& thread = current->Warp(Operation::kShuffle, mask, from, value, bytes);
-  std::memcpy(value, thread.taken.data(), bytes);
+ShuffledBytes ShuffleBytes(uint32_t mask, const ShuffledBytes& value, int from) {
+  return current->Shuffle(mask, value, from);
 }
 
-const std::byte* GatherBytes(const void* value, size_t bytes) {
-  return current->Gather(value, bytes);
-}
+const GatheredBytes* GatherBytes(const GatheredBytes& value) { return current->Gather(value); }
 
 void FenceSharedWrites() { current->FenceSharedWrites(); }
 

@@ -65,15 +65,11 @@ struct Place {
   uint3 block;
   dim3 block_size;
   dim3 grid_size;
+  int lane = 0;  // of its warp
 };
 extern Place place;  // of the thread that runs
 
-// In its warp.
-inline int Lane() {
-  const unsigned thread =
-      place.thread.x + place.block_size.x * (place.thread.y + place.block_size.y * place.thread.z);
-  return static_cast<int>(thread % 32);
-}
+inline int Lane() { return place.lane; }
 std::byte* SharedMemory();  // 1024-byte aligned
 
 void BlockBarrier();
@@ -86,36 +82,49 @@ Votes BlockVote(int predicate);
 
 void WarpBarrier(uint32_t mask);
 uint32_t Ballot(uint32_t mask, int predicate);
-// Leaves `value` (at most 16 bytes) for the lanes of `mask`, takes that of lane `from`.
-void ShuffleBytes(uint32_t mask, void* value, size_t bytes, int from);
+
+// A value among others, of one size for all types: a copy of it takes an instruction or two.
+template <size_t kSize>
+struct Bytes {
+  template <typename T>
+  explicit Bytes(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kSize);
+    std::memcpy(data, &value, sizeof(T));
+  }
+  Bytes() = default;
+  template <typename T>
+  T As() const {
+    T value;
+    std::memcpy(&value, data, sizeof(T));
+    return value;
+  }
+
+  std::byte data[kSize] = {};
+};
+using ShuffledBytes = Bytes<16>;
+using GatheredBytes = Bytes<32>;
+
+// Leaves `value` for the lanes of `mask`, returns that of lane `from`.
+ShuffledBytes ShuffleBytes(uint32_t mask, const ShuffledBytes& value, int from);
 
 template <typename T>
 T Shuffle(uint32_t mask, T value, int from) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16);
-  ShuffleBytes(mask, &value, sizeof(T), from);
-  return value;
+  return ShuffleBytes(mask, ShuffledBytes(value), from).As<T>();
 }
 
-// Leaves `value` (at most kGatherBytes) for the 32 lanes of the warp; all of them take part.
-// Returns what each left, kGatherBytes apart, valid until the warp's next operation.
-inline constexpr size_t kGatherBytes = 32;
-const std::byte* GatherBytes(const void* value, size_t bytes);
+// Leaves `value` for the 32 lanes of the warp; all of them take part. Returns what each left, valid
+// until the warp's next operation.
+const GatheredBytes* GatherBytes(const GatheredBytes& value);
 
 // One operation where a device does in one instruction what would be many shuffles.
 template <typename T>
 class Gathered {
  public:
-  explicit Gathered(const T& value) : bytes_(GatherBytes(&value, sizeof(T))) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kGatherBytes);
-  }
-  T operator[](int lane) const {
-    T value;
-    std::memcpy(&value, bytes_ + static_cast<size_t>(lane) * kGatherBytes, sizeof(T));
-    return value;
-  }
+  explicit Gathered(const T& value) : bytes_(GatherBytes(GatheredBytes(value))) {}
+  T operator[](int lane) const { return bytes_[lane].template As<T>(); }
 
  private:
-  const std::byte* bytes_;
+  const GatheredBytes* bytes_;
 };
 
 void AwaitEarlierKernels();

@@ -14,15 +14,18 @@ namespace longstream::simt {
 // is cut off to f32. (Fasi et al. 2021 measured one more bit on an A100 and none on a V100, in
 // steps of 8 products; all at once, as here, loses the most.) An instruction thus errs by up to
 // kCount + 3 times 2^-24 of its largest addend or of the sum, always to the same side.
+//
+// Loops over all addends are such that a compiler makes vectors of them for AVX2, which compares
+// signed integers and turns doubles into those of 32 bits.
 template <size_t kCount>
 float TensorSum(const double (&addends)[kCount]) {
   // The bits of magnitudes are ordered as these are, infinity and NaN above all others.
-  uint64_t largest = 0;
+  int64_t largest = 0;
   for (const double addend : addends) {
-    const uint64_t bits = std::bit_cast<uint64_t>(addend) & ~(uint64_t{1} << 63);
+    const int64_t bits = std::bit_cast<int64_t>(addend) & INT64_MAX;
     largest = bits > largest ? bits : largest;
   }
-  constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
+  constexpr int64_t kInfinity = int64_t{0x7ff} << 52;
   if (largest == 0 || largest >= kInfinity) {
     double sum = 0;
     for (const double addend : addends) sum += addend;
@@ -30,11 +33,12 @@ float TensorSum(const double (&addends)[kCount]) {
   }
   constexpr int kBits = 24;
   // 2^(kBits - exponent of the largest), by its bits.
-  constexpr uint64_t kBias = 1023;
-  const uint64_t exponent = largest >> 52;
+  constexpr int64_t kBias = 1023;
+  const int64_t exponent = largest >> 52;
   const auto scale = std::bit_cast<double>((2 * kBias + kBits - exponent) << 52);
-  int64_t sum = 0;
-  for (const double addend : addends) sum += static_cast<int64_t>(addend * scale);
+  static_assert(kCount << (kBits + 1) <= INT32_MAX);  // scaled, each is below 2^(kBits + 1)
+  int32_t sum = 0;
+  for (const double addend : addends) sum += static_cast<int32_t>(addend * scale);
   const double cut = static_cast<double>(sum) / scale;
   const auto nearest = static_cast<float>(cut);
   if (std::fabs(static_cast<double>(nearest)) <= std::fabs(cut)) return nearest;

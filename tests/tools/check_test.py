@@ -175,12 +175,12 @@ class LengthsTest(CheckTest):
 class CompiledCheckTest(CheckTest):
     """Checks that read compile_commands.json."""
 
-    def write_database(self, sources, flags):
+    def write_database(self, sources, flags, folder=""):
         build = self.root / "build/release"
         build.mkdir(parents=True, exist_ok=True)
         database = []
         for source in sources:
-            output = source.replace("/", "_") + ".o"
+            output = folder + source.replace("/", "_") + ".o"
             command = f"g++ -std=c++20 {flags} -I{self.root} -c {self.root / source} -o {output}"
             database.append({"directory": str(build), "file": str(self.root / source),
                              "command": command})
@@ -205,6 +205,11 @@ class WeakSymbolsTest(CompiledCheckTest):
                    "namespace {\n" + self.HEADER + "}\nint F(int x) { return Shared(x); }\n")
         self.compile("-O2 -mavx2")
         self.assert_passes("weak_symbols")
+
+    def test_object_of_tests_alone_is_not_checked(self):
+        self.write("kernels/cuda/norm.cu", "")
+        self.write_database(["kernels/cuda/norm.cu"], "-O2 -mavx2", folder="tests/simt/")
+        self.assert_fails("weak_symbols", "no object of kernels has")
 
     def test_nothing_to_check_fails(self):
         self.write("kernels/cpu/norm_avx2.cc", "")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Object files built for one instruction set define no weak code.
+"""Object files of the kernels that are built for one instruction set define no weak code.
 
 Of several copies of an inline function the linker keeps one, whichever comes first. Were that the
 copy compiled with -mavx512f, a processor without it would crash on the baseline path.
@@ -15,6 +15,8 @@ import sys
 import source_tree
 
 KERNELS = pathlib.PurePath("kernels")
+# Objects for tests alone, which run where they are built.
+TESTS = pathlib.PurePath("tests")
 # -march=x86-64 is the baseline: any processor runs it.
 INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
 OUTPUT = re.compile(r"\s-o\s+(\S+)")
@@ -23,13 +25,16 @@ WEAK_CODE = "W"
 
 
 def instruction_set_objects(root, build):
-    """The objects below kernels that are compiled with an instruction-set flag."""
+    """The objects of sources below kernels that are compiled with an instruction-set flag, but for
+    those of tests."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for command in commands:
         source = pathlib.PurePath(command["file"])
         if (root / KERNELS) in source.parents and INSTRUCTION_SET_FLAG.search(command["command"]):
             # CMake 3.25 writes no "output" entry.
-            yield pathlib.Path(command["directory"]) / OUTPUT.search(command["command"])[1]
+            path = pathlib.Path(command["directory"]) / OUTPUT.search(command["command"])[1]
+            if (build / TESTS) not in path.parents:
+                yield path
 
 
 def weak_code(path):
