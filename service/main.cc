@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/core/thread_pool.h"
+#include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/metrics_server.h"
@@ -221,7 +222,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   announcer.ForgetServer();
   (*server)->SetNotServing();
   dispatcher.Drain(config.grace);
-  (*server)->Shutdown(absl::Now() + kLastMessages);
+  (*server)->Shutdown(MonotonicTime::Now() + kLastMessages);
   log.Write(LogLevel::kInfo, "stopped");
   return 0;
 }

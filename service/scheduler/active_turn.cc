@@ -122,7 +122,7 @@ absl::Status ActiveTurn::TakeMemory() {
   return status;
 }
 
-absl::Status ActiveTurn::Admit(absl::Time now) {
+absl::Status ActiveTurn::Admit(MonotonicTime now) {
   const TurnRequest& request = turn_->request;
   if (request.kind == TurnKind::kGenerate &&
       start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit()) {
@@ -231,7 +231,7 @@ void ActiveTurn::TakeInput() {
 
 // ---------------------------------------------------------------- steps
 
-absl::Duration ActiveTurn::ClientSilence(absl::Time now) {
+absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
   // What arrives makes the history longer, what is read the queue shorter.
   const uint64_t progress = session_->tokens.size() - turn_->stream.queued_bytes();
@@ -324,7 +324,7 @@ void ActiveTurn::AbsorbFailure(absl::Status status) {
   if (Land().has_value()) Abort(std::move(status));
 }
 
-void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
+void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
   const std::optional<Piece> piece = Land();
   if (!piece.has_value()) return;
   if (result.code != LS_OK) return Abort(FailureOf(result));
@@ -334,7 +334,7 @@ void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
   if (!ending() && piece->end - piece->begin > 1) session_->Publish();
 }
 
-void ActiveTurn::AbsorbPrefill(uint64_t position, absl::Time now) {
+void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
   const uint64_t left = session_->tokens.size() - position;
   turn_->stream.Push(PrefillEvent{prefill_total_ - left, prefill_total_});
   const bool generates = turn_->request.kind == TurnKind::kGenerate;
@@ -368,7 +368,7 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
   turn_->stream.Push(std::move(event));
 }
 
-void ActiveTurn::AbsorbToken(const ls_result& result, absl::Time now) {
+void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   if (result.sampled < 0) {
     return Abort(absl::InternalError("the backend drew no token: every one was banned or NaN"));
   }
@@ -477,7 +477,7 @@ void ActiveTurn::Conclude() {
   if (usage_.generated_tokens > 0) {
     metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
   }
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(absl::Now() - turn_->arrival));
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - turn_->arrival));
   metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
   if (absl::IsInternal(end.status) && on_failure_) on_failure_(model_->name(), end.status);
   if (turn_->request.session != nullptr) {

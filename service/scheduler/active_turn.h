@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/generator.h"
@@ -50,7 +51,7 @@ class ActiveTurn {
 
   // Takes memory for the prompt and the tokens to come, and marks the state to go back to.
   // RESOURCE_EXHAUSTED: nothing was taken, the turn may wait.
-  absl::Status Admit(absl::Time now);
+  absl::Status Admit(MonotonicTime now);
 
   // Turns behind this one in the queue that were admitted before it, for want of memory.
   uint32_t times_overtaken() const { return times_overtaken_; }
@@ -60,7 +61,7 @@ class ActiveTurn {
   void TakeInput();
 
   // How long it has had nothing to do but wait for its client, who neither read nor sent.
-  absl::Duration ClientSilence(absl::Time now);
+  absl::Duration ClientSilence(MonotonicTime now);
 
   // What it could do in a step submitted now; nothing while it waits for its reader, for input that
   // reaches the next place where a prompt may be cut, or for the result of a step in flight.
@@ -75,7 +76,7 @@ class ActiveTurn {
   // The step with the last entry is in flight.
   void Submitted(uint64_t step_number);
   // Takes in the outcome of the oldest step in flight; may end the turn.
-  void Absorb(const ls_result& result, absl::Time now);
+  void Absorb(const ls_result& result, MonotonicTime now);
   // The same where that step failed as a whole, with what the turn ends with.
   void AbsorbFailure(absl::Status status);
 
@@ -125,8 +126,8 @@ class ActiveTurn {
   // Takes the oldest piece out of flight. Nothing: the turn is ending, and needs it no more.
   std::optional<Piece> Land();
   void AbsorbScore(const ls_result& result);
-  void AbsorbPrefill(uint64_t position, absl::Time now);
-  void AbsorbToken(const ls_result& result, absl::Time now);
+  void AbsorbPrefill(uint64_t position, MonotonicTime now);
+  void AbsorbToken(const ls_result& result, MonotonicTime now);
 
   // The turn ends like this: Conclude, at once or when it is not in flight any more.
   void End(TurnEnd end);
@@ -162,12 +163,12 @@ class ActiveTurn {
   uint64_t scored_ = 0;               // kScore: tokens reported
   // What changes when the client does something, and since when it has not.
   uint64_t client_progress_ = 0;
-  absl::Time client_seen_;
+  MonotonicTime client_seen_;
   std::optional<Generator> generator_;
   TurnUsage usage_;
-  absl::Time admitted_;
-  absl::Time prefilled_;
-  absl::Time last_token_;
+  MonotonicTime admitted_;
+  MonotonicTime prefilled_;
+  MonotonicTime last_token_;
 };
 
 }  // namespace longstream

@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 
 namespace longstream {
 namespace {
@@ -114,7 +115,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
 }
 
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;
   const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
   if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
@@ -260,24 +261,24 @@ bool Engine::RunMailbox() {
 }
 
 void Engine::Sleep() {
-  absl::Time until = absl::Now() + kIdlePeriod;
+  MonotonicTime until = MonotonicTime::Now() + kIdlePeriod;
   for (const auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
       until = std::min(until, turn->turn().request.deadline);
     }
   }
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithDeadline(absl::Condition(
-                               +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
-                                 return engine->woken_ || engine->stopping_ ||
-                                        !engine->mailbox_.empty();
-                               },
-                               this),
-                           until);
+  mutex_.AwaitWithTimeout(absl::Condition(
+                              +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
+                                return engine->woken_ || engine->stopping_ ||
+                                       !engine->mailbox_.empty();
+                              },
+                              this),
+                          until - MonotonicTime::Now());
 }
 
 void Engine::EndAborted() {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
       ActiveTurn& active = **it;
@@ -313,7 +314,7 @@ void Engine::AdmitWaiting() {
       break;
     }
     ActiveTurn& next = **it;
-    const absl::Status status = next.Admit(absl::Now());
+    const absl::Status status = next.Admit(MonotonicTime::Now());
     if (status.ok()) {
       running_.splice(running_.end(), waiting_, it++);
       computing += next.Computes();

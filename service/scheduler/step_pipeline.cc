@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace longstream {
 namespace {
@@ -59,7 +58,7 @@ bool StepPipeline::Submit(const Turns& turns) {
     const bool is_decode = candidates[piece.candidate].is_decode;
     (is_decode ? step.decode_rows : step.prompt_tokens) += piece.num_tokens;
   }
-  step.submitted = absl::Now();
+  step.submitted = MonotonicTime::Now();
   const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
   ++step_number_;
   for (ActiveTurn* turn : step.turns) {
@@ -82,7 +81,7 @@ void StepPipeline::TakeInOldest() {
   if (results.ok() && results->size() != step.turns.size()) {
     results = absl::InternalError("results are missing");
   }
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
     // It has the device to itself when the step before is done.
     const absl::Duration time = now - std::max(step.submitted, last_done_);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/registry/backend_model.h"
 #include "service/scheduler/active_turn.h"
 #include "service/scheduler/mixed_step.h"
@@ -60,7 +60,7 @@ class StepPipeline {
     std::vector<ActiveTurn*> turns;  // in the order of its entries
     uint64_t decode_rows = 0;
     uint64_t prompt_tokens = 0;
-    absl::Time submitted;
+    MonotonicTime submitted;
   };
 
   bool Submit(const Turns& turns);
@@ -74,7 +74,8 @@ class StepPipeline {
 
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;
-  absl::Time last_done_ = absl::InfinitePast();  // of the step before the oldest in flight
+  MonotonicTime last_done_ =
+      MonotonicTime::InfinitePast();  // of the step before the oldest in flight
   absl::Status lost_;
 };
 

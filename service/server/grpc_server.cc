@@ -33,7 +33,7 @@ int Milliseconds(absl::Duration duration) {
 
 GrpcServer::GrpcServer() = default;
 
-GrpcServer::~GrpcServer() { Shutdown(absl::Now()); }
+GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                               const ModelSet* models,
@@ -84,7 +84,7 @@ void GrpcServer::SetNotServing() {
   server_->GetHealthCheckService()->SetServingStatus(false);
 }
 
-void GrpcServer::Shutdown(absl::Time deadline) {
+void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (server_ == nullptr) return;
   service_->WaitForCalls(deadline);
   server_->Shutdown(std::chrono::system_clock::now());

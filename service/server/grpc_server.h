@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/scheduler/dispatcher.h"
 
 namespace grpc {
@@ -54,7 +55,7 @@ class GrpcServer {
 
   // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
   // left and closes every connection, idle ones too.
-  void Shutdown(absl::Time deadline);
+  void Shutdown(MonotonicTime deadline);
 
  private:
   GrpcServer();

@@ -18,7 +18,7 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
       : models_(models), dispatcher_(dispatcher) {}
 
   // Blocks until no call is in progress, at most until `deadline`.
-  void WaitForCalls(absl::Time deadline) { calls_.WaitUntilNone(deadline); }
+  void WaitForCalls(MonotonicTime deadline) { calls_.WaitUntilNone(deadline); }
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const v1::OpenSessionRequest* request,

@@ -2,11 +2,13 @@
 #include "service/server/turn_reactor.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "service/server/grpc_status.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
@@ -213,8 +215,11 @@ absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
   return dispatcher.Route(*id);
 }
 
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  return absl::FromChrono(context.deadline());
+MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
+  using WallClock = std::chrono::system_clock;
+  const WallClock::time_point deadline = context.deadline();
+  if (deadline == WallClock::time_point::max()) return MonotonicTime::InfiniteFuture();
+  return MonotonicTime::Now() + absl::FromChrono(deadline - WallClock::now());
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(

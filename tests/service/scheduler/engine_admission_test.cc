@@ -59,7 +59,7 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
     ASSERT_TRUE(engine->Start(stalled.back()).ok());
   }
   TurnRequest request = Generate(engine.Open(), "f", 50);
-  request.deadline = absl::Now() + absl::Seconds(20);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
@@ -76,7 +76,7 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
     if (i % 2 == 0) silent.back()->AddInput(Bytes("few"), true);
   }
   TurnRequest request = Generate(engine.Open(), "f", 50);
-  request.deadline = absl::Now() + absl::Seconds(20);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   CancelAll(*engine, silent);
@@ -205,7 +205,7 @@ class EngineRoom : public testing::Test {
 
   std::shared_ptr<Turn> NewSmall() {
     TurnRequest request = Generate(sessions_[1], "f", 2);
-    request.deadline = absl::Now() + absl::Seconds(20);
+    request.deadline = MonotonicTime::Now() + absl::Seconds(20);
     return NewTurn(request);
   }
 

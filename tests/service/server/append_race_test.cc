@@ -30,7 +30,7 @@ class HeldAppend final : public v1::Longstream::CallbackService {
   }
   ~HeldAppend() override {
     Release();
-    calls_.WaitUntilNone(absl::Now() + absl::Seconds(10));
+    calls_.WaitUntilNone(MonotonicTime::Now() + absl::Seconds(10));
     server_->Shutdown();
   }
 

@@ -37,7 +37,7 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
 
 ServerTest::~ServerTest() {
   dispatcher_.Drain(absl::ZeroDuration());
-  server_->Shutdown(absl::Now() + absl::Seconds(5));
+  server_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
 }
 
 std::string ServerTest::Open() {
