@@ -18,6 +18,7 @@
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/generator.h"
+#include "service/scheduler/memory_outlook.h"
 #include "service/scheduler/step_plan.h"
 #include "service/scheduler/turn.h"
 
@@ -52,6 +53,17 @@ class ActiveTurn {
   // Takes memory for the prompt and the tokens to come, and marks the state to go back to.
   // RESOURCE_EXHAUSTED: nothing was taken, the turn may wait.
   absl::Status Admit(MonotonicTime now);
+
+  // What Admit asks for besides what the session holds. A page that a fork shares and that would
+  // have to be copied is left out: it may be one more.
+  CacheBytes BytesWanted() const;
+  // The same in words: a RESOURCE_EXHAUSTED that names the tokens.
+  absl::Status NoRoom() const;
+
+  // Of an admitted turn: what its end gives back if it ends as it stands, and what it gives back at
+  // most, when it is rolled back. In bytes of the cache budget; 0 once it has ended.
+  uint64_t BytesUnused() const;
+  uint64_t MostBytesBack() const;
 
   // Turns behind this one in the queue that were admitted before it, for want of memory.
   uint32_t times_overtaken() const { return times_overtaken_; }
@@ -116,9 +128,16 @@ class ActiveTurn {
                                      const std::vector<int32_t>& tokens,
                                      const std::optional<std::vector<int32_t>>& continued) const;
   absl::Status CheckRoom(uint64_t added) const;
+  // The prompt fills the context: no token is drawn, and no memory needed.
+  bool FillsContext() const;
+  // The position up to which the request asks for room.
+  uint64_t RequestedEnd() const;
   absl::Status TakeMemory();
   absl::Status ReserveForRequest();
-  // The prompt fills the context: there is nothing to draw a token for.
+  // Room for so many tokens more; what was reserved before stands where there is none.
+  absl::Status Reserve(uint64_t tokens);
+  // Of the budget, for a reservation of `pages` bytes of pages.
+  uint64_t BytesBack(uint64_t pages) const;
   void EndAtContext();
   void AddPromptToHistory();
   void AddToHistory(std::span<const int32_t> tokens);
@@ -152,6 +171,7 @@ class ActiveTurn {
   bool input_open_;
   uint64_t last_step_ = 0;
   uint32_t times_overtaken_ = 0;
+  uint64_t reserved_end_ = 0;        // position up to which there is room; 0: not admitted
   uint64_t start_tokens_ = 0;        // of the history that the turn adds to
   std::vector<int32_t> cut_tokens_;  // what stood behind them (TurnRequest::kept_tokens)
   std::vector<bool> cut_generated_;

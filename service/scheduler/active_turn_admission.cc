@@ -1,5 +1,6 @@
 // How a turn begins: its request in the light of the session, its memory, its prompt.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,21 +42,76 @@ absl::Status ActiveTurn::Prepare() {
   return CheckRoom(prefix_.size() + prompt_.size());
 }
 
-absl::Status ActiveTurn::ReserveForRequest() {
+bool ActiveTurn::FillsContext() const {
+  return turn_->request.kind == TurnKind::kGenerate &&
+         start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit();
+}
+
+uint64_t ActiveTurn::RequestedEnd() const {
   const TurnRequest& request = turn_->request;
-  const uint64_t given = session_->tokens.size() + prefix_.size() + prompt_.size();
-  uint64_t wanted = given;
+  const uint64_t given = start_tokens_ + prefix_.size() + prompt_.size();
+  if (request.kind != TurnKind::kGenerate) return given;
+  const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
+  return given + (request.max_tokens == 0 ? room : std::min(request.max_tokens, room));
+}
+
+CacheBytes ActiveTurn::BytesWanted() const {
+  CacheBytes wanted;
+  if (FillsContext()) return wanted;
+  const ls_model_info& info = model_->backend().info();
+  const bool has_caches = session_->sequence.valid();
+  const uint64_t held = has_caches ? PageBytes(info, session_->sequence.position()) : 0;
+  const uint64_t needed = PageBytes(info, RequestedEnd());
+  wanted.pages = needed - std::min(needed, held);
+  wanted.fixed = info.checkpoint_bytes_per_sequence;
+  if (!has_caches) wanted.fixed += info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+  return wanted;
+}
+
+uint64_t ActiveTurn::BytesBack(uint64_t pages) const {
+  const ls_model_info& info = model_->backend().info();
+  const uint64_t bytes = pages + info.checkpoint_bytes_per_sequence;
+  // A scored text's caches go with the turn.
+  if (turn_->request.session != nullptr) return bytes;
+  return bytes + info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+}
+
+uint64_t ActiveTurn::BytesUnused() const {
+  if (ended() || reserved_end_ == 0) return 0;
+  const ls_model_info& info = model_->backend().info();
+  const bool is_kept = turn_->request.session != nullptr;
+  const uint64_t used = is_kept ? PageBytes(info, session_->sequence.position()) : 0;
+  return BytesBack(PageBytes(info, reserved_end_) - used);
+}
+
+uint64_t ActiveTurn::MostBytesBack() const {
+  if (ended() || reserved_end_ == 0) return 0;
+  const ls_model_info& info = model_->backend().info();
+  return BytesBack(PageBytes(info, reserved_end_) - PageBytes(info, usage_.reused_tokens));
+}
+
+absl::Status ActiveTurn::NoRoom() const {
+  const TurnRequest& request = turn_->request;
+  std::string asked = absl::StrCat("the turn asks for room up to position ", RequestedEnd());
   if (request.kind == TurnKind::kGenerate) {
-    const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
-    wanted += request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
+    absl::StrAppend(&asked, ", max_tokens ", request.max_tokens,
+                    request.max_tokens == 0 ? " being the whole context" : "");
   }
+  return absl::ResourceExhaustedError(asked);
+}
+
+absl::Status ActiveTurn::Reserve(uint64_t tokens) {
+  absl::Status status = session_->sequence.Reserve(tokens);
+  if (status.ok()) reserved_end_ = session_->sequence.position() + tokens;
+  return status;
+}
+
+absl::Status ActiveTurn::ReserveForRequest() {
   // At least one token, so that there is a reservation for the checkpoint to stand on.
-  const uint64_t more = std::max(wanted - session_->sequence.position(), uint64_t{1});
-  absl::Status status = session_->sequence.Reserve(more);
-  if (!absl::IsResourceExhausted(status) || request.kind != TurnKind::kGenerate) return status;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(status.message(), "; the turn asks for room for ", more, " tokens, max_tokens ",
-                   request.max_tokens, request.max_tokens == 0 ? " being the whole context" : ""));
+  absl::Status status =
+      Reserve(std::max(RequestedEnd() - session_->sequence.position(), uint64_t{1}));
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "; ", NoRoom().message()));
 }
 
 absl::Status ActiveTurn::TakeMemory() {
@@ -74,8 +130,7 @@ absl::Status ActiveTurn::TakeMemory() {
 
 absl::Status ActiveTurn::Admit(MonotonicTime now) {
   const TurnRequest& request = turn_->request;
-  if (request.kind == TurnKind::kGenerate &&
-      start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit()) {
+  if (FillsContext()) {
     CutHistory();
     AddPromptToHistory();
     EndAtContext();
@@ -171,7 +226,7 @@ void ActiveTurn::TakeInput() {
     AddToHistory(prefix);
     AddToHistory(tokens);
     prefill_total_ += added;
-    absl::Status status = session_->sequence.Reserve(unread());
+    absl::Status status = Reserve(unread());
     if (!status.ok()) return Abort(status);
   }
   input_open_ = !input.closed;

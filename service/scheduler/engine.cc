@@ -15,12 +15,6 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
-// A turn whose memory is not there yet lets smaller ones behind it pass, so that one long context
-// does not stop a model; but only so many, so that it gets its turn in the end.
-constexpr uint32_t kMaxOvertaken = 64;
-// Turns without room that are tried in a round, to bound its cost.
-constexpr uint32_t kMaxBlocked = 8;
-
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
   return {.max_tokens = options.max_batch_tokens,
           .max_sequences = options.max_batch_sequences,
@@ -301,44 +295,6 @@ void Engine::EndAborted() {
       }
     }
   }
-}
-
-void Engine::AdmitWaiting() {
-  size_t computing = 0;
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) computing += turn->Computes();
-  const size_t num_waiting = waiting_.size();
-  ActiveTurn* first_blocked = nullptr;
-  uint32_t num_blocked = 0;
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (computing >= options_.max_batch_sequences || running_.size() >= options_.max_open_turns) {
-      break;
-    }
-    ActiveTurn& next = **it;
-    const absl::Status status = next.Admit(MonotonicTime::Now());
-    if (status.ok()) {
-      running_.splice(running_.end(), waiting_, it++);
-      computing += next.Computes();
-      if (first_blocked != nullptr) first_blocked->CountOvertaken();
-    } else if (absl::IsResourceExhausted(status) && !running_.empty()) {
-      // What running turns have reserved and not used comes back when they end.
-      if (first_blocked == nullptr) first_blocked = &next;
-      if (++num_blocked >= kMaxBlocked) break;
-      ++it;
-    } else {
-      next.Abort(status);
-      num_turns_.fetch_sub(1);
-      it = waiting_.erase(it);
-    }
-    if (first_blocked != nullptr && first_blocked->times_overtaken() >= kMaxOvertaken) break;
-  }
-  // Turns whose readers have caught up may be more than the batch takes.
-  const auto left = [](size_t limit, size_t taken) { return limit - std::min(limit, taken); };
-  absl::MutexLock lock(&mutex_);
-  num_waiting_ -= num_waiting - waiting_.size();
-  // Where one waits, whoever comes waits behind it.
-  room_ = waiting_.empty() ? std::min(left(options_.max_batch_sequences, computing),
-                                      left(options_.max_open_turns, running_.size()))
-                           : 0;
 }
 
 bool Engine::TakeInput() {
