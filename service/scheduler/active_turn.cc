@@ -163,12 +163,15 @@ void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
 void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
   const uint64_t left = session_->tokens.size() - position;
   turn_->stream.Push(PrefillEvent{prefill_total_ - left, prefill_total_});
-  const bool generates = turn_->request.kind == TurnKind::kGenerate;
-  if (input_open_ || left > (generates ? 0u : 1u)) return;
   prefilled_ = now;
-  usage_.prefill_time = now - admitted_;
+  const bool generates = turn_->request.kind == TurnKind::kGenerate;
+  if (!input_open_ && left <= (generates ? 0u : 1u)) FinishPrefill();
+}
+
+void ActiveTurn::FinishPrefill() {
+  usage_.prefill_time = prefilled_ - admitted_;
   metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
-  if (!generates) End(TurnEnd{});
+  if (turn_->request.kind != TurnKind::kGenerate) End(TurnEnd{});
 }
 
 void ActiveTurn::AbsorbScore(const ls_result& result) {

@@ -146,6 +146,8 @@ class ActiveTurn {
   std::optional<Piece> Land();
   void AbsorbScore(const ls_result& result);
   void AbsorbPrefill(uint64_t position, MonotonicTime now);
+  // The prompt has been read to its end, by the piece that landed last; what does not generate ends.
+  void FinishPrefill();
   void AbsorbToken(const ls_result& result, MonotonicTime now);
 
   // The turn ends like this: Conclude, at once or when it is not in flight any more.
@@ -187,7 +189,7 @@ class ActiveTurn {
   std::optional<Generator> generator_;
   TurnUsage usage_;
   MonotonicTime admitted_;
-  MonotonicTime prefilled_;
+  MonotonicTime prefilled_;  // when the last piece of the prompt landed; before it: admitted_
   MonotonicTime last_token_;
 };
 

@@ -151,7 +151,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
     generator_.emplace(*model_, request, session_->tokens, session_->generated);
   }
   prefill_total_ = unread();
-  admitted_ = now;
+  admitted_ = prefilled_ = now;
   client_seen_ = now;
   phase_ = Phase::kPrefill;
   turn_->stream.Push(StartedEvent{start_tokens_, usage_.prompt_tokens, request.sampling.seed});
@@ -161,7 +161,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
   // One token has nothing before it that could predict it.
   if (request.kind == TurnKind::kScore && prefill_total_ == 1) {
     AbsorbScore(ls_result{});
-    End(TurnEnd{});
+    FinishPrefill();
   }
   return absl::OkStatus();
 }
@@ -231,7 +231,7 @@ void ActiveTurn::TakeInput() {
   }
   input_open_ = !input.closed;
   // All but the last token is read already, or there was nothing to read.
-  if (!input_open_ && unread() <= 1) End(TurnEnd{});
+  if (!input_open_ && unread() <= 1) FinishPrefill();
 }
 
 }  // namespace longstream
