@@ -181,6 +181,46 @@ TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
   EXPECT_EQ(generated.started.prompt_tokens(), 3u);
 }
 
+// Tokens "a" ... "p".
+std::string SixteenTokensJson() {
+  nlohmann::json json = nlohmann::json::parse(TokenizerJson());
+  json["post_processor"] = nullptr;
+  json["model"]["vocab"] = nlohmann::json::object();
+  for (int id = 0; id < 16; ++id)
+    json["model"]["vocab"][std::string(1, static_cast<char>('a' + id))] = id;
+  return json.dump();
+}
+
+class SmallVocabularyTest : public ServerTest {
+ protected:
+  SmallVocabularyTest()
+      : ServerTest("{}", 0, std::string(kTestPlugins) + "small_vocabulary.so",
+                   SixteenTokensJson()) {}
+};
+
+TEST_F(SmallVocabularyTest, NoMoreTokensAreAskedForThanThereAre) {
+  constexpr char kMessage[] =
+      "top_log_probs: expected 0 ... 16, the tokens of the vocabulary, found 17";
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->mutable_tokens()->add_ids(3);
+  request.set_log_probs(true);
+  request.set_top_log_probs(17);
+  const grpc::Status status = Generate(request).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), kMessage);
+  request.set_top_log_probs(16);
+  EXPECT_TRUE(Generate(request).status.ok());
+
+  grpc::ClientContext context;
+  v1::ScoreRequest score;
+  *score.mutable_input() = request.input();
+  score.set_top_log_probs(17);
+  v1::ScoreResponse response;
+  const auto reader = stub().Score(&context, score);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_message(), kMessage);
+}
+
 // It goes before the first text of a session, whatever the session was when the text was sent.
 TEST_F(BpeServerTest, TheTextsPrefixComesOnce) {
   const std::string id = Open();
