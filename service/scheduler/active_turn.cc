@@ -135,6 +135,7 @@ ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
 void ActiveTurn::Submitted(uint64_t step_number) {
   in_flight_.push_back(next_piece_);
   last_step_ = step_number;
+  steps_alone_ = false;
 }
 
 std::optional<ActiveTurn::Piece> ActiveTurn::Land() {

@@ -87,6 +87,10 @@ class ActiveTurn {
   ls_batch_entry Entry(uint32_t num_tokens);
   // The step with the last entry is in flight.
   void Submitted(uint64_t step_number);
+  // It was refused as a whole, for whichever of its entries: the next one is to be this turn's
+  // alone.
+  void Refused() { steps_alone_ = true; }
+  bool steps_alone() const { return steps_alone_; }
   // Takes in the outcome of the oldest step in flight; may end the turn.
   void Absorb(const ls_result& result, MonotonicTime now);
   // The same where that step failed as a whole, with what the turn ends with.
@@ -146,7 +150,8 @@ class ActiveTurn {
   std::optional<Piece> Land();
   void AbsorbScore(const ls_result& result);
   void AbsorbPrefill(uint64_t position, MonotonicTime now);
-  // The prompt has been read to its end, by the piece that landed last; what does not generate ends.
+  // The prompt has been read to its end, by the piece that landed last; what does not generate
+  // ends.
   void FinishPrefill();
   void AbsorbToken(const ls_result& result, MonotonicTime now);
 
@@ -172,6 +177,7 @@ class ActiveTurn {
   bool overread_ = false;  // a step was in flight when the end was decided
   bool input_open_;
   uint64_t last_step_ = 0;
+  bool steps_alone_ = false;  // until it is part of a step again
   uint32_t times_overtaken_ = 0;
   uint64_t reserved_end_ = 0;        // position up to which there is room; 0: not admitted
   uint64_t start_tokens_ = 0;        // of the history that the turn adds to

@@ -28,6 +28,9 @@ namespace longstream {
 // the token could not be taken back for free) would be in every other step only, while the others'
 // steps cost as much without it.
 //
+// A step that the backend refuses as a whole, which it does for one malformed entry, ends no turn
+// by itself: its turns are submitted again one by one, and whose entry is refused then ends.
+//
 // Used by the engine thread alone.
 class StepPipeline {
  public:
@@ -64,6 +67,8 @@ class StepPipeline {
   };
 
   bool Submit(const Turns& turns);
+  // The backend has refused the step as a whole, and has changed nothing.
+  static void Refused(const Step& step, const absl::Status& status);
   void TakeInOldest();
 
   BackendModel& backend_;
