@@ -142,9 +142,9 @@ class Engine {
 
   // Parts of AdmitWaiting.
   using Turns = StepPipeline::Turns;
+  class AdmissionRound;
   uint64_t FreeBytes() const;
   MemoryOutlook Outlook() const;
-  Turns::iterator Refuse(Turns::iterator turn, absl::Status status);
   // What TakePlace looks at, when so many turns have left the queue and so many compute.
   void PublishRoom(size_t left_queue, size_t computing) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -16,43 +16,81 @@ namespace {
 // so that it gets its turn in the end.
 constexpr uint32_t kMaxOvertaken = 64;
 
-// The turns of one round, in the order of the queue, that wait for memory.
-class BlockedTurns {
+}  // namespace
+
+// One look through the queue, from its front. Used by the engine thread alone.
+class Engine::AdmissionRound {
  public:
-  // Whether one that wants so much may find it: unless one before it has found less of either kind
-  // of memory missing.
-  bool MayFit(const CacheBytes& wanted) const {
-    return std::none_of(missing_.begin(), missing_.end(), [&](const CacheBytes& missing) {
-      return missing.pages <= wanted.pages && missing.fixed <= wanted.fixed;
-    });
+  explicit AdmissionRound(Engine& engine) : engine_(engine) {
+    for (const std::unique_ptr<ActiveTurn>& turn : engine_.running_) {
+      computing_ += turn->Computes();
+    }
   }
-  // `wanted` was tried to be taken in vain.
-  void AddMissing(const CacheBytes& wanted) { missing_.push_back(wanted); }
 
-  // `is_coming`: MemoryOutlook::IsComing of what it wants.
-  void Add(ActiveTurn* turn, bool is_coming) { turns_.push_back({turn, is_coming}); }
+  // Running turns that compute.
+  size_t computing() const { return computing_; }
 
-  // A turn behind all of them was admitted.
-  void CountOvertaken() {
-    for (const Blocked& blocked : turns_) blocked.turn->CountOvertaken();
-  }
-  // Whether nobody else may pass.
-  bool HoldTheLine() const {
-    return std::any_of(turns_.begin(), turns_.end(), [](const Blocked& blocked) {
+  // Whether another turn may be admitted: there is a place, and nobody before it holds the line.
+  bool GoesOn() const {
+    const auto holds = [](const Blocked& blocked) {
       return blocked.is_coming && blocked.turn->times_overtaken() >= kMaxOvertaken;
-    });
+    };
+    return computing_ < engine_.options_.max_batch_sequences &&
+           engine_.running_.size() < engine_.options_.max_open_turns &&
+           std::none_of(blocked_.begin(), blocked_.end(), holds);
+  }
+
+  // OK: the turn has been admitted, and is to join those that run. RESOURCE_EXHAUSTED: there is no
+  // memory for it now; the message may be empty. What a turn wants tells in most cases that it need
+  // not be tried: so the queue may be as long as it likes.
+  absl::Status Admit(ActiveTurn& turn) {
+    wanted_ = turn.BytesWanted();
+    if (wanted_.total() > engine_.FreeBytes() || IsMissing()) {
+      return absl::ResourceExhaustedError("");
+    }
+    absl::Status status = turn.Admit(MonotonicTime::Now());
+    if (absl::IsResourceExhausted(status)) missing_.push_back(wanted_);
+    if (!status.ok()) return status;
+    computing_ += turn.Computes();
+    for (const Blocked& blocked : blocked_) blocked.turn->CountOvertaken();
+    return status;
+  }
+
+  // For the turn for which there was none: OK where it waits for memory, else how it ends.
+  absl::Status Wait(ActiveTurn& turn, const absl::Status& no_memory) {
+    if (!outlook_.has_value()) outlook_ = engine_.Outlook();
+    const uint64_t wanted = wanted_.total();
+    if (engine_.running_.empty() || !outlook_->CanCome(wanted)) {
+      const absl::Status why = no_memory.message().empty() ? turn.NoRoom() : no_memory;
+      return absl::ResourceExhaustedError(
+          absl::StrCat(why.message(), "; ", outlook_->Refusal(wanted)));
+    }
+    blocked_.push_back({&turn, outlook_->IsComing(wanted)});
+    return absl::OkStatus();
   }
 
  private:
   struct Blocked {
     ActiveTurn* turn = nullptr;
-    bool is_coming = false;
+    bool is_coming = false;  // what it wants, from turns that compute
   };
-  std::vector<Blocked> turns_;
-  std::vector<CacheBytes> missing_;
-};
 
-}  // namespace
+  // Whether one before it has found less of either kind of memory missing.
+  bool IsMissing() const {
+    return std::any_of(missing_.begin(), missing_.end(), [this](const CacheBytes& missing) {
+      return missing.pages <= wanted_.pages && missing.fixed <= wanted_.fixed;
+    });
+  }
+
+  Engine& engine_;
+  size_t computing_ = 0;
+  CacheBytes wanted_;  // by the turn in question
+  std::vector<Blocked> blocked_;
+  std::vector<CacheBytes> missing_;  // what was tried to be taken in vain
+  // At first need. What is admitted after that takes as much from what is free as it adds to what
+  // is coming: their sum stays.
+  std::optional<MemoryOutlook> outlook_;
+};
 
 uint64_t Engine::FreeBytes() const {
   const ls_memory memory = model_->backend().memory();
@@ -71,47 +109,24 @@ MemoryOutlook Engine::Outlook() const {
 }
 
 void Engine::AdmitWaiting() {
-  size_t computing = 0;
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) computing += turn->Computes();
+  AdmissionRound round(*this);
   const size_t num_waiting = waiting_.size();
-  BlockedTurns blocked;
-  std::optional<MemoryOutlook>
-      outlook;  // what an admission takes is free, or coming: it stays true
-  for (auto it = waiting_.begin(); it != waiting_.end() && !blocked.HoldTheLine();) {
-    if (computing >= options_.max_batch_sequences || running_.size() >= options_.max_open_turns) {
-      break;
-    }
-    ActiveTurn& next = **it;
-    const CacheBytes wanted = next.BytesWanted();
-    const bool is_tried = wanted.total() <= FreeBytes() && blocked.MayFit(wanted);
-    const absl::Status status = is_tried ? next.Admit(MonotonicTime::Now()) : next.NoRoom();
+  for (auto it = waiting_.begin(); it != waiting_.end() && round.GoesOn();) {
+    absl::Status status = round.Admit(**it);
     if (status.ok()) {
       running_.splice(running_.end(), waiting_, it++);
-      computing += next.Computes();
-      blocked.CountOvertaken();
       continue;
     }
-    if (!absl::IsResourceExhausted(status)) {
-      it = Refuse(it, status);
+    if (absl::IsResourceExhausted(status)) status = round.Wait(**it, status);
+    if (status.ok()) {
+      ++it;
       continue;
     }
-    if (!outlook.has_value()) outlook = Outlook();
-    if (running_.empty() || !outlook->CanCome(wanted.total())) {
-      it = Refuse(it, absl::ResourceExhaustedError(
-                          absl::StrCat(status.message(), "; ", outlook->Refusal(wanted.total()))));
-      continue;
-    }
-    if (is_tried) blocked.AddMissing(wanted);
-    blocked.Add(&next, outlook->IsComing(wanted.total()));
-    ++it;
+    (*it)->Abort(std::move(status));
+    num_turns_.fetch_sub(1);
+    it = waiting_.erase(it);
   }
-  PublishRoom(num_waiting - waiting_.size(), computing);
-}
-
-Engine::Turns::iterator Engine::Refuse(Turns::iterator turn, absl::Status status) {
-  (*turn)->Abort(std::move(status));
-  num_turns_.fetch_sub(1);
-  return waiting_.erase(turn);
+  PublishRoom(num_waiting - waiting_.size(), round.computing());
 }
 
 void Engine::PublishRoom(size_t left_queue, size_t computing) {
