@@ -237,7 +237,10 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A connection that is gone, and a file that may not become that large, are errors of the calls
+  // that meet them, not the server's end.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 
   longstream::ServerConfig config;
   int exit_code = 2;
