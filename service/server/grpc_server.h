@@ -54,7 +54,7 @@ class GrpcServer {
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
-  // left and closes every connection, idle ones too.
+  // left and closes every connection, idle ones too. Nothing of a call is left when it returns.
   void Shutdown(MonotonicTime deadline);
 
  private:
