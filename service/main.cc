@@ -101,6 +101,14 @@ std::vector<ModelSource> Sources(const ServerConfig& config) {
   return sources;
 }
 
+GrpcServer::Options ServerOptions(const ServerConfig& config) {
+  GrpcServer::Options options;
+  options.listen = config.listen;
+  options.max_message_bytes = static_cast<int>(config.max_message_bytes);
+  options.max_transit_bytes = config.max_transit_bytes;
+  return options;
+}
+
 // Tells the health service and the log what became of each model. Models begin to load before the
 // server listens, so what is known earlier waits for it; and may still load when it goes away.
 class ModelAnnouncer {
@@ -193,9 +201,8 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   Dispatcher dispatcher(&models,
                         {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(
-      {.listen = config.listen, .max_message_bytes = static_cast<int>(config.max_message_bytes)},
-      &models, &dispatcher);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+      GrpcServer::Start(ServerOptions(config), &models, &dispatcher);
   if (!server.ok()) {
     announcer.ForgetServer();
     return Fail(log, server.status());

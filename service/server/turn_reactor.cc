@@ -36,9 +36,11 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
       : call_(calls), context_(context), check_(std::move(check)) {}
 
-  void Begin(size_t text_bytes, TextThreads* threads) {
+  void Begin(const v1::Input& input, TextThreads* threads) {
     self_ = this->shared_from_this();
-    threads->Run(text_bytes, [self = self_] { self->Start(); });
+    const absl::Status taken =
+        threads->Run(TextBytes(input), input.ByteSizeLong(), [self = self_] { self->Start(); });
+    if (!taken.ok()) this->Finish(ToGrpc(taken));
   }
 
   void OnWriteDone(bool ok) override {
@@ -202,7 +204,7 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
         if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
         return turn;
       });
-  reactor->Begin(TextBytes(request.input()), threads);
+  reactor->Begin(request.input(), threads);
   return reactor.get();
 }
 

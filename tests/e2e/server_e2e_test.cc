@@ -226,11 +226,13 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   const std::string file = (directory.path() / "server.yaml").string();
   ServerRun run = FailToStart({"--config", file});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.log, "longstream-server: " + file +
-                         ":2: unknown key 'colour'; there are: listen, metrics_listen, "
-                         "max_message_bytes, plugin_directory, threads, grace, log_level, "
-                         "scheduler, sessions, "
-                         "models\n");
+  EXPECT_EQ(
+      run.log,
+      "longstream-server: " + file +
+          ":2: unknown key 'colour'; there are: listen, metrics_listen, "
+          "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
+          "scheduler, sessions, "
+          "models\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);
