@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/core/thread_pool.h"
+#include "service/clock/monotonic_time.h"
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/metrics_server.h"
@@ -98,6 +99,14 @@ std::vector<ModelSource> Sources(const ServerConfig& config) {
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+GrpcServer::Options ServerOptions(const ServerConfig& config) {
+  GrpcServer::Options options;
+  options.listen = config.listen;
+  options.max_message_bytes = static_cast<int>(config.max_message_bytes);
+  options.max_transit_bytes = config.max_transit_bytes;
+  return options;
 }
 
 // Tells the health service and the log what became of each model. Models begin to load before the
@@ -192,9 +201,8 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   Dispatcher dispatcher(&models,
                         {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
 
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Start(
-      {.listen = config.listen, .max_message_bytes = static_cast<int>(config.max_message_bytes)},
-      &models, &dispatcher);
+  absl::StatusOr<std::unique_ptr<GrpcServer>> server =
+      GrpcServer::Start(ServerOptions(config), &models, &dispatcher);
   if (!server.ok()) {
     announcer.ForgetServer();
     return Fail(log, server.status());
@@ -221,7 +229,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   announcer.ForgetServer();
   (*server)->SetNotServing();
   dispatcher.Drain(config.grace);
-  (*server)->Shutdown(absl::Now() + kLastMessages);
+  (*server)->Shutdown(MonotonicTime::Now() + kLastMessages);
   log.Write(LogLevel::kInfo, "stopped");
   return 0;
 }
@@ -236,7 +244,10 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A connection that is gone, and a file that may not become that large, are errors of the calls
+  // that meet them, not the server's end.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 
   longstream::ServerConfig config;
   int exit_code = 2;

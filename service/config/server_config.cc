@@ -59,6 +59,13 @@ absl::Status ReadMessageBytes(const YamlNode& node, uint64_t* bytes) {
   return node.Error(absl::StrCat("expected 64KiB to 1GiB, found ", *bytes, " bytes"));
 }
 
+// One message of the largest size must be able to come in. `key`: as CheckBatch's.
+absl::Status CheckTransit(const YamlNode& key, const ServerConfig& config) {
+  if (config.max_transit_bytes >= config.max_message_bytes) return absl::OkStatus();
+  return key.Error(absl::StrCat("max_transit_bytes must be at least max_message_bytes = ",
+                                config.max_message_bytes, ", found ", config.max_transit_bytes));
+}
+
 // What `device` would have to be, where it names none.
 std::optional<std::string> DeviceError(std::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return std::nullopt;
@@ -171,12 +178,21 @@ absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
 }
 
 absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
-  return root.ReadMap({
+  YamlNode transit_key = root;  // the one of the two that the file names last
+  absl::Status status = root.ReadMap({
       {"listen", [&](const YamlNode& value) { return ReadAddress(value, false, &config->listen); }},
       {"metrics_listen",
        [&](const YamlNode& value) { return ReadAddress(value, true, &config->metrics_listen); }},
       {"max_message_bytes",
-       [&](const YamlNode& value) { return ReadMessageBytes(value, &config->max_message_bytes); }},
+       [&](const YamlNode& value) {
+         transit_key = value;
+         return ReadMessageBytes(value, &config->max_message_bytes);
+       }},
+      {"max_transit_bytes",
+       [&](const YamlNode& value) {
+         transit_key = value;
+         return value.ReadBytes(&config->max_transit_bytes);
+       }},
       {"plugin_directory",
        [&](const YamlNode& value) { return value.Read(&config->plugin_directory); }},
       {"threads",
@@ -190,6 +206,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
       {"sessions", [&](const YamlNode& value) { return ReadSessions(value, config); }},
       {"models", [&](const YamlNode& value) { return ReadModels(value, config); }},
   });
+  return status.ok() ? CheckTransit(transit_key, *config) : status;
 }
 
 // The parts of --model, cut at commas but for those within brackets: a list or a map is one

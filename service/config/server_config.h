@@ -28,6 +28,7 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:50051";
   std::string metrics_listen = "127.0.0.1:9464";  // empty: no metrics port
   uint64_t max_message_bytes = 64 << 20;          // of a request
+  uint64_t max_transit_bytes = 1 << 30;           // of requests that are on their way in
   std::string plugin_directory;                   // empty: beside the binary, as installed or built
   uint32_t threads = 0;                           // 0: one per core
   absl::Duration grace = absl::Seconds(30);       // for running turns after SIGTERM

@@ -60,6 +60,8 @@ absl::Status FailureOf(const ls_result& result) {
   switch (result.code) {
     case LS_INVALID_ARGUMENT:
       return absl::InvalidArgumentError(absl::StrCat("sampling: ", message));
+    case LS_RESOURCE_EXHAUSTED:
+      return absl::ResourceExhaustedError(absl::StrCat("the backend has no memory: ", message));
     case LS_UNAVAILABLE:
       return absl::UnavailableError(absl::StrCat("the device is lost: ", message));
     default:

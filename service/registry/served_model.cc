@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "service/clock/monotonic_time.h"
 #include "service/tokenizer/model_file.h"
 
 namespace longstream {
@@ -244,11 +244,11 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
     const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
     const Host* host) {
   std::shared_ptr<ServedModel> model(new ServedModel(source));
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   absl::StatusOr<std::unique_ptr<BackendModel>> backend = OpenBackend(source, plugins, host);
   if (!backend.ok()) return Named(source.name, backend.status());
   model->backend_ = *std::move(backend);
-  const absl::Time opened = absl::Now();
+  const MonotonicTime opened = MonotonicTime::Now();
 
   const uint32_t vocabulary_size = model->backend_->info().vocabulary_size;
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
@@ -256,7 +256,7 @@ absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
   if (!tokenizer.ok()) return Named(source.name, tokenizer.status());
   model->tokenizer_ = *std::move(tokenizer);
   model->max_text_bytes_ = MaxTextBytes(*model->tokenizer_, model->backend_->info().context_limit);
-  model->load_times_ = {opened - begin, absl::Now() - opened};
+  model->load_times_ = {opened - begin, MonotonicTime::Now() - opened};
 
   absl::StatusOr<GenerationDefaults> defaults =
       ReadGenerationDefaults(source.directory, vocabulary_size, model->tokenizer_->eos_id());

@@ -55,183 +55,9 @@ ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetr
       input_open_(turn_->request.kind == TurnKind::kAppend),
       start_tokens_(turn_->request.kept_tokens.value_or(session_->tokens.size())) {}
 
-// ---------------------------------------------------------------- admission
-
-std::span<const int32_t> ActiveTurn::PrefixOf(bool is_text) const {
-  if (!is_text || !session_->tokens.empty()) return {};
-  return model_->tokenizer().sequence_prefix();
-}
-
-std::span<const int32_t> ActiveTurn::Following(
-    const std::vector<int32_t>& history, const std::vector<int32_t>& tokens,
-    const std::optional<std::vector<int32_t>>& continued) const {
-  const bool continues = continued.has_value() && !history.empty() &&
-                         model_->tokenizer().ContinuesAfter(history.back());
-  return continues ? *continued : tokens;
-}
-
-absl::Status ActiveTurn::CheckRoom(uint64_t added) const {
-  const uint64_t position =
-      phase_ == Phase::kWaiting ? start_tokens_ : uint64_t{session_->tokens.size()};
-  if (position + added <= session_->context_limit()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("input: ", added, " tokens after position ",
-                                                 position, " exceed the model's context of ",
-                                                 session_->context_limit()));
-}
-
-absl::Status ActiveTurn::Prepare() {
-  const TurnRequest& request = turn_->request;
-  if (session_->closed()) return absl::CancelledError("the session was closed");
-  prompt_ = Following(session_->tokens, request.prompt, request.continued_prompt);
-  if (!prompt_.empty()) prefix_ = PrefixOf(request.prompt_is_text);
-  if (request.kind == TurnKind::kGenerate && start_tokens_ == 0 && prompt_.empty()) {
-    return absl::InvalidArgumentError(
-        "input: the session is empty, so the turn needs a text or token ids");
-  }
-  return CheckRoom(prefix_.size() + prompt_.size());
-}
-
-absl::Status ActiveTurn::ReserveForRequest() {
-  const TurnRequest& request = turn_->request;
-  const uint64_t given = session_->tokens.size() + prefix_.size() + prompt_.size();
-  uint64_t wanted = given;
-  if (request.kind == TurnKind::kGenerate) {
-    const uint64_t room = session_->context_limit() - std::min(given, session_->context_limit());
-    wanted += request.max_tokens == 0 ? room : std::min(request.max_tokens, room);
-  }
-  // At least one token, so that there is a reservation for the checkpoint to stand on.
-  const uint64_t more = std::max(wanted - session_->sequence.position(), uint64_t{1});
-  absl::Status status = session_->sequence.Reserve(more);
-  if (!absl::IsResourceExhausted(status) || request.kind != TurnKind::kGenerate) return status;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(status.message(), "; the turn asks for room for ", more, " tokens, max_tokens ",
-                   request.max_tokens, request.max_tokens == 0 ? " being the whole context" : ""));
-}
-
-absl::Status ActiveTurn::TakeMemory() {
-  // A scored text has no caches yet, nor has a session whose caches were lost (RollBack).
-  const bool had_caches = session_->sequence.valid();
-  if (!had_caches) {
-    absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
-    if (!sequence.ok()) return sequence.status();
-    session_->sequence = *std::move(sequence);
-  }
-  absl::Status status = ReserveForRequest();
-  if (status.ok()) status = session_->sequence.Checkpoint();
-  if (!status.ok() && !had_caches) session_->sequence = Sequence();
-  return status;
-}
-
-absl::Status ActiveTurn::Admit(absl::Time now) {
-  const TurnRequest& request = turn_->request;
-  if (request.kind == TurnKind::kGenerate &&
-      start_tokens_ + prefix_.size() + prompt_.size() >= session_->context_limit()) {
-    CutHistory();
-    AddPromptToHistory();
-    EndAtContext();
-    return absl::OkStatus();
-  }
-  CutHistory();
-  if (absl::Status status = TakeMemory(); !status.ok()) {
-    PutBackHistory();
-    return status;
-  }
-  usage_.queue_time = now - turn_->arrival;
-  usage_.reused_tokens = session_->sequence.position();
-  usage_.recomputed_tokens =
-      session_->computed_tokens - std::min(session_->computed_tokens, usage_.reused_tokens);
-  if (usage_.recomputed_tokens > 0) usage_.recompute_reason = session_->recompute_reason;
-  AddPromptToHistory();
-  if (request.kind == TurnKind::kGenerate) {
-    generator_.emplace(*model_, request, session_->tokens, session_->generated);
-  }
-  prefill_total_ = unread();
-  admitted_ = now;
-  client_seen_ = now;
-  phase_ = Phase::kPrefill;
-  turn_->stream.Push(StartedEvent{start_tokens_, usage_.prompt_tokens, request.sampling.seed});
-  metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
-  metrics_->AddReusedTokens(usage_.reused_tokens);
-  metrics_->AddRecomputedTokens(usage_.recomputed_tokens);
-  // One token has nothing before it that could predict it.
-  if (request.kind == TurnKind::kScore && prefill_total_ == 1) {
-    AbsorbScore(ls_result{});
-    End(TurnEnd{});
-  }
-  return absl::OkStatus();
-}
-
-void ActiveTurn::CutHistory() {
-  if (start_tokens_ == session_->tokens.size()) return;
-  const auto at = static_cast<std::ptrdiff_t>(start_tokens_);
-  cut_tokens_.assign(session_->tokens.begin() + at, session_->tokens.end());
-  cut_generated_.assign(session_->generated.begin() + at, session_->generated.end());
-  cut_computed_tokens_ = session_->computed_tokens;
-  if (!session_->sequence.valid()) {
-    session_->tokens.resize(start_tokens_);
-    session_->generated.resize(start_tokens_);
-    return;
-  }
-  RollBack(start_tokens_,
-           absl::StrCat("the turn replaced the text from position ", start_tokens_, " on"));
-}
-
-void ActiveTurn::PutBackHistory() {
-  if (cut_tokens_.empty()) return;
-  session_->tokens.insert(session_->tokens.end(), cut_tokens_.begin(), cut_tokens_.end());
-  session_->generated.insert(session_->generated.end(), cut_generated_.begin(),
-                             cut_generated_.end());
-  session_->computed_tokens = cut_computed_tokens_;
-  cut_tokens_.clear();
-}
-
-void ActiveTurn::EndAtContext() {
-  turn_->stream.Push(
-      StartedEvent{start_tokens_, usage_.prompt_tokens, turn_->request.sampling.seed});
-  TurnEnd end;
-  end.reason = FinishReason::kContext;
-  End(std::move(end));
-}
-
-void ActiveTurn::AddPromptToHistory() {
-  AddToHistory(prefix_);
-  AddToHistory(prompt_);
-}
-
-void ActiveTurn::AddToHistory(std::span<const int32_t> tokens) {
-  session_->tokens.insert(session_->tokens.end(), tokens.begin(), tokens.end());
-  session_->generated.resize(session_->tokens.size(), false);
-  usage_.prompt_tokens += tokens.size();
-  metrics_->AddPromptTokens(tokens.size());
-}
-
-void ActiveTurn::TakeInput() {
-  if (!input_open_ || ending() || in_flight()) return;
-  const Turn::Input input = turn_->TakeInput();
-  if (!input.pieces.empty()) {
-    const std::span<const int32_t> prefix = PrefixOf(input.pieces.front().is_text);
-    std::vector<int32_t> tokens;
-    for (const Turn::InputPiece& piece : input.pieces) {
-      const std::vector<int32_t>& history = tokens.empty() ? session_->tokens : tokens;
-      const std::span<const int32_t> more = Following(history, piece.tokens, piece.continued);
-      tokens.insert(tokens.end(), more.begin(), more.end());
-    }
-    const uint64_t added = prefix.size() + tokens.size();
-    if (absl::Status status = CheckRoom(added); !status.ok()) return Abort(status);
-    AddToHistory(prefix);
-    AddToHistory(tokens);
-    prefill_total_ += added;
-    absl::Status status = session_->sequence.Reserve(unread());
-    if (!status.ok()) return Abort(status);
-  }
-  input_open_ = !input.closed;
-  // All but the last token is read already, or there was nothing to read.
-  if (!input_open_ && unread() <= 1) End(TurnEnd{});
-}
-
 // ---------------------------------------------------------------- steps
 
-absl::Duration ActiveTurn::ClientSilence(absl::Time now) {
+absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
   // What arrives makes the history longer, what is read the queue shorter.
   const uint64_t progress = session_->tokens.size() - turn_->stream.queued_bytes();
@@ -309,6 +135,7 @@ ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
 void ActiveTurn::Submitted(uint64_t step_number) {
   in_flight_.push_back(next_piece_);
   last_step_ = step_number;
+  steps_alone_ = false;
 }
 
 std::optional<ActiveTurn::Piece> ActiveTurn::Land() {
@@ -324,7 +151,7 @@ void ActiveTurn::AbsorbFailure(absl::Status status) {
   if (Land().has_value()) Abort(std::move(status));
 }
 
-void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
+void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
   const std::optional<Piece> piece = Land();
   if (!piece.has_value()) return;
   if (result.code != LS_OK) return Abort(FailureOf(result));
@@ -334,15 +161,18 @@ void ActiveTurn::Absorb(const ls_result& result, absl::Time now) {
   if (!ending() && piece->end - piece->begin > 1) session_->Publish();
 }
 
-void ActiveTurn::AbsorbPrefill(uint64_t position, absl::Time now) {
+void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
   const uint64_t left = session_->tokens.size() - position;
   turn_->stream.Push(PrefillEvent{prefill_total_ - left, prefill_total_});
-  const bool generates = turn_->request.kind == TurnKind::kGenerate;
-  if (input_open_ || left > (generates ? 0u : 1u)) return;
   prefilled_ = now;
-  usage_.prefill_time = now - admitted_;
+  const bool generates = turn_->request.kind == TurnKind::kGenerate;
+  if (!input_open_ && left <= (generates ? 0u : 1u)) FinishPrefill();
+}
+
+void ActiveTurn::FinishPrefill() {
+  usage_.prefill_time = prefilled_ - admitted_;
   metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
-  if (!generates) End(TurnEnd{});
+  if (turn_->request.kind != TurnKind::kGenerate) End(TurnEnd{});
 }
 
 void ActiveTurn::AbsorbScore(const ls_result& result) {
@@ -368,7 +198,7 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
   turn_->stream.Push(std::move(event));
 }
 
-void ActiveTurn::AbsorbToken(const ls_result& result, absl::Time now) {
+void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   if (result.sampled < 0) {
     return Abort(absl::InternalError("the backend drew no token: every one was banned or NaN"));
   }
@@ -477,7 +307,7 @@ void ActiveTurn::Conclude() {
   if (usage_.generated_tokens > 0) {
     metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
   }
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(absl::Now() - turn_->arrival));
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - turn_->arrival));
   metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
   if (absl::IsInternal(end.status) && on_failure_) on_failure_(model_->name(), end.status);
   if (turn_->request.session != nullptr) {

@@ -14,9 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/generator.h"
+#include "service/scheduler/memory_outlook.h"
 #include "service/scheduler/step_plan.h"
 #include "service/scheduler/turn.h"
 
@@ -50,7 +52,18 @@ class ActiveTurn {
 
   // Takes memory for the prompt and the tokens to come, and marks the state to go back to.
   // RESOURCE_EXHAUSTED: nothing was taken, the turn may wait.
-  absl::Status Admit(absl::Time now);
+  absl::Status Admit(MonotonicTime now);
+
+  // What Admit asks for besides what the session holds. A page that a fork shares and that would
+  // have to be copied is left out: it may be one more.
+  CacheBytes BytesWanted() const;
+  // The same in words: a RESOURCE_EXHAUSTED that names the tokens.
+  absl::Status NoRoom() const;
+
+  // Of an admitted turn: what its end gives back if it ends as it stands, and what it gives back at
+  // most, when it is rolled back. In bytes of the cache budget; 0 once it has ended.
+  uint64_t BytesUnused() const;
+  uint64_t MostBytesBack() const;
 
   // Turns behind this one in the queue that were admitted before it, for want of memory.
   uint32_t times_overtaken() const { return times_overtaken_; }
@@ -60,7 +73,7 @@ class ActiveTurn {
   void TakeInput();
 
   // How long it has had nothing to do but wait for its client, who neither read nor sent.
-  absl::Duration ClientSilence(absl::Time now);
+  absl::Duration ClientSilence(MonotonicTime now);
 
   // What it could do in a step submitted now; nothing while it waits for its reader, for input that
   // reaches the next place where a prompt may be cut, or for the result of a step in flight.
@@ -74,8 +87,12 @@ class ActiveTurn {
   ls_batch_entry Entry(uint32_t num_tokens);
   // The step with the last entry is in flight.
   void Submitted(uint64_t step_number);
+  // It was refused as a whole, for whichever of its entries: the next one is to be this turn's
+  // alone.
+  void Refused() { steps_alone_ = true; }
+  bool steps_alone() const { return steps_alone_; }
   // Takes in the outcome of the oldest step in flight; may end the turn.
-  void Absorb(const ls_result& result, absl::Time now);
+  void Absorb(const ls_result& result, MonotonicTime now);
   // The same where that step failed as a whole, with what the turn ends with.
   void AbsorbFailure(absl::Status status);
 
@@ -115,9 +132,16 @@ class ActiveTurn {
                                      const std::vector<int32_t>& tokens,
                                      const std::optional<std::vector<int32_t>>& continued) const;
   absl::Status CheckRoom(uint64_t added) const;
+  // The prompt fills the context: no token is drawn, and no memory needed.
+  bool FillsContext() const;
+  // The position up to which the request asks for room.
+  uint64_t RequestedEnd() const;
   absl::Status TakeMemory();
   absl::Status ReserveForRequest();
-  // The prompt fills the context: there is nothing to draw a token for.
+  // Room for so many tokens more; what was reserved before stands where there is none.
+  absl::Status Reserve(uint64_t tokens);
+  // Of the budget, for a reservation of `pages` bytes of pages.
+  uint64_t BytesBack(uint64_t pages) const;
   void EndAtContext();
   void AddPromptToHistory();
   void AddToHistory(std::span<const int32_t> tokens);
@@ -125,8 +149,11 @@ class ActiveTurn {
   // Takes the oldest piece out of flight. Nothing: the turn is ending, and needs it no more.
   std::optional<Piece> Land();
   void AbsorbScore(const ls_result& result);
-  void AbsorbPrefill(uint64_t position, absl::Time now);
-  void AbsorbToken(const ls_result& result, absl::Time now);
+  void AbsorbPrefill(uint64_t position, MonotonicTime now);
+  // The prompt has been read to its end, by the piece that landed last; what does not generate
+  // ends.
+  void FinishPrefill();
+  void AbsorbToken(const ls_result& result, MonotonicTime now);
 
   // The turn ends like this: Conclude, at once or when it is not in flight any more.
   void End(TurnEnd end);
@@ -150,7 +177,9 @@ class ActiveTurn {
   bool overread_ = false;  // a step was in flight when the end was decided
   bool input_open_;
   uint64_t last_step_ = 0;
+  bool steps_alone_ = false;  // until it is part of a step again
   uint32_t times_overtaken_ = 0;
+  uint64_t reserved_end_ = 0;        // position up to which there is room; 0: not admitted
   uint64_t start_tokens_ = 0;        // of the history that the turn adds to
   std::vector<int32_t> cut_tokens_;  // what stood behind them (TurnRequest::kept_tokens)
   std::vector<bool> cut_generated_;
@@ -162,12 +191,12 @@ class ActiveTurn {
   uint64_t scored_ = 0;               // kScore: tokens reported
   // What changes when the client does something, and since when it has not.
   uint64_t client_progress_ = 0;
-  absl::Time client_seen_;
+  MonotonicTime client_seen_;
   std::optional<Generator> generator_;
   TurnUsage usage_;
-  absl::Time admitted_;
-  absl::Time prefilled_;
-  absl::Time last_token_;
+  MonotonicTime admitted_;
+  MonotonicTime prefilled_;  // when the last piece of the prompt landed; before it: admitted_
+  MonotonicTime last_token_;
 };
 
 }  // namespace longstream

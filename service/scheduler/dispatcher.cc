@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/clock/monotonic_time.h"
 
 namespace longstream {
 namespace {
@@ -150,8 +151,8 @@ void Dispatcher::Drain(absl::Duration grace) {
   for (const ModelStatus& model : models_->List()) {
     if (model.engine != nullptr) model.engine->BeginDrain();
   }
-  const absl::Time until = absl::Now() + grace;
-  while (NumTurns() > 0 && absl::Now() < until) absl::SleepFor(kDrainPeriod);
+  const MonotonicTime until = MonotonicTime::Now() + grace;
+  while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
   // More than once: a turn may have passed its look at the draining just before, and come after.
   while (NumTurns() > 0) {
     for (const ModelStatus& model : models_->List()) {
@@ -169,7 +170,7 @@ void Dispatcher::ExpireSessions() {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kExpiryPeriod)) return;
     }
-    const absl::Time now = absl::Now();
+    const MonotonicTime now = MonotonicTime::Now();
     for (const std::shared_ptr<Session>& session : sessions_.Expired(now)) {
       if (session->CloseIfExpired(now)) Release(session, [](const absl::StatusOr<uint64_t>&) {});
     }

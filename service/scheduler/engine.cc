@@ -6,19 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 
 namespace longstream {
 namespace {
 
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
-
-// A turn whose memory is not there yet lets smaller ones behind it pass, so that one long context
-// does not stop a model; but only so many, so that it gets its turn in the end.
-constexpr uint32_t kMaxOvertaken = 64;
-// Turns without room that are tried in a round, to bound its cost.
-constexpr uint32_t kMaxBlocked = 8;
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
   return {.max_tokens = options.max_batch_tokens,
@@ -114,7 +109,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
 }
 
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;
   const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
   if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
@@ -260,24 +255,24 @@ bool Engine::RunMailbox() {
 }
 
 void Engine::Sleep() {
-  absl::Time until = absl::Now() + kIdlePeriod;
+  MonotonicTime until = MonotonicTime::Now() + kIdlePeriod;
   for (const auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
       until = std::min(until, turn->turn().request.deadline);
     }
   }
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithDeadline(absl::Condition(
-                               +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
-                                 return engine->woken_ || engine->stopping_ ||
-                                        !engine->mailbox_.empty();
-                               },
-                               this),
-                           until);
+  mutex_.AwaitWithTimeout(absl::Condition(
+                              +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
+                                return engine->woken_ || engine->stopping_ ||
+                                       !engine->mailbox_.empty();
+                              },
+                              this),
+                          until - MonotonicTime::Now());
 }
 
 void Engine::EndAborted() {
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
       ActiveTurn& active = **it;
@@ -300,44 +295,6 @@ void Engine::EndAborted() {
       }
     }
   }
-}
-
-void Engine::AdmitWaiting() {
-  size_t computing = 0;
-  for (const std::unique_ptr<ActiveTurn>& turn : running_) computing += turn->Computes();
-  const size_t num_waiting = waiting_.size();
-  ActiveTurn* first_blocked = nullptr;
-  uint32_t num_blocked = 0;
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (computing >= options_.max_batch_sequences || running_.size() >= options_.max_open_turns) {
-      break;
-    }
-    ActiveTurn& next = **it;
-    const absl::Status status = next.Admit(absl::Now());
-    if (status.ok()) {
-      running_.splice(running_.end(), waiting_, it++);
-      computing += next.Computes();
-      if (first_blocked != nullptr) first_blocked->CountOvertaken();
-    } else if (absl::IsResourceExhausted(status) && !running_.empty()) {
-      // What running turns have reserved and not used comes back when they end.
-      if (first_blocked == nullptr) first_blocked = &next;
-      if (++num_blocked >= kMaxBlocked) break;
-      ++it;
-    } else {
-      next.Abort(status);
-      num_turns_.fetch_sub(1);
-      it = waiting_.erase(it);
-    }
-    if (first_blocked != nullptr && first_blocked->times_overtaken() >= kMaxOvertaken) break;
-  }
-  // Turns whose readers have caught up may be more than the batch takes.
-  const auto left = [](size_t limit, size_t taken) { return limit - std::min(limit, taken); };
-  absl::MutexLock lock(&mutex_);
-  num_waiting_ -= num_waiting - waiting_.size();
-  // Where one waits, whoever comes waits behind it.
-  room_ = waiting_.empty() ? std::min(left(options_.max_batch_sequences, computing),
-                                      left(options_.max_open_turns, running_.size()))
-                           : 0;
 }
 
 bool Engine::TakeInput() {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "service/metrics/model_metrics.h"
 #include "service/registry/served_model.h"
 #include "service/scheduler/active_turn.h"
+#include "service/scheduler/memory_outlook.h"
 #include "service/scheduler/prefill_speed.h"
 #include "service/scheduler/reader_wakes.h"
 #include "service/scheduler/step_pipeline.h"
@@ -126,6 +126,10 @@ class Engine {
 
   // The parts of one round of the loop.
   void EndAborted();
+  // Admits from the front of the queue what there is room for. A turn that finds no memory is
+  // refused where running turns cannot give back enough, whatever becomes of them; else it waits.
+  // Turns behind it that fit may pass it: kMaxOvertaken of them, or any number for as long as what
+  // it waits for is not coming from turns that compute.
   void AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a turn has ended.
   bool TakeInput();
@@ -135,6 +139,14 @@ class Engine {
 
   absl::Status CheckDeadline(const Turn& turn) const;
   void PublishMetrics();
+
+  // Parts of AdmitWaiting.
+  using Turns = StepPipeline::Turns;
+  class AdmissionRound;
+  uint64_t FreeBytes() const;
+  MemoryOutlook Outlook() const;
+  // What TakePlace looks at, when so many turns have left the queue and so many compute.
+  void PublishRoom(size_t left_queue, size_t computing) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with whoever lists models
   const Options options_;
@@ -152,8 +164,8 @@ class Engine {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Owned by the engine thread.
-  std::list<std::unique_ptr<ActiveTurn>> waiting_;  // by priority, then arrival
-  std::list<std::unique_ptr<ActiveTurn>> running_;
+  Turns waiting_;  // by priority, then arrival
+  Turns running_;
   StepPipeline pipeline_;  // of running_
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;

@@ -16,6 +16,7 @@ void Average(double sample, double* mean) {
 }  // namespace
 
 void MixedStep::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time) {
+  if (time <= absl::ZeroDuration()) return;
   const double seconds = absl::ToDoubleSeconds(time);
   if (prompt_tokens == 0) {
     Average(seconds, &decode_seconds_);
@@ -35,9 +36,9 @@ uint64_t MixedStep::PromptTokens() const {
   if (decode_seconds_ == 0.0 || age_ >= kMaxAge) return 0;
   if (token_seconds_ == 0.0) return grid_;
   const double tokens = (stretch_ - 1.0) * decode_seconds_ / token_seconds_;
-  // Beyond any batch; a conversion of more would be undefined.
+  // Beyond any batch; a conversion of more, or of less than 0, would be undefined.
   constexpr double kMost = 1u << 30;
-  const auto lines = static_cast<uint64_t>(std::min(tokens, kMost)) / grid_;
+  const auto lines = static_cast<uint64_t>(std::clamp(tokens, 0.0, kMost)) / grid_;
   return std::max<uint64_t>(lines, 1) * grid_;
 }
 

@@ -23,7 +23,8 @@ class MixedStep {
 
   MixedStep(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}
 
-  // A step of so many decode rows and tokens of prompts took `time`.
+  // A step of so many decode rows and tokens of prompts took `time`. One of no time or less tells
+  // nothing.
   void Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time);
 
   // Tokens of prompts that the next step may read beside decode rows: 0, or a multiple of the

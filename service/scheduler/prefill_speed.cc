@@ -12,7 +12,8 @@ constexpr double kForgetting = 1.01;
 
 }  // namespace
 
-void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, absl::Time now) {
+void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) {
+  if (time <= absl::ZeroDuration()) return;
   absl::MutexLock lock(&mutex_);
   if (warm_up_left_ > 0) {
     --warm_up_left_;
@@ -24,7 +25,7 @@ void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, absl::Time now) {
   learned_ = now;
 }
 
-absl::Duration PrefillSpeed::TimeFor(uint64_t tokens, absl::Time now) const {
+absl::Duration PrefillSpeed::TimeFor(uint64_t tokens, MonotonicTime now) const {
   absl::MutexLock lock(&mutex_);
   if (now - learned_ > kMaxAge) return absl::ZeroDuration();
   return absl::Seconds(seconds_per_token_ * static_cast<double>(tokens));

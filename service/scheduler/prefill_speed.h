@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 
 namespace longstream {
 
@@ -19,17 +20,18 @@ class PrefillSpeed {
   static constexpr int kWarmUpSamples = 2;
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-  // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`.
-  void Learn(uint64_t tokens, absl::Duration time, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`. One of
+  // no time or less tells nothing.
+  void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What reading `tokens` takes at least; zero where nothing is known.
-  absl::Duration TimeFor(uint64_t tokens, absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   mutable absl::Mutex mutex_;
   int warm_up_left_ ABSL_GUARDED_BY(mutex_) = kWarmUpSamples;
   double seconds_per_token_ ABSL_GUARDED_BY(mutex_) = 0.0;
-  absl::Time learned_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  MonotonicTime learned_ ABSL_GUARDED_BY(mutex_) = MonotonicTime::InfinitePast();
 };
 
 }  // namespace longstream

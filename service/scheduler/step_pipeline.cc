@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace longstream {
 namespace {
@@ -46,6 +45,12 @@ bool StepPipeline::Submit(const Turns& turns) {
       candidates.push_back(*candidate);
     }
   }
+  const auto alone = std::find_if(able.begin(), able.end(),
+                                  [](const ActiveTurn* turn) { return turn->steps_alone(); });
+  if (alone != able.end()) {
+    candidates = {candidates[static_cast<size_t>(alone - able.begin())]};
+    able = {*alone};
+  }
   StepLimits limits = limits_;
   limits.max_prompt_tokens = mixed_step_.PromptTokens();
   const std::vector<StepPiece> plan = PlanStep(candidates, limits);
@@ -59,20 +64,22 @@ bool StepPipeline::Submit(const Turns& turns) {
     const bool is_decode = candidates[piece.candidate].is_decode;
     (is_decode ? step.decode_rows : step.prompt_tokens) += piece.num_tokens;
   }
-  step.submitted = absl::Now();
+  step.submitted = MonotonicTime::Now();
   const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
   ++step_number_;
-  for (ActiveTurn* turn : step.turns) {
-    if (ticket.ok()) {
-      turn->Submitted(step_number_);
-    } else {
-      turn->Abort(Failure(ticket.status()));
-    }
+  if (!ticket.ok()) {
+    Refused(step, ticket.status());
+    return true;
   }
-  if (!ticket.ok()) return true;
+  for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_);
   step.ticket = *ticket;
   in_flight_.push_back(std::move(step));
   return true;
+}
+
+void StepPipeline::Refused(const Step& step, const absl::Status& status) {
+  if (step.turns.size() == 1) return step.turns.front()->Abort(Failure(status));
+  for (ActiveTurn* turn : step.turns) turn->Refused();
 }
 
 void StepPipeline::TakeInOldest() {
@@ -82,7 +89,7 @@ void StepPipeline::TakeInOldest() {
   if (results.ok() && results->size() != step.turns.size()) {
     results = absl::InternalError("results are missing");
   }
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
     // It has the device to itself when the step before is done.
     const absl::Duration time = now - std::max(step.submitted, last_done_);

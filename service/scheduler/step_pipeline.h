@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/registry/backend_model.h"
 #include "service/scheduler/active_turn.h"
 #include "service/scheduler/mixed_step.h"
@@ -27,6 +27,9 @@ namespace longstream {
 // are known. A turn that must wait for them (its penalties count the token that is being drawn, or
 // the token could not be taken back for free) would be in every other step only, while the others'
 // steps cost as much without it.
+//
+// A step that the backend refuses as a whole, which it does for one malformed entry, ends no turn
+// by itself: its turns are submitted again one by one, and whose entry is refused then ends.
 //
 // Used by the engine thread alone.
 class StepPipeline {
@@ -60,10 +63,12 @@ class StepPipeline {
     std::vector<ActiveTurn*> turns;  // in the order of its entries
     uint64_t decode_rows = 0;
     uint64_t prompt_tokens = 0;
-    absl::Time submitted;
+    MonotonicTime submitted;
   };
 
   bool Submit(const Turns& turns);
+  // The backend has refused the step as a whole, and has changed nothing.
+  static void Refused(const Step& step, const absl::Status& status);
   void TakeInOldest();
 
   BackendModel& backend_;
@@ -74,7 +79,8 @@ class StepPipeline {
 
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;
-  absl::Time last_done_ = absl::InfinitePast();  // of the step before the oldest in flight
+  MonotonicTime last_done_ =
+      MonotonicTime::InfinitePast();  // of the step before the oldest in flight
   absl::Status lost_;
 };
 

@@ -45,8 +45,13 @@ struct StepLimits {
 // before it reaches the next grid line.
 bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid);
 
-// Decode rows first: they are cheap and somebody is reading. Then pieces of prefills, in the order
-// of priority, then of who has waited longest for a step, then of arrival (the order given).
+// Decode rows first: they are cheap and somebody is reading. Then pieces of prefills. Both in the
+// order of priority, then of who has waited longest for a step, then of arrival (the order given).
+//
+// Decode rows that are as many as a step has entries leave one to the first prompt, so that both go
+// on: whoever finds no entry goes before the others of its kind and priority in the next step. Of a
+// step of one entry it is whoever has waited longest. A step that is to have decode rows alone
+// (max_prompt_tokens 0) leaves none.
 //
 // A piece that does not reach the end of a prompt ends at an absolute multiple of prefill_grid, so
 // that the cut, and with it every bit of the result, depends on the sequence alone and not on what

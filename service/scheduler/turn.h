@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/scheduler/turn_stream.h"
 #include "service/session/session.h"
 
@@ -79,13 +79,14 @@ struct TurnRequest {
   uint64_t max_tokens = 0;  // 0: until a stop rule or the end of the context
   bool log_probs = false;
   uint32_t top_log_probs = 0;
-  absl::Time deadline = absl::InfiniteFuture();
+  MonotonicTime deadline = MonotonicTime::InfiniteFuture();
 };
 
 // Shared by the caller and the engine. What is not const is thread-safe.
 class Turn {
  public:
-  explicit Turn(TurnRequest turn_request) : request(std::move(turn_request)), arrival(absl::Now()) {
+  explicit Turn(TurnRequest turn_request)
+      : request(std::move(turn_request)), arrival(MonotonicTime::Now()) {
     input_closed_ = request.kind != TurnKind::kAppend;
   }
 
@@ -137,7 +138,7 @@ class Turn {
   }
 
   const TurnRequest request;
-  const absl::Time arrival;
+  const MonotonicTime arrival;
   TurnStream stream;
 
  private:

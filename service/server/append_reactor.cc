@@ -38,8 +38,10 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   void OnReadDone(bool ok) override {
-    threads_->Run(ok ? TextBytes(request_.input()) : 0,
-                  [self = self_, ok] { self->OnMessage(ok); });
+    const size_t text_bytes = ok ? TextBytes(request_.input()) : 0;
+    const absl::Status taken = threads_->Run(text_bytes, request_.ByteSizeLong(),
+                                             [self = self_, ok] { self->OnMessage(ok); });
+    if (!taken.ok()) Refuse(taken);
   }
 
   void OnCancel() override {
@@ -50,6 +52,13 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   void OnDone() override { self_.reset(); }
 
  private:
+  // The message that has come is not looked at.
+  void Refuse(const absl::Status& status) {
+    const Begun begun = this->begun();
+    if (begun.turn == nullptr) return FinishCall(status);
+    begun.Cancel(status);
+  }
+
   // Messages come one after the other: the next is read when this one has been dealt with.
   void OnMessage(bool ok) {
     Begun begun = this->begun();

@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 
 namespace longstream {
 
@@ -26,11 +26,11 @@ class CallCount {
   };
 
   // Blocks until no call is in progress, at most until `deadline`.
-  void WaitUntilNone(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+  void WaitUntilNone(MonotonicTime deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithDeadline(absl::Condition(
-                                 +[](int* calls) { return *calls == 0; }, &calls_),
-                             deadline);
+    mutex_.AwaitWithTimeout(absl::Condition(
+                                +[](int* calls) { return *calls == 0; }, &calls_),
+                            deadline - MonotonicTime::Now());
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <chrono>
 #include <mutex>
@@ -33,14 +34,14 @@ int Milliseconds(absl::Duration duration) {
 
 GrpcServer::GrpcServer() = default;
 
-GrpcServer::~GrpcServer() { Shutdown(absl::Now()); }
+GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
                                                               const ModelSet* models,
                                                               Dispatcher* dispatcher) {
   EnablePlugins();
   std::unique_ptr<GrpcServer> server(new GrpcServer());
-  server->service_ = std::make_unique<ServiceImpl>(models, dispatcher);
+  server->service_ = std::make_unique<ServiceImpl>(models, dispatcher, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
   // One process owns the port: a second server must fail to start, not share its traffic.
@@ -51,6 +52,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              Milliseconds(options.least_ping_interval));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  grpc::ResourceQuota quota("requests");
+  quota.Resize(options.max_transit_bytes);
+  builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(server->service_.get());
@@ -84,11 +89,14 @@ void GrpcServer::SetNotServing() {
   server_->GetHealthCheckService()->SetServingStatus(false);
 }
 
-void GrpcServer::Shutdown(absl::Time deadline) {
+void GrpcServer::Shutdown(MonotonicTime deadline) {
   if (server_ == nullptr) return;
   service_->WaitForCalls(deadline);
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
+  // gRPC is done with every call, so their turns have ended. What may still hold one for a moment
+  // is the thread that woke it last, or one that is reading a text of it.
+  service_->WaitForCalls(MonotonicTime::InfiniteFuture());
 }
 
 }  // namespace longstream

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/scheduler/dispatcher.h"
 
 namespace grpc {
@@ -26,6 +27,11 @@ class GrpcServer {
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
     int max_message_bytes = 64 << 20;        // of a request; more is RESOURCE_EXHAUSTED
+    // Of requests on their way in: what has come of messages and is not read yet, and messages
+    // whose long texts wait for a thread; as much for each of the two. Beyond it gRPC reads no
+    // further, and calls end with RESOURCE_EXHAUSTED.
+    uint64_t max_transit_bytes = 1 << 30;
+    int max_concurrent_streams = 1024;  // calls of one connection; a client holds back more
     // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
     absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
     absl::Duration keepalive_timeout = absl::Seconds(20);
@@ -53,8 +59,8 @@ class GrpcServer {
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
-  // left and closes every connection, idle ones too.
-  void Shutdown(absl::Time deadline);
+  // left and closes every connection, idle ones too. Nothing of a call is left when it returns.
+  void Shutdown(MonotonicTime deadline);
 
  private:
   GrpcServer();

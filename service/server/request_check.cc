@@ -1,6 +1,7 @@
 // The limits of each field, in the order of the contract.
 #include "service/server/request_check.h"
 
+#include <algorithm>
 #include <limits>
 #include <random>
 #include <set>
@@ -162,9 +163,13 @@ absl::Status CheckNotAllBanned(const SamplingParams& params, const StopParams& s
                  stop.min_tokens > 0 ? ", the stop ids until stop.min_tokens" : "");
 }
 
-absl::Status CheckTop(uint32_t top) {
-  if (top <= kMaxTopLogProbs) return absl::OkStatus();
-  return Invalid("top_log_probs: expected 0 ... ", kMaxTopLogProbs, ", found ", top);
+absl::Status CheckTop(uint32_t top, uint32_t vocabulary_size) {
+  if (top <= std::min(kMaxTopLogProbs, vocabulary_size)) return absl::OkStatus();
+  if (vocabulary_size >= kMaxTopLogProbs) {
+    return Invalid("top_log_probs: expected 0 ... ", kMaxTopLogProbs, ", found ", top);
+  }
+  return Invalid("top_log_probs: expected 0 ... ", vocabulary_size,
+                 ", the tokens of the vocabulary, found ", top);
 }
 
 }  // namespace
@@ -260,7 +265,7 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
       ReadSampling(request.sampling(), model, &turn.sampling),
       ReadBias(request.sampling(), vocabulary_size, &turn.sampling),
       ReadStop(request.stop(), model, &turn.stop),
-      CheckTop(request.top_log_probs()),
+      CheckTop(request.top_log_probs(), vocabulary_size),
       request.top_log_probs() == 0 || request.log_probs()
           ? absl::OkStatus()
           : Invalid("top_log_probs: expected 0 without log_probs, found ", request.top_log_probs()),
@@ -330,7 +335,8 @@ absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const Se
   if (input->tokens.empty()) return Invalid("input: a score needs a text or token ids");
   turn.prompt = std::move(input->tokens);
   turn.prompt_is_text = input->is_text;
-  if (absl::Status status = CheckTop(request.top_log_probs()); !status.ok()) return status;
+  absl::Status top = CheckTop(request.top_log_probs(), model.backend().info().vocabulary_size);
+  if (!top.ok()) return top;
   turn.top_log_probs = request.top_log_probs();
   return turn;
 }

@@ -18,7 +18,7 @@
 
 namespace longstream {
 
-inline constexpr uint32_t kMaxTopLogProbs = 20;
+inline constexpr uint32_t kMaxTopLogProbs = 20;  // and no more than the vocabulary has
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;

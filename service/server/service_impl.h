@@ -14,11 +14,12 @@ namespace longstream {
 // Thread-safe. What the constructor is given outlives every call.
 class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
-  ServiceImpl(const ModelSet* models, Dispatcher* dispatcher)
-      : models_(models), dispatcher_(dispatcher) {}
+  // `max_waiting_bytes`: of requests whose long texts wait to be read.
+  ServiceImpl(const ModelSet* models, Dispatcher* dispatcher, uint64_t max_waiting_bytes)
+      : models_(models), dispatcher_(dispatcher), text_threads_(kTextThreads, max_waiting_bytes) {}
 
   // Blocks until no call is in progress, at most until `deadline`.
-  void WaitForCalls(absl::Time deadline) { calls_.WaitUntilNone(deadline); }
+  void WaitForCalls(MonotonicTime deadline) { calls_.WaitUntilNone(deadline); }
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const v1::OpenSessionRequest* request,
@@ -55,7 +56,7 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
   const ModelSet* const models_;
   Dispatcher* const dispatcher_;
   CallCount calls_;
-  TextThreads text_threads_{kTextThreads};  // last: its work is on calls
+  TextThreads text_threads_;  // last: its work is on calls
 };
 
 }  // namespace longstream

@@ -1,17 +1,23 @@
 // A queue and the threads that empty it.
 #include "service/server/text_threads.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace longstream {
 namespace {
 
 // A tokenizer takes a millisecond for as much, 20 at the worst.
 constexpr size_t kShortText = 16 << 10;
+// What a queued call takes besides its text.
+constexpr uint64_t kCallBytes = 4 << 10;
 
 }  // namespace
 
-TextThreads::TextThreads(int num_threads) {
+TextThreads::TextThreads(int num_threads, uint64_t max_waiting_bytes)
+    : max_waiting_bytes_(max_waiting_bytes) {
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Serve(); });
 }
 
@@ -23,10 +29,22 @@ TextThreads::~TextThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void TextThreads::Run(size_t text_bytes, std::function<void()> work) {
-  if (text_bytes <= kShortText) return work();
+absl::Status TextThreads::Run(size_t text_bytes, uint64_t held_bytes, std::function<void()> work) {
+  if (text_bytes <= kShortText) {
+    work();
+    return absl::OkStatus();
+  }
+  const uint64_t bytes = held_bytes + kCallBytes;
   absl::MutexLock lock(&mutex_);
-  queue_.push_back(std::move(work));
+  if (!queue_.empty() &&
+      bytes > max_waiting_bytes_ - std::min(max_waiting_bytes_, waiting_bytes_)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("input: ", bytes, " bytes, and long texts of ", waiting_bytes_,
+                     " bytes wait to be read already; the limit is ", max_waiting_bytes_));
+  }
+  waiting_bytes_ += bytes;
+  queue_.push_back({bytes, std::move(work)});
+  return absl::OkStatus();
 }
 
 void TextThreads::Serve() {
@@ -39,7 +57,8 @@ void TextThreads::Serve() {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&has_news));
       if (queue_.empty()) return;
-      work = std::move(queue_.front());
+      work = std::move(queue_.front().work);
+      waiting_bytes_ -= queue_.front().bytes;
       queue_.pop_front();
     }
     work();

@@ -3,12 +3,14 @@
 #define LONGSTREAM_SERVICE_SERVER_TEXT_THREADS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
 namespace longstream {
@@ -16,21 +18,32 @@ namespace longstream {
 // Thread-safe.
 class TextThreads {
  public:
-  explicit TextThreads(int num_threads);
+  // `max_waiting_bytes`: of what is queued, as Run is told of it.
+  TextThreads(int num_threads, uint64_t max_waiting_bytes);
   // Runs what is queued first.
   ~TextThreads();
   TextThreads(const TextThreads&) = delete;
   TextThreads& operator=(const TextThreads&) = delete;
 
   // Runs `work`, which is on a text of so many bytes: here and now where that takes no time, else
-  // on one of the threads, in the order of the calls.
-  void Run(size_t text_bytes, std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
+  // on one of the threads, in the order of the calls. While it is queued a request of `held_bytes`
+  // is held. RESOURCE_EXHAUSTED: `work` is not run, because others wait already and with it there
+  // would be more than max_waiting_bytes.
+  absl::Status Run(size_t text_bytes, uint64_t held_bytes, std::function<void()> work)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  struct Item {
+    uint64_t bytes = 0;
+    std::function<void()> work;
+  };
+
+  const uint64_t max_waiting_bytes_;
   absl::Mutex mutex_;
-  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);
+  uint64_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -110,8 +110,8 @@ void SetDefaults(const GenerationDefaults& defaults, v1::SamplingDefaults* messa
 void SetReady(const ServedModel& model, v1::Model* message) {
   const BackendModel& backend = model.backend();
   const ls_model_info& info = backend.info();
-  message->set_backend(backend.plugin().name());
-  message->set_device(backend.plugin().device());
+  message->set_backend(Text(backend.plugin().name()));
+  message->set_device(Text(backend.plugin().device()));
   message->set_backend_version(Text(backend.plugin().table().version));
   message->set_architecture(Text(info.architecture));
   message->set_kernels(Text(info.kernels));
@@ -155,7 +155,7 @@ void SetReady(const ServedModel& model, v1::Model* message) {
 
 void ToProto(const SessionView& view, v1::Session* message) {
   message->set_session_id(view.id.ToString());
-  message->set_model(view.model);
+  message->set_model(Text(view.model));
   message->set_position(view.position);
   message->set_context_limit(view.context_limit);
   message->set_turn_running(view.turn_running);
@@ -167,7 +167,7 @@ void ToProto(const SessionView& view, v1::Session* message) {
 }
 
 void ToProto(const ModelStatus& status, v1::Model* message) {
-  message->set_name(status.name);
+  message->set_name(Text(status.name));
   switch (status.state) {
     case ModelState::kLoading:
       message->set_state(v1::MODEL_STATE_LOADING);
@@ -188,7 +188,7 @@ void ToProto(const TurnUsage& usage, v1::TurnUsage* message) {
   message->set_generated_tokens(usage.generated_tokens);
   message->set_reused_tokens(usage.reused_tokens);
   message->set_recomputed_tokens(usage.recomputed_tokens);
-  message->set_recompute_reason(usage.recompute_reason);
+  message->set_recompute_reason(Text(usage.recompute_reason));
   SetDuration(usage.queue_time, message->mutable_queue_time());
   SetDuration(usage.prefill_time, message->mutable_prefill_time());
   SetDuration(usage.decode_time, message->mutable_decode_time());

@@ -2,11 +2,13 @@
 #include "service/server/turn_reactor.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "service/server/grpc_status.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
@@ -34,9 +36,11 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
       : call_(calls), context_(context), check_(std::move(check)) {}
 
-  void Begin(size_t text_bytes, TextThreads* threads) {
+  void Begin(const v1::Input& input, TextThreads* threads) {
     self_ = this->shared_from_this();
-    threads->Run(text_bytes, [self = self_] { self->Start(); });
+    const absl::Status taken =
+        threads->Run(TextBytes(input), input.ByteSizeLong(), [self = self_] { self->Start(); });
+    if (!taken.ok()) this->Finish(ToGrpc(taken));
   }
 
   void OnWriteDone(bool ok) override {
@@ -200,7 +204,7 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
         if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
         return turn;
       });
-  reactor->Begin(TextBytes(request.input()), threads);
+  reactor->Begin(request.input(), threads);
   return reactor.get();
 }
 
@@ -213,8 +217,11 @@ absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
   return dispatcher.Route(*id);
 }
 
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  return absl::FromChrono(context.deadline());
+MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
+  using WallClock = std::chrono::system_clock;
+  const WallClock::time_point deadline = context.deadline();
+  if (deadline == WallClock::time_point::max()) return MonotonicTime::InfiniteFuture();
+  return MonotonicTime::Now() + absl::FromChrono(deadline - WallClock::now());
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "longstream/v1/longstream.pb.h"
+#include "service/clock/monotonic_time.h"
 #include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
@@ -29,8 +30,9 @@ grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServe
 absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
                                          const Dispatcher& dispatcher);
 
-// When the call's deadline passes; far in the future where it has none.
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+// When the call's deadline passes; never where it has none. What the wire gives is a moment of the
+// wall clock, which from here on nothing depends on.
+MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context);
 
 }  // namespace longstream
 

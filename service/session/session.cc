@@ -15,7 +15,8 @@ Session::Session(SessionId id, std::string model, uint64_t context_limit,
   view_.id = id_;
   view_.model = model_;
   view_.context_limit = context_limit_;
-  view_.create_time = view_.last_use_time = absl::Now();
+  MarkUse();
+  view_.create_time = view_.last_use_time;
   view_.idle_timeout = idle_timeout;
 }
 
@@ -41,7 +42,7 @@ absl::Status Session::BeginTurn(std::optional<uint64_t> expected_position) {
                      view_.position, ", the request expects ", *expected_position));
   }
   turn_running_ = true;
-  view_.last_use_time = absl::Now();
+  MarkUse();
   return absl::OkStatus();
 }
 
@@ -53,7 +54,7 @@ void Session::AbandonTurn() {
 void Session::EndTurn() {
   absl::MutexLock lock(&mutex_);
   PublishLocked();
-  view_.last_use_time = absl::Now();
+  MarkUse();
   turn_running_ = false;
 }
 
@@ -72,6 +73,11 @@ void Session::PublishLocked() {
   view_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
 }
 
+void Session::MarkUse() {
+  last_use_ = MonotonicTime::Now();
+  view_.last_use_time = absl::Now();
+}
+
 bool Session::Close() {
   absl::MutexLock lock(&mutex_);
   return !std::exchange(closed_, true);
@@ -82,16 +88,16 @@ bool Session::closed() const {
   return closed_;
 }
 
-bool Session::ExpiredLocked(absl::Time now) const {
-  return !turn_running_ && now - view_.last_use_time > view_.idle_timeout;
+bool Session::ExpiredLocked(MonotonicTime now) const {
+  return !turn_running_ && now - last_use_ > view_.idle_timeout;
 }
 
-bool Session::Expired(absl::Time now) const {
+bool Session::Expired(MonotonicTime now) const {
   absl::MutexLock lock(&mutex_);
   return ExpiredLocked(now);
 }
 
-bool Session::CloseIfExpired(absl::Time now) {
+bool Session::CloseIfExpired(MonotonicTime now) {
   absl::MutexLock lock(&mutex_);
   return ExpiredLocked(now) && !std::exchange(closed_, true);
 }

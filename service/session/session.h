@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/chat/history.h"
+#include "service/clock/monotonic_time.h"
 #include "service/registry/backend_model.h"
 #include "service/session/session_id.h"
 
@@ -34,7 +35,7 @@ struct SessionView {
   uint64_t context_limit = 0;
   bool turn_running = false;
   SessionBytes bytes;
-  absl::Time create_time;
+  absl::Time create_time;  // for people, both
   absl::Time last_use_time;
   absl::Duration idle_timeout;
   std::optional<SessionId> forked_from;
@@ -80,9 +81,9 @@ class Session {
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Idle for longer than its time-out, with no turn running.
-  bool Expired(absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Closes it if it is expired at this moment. True where this call closed it.
-  bool CloseIfExpired(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void set_forked_from(SessionId source) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -103,7 +104,8 @@ class Session {
 
  private:
   void PublishLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ExpiredLocked(absl::Time now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SessionId id_;
   const std::string model_;
@@ -112,6 +114,7 @@ class Session {
   mutable absl::Mutex mutex_;
   bool turn_running_ ABSL_GUARDED_BY(mutex_) = true;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // what the time-out counts from
   SessionView view_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -49,7 +49,7 @@ std::vector<std::shared_ptr<Session>> SessionTable::List(const std::optional<Ses
   return page;
 }
 
-std::vector<std::shared_ptr<Session>> SessionTable::Expired(absl::Time now) const {
+std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now) const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<Session>> expired;
   for (const auto& [id, session] : sessions_) {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
 #include "service/session/session.h"
 
 namespace longstream {
@@ -40,7 +40,8 @@ class SessionTable {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sessions whose idle time-out has passed.
-  std::vector<std::shared_ptr<Session>> Expired(absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
 

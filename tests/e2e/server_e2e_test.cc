@@ -169,6 +169,22 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"stopped\""));
 }
 
+// A file that may not become as large as packed weights are is not written, and that is all.
+TEST_F(ServerE2eTest, AFileSizeLimitEndsNoServer) {
+  constexpr uint64_t kMaxFileBytes = 64 << 10;
+  const TemporaryDirectory packed;
+  ServerProcess server(
+      kBinary,
+      {"--model", "m=" + std::string(LONGSTREAM_SOURCE_DIR) +
+                      "/models/demo/dense,device=cpu,options.packed_cache=" + packed.string()},
+      kMaxFileBytes);
+  client::Connection connection(server.address());
+  connection.WaitUntilServing("m", kPatience);
+  EXPECT_EQ(connection.Generate(Request(connection.Open("m").session_id(), "abc", 5)).tokens(), 5);
+  EXPECT_THAT(server.Log(), HasSubstr("File too large")) << "no packed weights were written";
+  EXPECT_EQ(server.Stop(), 0);
+}
+
 TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
   ServerProcess server(kBinary, {"--model", Minimal()});
   ServerRun second = FailToStart({"--model", Minimal(), "--listen", server.address()});
@@ -210,11 +226,13 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   const std::string file = (directory.path() / "server.yaml").string();
   ServerRun run = FailToStart({"--config", file});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.log, "longstream-server: " + file +
-                         ":2: unknown key 'colour'; there are: listen, metrics_listen, "
-                         "max_message_bytes, plugin_directory, threads, grace, log_level, "
-                         "scheduler, sessions, "
-                         "models\n");
+  EXPECT_EQ(
+      run.log,
+      "longstream-server: " + file +
+          ":2: unknown key 'colour'; there are: listen, metrics_listen, "
+          "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
+          "scheduler, sessions, "
+          "models\n");
 
   run = FailToStart({"--config", directory.string()});
   EXPECT_EQ(run.exit_code, 2);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +32,9 @@ std::string ReadFile(const std::string& path) {
 }
 
 // Starts `binary` with its standard error in a new file, whose path it puts into *log_path.
-pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::string* log_path) {
+// `max_file_bytes`: as ServerProcess has it.
+pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint64_t max_file_bytes,
+            std::string* log_path) {
   *log_path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
   const int log = mkostemp(log_path->data(), O_CLOEXEC);
   if (log < 0) throw std::runtime_error("no temporary file for the server's log");
@@ -44,6 +47,8 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves no server behind
     dup2(log, STDERR_FILENO);
+    const rlimit file_size = {max_file_bytes, max_file_bytes};
+    if (max_file_bytes > 0 && setrlimit(RLIMIT_FSIZE, &file_size) != 0) _exit(126);
     execv(binary.c_str(), argv.data());
     _exit(127);
   }
@@ -55,7 +60,7 @@ pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, std::
 
 ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments) {
   std::string log_path;
-  const pid_t pid = Spawn(binary, arguments, &log_path);
+  const pid_t pid = Spawn(binary, arguments, 0, &log_path);
   int status = 0;
   bool ended = false;
   for (int i = 0; i < 600 && !ended; ++i) {
@@ -71,9 +76,10 @@ ServerRun RunServer(const std::string& binary, const std::vector<std::string>& a
   return run;
 }
 
-ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
+                             uint64_t max_file_bytes) {
   arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
-  pid_ = Spawn(binary, std::move(arguments), &log_path_);
+  pid_ = Spawn(binary, std::move(arguments), max_file_bytes, &log_path_);
   for (int i = 0; i < 1200; ++i) {
     if (ReadPorts()) return;
     if (!running()) break;

@@ -23,7 +23,9 @@ ServerRun RunServer(const std::string& binary, const std::vector<std::string>& a
 class ServerProcess {
  public:
   // Starts it and waits until it listens. Throws std::runtime_error with its log where it does not.
-  ServerProcess(const std::string& binary, std::vector<std::string> arguments);
+  // It writes no file larger than `max_file_bytes`, its log included; 0: no limit.
+  ServerProcess(const std::string& binary, std::vector<std::string> arguments,
+                uint64_t max_file_bytes = 0);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -8,7 +8,7 @@ import sys
 import source_tree
 
 KERNELS = ("kernels/core", "kernels/ops")
-LEAVES = ("service/chat", "service/config", "service/metrics", "service/tokenizer")
+LEAVES = ("service/chat", "service/clock", "service/config", "service/metrics", "service/tokenizer")
 
 # Layer (the longest prefix of a file's path counts) -> layers it may include besides itself, and
 # the guarded third-party groups it may include. A directory without a row is an error.
@@ -23,6 +23,7 @@ LAYERS = {
     # backends/<name>: a backend may not include another one.
     "backends": (KERNELS + ("backends/api", "backends/common"), ()),
     "service/chat": (("service/tokenizer",), ("absl",)),
+    "service/clock": ((), ("absl",)),
     "service/config": ((), ("absl",)),
     "service/metrics": ((), ("absl", "prometheus")),
     # SentencePiece's files are protobuf messages.

@@ -38,6 +38,7 @@ TEST(ServerConfigTest, ReadsEveryKey) {
 listen: 0.0.0.0:1
 metrics_listen: ""
 max_message_bytes: 1MiB
+max_transit_bytes: 3MiB
 plugin_directory: /plugins
 threads: 7
 grace: 1m30s
@@ -70,6 +71,7 @@ models:
   EXPECT_EQ(config.listen, "0.0.0.0:1");
   EXPECT_EQ(config.metrics_listen, "");
   EXPECT_EQ(config.max_message_bytes, 1u << 20);
+  EXPECT_EQ(config.max_transit_bytes, 3u << 20);
   EXPECT_EQ(config.plugin_directory, "/plugins");
   EXPECT_EQ(config.threads, 7u);
   EXPECT_EQ(config.grace, absl::Seconds(90));
@@ -212,6 +214,12 @@ TEST(ServerConfigErrorTest, WrongValuesNameLinePathExpectedAndFound) {
             "server.yaml:1: max_message_bytes: expected 64KiB to 1GiB, found 2147483648 bytes");
   EXPECT_EQ(ErrorOf("max_message_bytes: 1"),
             "server.yaml:1: max_message_bytes: expected 64KiB to 1GiB, found 1 bytes");
+  EXPECT_EQ(ErrorOf("threads: 1\nmax_transit_bytes: 63MiB"),
+            "server.yaml:2: max_transit_bytes: max_transit_bytes must be at least "
+            "max_message_bytes = 67108864, found 66060288");
+  EXPECT_EQ(ErrorOf("max_transit_bytes: 64MiB\nmax_message_bytes: 65MiB"),
+            "server.yaml:2: max_message_bytes: max_transit_bytes must be at least "
+            "max_message_bytes = 68157440, found 67108864");
   EXPECT_EQ(ErrorOf("log_level: loud"),
             "server.yaml:1: log_level: expected one of debug, info, warning, error, found 'loud'");
   EXPECT_EQ(ErrorOf("scheduler: {stream_buffer_bytes: 1TB}"),
@@ -285,7 +293,8 @@ TEST(ServerConfigErrorTest, WrongShapes) {
 TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
   EXPECT_EQ(ErrorOf("threads: 1\nthread: 2"),
             "server.yaml:2: unknown key 'thread'; there are: listen, metrics_listen, "
-            "max_message_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, "
+            "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
+            "scheduler, sessions, "
             "models");
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
             "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
@@ -299,7 +308,8 @@ TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
             "device, version, cache_bytes, options");
   EXPECT_EQ(ErrorOf("[a]: 1"),
             "server.yaml:1: unknown key ''; there are: listen, metrics_listen, max_message_bytes, "
-            "plugin_directory, threads, grace, log_level, scheduler, sessions, models");
+            "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, "
+            "models");
   EXPECT_EQ(ErrorOf("threads: 1\nlisten: a:1\nthreads: 2"),
             "server.yaml:3: key 'threads' is repeated");
   EXPECT_EQ(ErrorOf("sessions:\n  max: 1\n  max: 1"),

@@ -118,7 +118,7 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
   TurnRequest request = Generate(session, "start", 100000);
-  request.deadline = absl::Now() + absl::Milliseconds(100);
+  request.deadline = MonotonicTime::Now() + absl::Milliseconds(100);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(session->View().position, 0u);
@@ -128,7 +128,7 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
 TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
   TestEngine engine(R"({"step_delay_us": 100000})");
   TurnRequest request = Generate(engine.Open(), "start", 100000);
-  request.deadline = absl::Now() + absl::Milliseconds(20);
+  request.deadline = MonotonicTime::Now() + absl::Milliseconds(20);
   const auto turn = NewTurn(request);
   ASSERT_TRUE(engine->Start(turn).ok());
   absl::SleepFor(absl::Milliseconds(30));  // within the first step
@@ -144,7 +144,7 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
         RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
   }
   TurnRequest request = Generate(session, std::string(20000, 'a'), 1);
-  request.deadline = absl::Now() + absl::Milliseconds(200);
+  request.deadline = MonotonicTime::Now() + absl::Milliseconds(200);
   const auto turn = NewTurn(request);
   const absl::Status status = engine->Start(turn);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;

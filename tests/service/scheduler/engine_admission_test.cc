@@ -1,5 +1,5 @@
-// Who runs, who waits and who is refused: readers that stall, callers that say nothing, turns that
-// do not fit.
+// Who runs, who waits and who is refused: readers that stall, callers that say nothing, full
+// queues. Turns that do not fit into the memory: engine_room_test.cc.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,7 +59,7 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
     ASSERT_TRUE(engine->Start(stalled.back()).ok());
   }
   TurnRequest request = Generate(engine.Open(), "f", 50);
-  request.deadline = absl::Now() + absl::Seconds(20);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
@@ -76,7 +76,7 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
     if (i % 2 == 0) silent.back()->AddInput(Bytes("few"), true);
   }
   TurnRequest request = Generate(engine.Open(), "f", 50);
-  request.deadline = absl::Now() + absl::Seconds(20);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
   CancelAll(*engine, silent);
@@ -181,64 +181,6 @@ TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
   go_on.Notify();
   CancelAll(*engine, turns);
-}
-
-// A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
-class EngineRoom : public testing::Test {
- protected:
-  static uint64_t StateBytes() {
-    TestEngine engine;
-    return engine->model().backend().info().state_bytes_per_sequence;
-  }
-
-  // Room for three sessions and two checkpoints; one of these is taken by a turn that stalls, so
-  // that a score has to wait and a turn has not.
-  EngineRoom() : engine_("{}", 5 * StateBytes(), {.stream_buffer_bytes = 512}) {
-    for (int i = 0; i < 3; ++i) sessions_.push_back(engine_.Open());
-    EXPECT_TRUE(engine_->Start(stalled_ = NewTurn(Generate(sessions_[0], "s", 50000))).ok());
-    while (!stalled_->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
-    TurnRequest score;
-    score.kind = TurnKind::kScore;
-    score.prompt = Bytes("scored");
-    EXPECT_TRUE(engine_->Start(large_ = NewTurn(score)).ok());
-  }
-
-  std::shared_ptr<Turn> NewSmall() {
-    TurnRequest request = Generate(sessions_[1], "f", 2);
-    request.deadline = absl::Now() + absl::Seconds(20);
-    return NewTurn(request);
-  }
-
-  TestEngine engine_;
-  std::vector<std::shared_ptr<Session>> sessions_;
-  std::shared_ptr<Turn> stalled_;
-  std::shared_ptr<Turn> large_;
-};
-
-TEST_F(EngineRoom, SmallTurnsPassOneThatDoesNotFit) {
-  const Outcome small = RunTurn(*engine_, NewSmall());
-  EXPECT_TRUE(small.end.status.ok()) << small.end.status;
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(large_->stream.Next())) << "it should wait";
-  CancelAll(*engine_, {stalled_});
-  EXPECT_TRUE(ReadToEnd(*large_).end.status.ok());
-}
-
-TEST_F(EngineRoom, ButNotForEver) {
-  std::shared_ptr<Turn> small;
-  int passed = 0;
-  while (true) {
-    ASSERT_LT(passed, 1000) << "the large turn would starve";
-    small = NewSmall();
-    ASSERT_TRUE(engine_->Start(small).ok());
-    // A turn that is not held up is over after a few rounds of the engine.
-    for (int i = 0; i < 1000 && sessions_[1]->View().turn_running; ++i) engine_->Flush();
-    if (sessions_[1]->View().turn_running) break;
-    ++passed;
-  }
-  EXPECT_GT(passed, 10);
-  CancelAll(*engine_, {stalled_});
-  EXPECT_TRUE(ReadToEnd(*large_).end.status.ok());
-  EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
 }
 
 }  // namespace

@@ -102,6 +102,38 @@ TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
   EXPECT_EQ(engine_.model().RequestsCounted("FAILED_PRECONDITION"), 1);
 }
 
+// All but the last token may have been read when the caller says that there is no more: then it is
+// the last piece that counts, not the time that the caller took to say so.
+TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
+  constexpr absl::Duration kSilence = absl::Milliseconds(300);
+  TestEngine engine(R"({"step_delay_us": 5000})");
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  std::vector<TurnUsage> usages;
+  for (const uint32_t tokens : {2 * grid + 1, 2 * grid + 2, 0u}) {
+    TurnRequest request;
+    request.kind = TurnKind::kAppend;
+    request.session = engine.Open();
+    const auto turn = NewTurn(request);
+    ASSERT_TRUE(engine->Start(turn).ok());
+    turn->AddInput(Bytes(std::string(tokens, 'a')), /*is_text=*/true);
+    engine->Wake();
+    absl::SleepFor(kSilence);
+    turn->CloseInput();
+    engine->Wake();
+    const Outcome outcome = ReadToEnd(*turn);
+    ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+    usages.push_back(outcome.end.usage);
+  }
+  EXPECT_GE(usages[0].prefill_time, absl::Milliseconds(5));
+  EXPECT_LT(usages[0].prefill_time, kSilence) << "nothing was read after the silence";
+  EXPECT_GE(usages[1].prefill_time, kSilence) << "a token was";
+  EXPECT_EQ(usages[2].prefill_time, absl::ZeroDuration()) << "there was nothing to read";
+  const auto histogram = Sample(engine, "request_prefill_seconds").histogram;
+  EXPECT_EQ(histogram.sample_count, 3u);
+  EXPECT_NEAR(histogram.sample_sum,
+              absl::ToDoubleSeconds(usages[0].prefill_time + usages[1].prefill_time), 1e-9);
+}
+
 TEST(EngineGauges, WhoRunsAndWhoWaits) {
   TestEngine engine("{}", 0, {.max_open_turns = 1, .stream_buffer_bytes = 512});
   const auto idle = engine.Open();

@@ -250,7 +250,7 @@ TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
   constexpr absl::Duration kStep = absl::Milliseconds(100);
   TestEngine engine(R"({"step_delay_us": 100000})", 0, StepsInFlight(2), Asynchronous());
   TurnRequest request = Generate(engine.Open(), "start", 1000);
-  request.deadline = absl::Now() + 3.5 * kStep;
+  request.deadline = MonotonicTime::Now() + 3.5 * kStep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
   // Three steps at most are over by then, and two in flight; of all the first alone is not ahead.

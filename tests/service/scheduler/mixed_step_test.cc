@@ -69,5 +69,20 @@ TEST(MixedStepTest, NoiseMakesNoNegativeCost) {
   EXPECT_LE(mixed.PromptTokens(), 1u << 30);
 }
 
+TEST(MixedStepTest, StepsOfNoTimeOrLessTellNothing) {
+  MixedStep mixed(kGrid, kStretch);
+  for (const absl::Duration time : {absl::ZeroDuration(), -absl::Hours(1)}) {
+    mixed.Learn(4, 0, time);
+    EXPECT_EQ(mixed.PromptTokens(), 0u) << "what decode rows cost is still not known";
+  }
+  StepTook(mixed, 0, absl::ZeroDuration());
+  StepTook(mixed, kGrid, absl::Microseconds(100));
+  const uint64_t learned = mixed.PromptTokens();
+  mixed.Learn(4, 0, -absl::Hours(1));
+  mixed.Learn(4, kGrid, -absl::Hours(1));
+  mixed.Learn(0, 8 * kGrid, absl::ZeroDuration());
+  EXPECT_EQ(mixed.PromptTokens(), learned);
+}
+
 }  // namespace
 }  // namespace longstream

@@ -6,7 +6,7 @@
 namespace longstream {
 namespace {
 
-constexpr absl::Time kStart = absl::UnixEpoch();
+const MonotonicTime kStart;
 
 TEST(PrefillSpeed, TheFirstSamplesTellNothing) {
   PrefillSpeed speed;
@@ -25,13 +25,21 @@ TEST(PrefillSpeed, TheQuickestCounts) {
   EXPECT_LT(speed.TimeFor(100, kStart), absl::Seconds(1.1));
 }
 
+TEST(PrefillSpeed, NoTimeOrLessTellsNothing) {
+  PrefillSpeed speed;
+  for (int i = 0; i < 4; ++i) speed.Learn(100, absl::Seconds(1), kStart);
+  speed.Learn(100, absl::ZeroDuration(), kStart);
+  speed.Learn(100, -absl::Hours(1), kStart);
+  EXPECT_EQ(speed.TimeFor(100, kStart), absl::Seconds(1));
+}
+
 // Otherwise one slow prefill would refuse every later turn, and none would ever correct it.
 TEST(PrefillSpeed, WhatIsNotConfirmedIsForgotten) {
   PrefillSpeed speed;
   for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {
     speed.Learn(100, absl::Seconds(100), kStart);
   }
-  const absl::Time later = kStart + PrefillSpeed::kMaxAge;
+  const MonotonicTime later = kStart + PrefillSpeed::kMaxAge;
   EXPECT_GT(speed.TimeFor(100, later), absl::ZeroDuration());
   EXPECT_EQ(speed.TimeFor(100, later + absl::Seconds(1)), absl::ZeroDuration());
   speed.Learn(100, absl::Seconds(2), later + absl::Seconds(1));

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
 namespace longstream {
 namespace {
@@ -122,6 +124,67 @@ TEST(PlanStep, PriorityBeforeWaiting) {
   EXPECT_EQ(PlanStep(candidates, kLimits)[0].candidate, 1u);
 }
 
+TEST(PlanStep, DecodeRowsLeaveAPromptOneEntry) {
+  const StepCandidate candidates[] = {Decode(7), Decode(3), Decode(5), Decode(4),
+                                      Prefill(0, 30, 9)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 4u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].candidate, 3u);
+  EXPECT_EQ(plan[2].candidate, 2u);
+  EXPECT_EQ(plan[3].candidate, 4u) << "the decode row of the latest step waits";
+  EXPECT_EQ(PlanStep({candidates, 4}, kLimits).size(), 4u) << "nobody else wants an entry";
+  StepCandidate waits = Prefill(0, 30);
+  waits.input_open = true;
+  const StepCandidate no_prompt[] = {Decode(), Decode(), Decode(), Decode(), waits};
+  EXPECT_EQ(PlanStep(no_prompt, kLimits)[3].candidate, 3u) << "it cannot be read yet";
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(candidates, limits)[3].candidate, 0u) << "decode rows alone are due";
+}
+
+// The rows of one that has no entry count where prompts are bounded.
+TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
+  StepLimits limits = kLimits;
+  limits.max_sequences = 1;
+  limits.max_prompt_tokens = 64;
+  StepCandidate candidates[] = {Decode(5), Prefill(0, 1000, 4)};
+  ASSERT_EQ(PlanStep(candidates, limits).size(), 1u);
+  EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 1u);
+  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u) << "the stream waits for it";
+  candidates[1].last_step = 6;
+  EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 0u);
+}
+
+// Of candidates that always want a step, each gets one in so many: those of its kind and priority
+// share what the kind gets.
+TEST(PlanStep, EverybodyGoesOn) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    StepLimits limits = kLimits;
+    limits.max_sequences = 1 + random() % 4;
+    std::vector<StepCandidate> candidates(2 + random() % 10);
+    for (StepCandidate& candidate : candidates) {
+      candidate = random() % 2 == 0 ? Decode() : Prefill(0, 1u << 30);
+      candidate.is_beginning = candidate.is_decode && random() % 2 == 0;
+    }
+    const uint64_t patience = 2 * candidates.size();
+    for (uint64_t step = 1; step < 60; ++step) {
+      limits.max_prompt_tokens = 64 * (1 + random() % 3);
+      for (const StepPiece& piece : PlanStep(candidates, limits)) {
+        StepCandidate& candidate = candidates[piece.candidate];
+        candidate.last_step = step;
+        if (!candidate.is_decode) candidate.position += piece.num_tokens;
+      }
+      for (const StepCandidate& candidate : candidates) {
+        ASSERT_LE(step - candidate.last_step, patience)
+            << (candidate.is_decode ? "a decode row" : "a prompt") << " among " << candidates.size()
+            << ", entries " << limits.max_sequences;
+      }
+    }
+  }
+}
+
 // Whatever the candidates, a step stays within its limits and every cut is legal.
 TEST(PlanStep, LimitsHoldForRandomCandidates) {
   std::mt19937 random(7);
@@ -137,6 +200,11 @@ TEST(PlanStep, LimitsHoldForRandomCandidates) {
     limits.max_prompt_tokens = 64 * (random() % 4);
     uint64_t rows = 0, prompts = 0, ending = 0;
     bool has_decode_rows = false, all_begin = true;
+    const bool has_prompt =
+        limits.max_prompt_tokens > 0 &&
+        std::any_of(candidates.begin(), candidates.end(), [](const StepCandidate& candidate) {
+          return !candidate.is_decode && CanStep(candidate, kLimits.prefill_grid);
+        });
     const auto plan = PlanStep(candidates, limits);
     EXPECT_LE(plan.size(), kLimits.max_sequences);
     for (const StepPiece& piece : plan) {
@@ -156,6 +224,7 @@ TEST(PlanStep, LimitsHoldForRandomCandidates) {
                   (piece.num_tokens == candidate.remaining && !candidate.input_open));
     }
     EXPECT_LE(rows, kLimits.max_tokens);
+    EXPECT_TRUE(prompts > 0 || !has_prompt) << "a prompt that could be read is not";
     if (!has_decode_rows) continue;
     const bool may_exceed = all_begin && limits.max_prompt_tokens > 0;
     EXPECT_LE(may_exceed ? prompts - ending : prompts, limits.max_prompt_tokens);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -20,7 +22,7 @@ constexpr size_t kLongText = 1 << 20;
 class HeldAppend final : public v1::Longstream::CallbackService {
  public:
   explicit HeldAppend(Dispatcher* dispatcher) : dispatcher_(dispatcher) {
-    threads_.Run(kLongText, [this] { release_.WaitForNotification(); });
+    EXPECT_TRUE(threads_.Run(kLongText, 0, [this] { release_.WaitForNotification(); }).ok());
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
@@ -30,7 +32,7 @@ class HeldAppend final : public v1::Longstream::CallbackService {
   }
   ~HeldAppend() override {
     Release();
-    calls_.WaitUntilNone(absl::Now() + absl::Seconds(10));
+    calls_.WaitUntilNone(MonotonicTime::Now() + absl::Seconds(10));
     server_->Shutdown();
   }
 
@@ -48,7 +50,7 @@ class HeldAppend final : public v1::Longstream::CallbackService {
   Dispatcher* const dispatcher_;
   absl::Notification release_;
   CallCount calls_;
-  TextThreads threads_{1};
+  TextThreads threads_{1, std::numeric_limits<uint64_t>::max()};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Longstream::Stub> stub_;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "service/tokenizer/byte_alphabet.h"
 #include "tests/service/server/server_fixture.h"
 
 namespace longstream {
@@ -123,32 +122,9 @@ TEST_F(ServerTest, CapabilitiesAreListed) {
 
 // ---------------------------------------------------------------- tokenizers
 
-// A token for each byte, and the one for "!" before the first text of a session.
-std::string TokenizerJson() {
-  nlohmann::json json = nlohmann::json::parse(R"({
-    "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "added_tokens": [],
-    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-                      "use_regex": true},
-    "post_processor": {"type": "TemplateProcessing",
-      "single": [{"SpecialToken": {"id": "!", "type_id": 0}},
-                 {"Sequence": {"id": "A", "type_id": 0}}],
-      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-      "special_tokens": {"!": {"id": "!", "ids": [33], "tokens": ["!"]}}},
-    "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
-                "use_regex": true},
-    "model": {"type": "BPE", "dropout": null, "unk_token": null,
-              "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
-              "byte_fallback": false, "ignore_merges": false, "vocab": {}, "merges": []}
-  })");
-  for (int byte = 0; byte < 256; ++byte) {
-    json["model"]["vocab"][ByteToAlphabet(static_cast<unsigned char>(byte))] = byte;
-  }
-  return json.dump();
-}
-
 class BpeServerTest : public ServerTest {
  protected:
-  BpeServerTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), TokenizerJson()) {}
+  BpeServerTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), ByteTokensJson()) {}
 };
 
 TEST_F(BpeServerTest, TextMustBeUtf8) {
@@ -179,6 +155,46 @@ TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
   const Generated generated = Generate(request);
   EXPECT_TRUE(generated.status.ok()) << generated.status.error_message();
   EXPECT_EQ(generated.started.prompt_tokens(), 3u);
+}
+
+// Tokens "a" ... "p".
+std::string SixteenTokensJson() {
+  nlohmann::json json = nlohmann::json::parse(ByteTokensJson());
+  for (const char* part : {"post_processor", "pre_tokenizer"}) json[part] = nullptr;
+  json["decoder"] = {{"type", "Fuse"}};
+  json["model"]["unk_token"] = "a";
+  nlohmann::json vocabulary;
+  for (int id = 0; id < 16; ++id) vocabulary[std::string(1, static_cast<char>('a' + id))] = id;
+  json["model"]["vocab"] = vocabulary;
+  return json.dump();
+}
+
+class SmallVocabularyTest : public ServerTest {
+ protected:
+  SmallVocabularyTest()
+      : ServerTest("{}", 0, std::string(kTestPlugins) + "small_vocabulary.so",
+                   SixteenTokensJson()) {}
+};
+
+TEST_F(SmallVocabularyTest, NoMoreTokensAreAskedForThanThereAre) {
+  constexpr char kMessage[] =
+      "top_log_probs: expected 0 ... 16, the tokens of the vocabulary, found 17";
+  v1::GenerateRequest request = Request(Open());
+  request.mutable_input()->mutable_tokens()->add_ids(3);
+  request.set_log_probs(true);
+  request.set_top_log_probs(17);
+  const grpc::Status status = Generate(request).status;
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), kMessage);
+
+  grpc::ClientContext context;
+  v1::ScoreRequest score;
+  *score.mutable_input() = request.input();
+  score.set_top_log_probs(17);
+  v1::ScoreResponse response;
+  const auto reader = stub().Score(&context, score);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_EQ(reader->Finish().error_message(), kMessage);
 }
 
 // It goes before the first text of a session, whatever the session was when the text was sent.

@@ -1,10 +1,12 @@
 // Starting the server and the calls most tests make.
 #include "tests/service/server/server_fixture.h"
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "service/tokenizer/byte_alphabet.h"
 
 namespace longstream {
 
@@ -16,6 +18,28 @@ ModelSource WithBatch(ModelSource source, uint32_t max_batch_tokens) {
 }
 
 }  // namespace
+
+std::string ByteTokensJson() {
+  nlohmann::json json = nlohmann::json::parse(R"({
+    "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "added_tokens": [],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                      "use_regex": true},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "!", "type_id": 0}},
+                 {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"!": {"id": "!", "ids": [33], "tokens": ["!"]}}},
+    "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+                "use_regex": true},
+    "model": {"type": "BPE", "dropout": null, "unk_token": null,
+              "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+              "byte_fallback": false, "ignore_merges": false, "vocab": {}, "merges": []}
+  })");
+  for (int byte = 0; byte < 256; ++byte) {
+    json["model"]["vocab"][ByteToAlphabet(static_cast<unsigned char>(byte))] = byte;
+  }
+  return json.dump();
+}
 
 ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
                        const std::string& plugin, const std::string& tokenizer_json,
@@ -37,7 +61,7 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
 
 ServerTest::~ServerTest() {
   dispatcher_.Drain(absl::ZeroDuration());
-  server_->Shutdown(absl::Now() + absl::Seconds(5));
+  server_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
 }
 
 std::string ServerTest::Open() {

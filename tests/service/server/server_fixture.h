@@ -19,6 +19,10 @@
 
 namespace longstream {
 
+// A tokenizer.json with a token for each byte, its id, and the one for "!" before the first text of
+// a session.
+std::string ByteTokensJson();
+
 // What a Generate call gave.
 struct Generated {
   grpc::Status status;

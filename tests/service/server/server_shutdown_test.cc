@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -26,9 +28,9 @@ class ShutdownTest : public ServerTest {
 TEST_F(ShutdownTest, IdleConnectionsDelayNothing) {
   Open();  // and the channel stays
   dispatcher().Drain(absl::ZeroDuration());
-  const absl::Time begin = absl::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   server().Shutdown(begin + absl::Seconds(30));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(15));
+  EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(15));
 }
 
 TEST_F(ShutdownTest, RunningCallsGetTheirLastMessages) {
@@ -40,7 +42,7 @@ TEST_F(ShutdownTest, RunningCallsGetTheirLastMessages) {
         if (!response.has_started()) return;
         shutdown = std::thread([this] {
           dispatcher().Drain(absl::Seconds(30));
-          server().Shutdown(absl::Now() + absl::Seconds(30));
+          server().Shutdown(MonotonicTime::Now() + absl::Seconds(30));
         });
       });
   shutdown.join();
@@ -64,6 +66,56 @@ TEST_F(ShutdownTest, TurnsPastTheGraceTimeAreUnavailable) {
   EXPECT_NE(generated.status.error_message().find("grace time"), std::string::npos);
   EXPECT_EQ(Get(id).position(), 0u) << "rolled back";
   EXPECT_EQ(Generate(Request(id)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// A model whose texts take some time to be read.
+class ShutdownTextsTest : public ServerTest {
+ protected:
+  ShutdownTextsTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), ByteTokensJson()) {}
+};
+
+// An Append with one message that is read at once.
+struct BegunAppend {
+  BegunAppend(v1::Longstream::Stub& stub, const std::string& session) : id(session) {
+    writer = stub.Append(&context, &response);
+    Write("short");
+  }
+  void Write(const std::string& text) {
+    v1::AppendRequest piece;
+    piece.set_session_id(id);
+    piece.mutable_input()->set_text(text);
+    EXPECT_TRUE(writer->Write(piece));
+  }
+
+  const std::string id;
+  grpc::ClientContext context;
+  v1::AppendResponse response;
+  std::unique_ptr<grpc::ClientWriter<v1::AppendRequest>> writer;
+};
+
+// Calls have ended, and texts of theirs still wait for a thread. Whoever has shut the server down
+// may take away what they use.
+TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
+  auto own = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models(), &dispatcher());
+  ASSERT_TRUE(own.ok()) << own.status();
+  const auto own_stub = v1::Longstream::NewStub(grpc::CreateChannel(
+      "127.0.0.1:" + std::to_string((*own)->port()), grpc::InsecureChannelCredentials()));
+  const std::shared_ptr<Engine> engine = *models().Find("m");
+  const auto users = engine.use_count();
+  std::vector<std::unique_ptr<BegunAppend>> appends;
+  for (int i = 0; i < 40; ++i) appends.push_back(std::make_unique<BegunAppend>(*own_stub, Open()));
+  for (const auto& append : appends) append->Write(std::string(190000, 'a'));
+  absl::SleepFor(absl::Milliseconds(50));  // they are there
+  for (const auto& append : appends) {
+    grpc::ClientContext context;
+    v1::CloseSessionRequest request;
+    v1::CloseSessionResponse response;
+    request.set_session_id(append->id);
+    ASSERT_TRUE(stub().CloseSession(&context, request, &response).ok());
+  }
+  for (const auto& append : appends) EXPECT_FALSE(append->writer->Finish().ok());
+  (*own)->Shutdown(MonotonicTime::Now());
+  EXPECT_EQ(engine.use_count(), users);
 }
 
 // A host that has vanished answers no ping; one that is only silent does.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -13,13 +14,14 @@ namespace longstream {
 namespace {
 
 constexpr size_t kLong = 1 << 20;
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 TEST(TextThreadsTest, ShortTextsAreDealtWithAtOnce) {
-  TextThreads threads(1);
+  TextThreads threads(1, kNoLimit);
   absl::Notification release;
-  threads.Run(kLong, [&] { release.WaitForNotification(); });
+  EXPECT_TRUE(threads.Run(kLong, kLong, [&] { release.WaitForNotification(); }).ok());
   std::thread::id ran_on;
-  threads.Run(100, [&] { ran_on = std::this_thread::get_id(); });
+  EXPECT_TRUE(threads.Run(100, 100, [&] { ran_on = std::this_thread::get_id(); }).ok());
   EXPECT_EQ(ran_on, std::this_thread::get_id());
   release.Notify();
 }
@@ -28,12 +30,13 @@ TEST(TextThreadsTest, LongTextsDoNotHoldWhoeverBringsThem) {
   absl::Notification release;
   std::atomic<int> done = 0;
   {
-    TextThreads threads(2);
+    TextThreads threads(2, kNoLimit);
     for (int i = 0; i < 5; ++i) {
-      threads.Run(kLong, [&] {
+      const absl::Status taken = threads.Run(kLong, kLong, [&] {
         release.WaitForNotification();
         ++done;
       });
+      EXPECT_TRUE(taken.ok()) << taken;
     }
     EXPECT_EQ(done.load(), 0);
     release.Notify();
@@ -44,10 +47,39 @@ TEST(TextThreadsTest, LongTextsDoNotHoldWhoeverBringsThem) {
 TEST(TextThreadsTest, OneThreadKeepsTheOrder) {
   std::vector<int> order;
   {
-    TextThreads threads(1);
-    for (int i = 0; i < 20; ++i) threads.Run(kLong, [&order, i] { order.push_back(i); });
+    TextThreads threads(1, kNoLimit);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_TRUE(threads.Run(kLong, kLong, [&order, i] { order.push_back(i); }).ok());
+    }
   }
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+// What is being read does not count, and one text may always wait.
+TEST(TextThreadsTest, WhatWaitsIsBounded) {
+  constexpr uint64_t kLimit = 3 * kLong;
+  absl::Notification reads;
+  absl::Notification release;
+  std::atomic<int> done = 0;
+  {
+    TextThreads threads(1, kLimit);
+    const auto run = [&](uint64_t held) { return threads.Run(kLong, held, [&] { ++done; }); };
+    const auto hold = [&] {
+      reads.Notify();
+      release.WaitForNotification();
+    };
+    ASSERT_TRUE(threads.Run(kLong, kLong, hold).ok());
+    reads.WaitForNotification();
+    EXPECT_TRUE(run(2 * kLimit).ok()) << "nobody else waits";
+    const absl::Status full = run(kLong);
+    EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(full.message(),
+              "input: 1052672 bytes, and long texts of 6295552 bytes wait to be read already; the "
+              "limit is 3145728");
+    EXPECT_TRUE(threads.Run(100, 100, [&] { ++done; }).ok()) << "a short text does not wait";
+    release.Notify();
+  }
+  EXPECT_EQ(done.load(), 2);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST(Session, HoldsItsTurnUntilItIsOpened) {
   Session session(SessionId{0, 1}, "m", 100, absl::Seconds(10));
   EXPECT_TRUE(session.View().turn_running);
   EXPECT_EQ(session.BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
-  EXPECT_FALSE(session.Expired(absl::Now() + absl::Hours(1)));
+  EXPECT_FALSE(session.Expired(MonotonicTime::Now() + absl::Hours(1)));
   session.EndTurn();
   EXPECT_TRUE(session.BeginTurn(std::nullopt).ok());
 }
@@ -84,7 +84,7 @@ TEST(Session, NoTurnAfterClose) {
 
 TEST(Session, ExpiresOnlyWhenIdle) {
   const auto session = NewSession(1, "m", absl::Seconds(10));
-  const absl::Time now = absl::Now();
+  const MonotonicTime now = MonotonicTime::Now();
   EXPECT_FALSE(session->Expired(now));
   EXPECT_TRUE(session->Expired(now + absl::Seconds(11)));
   ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
@@ -103,11 +103,12 @@ TEST(Session, ATurnIsUse) {
   const absl::Time begun = session->View().last_use_time;
   EXPECT_GT(begun, opened);
   absl::SleepFor(absl::Milliseconds(60));
+  const MonotonicTime before_end = MonotonicTime::Now();
   session->EndTurn();
-  const absl::Time ended = session->View().last_use_time;
-  EXPECT_GE(ended - begun, absl::Milliseconds(60));
-  EXPECT_FALSE(session->Expired(ended + absl::Milliseconds(50)));
-  EXPECT_TRUE(session->Expired(ended + absl::Milliseconds(51)));
+  const MonotonicTime after_end = MonotonicTime::Now();
+  EXPECT_GE(session->View().last_use_time - begun, absl::Milliseconds(50));
+  EXPECT_FALSE(session->Expired(before_end + absl::Milliseconds(50)));
+  EXPECT_TRUE(session->Expired(after_end + absl::Milliseconds(51)));
 }
 
 TEST(SessionTable, IdsAreUniqueAndFound) {

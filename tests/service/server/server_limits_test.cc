@@ -1,0 +1,178 @@
+// What clients can make a server hold before it has looked at their requests.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "google/rpc/status.pb.h"
+#include "service/server/append_reactor.h"
+#include "service/server/text_threads.h"
+#include "service/server/turn_reactor.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+namespace {
+
+using grpc::StatusCode;
+
+constexpr size_t kLongText = 40000;
+
+// The turns of the server on a port of its own, with the one thread for long texts held and room
+// for one and a half of them to wait.
+class HeldTurns final : public v1::Longstream::CallbackService {
+ public:
+  explicit HeldTurns(Dispatcher* dispatcher) : dispatcher_(dispatcher) {
+    const auto hold = [this] {
+      held_.Notify();
+      release_.WaitForNotification();
+    };
+    EXPECT_TRUE(threads_.Run(kLongText, 0, hold).ok());
+    held_.WaitForNotification();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    stub_ = v1::Longstream::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port_),
+                                                        grpc::InsecureChannelCredentials()));
+  }
+  ~HeldTurns() override {
+    server_->Shutdown();
+    server_->Wait();
+    calls_.WaitUntilNone(MonotonicTime::InfiniteFuture());
+  }
+
+  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
+                                                     v1::AppendResponse* response) override {
+    return NewAppendReactor(context, response, dispatcher_, &threads_, &calls_);
+  }
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
+    return NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
+  }
+
+  v1::Longstream::Stub& stub() { return *stub_; }
+  void Release() { release_.Notify(); }
+
+ private:
+  Dispatcher* const dispatcher_;
+  absl::Notification held_;
+  absl::Notification release_;
+  CallCount calls_;
+  TextThreads threads_{1, kLongText * 3 / 2};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+};
+
+// RESOURCE_EXHAUSTED of the bound, with what a client needs to try again.
+void ExpectRefused(const grpc::Status& status) {
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find("wait to be read already; the limit is 60000"),
+            std::string::npos)
+      << status.error_message();
+  google::rpc::Status details;
+  google::rpc::RetryInfo retry;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  ASSERT_EQ(details.details_size(), 1);
+  EXPECT_TRUE(details.details(0).UnpackTo(&retry));
+}
+
+TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
+  HeldTurns held(&dispatcher());
+  grpc::ClientContext first_context;
+  v1::GenerateRequest first = Request(Open());
+  first.mutable_input()->set_text(std::string(kLongText, 'x'));
+  const auto waiting = held.stub().Generate(&first_context, first);
+
+  v1::GenerateRequest second = first;
+  second.set_session_id(Open());
+  v1::GenerateResponse response;
+  // The first call may come second: then it is the one that is refused.
+  absl::SleepFor(absl::Milliseconds(200));
+  {
+    grpc::ClientContext context;
+    const auto reader = held.stub().Generate(&context, second);
+    EXPECT_FALSE(reader->Read(&response));
+    ExpectRefused(reader->Finish());
+  }
+  // A piece of an Append is refused with its turn; one that is short is not.
+  {
+    grpc::ClientContext context;
+    v1::AppendResponse appended;
+    const auto writer = held.stub().Append(&context, &appended);
+    v1::AppendRequest piece;
+    piece.set_session_id(second.session_id());
+    piece.mutable_input()->set_text("short");
+    ASSERT_TRUE(writer->Write(piece));
+    piece.mutable_input()->set_text(std::string(kLongText, 'x'));
+    ASSERT_TRUE(writer->Write(piece));
+    ExpectRefused(writer->Finish());
+  }
+  EXPECT_EQ(Get(second.session_id()).position(), 0u) << "rolled back";
+  EXPECT_FALSE(Get(second.session_id()).turn_running());
+
+  held.Release();
+  while (waiting->Read(&response)) {
+  }
+  const grpc::Status status = waiting->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// An Append that says nothing, until it is told to end.
+class SilentAppend {
+ public:
+  SilentAppend(v1::Longstream::Stub& stub, const std::string& session)
+      : writer_(stub.Append(&context_, &response_)) {
+    v1::AppendRequest piece;
+    piece.set_session_id(session);
+    EXPECT_TRUE(writer_->Write(piece));
+  }
+  grpc::Status End() {
+    writer_->WritesDone();
+    return writer_->Finish();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  v1::AppendResponse response_;
+  const std::unique_ptr<grpc::ClientWriter<v1::AppendRequest>> writer_;
+};
+
+// Beyond so many calls a connection carries no more; the server has others.
+TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
+  auto server = GrpcServer::Start({.listen = "127.0.0.1:0", .max_concurrent_streams = 2}, &models(),
+                                  &dispatcher());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto connect = [&] {
+    grpc::ChannelArguments own_connection;
+    own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return v1::Longstream::NewStub(
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string((*server)->port()),
+                                  grpc::InsecureChannelCredentials(), own_connection));
+  };
+  const std::string id = Open();
+  const auto get = [&](v1::Longstream::Stub& stub) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    v1::GetSessionRequest request;
+    request.set_session_id(id);
+    v1::Session session;
+    return stub.GetSession(&context, request, &session).error_code();
+  };
+  const auto full = connect();
+  EXPECT_EQ(get(*full), StatusCode::OK) << "the client knows the limit from here on";
+  SilentAppend first(*full, Open());
+  SilentAppend second(*full, Open());
+  EXPECT_EQ(get(*full), StatusCode::DEADLINE_EXCEEDED) << "it waits at the client";
+  EXPECT_EQ(get(*connect()), StatusCode::OK);
+  EXPECT_TRUE(first.End().ok());
+  EXPECT_EQ(get(*full), StatusCode::OK);
+  EXPECT_TRUE(second.End().ok());
+}
+
+}  // namespace
+}  // namespace longstream
