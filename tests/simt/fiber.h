@@ -4,6 +4,7 @@
 
 #include <boost/context/fiber.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -32,10 +33,14 @@ class Fiber {
   }
 
  private:
-  // Tops of stacks begin so many lines apart, in turn. At one place of their pages they would all
-  // be in the same few sets of the first-level cache.
-  static constexpr size_t kLine = 64;
-  static constexpr size_t kLinesOfPage = 64;
+  // Bytes at the top of a stack that stay unused: another number of lines for each of 64 stacks
+  // that lie side by side, an odd number of pages apart with their guards. At one place of their
+  // pages the tops would all be in the same few sets of the first-level cache. A stack keeps its
+  // number, since AddressSanitizer remembers the frames that the last fiber has left there.
+  static size_t UnusedOf(const std::byte* top) {
+    constexpr size_t kPage = 4096, kLine = 64;
+    return reinterpret_cast<uintptr_t>(top) / kPage % (kPage / kLine) * kLine;
+  }
 
   // Keeps how the one that was left goes on, and where its stack is.
   void Arrive(boost::context::fiber from) {
@@ -44,7 +49,6 @@ class Fiber {
   }
 
   static inline Fiber* last_left = nullptr;  // that switched to the running one
-  static inline size_t next_line = 0;
 
   boost::context::fiber rest_;  // where it goes on; empty while it runs and when it has ended
   const void* bottom_ = nullptr;
@@ -59,7 +63,7 @@ void Fiber::Start(const Body& body) {
   auto* const top = static_cast<std::byte*>(stack.sp);
   bottom_ = top - stack.size;
   size_ = stack.size;
-  const size_t unused = next_line++ % kLinesOfPage * kLine;
+  const size_t unused = UnusedOf(top);
   const boost::context::preallocated memory(top - unused, stack.size - unused, stack);
   rest_ = boost::context::fiber(std::allocator_arg, memory, stacks,
                                 [this, body](boost::context::fiber&& from) {
