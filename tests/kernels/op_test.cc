@@ -92,7 +92,7 @@ float RoundTo(DType type, float value) {
 const float* Random::Table() {
   static const std::array<float, kTable> table = [] {
     std::array<float, kTable> normals{};
-    std::mt19937_64 engine(1);
+    std::mt19937_64 engine(1);  // always the same; NOLINT(bugprone-random-generator-seed)
     std::normal_distribution<float> normal(0.0f, std::sqrt(0.5f));
     for (float& value : normals) value = normal(engine);
     return normals;

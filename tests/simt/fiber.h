@@ -4,6 +4,7 @@
 
 #include <boost/context/fiber.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -27,24 +28,27 @@ class Fiber {
   // Goes on with `next`. Returns when another fiber switches to this one.
   void SwitchTo(Fiber* next) {
     stack_switch_.Leave(next->bottom_, next->size_);
-    left_ = this;
+    last_left = this;
     Arrive(std::move(next->rest_).resume());
   }
 
  private:
-  // Tops of stacks begin so many lines apart, in turn. At one place of their pages they would all
-  // be in the same few sets of the first-level cache.
-  static constexpr size_t kLine = 64;
-  static constexpr size_t kLinesOfPage = 64;
+  // Bytes at the top of a stack that stay unused: another number of lines for each of 64 stacks
+  // that lie side by side, an odd number of pages apart with their guards. At one place of their
+  // pages the tops would all be in the same few sets of the first-level cache. A stack keeps its
+  // number, since AddressSanitizer remembers the frames that the last fiber has left there.
+  static size_t UnusedOf(const std::byte* top) {
+    constexpr size_t kPage = 4096, kLine = 64;
+    return reinterpret_cast<uintptr_t>(top) / kPage % (kPage / kLine) * kLine;
+  }
 
   // Keeps how the one that was left goes on, and where its stack is.
   void Arrive(boost::context::fiber from) {
-    left_->rest_ = std::move(from);
-    stack_switch_.Arrive(&left_->bottom_, &left_->size_);
+    last_left->rest_ = std::move(from);
+    stack_switch_.Arrive(&last_left->bottom_, &last_left->size_);
   }
 
-  static inline Fiber* left_ = nullptr;  // that switched to the running one
-  static inline size_t next_line_ = 0;
+  static inline Fiber* last_left = nullptr;  // that switched to the running one
 
   boost::context::fiber rest_;  // where it goes on; empty while it runs and when it has ended
   const void* bottom_ = nullptr;
@@ -59,14 +63,14 @@ void Fiber::Start(const Body& body) {
   auto* const top = static_cast<std::byte*>(stack.sp);
   bottom_ = top - stack.size;
   size_ = stack.size;
-  const size_t unused = next_line_++ % kLinesOfPage * kLine;
+  const size_t unused = UnusedOf(top);
   const boost::context::preallocated memory(top - unused, stack.size - unused, stack);
   rest_ = boost::context::fiber(std::allocator_arg, memory, stacks,
                                 [this, body](boost::context::fiber&& from) {
                                   Arrive(std::move(from));
                                   Fiber* const next = body();
                                   StackSwitch::LeaveForEver(next->bottom_, next->size_);
-                                  left_ = this;
+                                  last_left = this;
                                   return std::move(next->rest_);
                                 });
 }
