@@ -105,7 +105,7 @@ TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
 // All but the last token may have been read when the caller says that there is no more: then it is
 // the last piece that counts, not the time that the caller took to say so.
 TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
-  constexpr absl::Duration kSilence = absl::Milliseconds(300);
+  constexpr absl::Duration kSilence = absl::Milliseconds(500);
   TestEngine engine(R"({"step_delay_us": 5000})");
   const uint32_t grid = engine->model().backend().info().prefill_grid;
   std::vector<TurnUsage> usages;

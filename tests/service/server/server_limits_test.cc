@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "google/rpc/status.pb.h"
 #include "service/server/append_reactor.h"
 #include "service/server/text_threads.h"
@@ -51,15 +50,20 @@ class HeldTurns final : public v1::Longstream::CallbackService {
   }
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    return NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
+    auto* reactor = NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
+    if (!generates_.HasBeenNotified()) generates_.Notify();
+    return reactor;
   }
 
   v1::Longstream::Stub& stub() { return *stub_; }
+  // Until a Generate has come and its text has been queued.
+  void WaitForGenerate() const { generates_.WaitForNotification(); }
   void Release() { release_.Notify(); }
 
  private:
   Dispatcher* const dispatcher_;
   absl::Notification held_;
+  absl::Notification generates_;
   absl::Notification release_;
   CallCount calls_;
   TextThreads threads_{1, kLongText * 3 / 2};
@@ -91,8 +95,7 @@ TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
   v1::GenerateRequest second = first;
   second.set_session_id(Open());
   v1::GenerateResponse response;
-  // The first call may come second: then it is the one that is refused.
-  absl::SleepFor(absl::Milliseconds(200));
+  held.WaitForGenerate();
   {
     grpc::ClientContext context;
     const auto reader = held.stub().Generate(&context, second);
@@ -144,6 +147,8 @@ class SilentAppend {
 
 // Beyond so many calls a connection carries no more; the server has others.
 TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
+  constexpr std::chrono::milliseconds kShort(300);
+  constexpr std::chrono::milliseconds kLong(30000);
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0", .max_concurrent_streams = 2}, &models(),
                                   &dispatcher());
   ASSERT_TRUE(server.ok()) << server.status();
@@ -155,22 +160,22 @@ TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
                                   grpc::InsecureChannelCredentials(), own_connection));
   };
   const std::string id = Open();
-  const auto get = [&](v1::Longstream::Stub& stub) {
+  const auto get = [&](v1::Longstream::Stub& stub, std::chrono::milliseconds patience) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    context.set_deadline(std::chrono::system_clock::now() + patience);
     v1::GetSessionRequest request;
     request.set_session_id(id);
     v1::Session session;
     return stub.GetSession(&context, request, &session).error_code();
   };
   const auto full = connect();
-  EXPECT_EQ(get(*full), StatusCode::OK) << "the client knows the limit from here on";
+  EXPECT_EQ(get(*full, kLong), StatusCode::OK) << "the client knows the limit from here on";
   SilentAppend first(*full, Open());
   SilentAppend second(*full, Open());
-  EXPECT_EQ(get(*full), StatusCode::DEADLINE_EXCEEDED) << "it waits at the client";
-  EXPECT_EQ(get(*connect()), StatusCode::OK);
+  EXPECT_EQ(get(*full, kShort), StatusCode::DEADLINE_EXCEEDED) << "it waits at the client";
+  EXPECT_EQ(get(*connect(), kLong), StatusCode::OK);
   EXPECT_TRUE(first.End().ok());
-  EXPECT_EQ(get(*full), StatusCode::OK);
+  EXPECT_EQ(get(*full, kLong), StatusCode::OK);
   EXPECT_TRUE(second.End().ok());
 }
 
