@@ -147,7 +147,8 @@ TEST(LookAhead, TimesAreTheDevices) {
   const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
   const TurnUsage& usage = outcome.end.usage;
   EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
-  EXPECT_GE(usage.decode_time, (kTokens - 1) * absl::Milliseconds(5) * 0.98);
+  // Of both together, since a busy host may learn late of the first token, and in time of the last.
+  EXPECT_GE(usage.time_to_first_token + usage.decode_time, kTokens * absl::Milliseconds(5) * 0.98);
 }
 
 // ---------------------------------------------------------------- ends

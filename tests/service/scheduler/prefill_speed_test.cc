@@ -6,7 +6,7 @@
 namespace longstream {
 namespace {
 
-const MonotonicTime kStart;
+constexpr MonotonicTime kStart;
 
 TEST(PrefillSpeed, TheFirstSamplesTellNothing) {
   PrefillSpeed speed;

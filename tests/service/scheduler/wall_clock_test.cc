@@ -2,9 +2,9 @@
 // for does not change.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <utility>
