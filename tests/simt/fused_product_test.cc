@@ -1,5 +1,5 @@
-// Which products prepare their rows themselves: those of the 14B shape that docs/performance-cuda.md
-// counts on, and none that does not fit.
+// Which products prepare their rows themselves: those of the 14B shape that
+// docs/performance-cuda.md counts on, and none that does not fit.
 #include "kernels/cuda/fused_product.cuh"
 
 #include <gtest/gtest.h>
