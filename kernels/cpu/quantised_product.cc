@@ -27,6 +27,9 @@ constexpr int kSingleRowVectors = 1;
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
 static_assert(kPanelVectors % kTileVectors == 0);
+// A single row that passes half of a panel at a time reads every second line: in blocks, so that
+// the other half is still in a cache when its lines are used.
+constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
 // Groups of a panel that all tiles of rows pass before the next ones: of int8 8.5 KiB.
 constexpr int64_t kBlockGroups = 8;
@@ -64,7 +67,8 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
     I32x16 bytes[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
-      Ask<kRows, kType == DType::kI4>(asked + four * ahead.step + v * ahead.vector);
+      Ask<kRows, kType == DType::kI4 || kSingleRowInHalves>(asked + four * ahead.step +
+                                                            v * ahead.vector);
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
     for (int half = 0; half < kHalves<kType>; ++half) {
@@ -165,7 +169,8 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t groups = NumGroups(weight.k);
   const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors,
                           GroupBytes(kType) / kFours<kType>);
-  const int64_t groups_at_once = passes.rows.count == 1 ? groups : kBlockGroups;
+  const bool in_one_pass = passes.rows.count == 1 && !(block.num_rows == 1 && kSingleRowInHalves);
+  const int64_t groups_at_once = in_one_pass ? groups : kBlockGroups;
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
   for (int64_t first = 0; first < groups; first += groups_at_once) {
@@ -183,8 +188,9 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
           sums + v * kLanes,
           first > 0};
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
-        Tile<kType, 1, kSingleRowVectors>(
-            operands, Behind(operands.panel, GroupBytes(kType) / kFours<kType>));
+        const std::byte* half = operands.panel + operands.first_vector * kFourBytes / 2;
+        Tile<kType, 1, kSingleRowVectors>(operands,
+                                          Behind(half, GroupBytes(kType) / kFours<kType>));
         v += kSingleRowVectors;
       } else {
         Rows<kType>(passes, operands);

@@ -69,8 +69,8 @@ class TilePasses {
 // Whether a single row asks for weights that take many instructions a byte, compressed and int4
 // ones. A processor reads ahead by itself, but on AVX2 the instructions of few lines fill its
 // window and it did not read far enough (Zen 3: 1.2 and 1.4 times as fast; f32 and int8, which take
-// fewer, 0.75 and 0.95).
-#if defined(__AVX2__) && !defined(__AVX512F__)
+// fewer, 0.75 and 0.95). On the baseline int8 takes many too.
+#if !defined(__AVX512F__)
 inline constexpr bool kSingleRowAsks = true;
 #else
 inline constexpr bool kSingleRowAsks = false;
