@@ -170,9 +170,11 @@ class BatchCheck {
 
   // Throws Failure.
   void Check(const ls_batch& batch) {
-    Require(batch.num_entries >= 1 && batch.num_entries <= max_sequences_, LS_INVALID_ARGUMENT,
-            "entries: expected 1 ... " + std::to_string(max_sequences_) + ", found " +
-                std::to_string(batch.num_entries));
+    if (batch.num_entries < 1 || batch.num_entries > max_sequences_) {
+      throw Failure{LS_INVALID_ARGUMENT, "entries: expected 1 ... " +
+                                             std::to_string(max_sequences_) + ", found " +
+                                             std::to_string(batch.num_entries)};
+    }
     sequences_.clear();
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < batch.num_entries; ++i) {
@@ -185,9 +187,10 @@ class BatchCheck {
       sequences_.push_back(entry.sequence);
       tokens += entry.num_tokens;
     }
-    Require(tokens <= max_tokens_, LS_INVALID_ARGUMENT,
-            "tokens: expected at most " + std::to_string(max_tokens_) + " in a batch, found " +
-                std::to_string(tokens));
+    if (tokens > max_tokens_) {
+      throw Failure{LS_INVALID_ARGUMENT, "tokens: expected at most " + std::to_string(max_tokens_) +
+                                             " in a batch, found " + std::to_string(tokens)};
+    }
     std::sort(sequences_.begin(), sequences_.end());
     Require(std::adjacent_find(sequences_.begin(), sequences_.end()) == sequences_.end(),
             LS_INVALID_ARGUMENT, "entries: a sequence twice");
