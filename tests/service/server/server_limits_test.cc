@@ -6,11 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "absl/synchronization/notification.h"
 #include "google/rpc/status.pb.h"
-#include "service/server/append_reactor.h"
-#include "service/server/text_threads.h"
-#include "service/server/turn_reactor.h"
+#include "tests/service/server/held_turns.h"
 #include "tests/service/server/server_fixture.h"
 
 namespace longstream {
@@ -19,58 +16,6 @@ namespace {
 using grpc::StatusCode;
 
 constexpr size_t kLongText = 40000;
-
-// The turns of the server on a port of its own, with the one thread for long texts held and room
-// for one and a half of them to wait.
-class HeldTurns final : public v1::Longstream::CallbackService {
- public:
-  explicit HeldTurns(Dispatcher* dispatcher) : dispatcher_(dispatcher) {
-    const auto hold = [this] {
-      held_.Notify();
-      release_.WaitForNotification();
-    };
-    EXPECT_TRUE(threads_.Run(kLongText, 0, hold).ok());
-    held_.WaitForNotification();
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    stub_ = v1::Longstream::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port_),
-                                                        grpc::InsecureChannelCredentials()));
-  }
-  ~HeldTurns() override {
-    server_->Shutdown();
-    server_->Wait();
-    calls_.WaitUntilNone(MonotonicTime::InfiniteFuture());
-  }
-
-  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
-                                                     v1::AppendResponse* response) override {
-    return NewAppendReactor(context, response, dispatcher_, &threads_, &calls_);
-  }
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    auto* reactor = NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
-    if (!generates_.HasBeenNotified()) generates_.Notify();
-    return reactor;
-  }
-
-  v1::Longstream::Stub& stub() { return *stub_; }
-  // Until a Generate has come and its text has been queued.
-  void WaitForGenerate() const { generates_.WaitForNotification(); }
-  void Release() { release_.Notify(); }
-
- private:
-  Dispatcher* const dispatcher_;
-  absl::Notification held_;
-  absl::Notification generates_;
-  absl::Notification release_;
-  CallCount calls_;
-  TextThreads threads_{1, kLongText * 3 / 2};
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::Longstream::Stub> stub_;
-};
 
 // RESOURCE_EXHAUSTED of the bound, with what a client needs to try again.
 void ExpectRefused(const grpc::Status& status) {
@@ -86,7 +31,7 @@ void ExpectRefused(const grpc::Status& status) {
 }
 
 TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
-  HeldTurns held(&dispatcher());
+  HeldTurns held(&dispatcher(), kLongText, kLongText * 3 / 2);
   grpc::ClientContext first_context;
   v1::GenerateRequest first = Request(Open());
   first.mutable_input()->set_text(std::string(kLongText, 'x'));

@@ -1,0 +1,78 @@
+// The server's turns on a port of their own, with the one thread for long texts held.
+#ifndef LONGSTREAM_TESTS_SERVICE_SERVER_HELD_TURNS_H_
+#define LONGSTREAM_TESTS_SERVICE_SERVER_HELD_TURNS_H_
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "service/server/append_reactor.h"
+#include "service/server/text_threads.h"
+#include "service/server/turn_reactor.h"
+#include "tests/service/server/server_fixture.h"
+
+namespace longstream {
+
+class HeldTurns final : public v1::Longstream::CallbackService {
+ public:
+  // `text_bytes`: of a long text. Of such that wait, max_waiting_bytes may.
+  HeldTurns(Dispatcher* dispatcher, size_t text_bytes, uint64_t max_waiting_bytes)
+      : dispatcher_(dispatcher), threads_(1, max_waiting_bytes) {
+    const auto hold = [this] {
+      held_.Notify();
+      release_.WaitForNotification();
+    };
+    EXPECT_TRUE(threads_.Run(text_bytes, 0, hold).ok());
+    held_.WaitForNotification();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    stub_ = v1::Longstream::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port_),
+                                                        grpc::InsecureChannelCredentials()));
+  }
+  ~HeldTurns() override {
+    Release();
+    server_->Shutdown();
+    server_->Wait();
+    calls_.WaitUntilNone(MonotonicTime::InfiniteFuture());
+  }
+
+  grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
+                                                     v1::AppendResponse* response) override {
+    return NewAppendReactor(context, response, dispatcher_, &threads_, &calls_);
+  }
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
+    auto* reactor = NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
+    if (!generates_.HasBeenNotified()) generates_.Notify();
+    return reactor;
+  }
+
+  v1::Longstream::Stub& stub() { return *stub_; }
+  // Until a Generate has come and its text has been queued.
+  void WaitForGenerate() const { generates_.WaitForNotification(); }
+  void Release() {
+    if (!release_.HasBeenNotified()) release_.Notify();
+  }
+
+ private:
+  Dispatcher* const dispatcher_;
+  absl::Notification held_;
+  absl::Notification generates_;
+  absl::Notification release_;
+  CallCount calls_;
+  TextThreads threads_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Longstream::Stub> stub_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_TESTS_SERVICE_SERVER_HELD_TURNS_H_
