@@ -3,6 +3,7 @@
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,43 @@ class SpoiledResults {
     std::vector<ls_batch_entry> entries;  // their pointers are not followed
     std::vector<ls_result> results;
     std::vector<std::vector<float>> logits;
+  };
+  std::array<Step, 2> steps_;
+};
+
+// Whether an entry has the token among those that it feeds.
+inline bool Reads(const ls_batch_entry& entry, int32_t token) {
+  const int32_t* end = entry.tokens + entry.num_tokens;
+  return std::find(entry.tokens, end, token) != end;
+}
+
+// Changes the results of entries that read a token. Copied and used as by SpoiledResults.
+class MarkedResults {
+ public:
+  // To be called where submit has succeeded.
+  void Submitted(uint64_t ticket, const ls_batch& batch, int32_t token) {
+    std::vector<bool>& marks = steps_[ticket % 2].marks;
+    marks.clear();
+    for (uint32_t i = 0; i < batch.num_entries; ++i) {
+      marks.push_back(Reads(batch.entries[i], token));
+    }
+  }
+
+  // To be called where wait has succeeded: calls change(result, i) for those entries.
+  template <typename Change>
+  void Waited(uint64_t ticket, ls_results* results, const Change& change) {
+    Step& step = steps_[ticket % 2];
+    step.results.assign(results->results, results->results + results->num_results);
+    for (size_t i = 0; i < step.results.size(); ++i) {
+      if (step.marks[i]) change(step.results[i], i);
+    }
+    results->results = step.results.data();
+  }
+
+ private:
+  struct Step {
+    std::vector<bool> marks;  // per entry
+    std::vector<ls_result> results;
   };
   std::array<Step, 2> steps_;
 };

@@ -1,27 +1,17 @@
 // The minimal backend as one whose steps fail by what they read: a batch with the token 'X' is
 // refused as a whole, and there is no memory for an entry with the token 'M'.
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <vector>
 
 #include "tests/conformance/broken/wrapped_minimal.h"
 
 namespace {
 
+using longstream::conformance::MarkedResults;
 using longstream::conformance::Minimal;
+using longstream::conformance::Reads;
 
-bool Reads(const ls_batch_entry& entry, int32_t token) {
-  const int32_t* end = entry.tokens + entry.num_tokens;
-  return std::find(entry.tokens, end, token) != end;
-}
-
-// Of the two tickets that may be in flight.
-struct Step {
-  std::vector<bool> lacks_memory;  // per entry
-  std::vector<ls_result> results;
-};
-std::array<Step, 2> steps;
+MarkedResults without_memory;
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
   const ls_batch_entry* end = batch->entries + batch->num_entries;
@@ -31,27 +21,19 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
   }
   const ls_code code = Minimal().submit(model, batch, ticket, error);
   if (code != LS_OK) return code;
-  std::vector<bool>& lacks_memory = steps[*ticket % 2].lacks_memory;
-  lacks_memory.clear();
-  for (uint32_t i = 0; i < batch->num_entries; ++i) {
-    lacks_memory.push_back(Reads(batch->entries[i], 'M'));
-  }
+  without_memory.Submitted(*ticket, *batch, 'M');
   return code;
 }
 
 ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
   const ls_code code = Minimal().wait(model, ticket, results, error);
   if (code != LS_OK) return code;
-  Step& step = steps[ticket % 2];
-  step.results.assign(results->results, results->results + results->num_results);
-  for (size_t i = 0; i < step.results.size(); ++i) {
-    if (!step.lacks_memory[i]) continue;
-    step.results[i] = ls_result{};
-    step.results[i].code = LS_RESOURCE_EXHAUSTED;
-    step.results[i].message = "lists of penalties";
-    step.results[i].sampled = -1;
-  }
-  results->results = step.results.data();
+  without_memory.Waited(ticket, results, [](ls_result& result, size_t) {
+    result = ls_result{};
+    result.code = LS_RESOURCE_EXHAUSTED;
+    result.message = "lists of penalties";
+    result.sampled = -1;
+  });
   return code;
 }
 
