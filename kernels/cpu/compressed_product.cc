@@ -2,8 +2,8 @@
 //
 // A single row passes several panels side by side, as every format's single row does. Few rows are
 // one tile, which decodes numbers in registers: they come from memory and are used once. Of more
-// rows the first tile also leaves the numbers, as a plain panel has them, to the others, a block of
-// steps at a time.
+// rows the first tile also leaves the numbers, as a plain panel has them, to the others. Tiles that
+// follow each other, of rows or of columns, pass a block of steps at a time.
 #include "kernels/cpu/compressed_product.h"
 
 #include <algorithm>
@@ -66,8 +66,6 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
                                          const WeightsAhead& ahead, BF16* plain) {
   // A tile alone is faster than memory, and lines come to the second-level cache sooner.
   constexpr int kAskRows = kKeep ? kRows : std::min(kRows, 4);
-  // Each line of a step has bytes of every column.
-  constexpr int kAskLines = kKeep ? kPanelTileVectors : 2;
   // Copies, so that the compiler knows that stores leave them alone.
   const StepReader reader = steps.reader;
   Patches patches = steps.patches;
@@ -85,7 +83,7 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
         StepReader::Lay<kPanelTileVectors>(patches, first + step, column * kColumnOutputs, numbers);
       }
       LONGSTREAM_UNROLL
-      for (int line = 0; line < kAskLines; ++line) Ask<kAskRows>(asked + line * ahead.vector);
+      for (int v = 0; v < kPanelTileVectors; ++v) Ask<kAskRows>(asked + v * ahead.vector);
       if constexpr (kKeep) {
         LONGSTREAM_UNROLL
         for (int v = 0; v < kPanelTileVectors; ++v) {
@@ -124,38 +122,29 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
 }
 
-// One tile of rows. operands: without w and k
-void OneTile(int64_t rows, const PanelView& panel, PanelOperands<BF16> operands) {
-  const WeightsAhead ahead = Behind(panel.steps(), panel.step_bytes());
-  operands.w = reinterpret_cast<const BF16*>(panel.steps());
-  operands.k = panel.num_steps() * kStepInputs;
-  for (int64_t column = 0; column < kColumns; ++column) {
-    if (panel.compressed()) {
-      CompressedTileOfRows<kPanelTileRows, 1>(rows, StepsOf(panel), column, operands, ahead,
-                                              nullptr);
-    } else {
-      PlainTile(rows, operands, Behind(operands.w, panel.step_bytes()));
-    }
-    operands.w += kColumnNumbers;
-    operands.sums += kColumnOutputs;
-  }
+// Not inlined: each has the registers for its tiles.
+[[gnu::noinline]] Patches OneTile(int64_t rows, const CompressedSteps& steps, int64_t column,
+                                  const PanelOperands<BF16>& operands, const WeightsAhead& ahead) {
+  return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);
 }
 
 // A column of a block of steps: all tiles of rows. operands.w: the column where the panel is plain.
 // plain: [kBlockSteps, kStepNumbers]. Returns the patches behind the block.
-Patches SeveralTiles(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
-                     int64_t column, PanelOperands<BF16> operands, WeightsAhead ahead,
-                     BF16* plain) {
+Patches TilesOfColumn(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
+                      int64_t column, PanelOperands<BF16> operands, WeightsAhead ahead,
+                      BF16* plain) {
   constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // of tiles of nearly equal size
   const EqualParts& rows = passes.rows;
   Patches patches = steps.patches;
-  if (compressed) {
+  if (!compressed) {
+    PlainTile(rows.size(0), operands, ahead);
+  } else if (rows.count == 1) {
+    patches = OneTile(rows.size(0), steps, column, operands, ahead);
+  } else {
     plain += column * kColumnNumbers;
     patches = CompressedTileOfRows<kPanelTileRows, kLeastRows>(rows.size(0), steps, column,
                                                                operands, ahead, plain);
     operands.w = plain;
-  } else {
-    PlainTile(rows.size(0), operands, ahead);
   }
   for (int64_t t = 1; t < rows.count; ++t) {
     operands.a += rows.size(t - 1) * operands.a_stride;
@@ -166,10 +155,14 @@ Patches SeveralTiles(const TilePasses& passes, bool compressed, const Compressed
   return patches;
 }
 
-void SeveralTiles(const TilePasses& passes, const PanelView& panel, PanelOperands<BF16> operands) {
+// All rows of a block times a panel. operands: without w and k
+void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operands) {
   alignas(kLineBytes) BF16 plain[kBlockSteps * kStepNumbers];
+  const TilePasses passes(num_rows, kPanelTileRows, kColumns, panel.step_bytes());
+  const bool in_one_pass = passes.rows.count == 1 && kColumns == 1;
   // Blocks of an even number of steps, but for the last.
-  const EqualParts pairs((panel.num_steps() + 1) / 2, kBlockSteps / 2);
+  const int64_t num_pairs = (panel.num_steps() + 1) / 2;
+  const EqualParts pairs(num_pairs, in_one_pass ? num_pairs : kBlockSteps / 2);
   CompressedSteps steps = StepsOf(panel);
   for (int64_t b = 0; b < pairs.count; ++b) {
     steps.count = std::min(2 * pairs.size(b), panel.num_steps() - steps.first);
@@ -180,8 +173,8 @@ void SeveralTiles(const TilePasses& passes, const PanelView& panel, PanelOperand
       PanelOperands<BF16> of_column = operands;
       of_column.w = reinterpret_cast<const BF16*>(steps.from) + column * kColumnNumbers;
       of_column.sums += column * kColumnOutputs;
-      patches = SeveralTiles(passes, panel.compressed(), steps, column, of_column,
-                             passes.First(column, steps.from, next, steps.count), plain);
+      patches = TilesOfColumn(passes, panel.compressed(), steps, column, of_column,
+                              passes.First(column, steps.from, next, steps.count), plain);
     }
     steps.patches = patches;
     steps.from = next;
@@ -271,7 +264,7 @@ void SingleRow(const Input* a, const PackedWeight& weight, const OutputBlock& bl
     if (end - p >= kPanelsAtOnce && SideBySide(a, weight, p, sums)) {
       count = kPanelsAtOnce;
     } else {
-      OneTile(1, PanelOf(weight, p), {a, 0, nullptr, 0, 0, sums, false});
+      Tiles(1, PanelOf(weight, p), {a, 0, nullptr, 0, 0, sums, false});
     }
     p += count;
     sums += count * kPanelOutputs;
@@ -285,15 +278,8 @@ void CompressedProduct(const PreparedRows& h, const PackedWeight& weight, const 
   const Input* a = h.row<Input>(block.first_row);
   if (block.num_rows == 1) return SingleRow(a, weight, block, sums);
   for (int64_t p = 0; p < block.num_panels; ++p) {
-    const PanelView panel = PanelOf(weight, block.first_panel + p);
-    const TilePasses passes(block.num_rows, kPanelTileRows, kColumns, panel.step_bytes());
-    const PanelOperands<BF16> operands = {a,    h.stride, nullptr, 0, 0, sums + p * kPanelOutputs,
-                                          false};
-    if (passes.rows.count == 1) {
-      OneTile(block.num_rows, panel, operands);
-    } else {
-      SeveralTiles(passes, panel, operands);
-    }
+    Tiles(block.num_rows, PanelOf(weight, block.first_panel + p),
+          {a, h.stride, nullptr, 0, 0, sums + p * kPanelOutputs, false});
   }
 }
 

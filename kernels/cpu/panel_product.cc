@@ -11,9 +11,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Bytes of weights of a panel that all tiles of rows pass before the next ones, which come into the
+// Bytes of weights of a panel that all tiles pass before the next ones, which come into the
 // first-level cache meanwhile: together two thirds of the 48 KiB of a Zen 5 or Ice Lake processor.
-// Blocks of a panel are of nearly equal size.
+// Blocks of a panel are of nearly equal size. One tile of rows that is as wide as a panel passes all
+// of it at once.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
 // All rows times kPanelTileVectors vectors, those from `vector` on of a panel.
@@ -63,7 +64,9 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t steps = (weight.k + kInputs - 1) / kInputs;
   const TilePasses passes(block.num_rows, kPanelTileRows, kPanelVectors / kPanelTileVectors,
                           kStepBytes);
-  const EqualParts blocks(steps, passes.rows.count == 1 ? steps : kBlockBytes / kStepBytes);
+  const bool in_one_pass =
+      block.num_rows == 1 || (passes.rows.count == 1 && kPanelTileVectors == kPanelVectors);
+  const EqualParts blocks(steps, in_one_pass ? steps : kBlockBytes / kStepBytes);
   for (int64_t b = 0; b < blocks.count; ++b) {
     const int64_t inputs = blocks.size(b) * kInputs;
     Vectors<W>(block, passes, {a, h.stride, w, panel_stride, inputs, sums, b > 0});

@@ -27,11 +27,11 @@ constexpr int kSingleRowVectors = 1;
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
 static_assert(kPanelVectors % kTileVectors == 0);
-// A single row that passes half of a panel at a time reads every second line: in blocks, so that
-// the other half is still in a cache when its lines are used.
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
-// Groups of a panel that all tiles of rows pass before the next ones: of int8 8.5 KiB.
+// Groups of a panel that all tiles pass before the next ones: of int8 8.5 KiB. One tile of rows that
+// is as wide as a panel passes all groups at once; of one that is not, the next reads the other half
+// of each line, which is still in a cache then.
 constexpr int64_t kBlockGroups = 8;
 
 // Part of a product: the rows at `x`, some vectors of panels, and some groups of both.
@@ -169,7 +169,8 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t groups = NumGroups(weight.k);
   const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors,
                           GroupBytes(kType) / kFours<kType>);
-  const bool in_one_pass = passes.rows.count == 1 && !(block.num_rows == 1 && kSingleRowInHalves);
+  const int tile_vectors = block.num_rows == 1 ? kSingleRowVectors : kTileVectors;
+  const bool in_one_pass = passes.rows.count == 1 && tile_vectors == kPanelVectors;
   const int64_t groups_at_once = in_one_pass ? groups : kBlockGroups;
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;

@@ -52,7 +52,7 @@ class TilePasses {
   // second half: mostly the same line again.
   LONGSTREAM_INLINE WeightsAhead First(int64_t column, const void* from, const void* next,
                                        int64_t steps) const {
-    if (rows.count == 1) return Behind(from, step_bytes_);
+    if (num_passes_ == 1) return Behind(from, step_bytes_);
     const int64_t part = steps * step_bytes_ / num_passes_;
     return {static_cast<const std::byte*>(next) + column * rows.count * part, part_of_step_,
             part_of_step_ / 2, part};
