@@ -22,7 +22,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 namespace {
 
-// Steps that all tiles of rows pass before the next ones, 16 KiB of plain numbers: with 64 sums are
+// Steps that all tiles pass before the next ones, 16 KiB of plain numbers: with 64 sums are
 // interrupted too often (0.93 of the speed), 192 leave too little of the first-level cache (0.96).
 constexpr int64_t kBlockSteps = 128;
 // A tile's vectors are a column of a step.
@@ -122,7 +122,7 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
 }
 
-// Not inlined: each has the registers for its tiles.
+// Not inlined, so that its tiles have all registers.
 [[gnu::noinline]] Patches OneTile(int64_t rows, const CompressedSteps& steps, int64_t column,
                                   const PanelOperands<BF16>& operands, const WeightsAhead& ahead) {
   return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);

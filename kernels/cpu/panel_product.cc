@@ -11,10 +11,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Bytes of weights of a panel that all tiles pass before the next ones, which come into the
-// first-level cache meanwhile: together two thirds of the 48 KiB of a Zen 5 or Ice Lake processor.
-// Blocks of a panel are of nearly equal size. One tile of rows that is as wide as a panel passes
-// all of it at once.
+// Bytes of weights of a panel that all tiles pass before the next ones, which come into a nearer
+// cache meanwhile: together two thirds of the 48 KiB of the first level of a Zen 5 or Ice Lake
+// processor. Blocks of a panel are of nearly equal size. One tile of rows as wide as a panel passes
+// all of it at once, and so does a single row.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
 // All rows times kPanelTileVectors vectors, those from `vector` on of a panel.

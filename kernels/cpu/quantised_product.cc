@@ -29,9 +29,9 @@ constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
 static_assert(kPanelVectors % kTileVectors == 0);
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
-// Groups of a panel that all tiles pass before the next ones: of int8 8.5 KiB. One tile of rows
-// that is as wide as a panel passes all groups at once; of one that is not, the next reads the
-// other half of each line, which is still in a cache then.
+// Groups of a panel that all tiles pass before the next ones: of int8 8.5 KiB. One tile of rows as
+// wide as a panel passes all groups at once. A narrower one reads every second line: in blocks, so
+// that what a processor reads with a line, its neighbour, is still in a cache when it is used.
 constexpr int64_t kBlockGroups = 8;
 
 // Part of a product: the rows at `x`, some vectors of panels, and some groups of both.

@@ -15,9 +15,9 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// How far behind the weights that several rows use those lie that they ask for, where all rows are
-// one tile and pass the weights once. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16
-// KiB 0.96 of the speed, 4 KiB 0.9.)
+// How far behind the weights that several rows use those lie that they ask for, where one tile has
+// all rows and the whole width of a panel. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory:
+// 16 KiB 0.96 of the speed, 4 KiB 0.9.)
 inline constexpr int64_t kAheadBytes = int64_t{8} << 10;
 
 // What a tile asks for: in each step of its sums a line for each vector of weights that it reads.
