@@ -159,10 +159,9 @@ Patches TilesOfColumn(const TilePasses& passes, bool compressed, const Compresse
 void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operands) {
   alignas(kLineBytes) BF16 plain[kBlockSteps * kStepNumbers];
   const TilePasses passes(num_rows, kPanelTileRows, kColumns, panel.step_bytes());
-  const bool in_one_pass = passes.rows.count == 1 && kColumns == 1;
   // Blocks of an even number of steps, but for the last.
   const int64_t num_pairs = (panel.num_steps() + 1) / 2;
-  const EqualParts pairs(num_pairs, in_one_pass ? num_pairs : kBlockSteps / 2);
+  const EqualParts pairs(num_pairs, passes.in_one_pass() ? num_pairs : kBlockSteps / 2);
   CompressedSteps steps = StepsOf(panel);
   for (int64_t b = 0; b < pairs.count; ++b) {
     steps.count = std::min(2 * pairs.size(b), panel.num_steps() - steps.first);

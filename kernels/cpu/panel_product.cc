@@ -64,8 +64,7 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t steps = (weight.k + kInputs - 1) / kInputs;
   const TilePasses passes(block.num_rows, kPanelTileRows, kPanelVectors / kPanelTileVectors,
                           kStepBytes);
-  const bool in_one_pass =
-      block.num_rows == 1 || (passes.rows.count == 1 && kPanelTileVectors == kPanelVectors);
+  const bool in_one_pass = block.num_rows == 1 || passes.in_one_pass();
   const EqualParts blocks(steps, in_one_pass ? steps : kBlockBytes / kStepBytes);
   for (int64_t b = 0; b < blocks.count; ++b) {
     const int64_t inputs = blocks.size(b) * kInputs;

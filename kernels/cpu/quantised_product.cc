@@ -169,8 +169,7 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const int64_t groups = NumGroups(weight.k);
   const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors,
                           GroupBytes(kType) / kFours<kType>);
-  const int tile_vectors = block.num_rows == 1 ? kSingleRowVectors : kTileVectors;
-  const bool in_one_pass = passes.rows.count == 1 && tile_vectors == kPanelVectors;
+  const bool in_one_pass = block.num_rows == 1 ? !kSingleRowInHalves : passes.in_one_pass();
   const int64_t groups_at_once = in_one_pass ? groups : kBlockGroups;
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;

@@ -46,13 +46,17 @@ class TilePasses {
         step_bytes_(step_bytes),
         part_of_step_((step_bytes + num_passes_ - 1) / num_passes_) {}
 
+  // Whether there is one tile: all rows, over the whole width of the weights. It need not stop for
+  // others.
+  bool in_one_pass() const { return num_passes_ == 1; }
+
   // What the first tile of a column asks for, which uses the weights at `from` in `steps` steps;
   // behind all columns come those at `next`. Of several tiles each asks for its part of as many
   // bytes there. Of a step's part, a line or little more, the second of two vectors asks for the
   // second half: mostly the same line again.
   LONGSTREAM_INLINE WeightsAhead First(int64_t column, const void* from, const void* next,
                                        int64_t steps) const {
-    if (num_passes_ == 1) return Behind(from, step_bytes_);
+    if (in_one_pass()) return Behind(from, step_bytes_);
     const int64_t part = steps * step_bytes_ / num_passes_;
     return {static_cast<const std::byte*>(next) + column * rows.count * part, part_of_step_,
             part_of_step_ / 2, part};
