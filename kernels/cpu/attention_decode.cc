@@ -47,19 +47,33 @@ class DecodeRow {
     }
   }
 
-  // What is computed after the next Score: the keys [begin, end) of a block, of this group or of
-  // another one. It asks for them.
+  // What is computed after the next Score, the keys [begin, end) of a block of this group or of
+  // another one, or after the next Weigh, likewise values. They are asked for meanwhile.
   void AnnounceKeys(const HeadGroup& group, int64_t begin, int64_t end) {
-    int64_t border = begin;
-    if (has_far_) {
-      border = std::clamp(near_begin_, begin, end);
-      far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
-    }
+    const int64_t border = FarUntil(begin, end);
+    if (has_far_) far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
     keys_.Announce(Head(attention_.keys, group.kv_head), border, end);
   }
-  // Likewise the values, after the next Weigh.
   void AnnounceValues(const HeadGroup& group, int64_t begin, int64_t end) {
     values_.Announce(Head(attention_.values, group.value_head), begin, end);
+  }
+
+  // Where values follow keys and keys follow values: what the next Score and the next Weigh of the
+  // last group ask for. Of near keys that are not of the values' type each goes without the other.
+  void AnnounceValuesBehindKeys(const HeadGroup& group, int64_t begin, int64_t end) {
+    const HeadRows rows = Head(attention_.values, group.value_head);
+    const bool far = FarUntil(begin, end) == end;  // what is scored last
+    far_keys_.Announce(rows, begin, far ? end : begin);
+    keys_.Announce(rows, begin, !far && kNearKeysAsValues ? end : begin);
+  }
+  void AnnounceKeysBehindValues(const HeadGroup& group, int64_t begin, int64_t end) {
+    const int64_t far_end = FarUntil(begin, end);
+    if (far_end > begin) {
+      values_.Announce(Head(attention_.far_keys, group.kv_head), begin, far_end);
+    } else {
+      values_.Announce(Head(attention_.keys, group.kv_head), begin,
+                       kNearKeysAsValues ? end : begin);
+    }
   }
 
   // Weights of the keys [first, last) of the block that begins at `block`.
@@ -98,8 +112,16 @@ class DecodeRow {
   }
 
  private:
+  // Far keys are of the values' type always.
+  static constexpr bool kNearKeysAsValues = std::is_same_v<Keys, FarKeys>;
+
   HeadRows Head(const RowStore& rows, int64_t index) const {
     return rows.Head(attention_.batch, sequence_, index);
+  }
+
+  // Where the far ones of the keys [begin, end) end.
+  int64_t FarUntil(int64_t begin, int64_t end) const {
+    return has_far_ ? std::clamp(near_begin_, begin, end) : begin;
   }
 
   // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
@@ -218,12 +240,12 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
       if (const HeadGroup* other = WithOtherKeys(groups, num_groups, i)) {
         rows[i].AnnounceKeys(*other, first, last);
       } else {
-        rows[i].AnnounceKeys(next_group, next_first, next_last);
+        rows[i].AnnounceValuesBehindKeys(groups[0], first, last);
       }
       if (i + 1 < num_groups) {
         rows[i].AnnounceValues(groups[i + 1], first, last);
       } else {
-        rows[i].AnnounceValues(next_group, next_first, next_last);
+        rows[i].AnnounceKeysBehindValues(next_group, next_first, next_last);
       }
     }
     for (int64_t i = 0; i < num_groups; ++i) {

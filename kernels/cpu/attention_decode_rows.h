@@ -78,10 +78,12 @@ class PairRows {
   LONGSTREAM_INLINE int64_t row_dims() const { return num_vectors_ * kVectorDims; }
 
   // Rows [begin, end) of one block of `rows` come next. They are asked for while another block is
-  // computed: by the time they are computed themselves, they have come.
+  // computed: by the time they are computed themselves, they have come. With most of a block the
+  // rest is asked for too: so it is one run with what lies behind it, and the processor reads ahead
+  // into it anyway (a Zen 5 with 56 of 64 keys of 12 heads: 1.07 times as fast).
   LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
     next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
-    num_next_ = next_ == nullptr ? 0 : end - begin;
+    num_next_ = next_ == nullptr ? 0 : end - begin > kMost ? kKeyBlock : end - begin;
   }
   // Asks for what was announced but for the first `beside` rows, which the caller asks for where
   // they are returned; nullptr: it asks for nothing.
@@ -92,6 +94,8 @@ class PairRows {
   const BF16* Block(int64_t block, int64_t begin, int64_t end);
 
  private:
+  static constexpr int64_t kMost = kKeyBlock * 3 / 4;
+
   // Where a block lies if that is without gaps and may be read as a whole, else nullptr.
   const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;
 
