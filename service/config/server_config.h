@@ -34,7 +34,7 @@ struct ServerConfig {
   absl::Duration grace = absl::Seconds(30);       // for running turns after SIGTERM
   std::string log_level = "info";                 // debug, info, warning, error
 
-  uint32_t max_batch_tokens = 512;
+  uint32_t max_batch_tokens = 576;
   uint32_t max_batch_sequences = 64;
   uint64_t max_open_turns = 1024;
   uint64_t max_waiting_turns = 256;

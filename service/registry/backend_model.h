@@ -32,7 +32,7 @@ class BackendModel {
     std::string options_json = "{}";
     std::vector<std::string> devices = {"cpu"};
     uint64_t cache_bytes_budget = 0;  // 0: unlimited
-    uint32_t max_batch_tokens = 512;
+    uint32_t max_batch_tokens = 576;
     uint32_t max_batch_sequences = 64;
   };
 

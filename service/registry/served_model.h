@@ -28,7 +28,7 @@ struct ModelSource {
   std::string options_json = "{}";
   std::string version = "1";
   uint64_t cache_bytes_budget = 0;
-  uint32_t max_batch_tokens = 512;
+  uint32_t max_batch_tokens = 576;
   uint32_t max_batch_sequences = 64;
 };
 

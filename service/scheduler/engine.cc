@@ -15,6 +15,14 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
+// Of what reading the prompts takes, the part that a message may be behind the one before it and
+// still be waited for; at most that long, and so many times as long for all of them.
+constexpr int kGatheringPart = 32;
+constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
+constexpr int kGatheringPauses = 4;
+// Shorter ones are not slept.
+constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
+
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
   return {.max_tokens = options.max_batch_tokens,
           .max_sequences = options.max_batch_sequences,
@@ -216,15 +224,20 @@ absl::Status Engine::CopyCaches(Session& source, Session& target) {
 }
 
 void Engine::Run() {
+  bool has_slept = true;
   while (RunMailbox()) {
     EndAborted();
     AdmitWaiting();
+    if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool any_ended = TakeInput();
     wakes_.Run();  // nobody waits for a step to hear what is known before it
     const bool stepped = Step();
     wakes_.Run();
     PublishMetrics();
-    if (!stepped && !any_ended) Sleep();
+    if (!stepped && !any_ended) {
+      Sleep();
+      has_slept = true;
+    }
   }
   for (auto* turns : {&waiting_, &running_}) {
     for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
@@ -269,6 +282,23 @@ void Engine::Sleep() {
                               },
                               this),
                           until - MonotonicTime::Now());
+}
+
+bool Engine::GatherTurns() {
+  const absl::Duration pause =
+      std::min(pipeline_.PromptTime(running_) / kGatheringPart, kMostGatheringPause);
+  if (pause < kLeastGatheringPause) return false;
+  const MonotonicTime until = MonotonicTime::Now() + kGatheringPauses * pause;
+  absl::MutexLock lock(&mutex_);
+  size_t before;
+  do {
+    before = mailbox_.size();
+    const auto more = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || mailbox_.size() > before;
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&more), pause);
+  } while (!stopping_ && mailbox_.size() > before && MonotonicTime::Now() < until);
+  return !mailbox_.empty();
 }
 
 void Engine::EndAborted() {

@@ -44,7 +44,7 @@ namespace longstream {
 class Engine {
  public:
   struct Options {
-    uint32_t max_batch_tokens = 512;
+    uint32_t max_batch_tokens = 576;
     uint32_t max_batch_sequences = 64;   // of a step; also of turns that compute at the same time
     size_t max_open_turns = 1024;        // those that wait for their reader or for input included
     size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
@@ -111,6 +111,11 @@ class Engine {
   bool RunMailbox() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sleeps until there is a message, or until the earliest deadline.
   void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before the first step behind a sleep: waits for turns that come together with those that are
+  // there. Whoever came first would be read alone, and the others be decoded a step behind it: more
+  // steps, of which each reads all weights. A small part of what reading the prompts takes, as long
+  // as messages follow each other closely. True: there are some.
+  bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
   void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn);

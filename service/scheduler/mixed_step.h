@@ -31,6 +31,11 @@ class MixedStep {
   // prefill grid, at least one. (stretch - 1) d / c, rounded down.
   uint64_t PromptTokens() const;
 
+  // What reading so many tokens of prompts takes; zero where nothing is known.
+  absl::Duration PromptTime(uint64_t tokens) const {
+    return absl::Seconds(token_seconds_ * static_cast<double>(tokens));
+  }
+
  private:
   const uint64_t grid_;
   const double stretch_;

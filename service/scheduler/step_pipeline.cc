@@ -31,6 +31,18 @@ bool StepPipeline::Advance(const Turns& turns) {
   return true;
 }
 
+absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
+  if (!in_flight_.empty()) return absl::ZeroDuration();
+  uint64_t tokens = 0;
+  for (const std::unique_ptr<ActiveTurn>& turn : turns) {
+    const std::optional<StepCandidate> candidate = turn->Candidate();
+    if (!candidate.has_value()) continue;
+    if (candidate->is_decode) return absl::ZeroDuration();
+    tokens += candidate->remaining;
+  }
+  return mixed_step_.PromptTime(tokens);
+}
+
 void StepPipeline::Drain() {
   while (!in_flight_.empty()) TakeInOldest();
 }

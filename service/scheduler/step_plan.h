@@ -33,7 +33,7 @@ struct StepPiece {
 };
 
 struct StepLimits {
-  uint32_t max_tokens = 512;    // rows of the step
+  uint32_t max_tokens = 576;    // rows of the step
   uint32_t max_sequences = 64;  // entries of the step
   // Rows of prompts in a step that has decode rows (MixedStep::PromptTokens). Beside turns that
   // begin, prompts that end in the step may be more (kBeginningTokens).

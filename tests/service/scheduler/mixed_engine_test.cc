@@ -1,4 +1,5 @@
-// Prompts that come while streams run: read at once beside those that begin, else piece by piece.
+// Prompts that come together are read together; those that come while streams run: at once beside
+// streams that begin, else piece by piece.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <variant>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "service/scheduler/step_plan.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
 
@@ -68,6 +71,44 @@ TEST(MixedEngine, NoPromptIsReadBesideTheVeryFirstDecodeRow) {
 // Not knowing what a token of a prompt costs, the first piece is one prefill_grid.
 TEST(MixedEngine, BesideAStreamThatFlowsItIsReadInPieces) {
   EXPECT_GE(TokensBesideAPrompt(kBeginningTokens), 2u);
+}
+
+// One turn comes `pause` after another one, at an engine that sleeps and whose steps take 64 ms:
+// how many tokens the first has when the second has its first. Both readers run on the engine
+// thread, in the order of the turns.
+uint64_t LeadOfTheFirst(absl::Duration pause) {
+  // What the readers use outlives the engine, which calls them when it ends.
+  uint64_t tokens = 0, lead = 0;
+  absl::Notification done;
+  std::shared_ptr<Turn> first, second;
+  TestEngine engine(R"({"step_delay_us": 64000})", 0, {.max_steps_in_flight = 1});
+  const std::string prompt(engine->model().backend().info().prefill_grid, 'x');
+  RunTurn(*engine, std::make_shared<Turn>(Generate(engine.Open(), prompt, 1)));
+  first = std::make_shared<Turn>(Generate(engine.Open(), prompt, 10000));
+  second = std::make_shared<Turn>(Generate(engine.Open(), prompt, 1));
+  first->stream.SetReader([&] { tokens += TakeTokens(*first); });
+  second->stream.SetReader([&] {
+    if (lead > 0 || TakeTokens(*second) == 0) return;
+    lead = tokens;
+    first->Cancel();
+    done.Notify();
+  });
+  EXPECT_TRUE(engine->Start(first).ok());
+  absl::SleepFor(pause);
+  EXPECT_TRUE(engine->Start(second).ok());
+  done.WaitForNotification();
+  return lead;
+}
+
+// A 32nd of 64 ms, and at most 1 ms, is waited for the next one. Who comes that soon does not
+// always run that soon.
+TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
+  int together = 0;
+  for (int i = 0; i < 20 && together == 0; ++i) {
+    together += LeadOfTheFirst(absl::Microseconds(400)) == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(together, 1);
+  EXPECT_GE(LeadOfTheFirst(absl::Milliseconds(30)), 2u) << "in the first one's step";
 }
 
 }  // namespace

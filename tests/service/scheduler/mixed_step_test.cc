@@ -48,6 +48,13 @@ TEST(MixedStepTest, PromptsAloneTellTheirCostToo) {
   EXPECT_GT(mixed.PromptTokens(), 60 * kGrid);
 }
 
+TEST(MixedStepTest, WhatPromptsTakeIsKnownOnceOneWasRead) {
+  MixedStep mixed(kGrid, kStretch);
+  EXPECT_EQ(mixed.PromptTime(1000), absl::ZeroDuration());
+  mixed.Learn(0, 512, absl::Milliseconds(256));
+  EXPECT_EQ(mixed.PromptTime(1000), absl::Milliseconds(500));
+}
+
 TEST(MixedStepTest, TheCostOfDecodeRowsIsLearnedAnew) {
   MixedStep mixed(kGrid, kStretch);
   StepTook(mixed, 0, absl::ZeroDuration());
