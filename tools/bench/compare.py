@@ -96,6 +96,15 @@ class Program:
         self._process.wait()
 
 
+def seek(seconds):
+    """So long work on all processors: a host that moves virtual processors gives those that work
+    memory of their own."""
+    code = f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count())]
+    for process in busy:
+        process.wait()
+
+
 def quiet_rounds(answers, line, quiet):
     """Of a line: the indices of rounds in which others left the machine alone; all where none are."""
     rounds = list(zip(*(of[line] for of in answers.values())))
@@ -103,15 +112,18 @@ def quiet_rounds(answers, line, quiet):
     return kept, kept or list(range(len(rounds)))
 
 
-def measure(programs, lines, rounds, most_rounds, quiet, report=lambda text: None):
+def measure(programs, lines, rounds, most_rounds, quiet, seconds=0.0, report=lambda text: None):
     """Name -> line -> answers, one a round. The order of programs turns from round to round, and a
-    round before the first, which makes contexts and touches memory, is not counted."""
+    round before the first, which makes contexts and touches memory, is not counted. Seeks for so
+    many seconds before every slice."""
     answers = {program.name: {line: [] for line in lines} for program in programs}
     lacking = list(lines)
     for turn in range(-1, most_rounds):
         for line in lacking:
             first = turn % len(programs)
             for program in programs[first:] + programs[:first]:
+                if seconds > 0:
+                    seek(seconds)
                 answer = program.run(line)
                 if turn >= 0:
                     answers[program.name][line].append(answer)
@@ -214,6 +226,8 @@ def arguments_of(argv):
     parser.add_argument("--most-rounds", type=int, default=15)
     parser.add_argument("--quiet", type=float, default=0.2,
                         help="processors that others may take in a quiet round")
+    parser.add_argument("--seek", type=float, default=0.0, metavar="SECONDS",
+                        help="of work on all processors before every slice")
     parser.add_argument("--base", metavar="LINE",
                         help="one of the slices: prints each program's time per token against it")
     parser.add_argument("--fast", type=float, default=45.0, help="GB/s of a fast pair")
@@ -237,7 +251,8 @@ def main(argv=None):
             programs.append(Program(name, command))
             print(f"{name}: {programs[-1].ready}", flush=True)
         answers = measure(programs, arguments.slices, arguments.rounds, arguments.most_rounds,
-                          arguments.quiet, lambda text: print(text, file=sys.stderr, flush=True))
+                          arguments.quiet, arguments.seek,
+                          lambda text: print(text, file=sys.stderr, flush=True))
     except (OSError, ProgramError) as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1
