@@ -59,7 +59,8 @@ class DecodeRow {
   }
 
   // Where values follow keys and keys follow values: what the next Score and the next Weigh of the
-  // last group ask for. Of near keys that are not of the values' type each goes without the other.
+  // last group ask for. Near keys of bf16 beside values of int8 ask for none and are not asked for;
+  // of a block that has far and near keys the far ones are.
   void AnnounceValuesBehindKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const HeadRows rows = Head(attention_.values, group.value_head);
     const bool far = FarUntil(begin, end) == end;  // what is scored last

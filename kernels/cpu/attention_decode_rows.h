@@ -83,7 +83,7 @@ class PairRows {
   // into it anyway (a Zen 5 with 56 of 64 keys of 12 heads: 1.07 times as fast).
   LONGSTREAM_INLINE void Announce(const HeadRows& rows, int64_t begin, int64_t end) {
     next_ = begin < end ? InPlace(rows, begin, begin, end) : nullptr;
-    num_next_ = next_ == nullptr ? 0 : end - begin > kMost ? kKeyBlock : end - begin;
+    num_next_ = next_ == nullptr ? 0 : end - begin > kMostOfABlock ? kKeyBlock : end - begin;
   }
   // Asks for what was announced but for the first `beside` rows, which the caller asks for where
   // they are returned; nullptr: it asks for nothing.
@@ -94,7 +94,7 @@ class PairRows {
   const BF16* Block(int64_t block, int64_t begin, int64_t end);
 
  private:
-  static constexpr int64_t kMost = kKeyBlock * 3 / 4;
+  static constexpr int64_t kMostOfABlock = kKeyBlock * 3 / 4;
 
   // Where a block lies if that is without gaps and may be read as a whole, else nullptr.
   const BF16* InPlace(const HeadRows& rows, int64_t block, int64_t begin, int64_t end) const;

@@ -34,13 +34,14 @@ constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 // passes all groups at once. A narrower one reads every second line: in blocks, so that what a
 // processor reads with a line, its neighbour, is still in a cache when it is used. Several tiles
 // read a block from the second-level cache: sums that stop for a block wait, and go through memory
-// (16 rows of k = 768 in blocks of 8 groups: 0.95 of the speed). Two tiles of int8 wait for memory
-// instead, and from the first-level cache they are 1.05 times as fast.
+// (16 rows of k = 768 in blocks of 8 groups: 0.95 of the speed). A single tile and two of int8 wait
+// for memory instead, and blocks of those stay in the first-level cache (two tiles: 1.05).
 constexpr int64_t kBlockGroups = 64;
 constexpr int64_t kFewTilesBlockGroups = 8;
 
 LONGSTREAM_INLINE int64_t MostBlockGroups(DType type, int64_t tiles) {
-  return type == DType::kI8 && tiles <= 2 ? kFewTilesBlockGroups : kBlockGroups;
+  const int64_t few = type == DType::kI8 ? 2 : 1;
+  return tiles <= few ? kFewTilesBlockGroups : kBlockGroups;
 }
 
 // Part of a product: the rows at `x`, some vectors of panels, and some groups of both.

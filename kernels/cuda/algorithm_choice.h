@@ -48,7 +48,7 @@ class AlgorithmSource {
 // the seconds that it takes for one of each.
 inline constexpr int64_t kTimedRows[] = {512, 64};
 // At how many rows it must work as well.
-inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 2048};
+inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 576, 2048};
 // How many are asked for at each of kTimedRows.
 inline constexpr size_t kMaxProposals = 32;
 

@@ -15,8 +15,8 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
-// Of what reading the prompts takes, the part that a message may be behind the one before it and
-// still be waited for; at most that long, and so many times as long for all of them.
+// A message is waited for this part of what reading the prompts takes, at most so long; each one
+// that comes starts that anew, within so many times as long in all.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
@@ -228,9 +228,9 @@ void Engine::Run() {
   while (RunMailbox()) {
     EndAborted();
     AdmitWaiting();
-    if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool any_ended = TakeInput();
     wakes_.Run();  // nobody waits for a step to hear what is known before it
+    if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
     PublishMetrics();
@@ -290,15 +290,16 @@ bool Engine::GatherTurns() {
   if (pause < kLeastGatheringPause) return false;
   const MonotonicTime until = MonotonicTime::Now() + kGatheringPauses * pause;
   absl::MutexLock lock(&mutex_);
-  size_t before;
-  do {
-    before = mailbox_.size();
-    const auto more = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return stopping_ || mailbox_.size() > before;
+  for (bool more = true; more && !woken_ && !stopping_;) {
+    const absl::Duration left = until - MonotonicTime::Now();
+    if (left <= absl::ZeroDuration()) break;
+    const size_t before = mailbox_.size();
+    const auto news = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return woken_ || stopping_ || mailbox_.size() > before;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&more), pause);
-  } while (!stopping_ && mailbox_.size() > before && MonotonicTime::Now() < until);
-  return !mailbox_.empty();
+    more = mutex_.AwaitWithTimeout(absl::Condition(&news), std::min(pause, left));
+  }
+  return woken_ || stopping_ || !mailbox_.empty();
 }
 
 void Engine::EndAborted() {

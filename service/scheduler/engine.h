@@ -114,7 +114,8 @@ class Engine {
   // Before the first step behind a sleep: waits for turns that come together with those that are
   // there. Whoever came first would be read alone, and the others be decoded a step behind it: more
   // steps, of which each reads all weights. A small part of what reading the prompts takes, as long
-  // as messages follow each other closely. True: there are some.
+  // as messages follow each other closely and nobody asks to look at something now. True: there is
+  // something to look at before the step.
   bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
   void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -40,7 +40,7 @@ absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
     if (candidate->is_decode) return absl::ZeroDuration();
     tokens += candidate->remaining;
   }
-  return mixed_step_.PromptTime(tokens);
+  return tokens < limits_.max_tokens ? mixed_step_.PromptTime(tokens) : absl::ZeroDuration();
 }
 
 void StepPipeline::Drain() {

@@ -50,8 +50,8 @@ class StepPipeline {
   // one's results unless another may join it in flight. False: there was nothing to do.
   bool Advance(const Turns& turns);
 
-  // What reading the turns' prompts takes, where the next step has no decode rows; zero where it
-  // has, where a step is in flight, and where it is not known.
+  // What reading the turns' prompts takes, where the next step has no decode rows and room for more
+  // prompts; else zero, as where a step is in flight and where it is not known.
   absl::Duration PromptTime(const Turns& turns) const;
 
   // Takes in what is in flight.

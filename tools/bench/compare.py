@@ -97,8 +97,8 @@ class Program:
 
 
 def seek(seconds):
-    """So long work on all processors: a host that moves virtual processors gives those that work
-    memory of their own."""
+    """Keeps all processors busy for so long: a host that moves virtual processors tends to give those
+    that work a way to memory of their own."""
     code = f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count())]
     for process in busy:
@@ -112,18 +112,18 @@ def quiet_rounds(answers, line, quiet):
     return kept, kept or list(range(len(rounds)))
 
 
-def measure(programs, lines, rounds, most_rounds, quiet, seconds=0.0, report=lambda text: None):
+def measure(programs, lines, rounds, most_rounds, quiet, seek_seconds=0.0, report=lambda text: None):
     """Name -> line -> answers, one a round. The order of programs turns from round to round, and a
-    round before the first, which makes contexts and touches memory, is not counted. Seeks for so
-    many seconds before every slice."""
+    round before the first, which makes contexts and touches memory, is not counted. `seek` comes
+    before every slice."""
     answers = {program.name: {line: [] for line in lines} for program in programs}
     lacking = list(lines)
     for turn in range(-1, most_rounds):
         for line in lacking:
             first = turn % len(programs)
             for program in programs[first:] + programs[:first]:
-                if seconds > 0:
-                    seek(seconds)
+                if seek_seconds > 0:
+                    seek(seek_seconds)
                 answer = program.run(line)
                 if turn >= 0:
                     answers[program.name][line].append(answer)

@@ -5,16 +5,24 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "service/scheduler/step_plan.h"
 #include "tests/service/scheduler/scheduler_fixture.h"
 
 namespace longstream {
 namespace {
+
+// A step takes so long that a 32nd of it is worth waiting for.
+constexpr char kSlow[] = R"({"step_delay_us": 64000})";
+
+// As much as tells what a token of a prompt costs.
+std::string Prompt(TestEngine& engine) {
+  return std::string(engine->model().backend().info().prefill_grid, 'x');
+}
 
 // Tokens in what `turn` has queued.
 uint64_t TakeTokens(Turn& turn) {
@@ -73,42 +81,61 @@ TEST(MixedEngine, BesideAStreamThatFlowsItIsReadInPieces) {
   EXPECT_GE(TokensBesideAPrompt(kBeginningTokens), 2u);
 }
 
-// One turn comes `pause` after another one, at an engine that sleeps and whose steps take 64 ms:
-// how many tokens the first has when the second has its first. Both readers run on the engine
-// thread, in the order of the turns.
-uint64_t LeadOfTheFirst(absl::Duration pause) {
+// The second turn comes when the first one hears that it has started: they are read in one step.
+TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
   // What the readers use outlives the engine, which calls them when it ends.
   uint64_t tokens = 0, lead = 0;
+  bool started = false;
   absl::Notification done;
   std::shared_ptr<Turn> first, second;
-  TestEngine engine(R"({"step_delay_us": 64000})", 0, {.max_steps_in_flight = 1});
-  const std::string prompt(engine->model().backend().info().prefill_grid, 'x');
-  RunTurn(*engine, std::make_shared<Turn>(Generate(engine.Open(), prompt, 1)));
-  first = std::make_shared<Turn>(Generate(engine.Open(), prompt, 10000));
-  second = std::make_shared<Turn>(Generate(engine.Open(), prompt, 1));
-  first->stream.SetReader([&] { tokens += TakeTokens(*first); });
+  TestEngine engine(kSlow, 0, {.max_steps_in_flight = 1});
+  RunTurn(*engine, std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1)));
+  first = std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 10000));
+  second = std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1));
+  first->stream.SetReader([&] {
+    tokens += TakeTokens(*first);
+    if (!std::exchange(started, true) && !engine->Start(second).ok()) done.Notify();
+  });
   second->stream.SetReader([&] {
     if (lead > 0 || TakeTokens(*second) == 0) return;
     lead = tokens;
     first->Cancel();
     done.Notify();
   });
-  EXPECT_TRUE(engine->Start(first).ok());
-  absl::SleepFor(pause);
-  EXPECT_TRUE(engine->Start(second).ok());
+  ASSERT_TRUE(engine->Start(first).ok());
   done.WaitForNotification();
-  return lead;
+  EXPECT_EQ(lead, 1u) << "tokens of the first when the second has one";
 }
 
-// A 32nd of 64 ms, and at most 1 ms, is waited for the next one. Who comes that soon does not
-// always run that soon.
-TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
-  int together = 0;
-  for (int i = 0; i < 20 && together == 0; ++i) {
-    together += LeadOfTheFirst(absl::Microseconds(400)) == 1 ? 1 : 0;
-  }
-  EXPECT_EQ(together, 1);
-  EXPECT_GE(LeadOfTheFirst(absl::Milliseconds(30)), 2u) << "in the first one's step";
+// It does so when it hears that it has started: before the step that it waits for others to join.
+TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
+  uint64_t tokens = 0;
+  absl::Status status;
+  absl::Notification done;
+  std::shared_ptr<Turn> turn;
+  TestEngine engine(kSlow, 0, {.max_steps_in_flight = 1});
+  RunTurn(*engine, std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1)));
+  turn = std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1));
+  turn->stream.SetReader([&] {
+    turn->Cancel();
+    engine->Wake();
+    for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
+         item = turn->stream.Next()) {
+      const auto* end = std::get_if<TurnEnd>(&item);
+      if (end == nullptr) {
+        const auto* delta = std::get_if<DeltaEvent>(&std::get<TurnEvent>(item));
+        if (delta != nullptr) tokens += delta->tokens.size();
+        continue;
+      }
+      status = end->status;
+      done.Notify();
+      return;
+    }
+  });
+  ASSERT_TRUE(engine->Start(turn).ok());
+  done.WaitForNotification();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_EQ(tokens, 0u);
 }
 
 }  // namespace
