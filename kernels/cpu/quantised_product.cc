@@ -183,8 +183,7 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
   const EqualParts blocks(groups, in_one_pass ? groups : MostBlockGroups(kType, passes.rows.count));
   const int64_t panel_bytes = PanelBytes(kType, weight.k);
   const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
-  int64_t first = 0;
-  for (int64_t b = 0; b < blocks.count; first += blocks.size(b++)) {
+  for (int64_t b = 0, first = 0; b < blocks.count; first += blocks.size(b), ++b) {
     const int64_t num_vectors = block.num_panels * kPanelVectors;
     for (int64_t v = 0; v < num_vectors;) {
       const Operands operands = {

@@ -31,7 +31,8 @@ class MixedStep {
   // prefill grid, at least one. (stretch - 1) d / c, rounded down.
   uint64_t PromptTokens() const;
 
-  // What reading so many tokens of prompts takes; zero where nothing is known.
+  // What reading so many tokens of prompts takes, on average; zero where nothing is known.
+  // PrefillSpeed says what it takes at least, and forgets it after some seconds without prompts.
   absl::Duration PromptTime(uint64_t tokens) const {
     return absl::Seconds(token_seconds_ * static_cast<double>(tokens));
   }
