@@ -40,7 +40,7 @@ bench: release  ## Run the benchmarks, 20 minutes: tables, and JSON in build/rel
 	@tools/bench/all.sh build/release build/release/figures
 
 golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
-	@models/make_golden.sh
+	@tools/golden/make_golden.sh
 
 # Other texts: make tokenizer-parity SEED=21. Tokenizers of models: DIRECTORIES="DIR ...".
 SEED ?= 20
@@ -48,7 +48,7 @@ DIRECTORIES ?=
 tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000 texts each (PyPI).
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
-	@models/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
+	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
 check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
 	@tools/check/run_all.sh

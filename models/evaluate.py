@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import pathlib
+import sys
 import time
 
 import numpy as np
@@ -18,8 +19,10 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from golden_reference import Reference
 from layers import Decoder
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tools/golden"))
+from golden_reference import Reference
 
 LENGTHS = (512, 4096)
 BATCH_BYTES = 8192

@@ -20,12 +20,12 @@
 #include "service/config/server_config.h"
 #include "service/metrics/json_log.h"
 #include "service/metrics/metrics_server.h"
-#include "service/registry/host.h"
-#include "service/registry/plugin.h"
-#include "service/scheduler/dispatcher.h"
-#include "service/scheduler/model_set.h"
+#include "service/models/host.h"
+#include "service/models/plugin.h"
 #include "service/server/grpc_server.h"
 #include "service/server/library_logs.h"
+#include "service/serving/dispatcher.h"
+#include "service/serving/model_set.h"
 
 namespace longstream {
 namespace {

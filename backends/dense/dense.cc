@@ -1,6 +1,6 @@
 // The backend `dense`: Transformers with full attention.
-#include "backends/common/plugin/definition.h"
-#include "backends/dense/dense_plan.h"
+#include "backends/architectures/placement/dense_plan.h"
+#include "backends/runtime/definition.h"
 
 namespace longstream {
 

@@ -1,6 +1,6 @@
 // The backend `hwfa2`: hybrids of window and full attention.
-#include "backends/common/plugin/definition.h"
-#include "backends/hwfa2/hwfa2_plan.h"
+#include "backends/architectures/placement/hwfa2_plan.h"
+#include "backends/runtime/definition.h"
 
 namespace longstream {
 

@@ -1,6 +1,6 @@
 // The backend `hypenet`: HypeNet in its published and its chunked profile.
-#include "backends/common/plugin/definition.h"
-#include "backends/hypenet/hypenet_plan.h"
+#include "backends/architectures/hypenet/hypenet_plan.h"
+#include "backends/runtime/definition.h"
 
 namespace longstream {
 

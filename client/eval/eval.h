@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/commands.h"
+#include "client/commands/commands.h"
 #include "client/connection.h"
 #include "client/eval/report.h"
 

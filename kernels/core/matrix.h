@@ -33,7 +33,7 @@ struct Matrix {
 };
 
 // A weight W [n, k] (n outputs, k inputs) in the layout its kernel library reads. The layout is
-// known to that library alone (ops/pack.h makes it); the bytes belong to whoever packed them.
+// known to that library alone (ops/gemm/pack.h makes it); the bytes belong to whoever packed them.
 //
 // A projection rounds the row that it multiplies with a bf16 weight to bf16 (nearest, ties to even)
 // in every library, and multiplies f32 and f16 weights with the f32 row; products are summed in

@@ -1,6 +1,6 @@
 // The op table of one instruction set.
 #include "kernels/cpu/isa_ops.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/simd.h"
 
 #define LONGSTREAM_NAME_OF(isa) LONGSTREAM_NAME_OF_EXPANDED(isa)
 #define LONGSTREAM_NAME_OF_EXPANDED(isa) #isa

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/chat/json_reader.h"
-#include "service/tokenizer/model_file.h"
+#include "service/jinja/values/json_reader.h"
+#include "service/tokenizer/files/model_file.h"
 
 namespace longstream::chat {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "service/chat/chat_template.h"
-#include "service/chat/value.h"
+#include "service/jinja/values/value.h"
 
 namespace longstream::chat {
 

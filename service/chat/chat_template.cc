@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/chat/interpreter.h"
-#include "service/chat/parser.h"
-#include "service/tokenizer/utf8.h"
+#include "service/jinja/interpreter.h"
+#include "service/jinja/syntax/parser.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream::chat {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/chat/meter.h"
-#include "service/chat/text.h"
-#include "service/chat/value.h"
+#include "service/jinja/values/meter.h"
+#include "service/jinja/values/text.h"
+#include "service/jinja/values/value.h"
 
 namespace longstream::chat {
 

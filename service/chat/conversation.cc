@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/chat/unicode.h"
+#include "service/jinja/values/unicode.h"
 
 namespace longstream::chat {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "service/tokenizer/utf8.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream::chat {
 namespace {

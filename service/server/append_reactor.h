@@ -5,9 +5,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include "longstream/v1/longstream.pb.h"
-#include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/serving/dispatcher.h"
 
 namespace longstream {
 

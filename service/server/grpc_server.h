@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
-#include "service/scheduler/dispatcher.h"
+#include "service/serving/dispatcher.h"
 
 namespace grpc {
 class Server;

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/chat/history.h"
-#include "service/chat/json_reader.h"
-#include "service/tokenizer/utf8.h"
+#include "service/jinja/values/json_reader.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "longstream/v1/longstream.pb.h"
-#include "service/registry/served_model.h"
-#include "service/scheduler/turn.h"
+#include "service/engine/turn/turn.h"
+#include "service/models/served_model.h"
 
 namespace longstream {
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/server/messages_check.h"
-#include "service/tokenizer/stop_matcher.h"
+#include "service/tokenizer/stream/stop_matcher.h"
 
 namespace longstream {
 namespace {

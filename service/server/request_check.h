@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "longstream/v1/longstream.pb.h"
-#include "service/registry/served_model.h"
-#include "service/scheduler/turn.h"
-#include "service/session/session.h"
+#include "service/engine/turn/turn.h"
+#include "service/models/served_model.h"
+#include "service/sessions/session.h"
 
 namespace longstream {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-#include "service/tokenizer/utf8.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 namespace {

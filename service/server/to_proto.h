@@ -3,9 +3,9 @@
 #define LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 
 #include "longstream/v1/longstream.pb.h"
-#include "service/scheduler/model_set.h"
-#include "service/scheduler/turn_events.h"
-#include "service/session/session.h"
+#include "service/engine/turn/turn_events.h"
+#include "service/serving/model_set.h"
+#include "service/sessions/session.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream {

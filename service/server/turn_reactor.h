@@ -8,9 +8,9 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/clock/monotonic_time.h"
-#include "service/scheduler/dispatcher.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
+#include "service/serving/dispatcher.h"
 
 namespace longstream {
 

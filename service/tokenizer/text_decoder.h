@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "service/tokenizer/text/utf8.h"
 #include "service/tokenizer/tokenizer.h"
-#include "service/tokenizer/utf8.h"
 
 namespace longstream {
 

@@ -7,13 +7,13 @@
 // What is a letter or a digit comes from the Unicode tables of PCRE2 (10.42: Unicode 14): around
 // characters younger than that, ids may differ.
 //
-// A tokenizer does not change after Load: every method may be called from any number of threads.
+// A tokenizer does not change after LoadTokenizer (files/load_tokenizer.h): every method may be
+// called from any number of threads.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TOKENIZER_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/tokenizer/byte_range.h"
-#include "service/tokenizer/utf8.h"
+#include "service/tokenizer/text/byte_range.h"
+#include "service/tokenizer/text/utf8.h"
 
 namespace longstream {
 
@@ -71,15 +71,6 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
-
-  // Reads tokenizer.json, or without it tokenizer.model, from model_dir, and tokenizer_config.json
-  // where there is one; without either the tokenizer of plain bytes, which needs vocab_size >= 256.
-  // vocab_size is the model's.
-  //
-  // INVALID_ARGUMENT: a file is damaged, or an id is not below vocab_size. UNIMPLEMENTED: a model
-  // type, normalizer, pre-tokenizer, pattern or file format that is not supported, by its name.
-  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir,
-                                                         int vocab_size);
 
   // "bpe", "unigram" or "byte".
   virtual std::string_view kind() const = 0;

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/common/plugin/model.h"
+#include "backends/runtime/model.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/ops/op_table.h"
-#include "tests/backends/layers/random_model.h"
+#include "tests/backends/model/random_model.h"
 
 namespace longstream {
 namespace {

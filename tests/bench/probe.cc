@@ -1,7 +1,7 @@
 // Compiled once per instruction set, as the kernels are.
 #include "tests/bench/probe.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {

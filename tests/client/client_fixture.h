@@ -12,8 +12,8 @@
 
 #include "client/connection.h"
 #include "nlohmann/json.hpp"
-#include "tests/client/client_process.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/client_process.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

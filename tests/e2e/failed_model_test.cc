@@ -16,7 +16,7 @@
 
 #include "client/connection.h"
 #include "nlohmann/json.hpp"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

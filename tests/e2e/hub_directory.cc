@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "tests/backends/weights/wide_vocabulary.h"
+#include "tests/backends/checkpoint/wide_vocabulary.h"
 
 namespace longstream {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "backends/common/families/family.h"
+#include "backends/architectures/families/family.h"
 #include "client/connection.h"
 #include "tests/e2e/hub_directory.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 
 namespace longstream {
 namespace {

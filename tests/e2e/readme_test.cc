@@ -9,7 +9,7 @@
 #include <string>
 
 #include "client/connection.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 
 namespace longstream {
 namespace {

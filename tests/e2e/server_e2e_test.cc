@@ -12,7 +12,7 @@
 
 #include "client/connection.h"
 #include "tests/e2e/scrape.h"
-#include "tests/e2e/server_process.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

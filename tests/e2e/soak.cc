@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "client/connection.h"
-#include "tests/e2e/server_process.h"
 #include "tests/e2e/soak_caller.h"
+#include "tests/processes/server_process.h"
 
 namespace longstream {
 namespace {

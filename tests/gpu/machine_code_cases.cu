@@ -2,8 +2,8 @@
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
-#include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/wgmma.cuh"
+#include "kernels/cuda/primitives/overlap.cuh"
+#include "kernels/cuda/primitives/wgmma.cuh"
 
 using namespace longstream::cuda;
 using longstream::BF16;

@@ -23,7 +23,7 @@ outside=$(grep -oE '"file": "[^"]+"|-(I|isystem) ?=?[^ "]+' build/compile_comman
 [[ -z $outside ]] || { echo "outside the pack: $outside"; exit 1; }
 commands() { grep -F "$1" build/compile_commands.json; }
 commands tests/backends/golden/golden_test.cc | grep -qF "$PWD/third_party/googletest"
-commands backends/common/weights/json.cc | grep -qF "$PWD/third_party"
+commands backends/checkpoint/json.cc | grep -qF "$PWD/third_party"
 
 # Every header of ours that a packed source includes.
 absent=$(grep -rhoE '^ *#include "(kernels|backends|tests)/[^"]+"' kernels backends tests |

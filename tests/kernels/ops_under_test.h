@@ -12,7 +12,8 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // What attention over bf16 keys and values multiplies them with (ops/paged_attention.h).
+  // What attention over bf16 keys and values multiplies them with
+  // (ops/attention/paged_attention.h).
   enum class Attention {
     kExact,
     kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits
@@ -23,7 +24,7 @@ struct LibraryTraits {
   int int8_weight_bits = 0;
   // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
   bool cuts_sums_off = false;
-  // Stores bf16 weights in 12 bits (ops/pack.h).
+  // Stores bf16 weights in 12 bits (ops/gemm/pack.h).
   bool compresses_bf16 = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;

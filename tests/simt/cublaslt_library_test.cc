@@ -1,6 +1,6 @@
 // What is said where cuBLASLt is not there, and what its functions then do: with a dlopen that
 // finds nothing (linked with --wrap=dlopen).
-#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/cublaslt/cublaslt_library.h"
 
 #include <cublasLt.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// The CUDA device (kernels/cuda/cuda_device.cc, cuda_graphs.cc) on the harness's runtime: how it is
-// found and what is said where it is not, its queue, and its graphs.
+// The CUDA device (kernels/cuda/device/cuda_device.cc, cuda_graphs.cc) on the harness's runtime:
+// how it is found and what is said where it is not, its queue, and its graphs.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/cache/device_memory.h"
-#include "backends/common/error.h"
+#include "backends/caches/device_memory.h"
+#include "backends/errors/error.h"
 #include "kernels/core/device.h"
-#include "kernels/cuda/cuda_graphs.h"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/overlap.cuh"
-#include "tests/simt/runtime.h"
+#include "kernels/cuda/device/cuda_graphs.h"
+#include "kernels/cuda/primitives/launch.cuh"
+#include "kernels/cuda/primitives/overlap.cuh"
+#include "tests/simt/harness/runtime.h"
 
 namespace longstream {
 namespace {

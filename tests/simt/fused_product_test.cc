@@ -1,6 +1,6 @@
 // Which products prepare their rows themselves: those of the 14B shape that
 // docs/performance-cuda.md counts on, and none that does not fit.
-#include "kernels/cuda/fused_product.cuh"
+#include "kernels/cuda/gemm/fused_product.cuh"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "kernels/core/device.h"
-#include "tests/simt/runtime.h"
+#include "tests/simt/harness/runtime.h"
 
 namespace longstream {
 

@@ -1,6 +1,6 @@
-// The tensor-core operations of kernels/cuda/mma.cuh against plain loops, in the layouts that PTX
-// gives them.
-#include "kernels/cuda/mma.cuh"
+// The tensor-core operations of kernels/cuda/primitives/mma.cuh against plain loops, in the layouts
+// that PTX gives them.
+#include "kernels/cuda/primitives/mma.cuh"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/core/stream.h"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/shared.cuh"
-#include "kernels/cuda/split_product.cuh"
+#include "kernels/cuda/gemm/split_product.cuh"
+#include "kernels/cuda/primitives/launch.cuh"
+#include "kernels/cuda/primitives/shared.cuh"
 #include "tests/simt/random_bf16.h"
 
 namespace longstream::cuda {
@@ -21,7 +21,7 @@ namespace {
 constexpr int kRows = 16, kColumns = 8, kDepth = 16;
 
 // Of the sum of that many exact products and an f32, relative to the sum of their magnitudes
-// (tests/simt/tensor_sum.h).
+// (tests/simt/harness/tensor_sum.h).
 double SumTolerance(int products) { return (products + 3) * 0x1p-24; }
 
 TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {

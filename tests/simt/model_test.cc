@@ -1,6 +1,6 @@
 // Whole models on the CUDA device and the CUDA ops: steps in flight and graphs give the bits of one
 // step at a time in the host's memory, in any batch.
-#include "backends/common/plugin/model.h"
+#include "backends/runtime/model.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 
 #include "kernels/core/device.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "tests/backends/checkpoint/expect_error.h"
 #include "tests/backends/golden/golden_case.h"
-#include "tests/backends/layers/random_model.h"
-#include "tests/backends/plugin/model_driver.h"
-#include "tests/backends/weights/expect_error.h"
+#include "tests/backends/model/random_model.h"
+#include "tests/backends/runtime/model_driver.h"
 #include "tests/kernels/wrapped_ops.h"
-#include "tests/simt/runtime.h"
+#include "tests/simt/harness/runtime.h"
 
 namespace longstream {
 namespace {

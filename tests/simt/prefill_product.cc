@@ -1,9 +1,9 @@
 // Stands in for cuBLASLt: the products of prefill rows as plain sums.
-#include "kernels/cuda/prefill_product.h"
+#include "kernels/cuda/gemm/prefill_product.h"
 
 #include "kernels/core/dtype.h"
-#include "kernels/cuda/cublaslt_library.h"
-#include "tests/simt/runtime.h"
+#include "kernels/cuda/cublaslt/cublaslt_library.h"
+#include "tests/simt/harness/runtime.h"
 
 namespace longstream::cuda {
 namespace {

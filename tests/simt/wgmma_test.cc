@@ -1,6 +1,6 @@
-// The products of a warpgroup of kernels/cuda/wgmma.cuh against plain loops, from matrices laid out
-// as PTX says, and the mistakes that the harness is there to notice.
-#include "kernels/cuda/wgmma.cuh"
+// The products of a warpgroup of kernels/cuda/primitives/wgmma.cuh against plain loops, from
+// matrices laid out as PTX says, and the mistakes that the harness is there to notice.
+#include "kernels/cuda/primitives/wgmma.cuh"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "kernels/core/stream.h"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/shared.cuh"
-#include "kernels/cuda/warp.cuh"
+#include "kernels/cuda/primitives/launch.cuh"
+#include "kernels/cuda/primitives/shared.cuh"
+#include "kernels/cuda/primitives/warp.cuh"
 #include "tests/simt/random_bf16.h"
 
 namespace longstream::cuda {
@@ -24,7 +24,7 @@ constexpr int kRows = kGroups * kWarpgroupRows;
 constexpr int kKeys = 128;
 
 // Of the sum of that many exact products, relative to the sum of their magnitudes
-// (tests/simt/tensor_sum.h); each instruction sums kProductDepth of them.
+// (tests/simt/harness/tensor_sum.h); each instruction sums kProductDepth of them.
 double SumTolerance(int products) { return (products + 3.0 * products / kProductDepth) * 0x1p-24; }
 
 // from [kHeight, width] to panels. By all threads of the block.

@@ -57,9 +57,9 @@ class FormatTest(CheckTest):
 class LayeringTest(CheckTest):
     def setUp(self):
         super().setUp()
-        for path in ("kernels/core/dtype.h", "kernels/ops/norm.h", "backends/api/backend.h",
+        for path in ("kernels/core/dtype.h", "kernels/ops/gemm/norm.h", "backends/api/backend.h",
                      "backends/dense/plan.h", "service/config/config.h",
-                     "service/scheduler/engine.h", "service/session/session.h",
+                     "service/engine/engine.h", "service/sessions/session.h",
                      "tests/kernels/data.h"):
             self.write(path, "")
 
@@ -69,21 +69,21 @@ class LayeringTest(CheckTest):
         (self.root / path).unlink()
 
     def test_downward_includes_pass(self):
-        self.write("kernels/ops/sample.h", '#include "kernels/core/dtype.h"\n#include <vector>\n')
-        self.write("backends/hwfa2/plan.cc", '#include "kernels/ops/norm.h"\n')
+        self.write("kernels/ops/sampling/sample.h", '#include "kernels/core/dtype.h"\n#include <vector>\n')
+        self.write("backends/hwfa2/plan.cc", '#include "kernels/ops/gemm/norm.h"\n')
         self.write("service/scheduler/a.cc",
-                   '#include "service/session/session.h"\n#include "absl/status/status.h"\n')
+                   '#include "service/sessions/session.h"\n#include "absl/status/status.h"\n')
         self.write("tests/kernels/a_test.cc", '#include "tests/kernels/data.h"\n')
         self.assert_passes("layering")
 
     def test_upward_and_sideways_includes_fail(self):
         for path, include in (
-                ("kernels/core/a.h", '"kernels/ops/norm.h"'),
+                ("kernels/core/a.h", '"kernels/ops/gemm/norm.h"'),
                 ("kernels/ops/a.h", '"backends/api/backend.h"'),
                 ("backends/hwfa2/a.cc", '"backends/dense/plan.h"'),
-                ("service/config/a.cc", '"service/scheduler/engine.h"'),
-                ("service/session/a.cc", '"service/scheduler/engine.h"'),
-                ("service/session/a.cc", '"kernels/ops/norm.h"'),
+                ("service/config/a.cc", '"service/engine/engine.h"'),
+                ("service/session/a.cc", '"service/engine/engine.h"'),
+                ("service/session/a.cc", '"kernels/ops/gemm/norm.h"'),
                 ("service/session/a.cc", '"tests/kernels/data.h"')):
             layer = "/".join(path.split("/")[:2])
             self.assert_refused(path, include, f"{layer} may not include")
@@ -140,8 +140,8 @@ class OpNamesTest(CheckTest):
         self.assert_fails("op_names", "kernels/ops/types.h: declares no op")
 
     def test_op_must_not_hide_among_the_exceptions(self):
-        self.write("kernels/ops/norm.h", self.DECLARATION)
-        self.assert_fails("op_names", "kernels/ops/norm.h: declares an op")
+        self.write("kernels/ops/gemm/norm.h", self.DECLARATION)
+        self.assert_fails("op_names", "kernels/ops/gemm/norm.h: declares an op")
 
 
 class LengthsTest(CheckTest):

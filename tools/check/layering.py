@@ -28,15 +28,15 @@ LAYERS = {
     "service/metrics": ((), ("absl", "prometheus")),
     # SentencePiece's files are protobuf messages.
     "service/tokenizer": ((), ("absl", "protobuf")),
-    "service/registry": (LEAVES + ("backends/api", "kernels/core"), ("absl",)),
+    "service/models": (LEAVES + ("backends/api", "kernels/core"), ("absl",)),
     # A session is what the scheduler runs turns on; it does not know the scheduler.
-    "service/session": (
-        LEAVES + ("backends/api", "kernels/core", "service/registry"), ("absl",)),
-    "service/scheduler": (
-        LEAVES + ("backends/api", "kernels/core", "service/registry", "service/session"),
+    "service/sessions": (
+        LEAVES + ("backends/api", "kernels/core", "service/models"), ("absl",)),
+    "service/engine": (
+        LEAVES + ("backends/api", "kernels/core", "service/models", "service/sessions"),
         ("absl",)),
     "service/server": (
-        LEAVES + ("service/registry", "service/scheduler", "service/session"),
+        LEAVES + ("service/models", "service/engine", "service/sessions"),
         ("absl", "grpc", "protobuf")),
     "service/main.cc": (("service", "kernels/core"), ("absl", "grpc", "protobuf", "prometheus")),
     "client": ((), ("absl", "grpc", "protobuf")),

@@ -41,7 +41,7 @@ def installed():
     here = pathlib.Path(__file__).resolve().parent
     repository = here.parents[1]
     python = subprocess.run(
-        [repository / "models/setup_venv.sh", repository / "build/venv-tidy",
+        [repository / "tools/setup_venv.sh", repository / "build/venv-tidy",
          here / "requirements.txt"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     return pathlib.Path(python).with_name("clang-tidy")
 

@@ -1,5 +1,5 @@
 // The widest f32 register of each instruction set and the few operations on it that the compiler's
-// vector arithmetic does not cover. kernels/cpu/simd.h builds on it; kernels use that.
+// vector arithmetic does not cover. kernels/cpu/simd/simd.h builds on it; kernels use that.
 #ifndef LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
 #define LONGSTREAM_KERNELS_CORE_LANES_SIMD_NATIVE_H_
 

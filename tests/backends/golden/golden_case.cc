@@ -10,11 +10,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "backends/common/weights/config.h"
-#include "backends/common/weights/safetensors.h"
-#include "backends/dense/dense_plan.h"
-#include "backends/hwfa2/hwfa2_plan.h"
-#include "backends/hypenet/hypenet_plan.h"
+#include "backends/architectures/hypenet/hypenet_plan.h"
+#include "backends/architectures/placement/dense_plan.h"
+#include "backends/architectures/placement/hwfa2_plan.h"
+#include "backends/checkpoint/config.h"
+#include "backends/checkpoint/safetensors.h"
 
 namespace longstream {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/plugin/model.h"
+#include "backends/runtime/model.h"
 #include "kernels/core/device.h"
 #include "kernels/ops/op_table.h"
 

@@ -14,7 +14,7 @@
 
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/golden/golden_case.h"
-#include "tests/backends/plugin/model_driver.h"
+#include "tests/backends/runtime/model_driver.h"
 #include "tests/kernels/ops_under_test.h"
 
 namespace longstream {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/cache/cache_layout.h"
+#include "backends/caches/cache_layout.h"
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
 

@@ -1,8 +1,8 @@
 // Memory of benchmarks, and batches.
 #include "tests/bench/gpu/gpu_bench.h"
 
-#include "backends/common/cache/cache_layout.h"
-#include "backends/common/error.h"
+#include "backends/caches/cache_layout.h"
+#include "backends/errors/error.h"
 
 namespace longstream {
 namespace {

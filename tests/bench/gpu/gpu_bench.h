@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/cache/device_memory.h"
+#include "backends/caches/device_memory.h"
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"

@@ -1,9 +1,9 @@
 // Random numbers made where they are needed: a model of 30 GB would take minutes over the bus.
 #include <algorithm>
 
-#include "kernels/cuda/element.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/overlap.cuh"
+#include "kernels/cuda/primitives/element.cuh"
+#include "kernels/cuda/primitives/launch.cuh"
+#include "kernels/cuda/primitives/overlap.cuh"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace longstream {

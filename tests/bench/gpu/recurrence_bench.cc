@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/common/cache/cache_layout.h"
+#include "backends/caches/cache_layout.h"
 #include "kernels/ops/op_table.h"
 #include "tests/bench/gpu/gpu_bench.h"
 

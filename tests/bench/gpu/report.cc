@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "backends/common/error.h"
+#include "backends/errors/error.h"
 
 namespace longstream {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/common/plugin/model.h"
+#include "backends/runtime/model.h"
 #include "kernels/ops/op_table.h"
-#include "tests/backends/layers/random_model.h"
+#include "tests/backends/model/random_model.h"
 #include "tests/bench/gpu/gpu_bench.h"
 #include "tests/bench/plans/bench_plans.h"
 #include "tests/bench/plans/step_bytes.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "backends/common/weights/load_weights.h"
+#include "backends/packing/load_weights.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "backends/common/layers/model_spec.h"
+#include "backends/spec/model_spec.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/executor.h"
 

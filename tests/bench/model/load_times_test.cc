@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "backends/common/error.h"
-#include "tests/backends/layers/random_model.h"
+#include "backends/errors/error.h"
+#include "tests/backends/model/random_model.h"
 #include "tests/bench/plans/random_checkpoint.h"
 #include "tests/temporary_directory.h"
 

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "backends/common/error.h"
-#include "backends/common/weights/load_options.h"
+#include "backends/checkpoint/load_options.h"
+#include "backends/errors/error.h"
 #include "tests/bench/plans/bench_plans.h"
 
 namespace longstream {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "backends/common/error.h"
+#include "backends/errors/error.h"
 #include "kernels/ops/op_table.h"
-#include "tests/backends/layers/random_model.h"
+#include "tests/backends/model/random_model.h"
 #include "tests/bench/model/timed_ops.h"
 #include "tests/bench/plans/step_bytes.h"
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "backends/common/layers/model_spec.h"
-#include "backends/common/plugin/model.h"
+#include "backends/runtime/model.h"
+#include "backends/spec/model_spec.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/executor.h"
 #include "tests/bench/model/slice.h"

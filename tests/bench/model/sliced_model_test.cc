@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/core/thread_pool.h"
-#include "tests/backends/layers/random_model.h"
+#include "tests/backends/model/random_model.h"
 
 namespace longstream {
 namespace {

@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/common/cache/cache_layout.h"
+#include "backends/caches/cache_layout.h"
 #include "kernels/ops/op_table.h"
 #include "kernels/reference/reference_ops.h"
-#include "tests/backends/layers/random_model.h"
+#include "tests/backends/model/random_model.h"
 #include "tests/bench/plans/step_bytes.h"
 
 namespace longstream {

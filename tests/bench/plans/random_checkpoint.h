@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/layers/model_spec.h"
+#include "backends/spec/model_spec.h"
 
 namespace longstream {
 

@@ -9,10 +9,10 @@
 #include <set>
 #include <stdexcept>
 
-#include "backends/common/weights/load_weights.h"
-#include "backends/dense/dense_plan.h"
-#include "backends/hwfa2/hwfa2_plan.h"
-#include "backends/hypenet/hypenet_plan.h"
+#include "backends/architectures/hypenet/hypenet_plan.h"
+#include "backends/architectures/placement/dense_plan.h"
+#include "backends/architectures/placement/hwfa2_plan.h"
+#include "backends/packing/load_weights.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/bench/plans/bench_plans.h"
 #include "tests/temporary_directory.h"

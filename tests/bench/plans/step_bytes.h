@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "backends/common/cache/cache_layout.h"
-#include "backends/common/layers/model_weights.h"
+#include "backends/caches/cache_layout.h"
+#include "backends/spec/model_weights.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "service/chat/json_reader.h"
+#include "service/jinja/values/json_reader.h"
 
 namespace longstream::chat {
 

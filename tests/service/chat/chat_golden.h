@@ -1,4 +1,4 @@
-// The golden files of tests/golden/chat, made by models/chat_golden.py.
+// The golden files of tests/golden/chat, made by tools/golden/chat_golden.py.
 #ifndef LONGSTREAM_TESTS_SERVICE_CHAT_CHAT_GOLDEN_H_
 #define LONGSTREAM_TESTS_SERVICE_CHAT_CHAT_GOLDEN_H_
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "service/tokenizer/files/load_tokenizer.h"
 #include "tests/service/chat/chat_golden.h"
 
 namespace longstream::chat {
@@ -20,7 +21,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& name) {
   const auto directory =
       std::filesystem::path(LONGSTREAM_SOURCE_DIR) / "tests" / "golden" / "tokenizer" / name;
   constexpr int kVocabularySize = 4096;
-  return Tokenizer::Load(directory, kVocabularySize).value();
+  return LoadTokenizer(directory, kVocabularySize).value();
 }
 
 Value Message(const std::string& role, const std::string& content) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "service/tokenizer/byte_alphabet.h"
+#include "service/tokenizer/text/byte_alphabet.h"
 
 namespace longstream {
 

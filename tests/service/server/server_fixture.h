@@ -12,10 +12,10 @@
 
 #include "kernels/core/thread_pool.h"
 #include "longstream/v1/longstream.grpc.pb.h"
-#include "service/scheduler/dispatcher.h"
-#include "service/scheduler/model_set.h"
 #include "service/server/grpc_server.h"
-#include "tests/service/scheduler/scheduler_fixture.h"
+#include "service/serving/dispatcher.h"
+#include "service/serving/model_set.h"
+#include "tests/service/engine/scheduler_fixture.h"
 
 namespace longstream {
 

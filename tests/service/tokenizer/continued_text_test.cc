@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "service/tokenizer/stream_decoder.h"
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/stream/stream_decoder.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream {
@@ -16,8 +17,8 @@ using Ids = std::vector<int32_t>;
 class ContinuedTextTest : public testing::Test {
  protected:
   void Load(const std::string& family) {
-    auto tokenizer = Tokenizer::Load(
-        std::string(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/") + family, 4096);
+    auto tokenizer =
+        LoadTokenizer(std::string(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/") + family, 4096);
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
   }

@@ -1,6 +1,6 @@
 // The ids and texts of the libraries `tokenizers` and `sentencepiece`, which
-// models/tokenizer_golden.py recorded in tests/golden/tokenizer. LONGSTREAM_TOKENIZER_GOLDEN names
-// another directory of the same layout, for a wider comparison than the one that is kept.
+// tools/golden/tokenizer_golden.py recorded in tests/golden/tokenizer. LONGSTREAM_TOKENIZER_GOLDEN
+// names another directory of the same layout, for a wider comparison than the one that is kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "service/tokenizer/stream_decoder.h"
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/stream/stream_decoder.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream {
@@ -54,7 +55,7 @@ class ParityTest : public testing::TestWithParam<std::string> {
     std::ifstream file(directory / "cases.json");
     ASSERT_TRUE(file.is_open()) << directory;
     cases_ = nlohmann::json::parse(file);
-    auto tokenizer = Tokenizer::Load(directory, kVocabSize);
+    auto tokenizer = LoadTokenizer(directory, kVocabSize);
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
   }

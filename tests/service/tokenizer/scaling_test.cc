@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "service/tokenizer/added_token_matcher.h"
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/text/added_token_matcher.h"
 #include "service/tokenizer/tokenizer.h"
 
 namespace longstream {
@@ -48,7 +49,7 @@ std::vector<std::pair<std::string, std::string>> Texts() {
 class ScalingTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(ScalingTest, EncodesInLinearTime) {
-  const auto tokenizer = Tokenizer::Load(
+  const auto tokenizer = LoadTokenizer(
       std::string(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/") + GetParam(), 4096);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   for (const auto& [name, text] : Texts()) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "tests/backends/weights/wide_vocabulary.h"
-#include "tests/service/scheduler/scheduler_fixture.h"
-#include "tests/service/scheduler/session_scripts.h"
+#include "tests/backends/checkpoint/wide_vocabulary.h"
+#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/session_scripts.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "tests/backends/weights/wide_vocabulary.h"
-#include "tests/e2e/server_process.h"
+#include "tests/backends/checkpoint/wide_vocabulary.h"
+#include "tests/processes/server_process.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

@@ -1,0 +1,134 @@
+// Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and the text models of Gemma 3 (arXiv
+// 2503.19786): norms that multiply by 1 + w, embeddings times the root of the width, GELU. The
+// latter two norm branches on both sides and have windows; Gemma 2 caps scores and logits softly,
+// Gemma 3 has a base of their own for windows.
+#include <cmath>
+
+#include "backends/architectures/families/family.h"
+
+namespace longstream::families {
+namespace {
+
+constexpr int64_t kWindowOfConfigClass = 4096;
+constexpr int64_t kGemma2Pattern = 2;
+constexpr int64_t kGemma3Pattern = 6;  // of its config class
+
+void ReadGemma(const Config& config, TransformerPlan* plan) {
+  ModelSpec& spec = plan->spec;
+  ReadAttentionBias(config, &spec);
+  RequireFalse(config, "mlp_bias");
+  RequireFalse(config, "use_bidirectional_attention");
+  spec.norms_less_one = true;
+  spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.width)));
+  // Where both are there, this one counts.
+  spec.activation = FindActivation(config, "hidden_activation").value_or(spec.activation);
+}
+
+// null: none; `absent`: what an absent key means.
+double ReadSoftcap(const Config& config, std::string_view key, double absent) {
+  return config.FindNumber(key, 1e-3, 1e9).value_or(config.IsNull(key) ? 0.0 : absent);
+}
+
+// What Gemma 2 and 3 share but for what absent keys mean.
+void ReadCapsAndScale(const Config& config, double scores, double logits, ModelSpec* spec) {
+  const double cap = ReadSoftcap(config, "attn_logit_softcapping", scores);
+  spec->logit_softcap = static_cast<float>(ReadSoftcap(config, "final_logit_softcapping", logits));
+  const double scalar = config.FindNumber("query_pre_attn_scalar", 1e-9, 1e9).value_or(256.0);
+  for (MixerSpec& mixer : spec->layers) {
+    mixer.softcap = cap;
+    mixer.score_scale = 1.0 / std::sqrt(scalar);
+  }
+}
+
+void ReadWindows(const Config& config, int64_t pattern, TransformerPlan* plan) {
+  config.Has("sliding_window_size");  // the same again, in early releases of Gemma 2
+  const int64_t window =
+      config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);
+  const size_t num_layers = plan->spec.layers.size();
+  const std::vector<bool> windows = ReadWindowPattern(config, num_layers, pattern);
+  for (size_t i = 0; i < num_layers; ++i) {
+    if (windows[i]) plan->SetWindow(i, window);
+  }
+}
+
+void ReadGemma2(const Config& config, TransformerPlan* plan) {
+  ReadGemma(config, plan);
+  ReadCapsAndScale(config, /*scores=*/50.0, /*logits=*/30.0, &plan->spec);
+  ReadWindows(config, kGemma2Pattern, plan);
+}
+
+void ReadGemma3(const Config& config, TransformerPlan* plan) {
+  ReadGemma(config, plan);
+  SetQkNorm(&plan->spec);
+  ReadCapsAndScale(config, /*scores=*/0.0, /*logits=*/0.0, &plan->spec);
+  const double local = config.FindNumber("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
+  SetPlainWindowRope(config, local, plan);
+  config.FindInteger("_sliding_window_pattern", 1, kMaxLayers);  // beside layer_types
+  const int64_t pattern =
+      config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kGemma3Pattern);
+  ReadWindows(config, pattern, plan);
+}
+
+// gemma3_text alone, and beside a vision model as newer and older releases write it.
+constexpr TensorRoot kGemma3Roots[] = {{"model.", "lm_head"},
+                                       {"model.language_model.", "lm_head"},
+                                       {"language_model.model.", "language_model.lm_head"}};
+constexpr std::string_view kVision[] = {"model.vision_tower.", "model.multi_modal_projector.",
+                                        "vision_tower.", "multi_modal_projector."};
+
+constexpr TransformerDefaults kDefaults = {.head_dim = 256,
+                                           .tied_head = true,
+                                           .activation = Activation::kGeluTanh,
+                                           .gelu_is_tanh = true,
+                                           .trained_to_limit = true};
+
+// Norms on both sides of a branch.
+constexpr TensorNames kSandwich = {.mixer_post_norm = "post_attention_layernorm",
+                                   .mlp_norm = "pre_feedforward_layernorm",
+                                   .mlp_post_norm = "post_feedforward_layernorm"};
+
+constexpr TensorNames Gemma3Names() {
+  TensorNames names = kSandwich;
+  names.roots = kGemma3Roots;
+  names.ignored = kVision;
+  return names;
+}
+
+}  // namespace
+
+const Family& Gemma() {
+  static constexpr Family kFamily = {
+      .model_type = "gemma", .defaults = kDefaults, .read = ReadGemma};
+  return kFamily;
+}
+
+const Family& Gemma2() {
+  static constexpr Family kFamily = {.model_type = "gemma2",
+                                     .defaults = {.head_dim = 256,
+                                                  .tied_head = true,
+                                                  .activation = Activation::kGeluTanh,
+                                                  .gelu_is_tanh = true,
+                                                  .trained_to_limit = true},
+                                     .names = kSandwich,
+                                     .read = ReadGemma2};
+  return kFamily;
+}
+
+const Family& Gemma3Text() {
+  static constexpr Family kFamily = {.model_type = "gemma3_text",
+                                     .defaults = {.vocabulary = 262208,
+                                                  .num_heads = 8,
+                                                  .num_kv_heads = 4,
+                                                  .context_limit = 131072,
+                                                  .head_dim = 256,
+                                                  .rope_theta = 1000000.0,
+                                                  .tied_head = true,
+                                                  .activation = Activation::kGeluTanh,
+                                                  .gelu_is_tanh = true,
+                                                  .trained_to_limit = true},
+                                     .names = Gemma3Names(),
+                                     .read = ReadGemma3};
+  return kFamily;
+}
+
+}  // namespace longstream::families

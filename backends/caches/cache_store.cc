@@ -1,0 +1,60 @@
+// Sizes of a model's pools.
+#include "backends/caches/cache_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/core/physical_memory.h"
+
+namespace longstream {
+namespace {
+
+uint64_t Limit(const CacheLayout& layout, uint64_t budget_bytes, Device& device) {
+  const uint64_t most = MostCacheBytes(layout, device);
+  return budget_bytes == 0 ? most : std::min(budget_bytes, most);
+}
+
+uint64_t SlotBytes(const CacheLayout& layout) {
+  return static_cast<uint64_t>(layout.slot_stride + layout.checkpoint_stride());
+}
+
+}  // namespace
+
+uint64_t MostCacheBytes(const CacheLayout& layout, Device& device) {
+  if (device.host_memory()) return PhysicalMemory();
+  const uint64_t free = device.free_bytes();
+  const uint64_t others =
+      device.own_bytes() + layout.page_bytes + static_cast<uint64_t>(layout.slot_stride);
+  return free - std::min(free, others);
+}
+
+uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens) {
+  const uint64_t pages = SaturatedBytes(static_cast<uint64_t>(PagesFor(tokens)), layout.page_bytes);
+  const uint64_t slot = SlotBytes(layout);
+  if (slot == 0 || pages == 0) return slot + pages;
+  // Pages get what slots leave, half at least (DivideBudget).
+  const uint64_t larger = std::max(slot, pages);
+  return larger > UINT64_MAX - pages ? UINT64_MAX : larger + pages;
+}
+
+PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory) {
+  if (layout.slot_stride == 0) return {budget_bytes, 0};
+  // A sequence has one live slot and at most one checkpoint.
+  if (host_memory) return {budget_bytes, budget_bytes / (layout.ring_bytes + layout.state_bytes)};
+  const uint64_t slot_bytes = SlotBytes(layout);
+  if (!layout.has_pages()) return {0, budget_bytes / slot_bytes};
+  const uint64_t num_slots = std::max<uint64_t>(budget_bytes / 2 / slot_bytes, 1);
+  const uint64_t used = num_slots * slot_bytes;
+  return {budget_bytes > used ? budget_bytes - used : 0, num_slots};
+}
+
+CacheStore::CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device)
+    : device(cache_device),
+      layout(std::move(cache_layout)),
+      budget(Limit(layout, budget_bytes, device)),
+      pages(layout, DivideBudget(layout, budget.limit(), device.host_memory()).page_bytes, budget,
+            device),
+      slots(layout, DivideBudget(layout, budget.limit(), device.host_memory()).num_slots, budget,
+            device) {}
+
+}  // namespace longstream

@@ -1,0 +1,15 @@
+// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and of our snapshots.
+#ifndef LONGSTREAM_BACKENDS_CACHES_CRC32C_H_
+#define LONGSTREAM_BACKENDS_CACHES_CRC32C_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace longstream {
+
+// The checksum of the bytes before, whose checksum is `crc`, followed by these. Of nothing it is 0.
+uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_CACHES_CRC32C_H_

@@ -1,0 +1,117 @@
+// Pages, their holders and their promises.
+#include "backends/caches/page_store.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <string>
+
+#include "backends/errors/error.h"
+
+namespace longstream {
+
+PageStore::PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget,
+                     Device& device)
+    : layout_(layout), budget_(budget), device_(device), layers_(layout.layers.size()) {
+  if (!layout.has_pages()) return;
+  capacity_ = static_cast<int64_t>(
+      std::min<uint64_t>(capacity_bytes / layout.page_bytes, std::numeric_limits<int32_t>::max()));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!layout.layers[i].paged) continue;
+    LayerStore& store = layers_[i];
+    const PagedLayout& paged = *layout.layers[i].paged;
+    store.key_bytes = static_cast<size_t>(paged.key_bytes(layout.page_type));
+    store.value_bytes = static_cast<size_t>(paged.value_bytes(layout.page_type));
+    const size_t pages = static_cast<size_t>(capacity_) + 1;
+    store.keys = DeviceMemory(device, store.key_bytes * pages, "pages of keys");
+    store.values = DeviceMemory(device, store.value_bytes * pages, "pages of values");
+    store.keys.SetPieceBytes(store.key_bytes);
+    store.values.SetPieceBytes(store.value_bytes);
+  }
+}
+
+void PageStore::Promise(int64_t pages) {
+  if (pages == 0) return;
+  const uint64_t bytes = static_cast<uint64_t>(pages) * layout_.page_bytes;
+  budget_.Require(bytes, "a reservation of pages");
+  if (!CanPromise(pages)) {
+    throw BackendError(LS_RESOURCE_EXHAUSTED, "pages: a reservation needs " +
+                                                  std::to_string(pages) + ", " +
+                                                  std::to_string(num_free()) + " of " +
+                                                  std::to_string(capacity_) + " are free");
+  }
+  // Grown here, that Take need not.
+  const size_t most = ids_.num_taken() + static_cast<size_t>(promised_ + pages);
+  ids_.Prepare(most);
+  if (holders_.size() < most) holders_.resize(most);
+  budget_.Add(CacheKind::kPromised, bytes);
+  promised_ += pages;
+}
+
+bool PageStore::CanPromise(int64_t pages) const {
+  return pages == 0 || (pages <= num_free() && static_cast<uint64_t>(pages) * layout_.page_bytes <=
+                                                   budget_.limit() - budget_.reserved());
+}
+
+int64_t PageStore::num_free() const {
+  return capacity_ - static_cast<int64_t>(ids_.num_taken()) - promised_;
+}
+
+void PageStore::TakeBackPromise(int64_t pages) {
+  assert(pages <= promised_);
+  budget_.Remove(CacheKind::kPromised, static_cast<uint64_t>(pages) * layout_.page_bytes);
+  promised_ -= pages;
+}
+
+int32_t PageStore::Take() {
+  assert(promised_ > 0);
+  --promised_;
+  budget_.Move(CacheKind::kPromised, CacheKind::kPages, layout_.page_bytes);
+  const int32_t page = ids_.Take();
+  holders_[static_cast<size_t>(page)] = 1;
+  for (LayerStore& store : layers_) {
+    const size_t index = static_cast<size_t>(page);
+    store.keys.Unpoison(index * store.key_bytes, store.key_bytes);
+    store.values.Unpoison(index * store.value_bytes, store.value_bytes);
+  }
+  return page;
+}
+
+void PageStore::Release(int32_t page) {
+  int32_t& holders = holders_[static_cast<size_t>(page)];
+  assert(holders > 0);
+  if (--holders > 0) return;
+  budget_.Remove(CacheKind::kPages, layout_.page_bytes);
+  for (LayerStore& store : layers_) {
+    const size_t index = static_cast<size_t>(page);
+    store.keys.Poison(index * store.key_bytes, store.key_bytes);
+    store.values.Poison(index * store.value_bytes, store.value_bytes);
+  }
+  ids_.Give(page);
+}
+
+void PageStore::Copy(int32_t from, int32_t to) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!layout_.layers[i].paged) continue;
+    device_.Copy(keys(i, to), keys(i, from), layers_[i].key_bytes);
+    device_.Copy(values(i, to), values(i, from), layers_[i].value_bytes);
+  }
+}
+
+PagedCache PageStore::layer(size_t layer) const {
+  const PagedLayout& paged = *layout_.layers[layer].paged;
+  return {layers_[layer].keys.data(), layers_[layer].values.data(),
+          layout_.page_type,          kPageTokens,
+          paged.num_kv_heads,         paged.head_dim,
+          paged.value_slices};
+}
+
+std::byte* PageStore::keys(size_t layer, int32_t page) const {
+  return layers_[layer].keys.data() + static_cast<size_t>(page) * layers_[layer].key_bytes;
+}
+
+std::byte* PageStore::values(size_t layer, int32_t page) const {
+  return layers_[layer].values.data() + static_cast<size_t>(page) * layers_[layer].value_bytes;
+}
+
+}  // namespace longstream

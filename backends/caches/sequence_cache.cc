@@ -1,0 +1,250 @@
+// Pages, slot, checkpoint and reservation of one sequence.
+#include "backends/caches/sequence_cache.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+
+#include "backends/errors/error.h"
+
+namespace longstream {
+namespace {
+
+int64_t GridLine(int64_t position) { return position / kPrefillGrid * kPrefillGrid; }
+
+// Whether rings of at least `min_slots` slots that were written up to `written` still hold all that
+// a token at `position` sees: their window ends there, and they have kPrefillGrid slots more.
+bool RingsHold(int64_t position, int64_t written, int64_t min_slots) {
+  return position + kPrefillGrid >= written || written <= min_slots;
+}
+
+}  // namespace
+
+SequenceCache::SequenceCache(CacheStore& store) : store_(store), slot_(store.slots.TakeLive()) {}
+
+SequenceCache::~SequenceCache() {
+  ReleaseReservation();
+  for (const int32_t page : pages_) store_.pages.Release(page);
+  store_.slots.GiveLive(slot_);
+}
+
+std::unique_ptr<SequenceCache> SequenceCache::Fork() {
+  if (failed_) {
+    throw BackendError(LS_FAILED_PRECONDITION, "fork: the sequence has failed; truncate it first");
+  }
+  auto fork = std::make_unique<SequenceCache>(store_);
+  fork->pages_ = pages_;
+  if (has_reservation()) {
+    const int64_t writable =
+        static_cast<int64_t>(pages_.size()) -
+        std::min<int64_t>(FirstWritable() / kPageTokens, static_cast<int64_t>(pages_.size()));
+    const int64_t newly_shared = writable - CountShared(FirstWritable());
+    try {
+      store_.pages.Promise(newly_shared);
+    } catch (...) {
+      fork->pages_.clear();  // they are not its own yet
+      throw;
+    }
+    promised_ += newly_shared;
+  }
+  for (const int32_t page : pages_) store_.pages.Share(page);
+  store_.slots.CopyAll(slot_, fork->slot_);
+  fork->position_ = position_;
+  fork->written_ = written_;
+  fork->near_rings_stale_ = near_rings_stale_;
+  return fork;
+}
+
+void SequenceCache::Reserve(int64_t tokens) {
+  if (tokens == 0) return ReleaseReservation();
+  const CacheLayout& layout = store_.layout;
+  const int64_t end = position_ + tokens;
+  const int64_t needed =
+      NumPages(end) - static_cast<int64_t>(pages_.size()) + CountShared(FirstWritable());
+  const bool needs_copy = !saved_ && layout.checkpoint_end > 0;
+  const int64_t more = std::max<int64_t>(needed - promised_, 0);
+  store_.budget.Require(
+      static_cast<uint64_t>(more) * layout.page_bytes + (needs_copy ? layout.checkpoint_bytes : 0),
+      ("a reservation of " + std::to_string(tokens) + " tokens").c_str());
+  pages_.reserve(static_cast<size_t>(NumPages(end)));
+  store_.pages.Promise(more);
+  promised_ += more;
+  if (needs_copy) saved_ = Saved{store_.slots.TakeCheckpoint(), {}};
+  if (promised_ > needed) {
+    store_.pages.TakeBackPromise(promised_ - needed);
+    promised_ = needed;
+  }
+  reserved_end_ = end;
+}
+
+void SequenceCache::ReleaseReservation() {
+  if (promised_ > 0) store_.pages.TakeBackPromise(promised_);
+  if (saved_) store_.slots.GiveCheckpoint(saved_->checkpoint);
+  promised_ = reserved_end_ = 0;
+  saved_.reset();
+  checkpoint_.reset();
+}
+
+void SequenceCache::Checkpoint() {
+  if (failed_ || !has_reservation()) {
+    throw BackendError(LS_FAILED_PRECONDITION,
+                       failed_ ? "checkpoint: the sequence has failed; truncate it first"
+                               : "checkpoint: no reservation stands");
+  }
+  // Going back to position 0 needs no copy.
+  if (saved_ && position_ > 0) {
+    store_.slots.Save(slot_, saved_->checkpoint);
+    saved_->written = written_;
+  }
+  checkpoint_ = position_;
+}
+
+int64_t SequenceCache::Truncate(int64_t position) {
+  const CacheLayout& layout = store_.layout;
+  const int64_t target = RollbackTarget(position);
+  const bool restore = !IsFree(target);
+  if (target < FirstWritable()) {
+    ExtendPromise(target);
+    if (checkpoint_) checkpoint_ = target;
+  }
+  DropPages(target);
+  position_ = target;
+  failed_ = false;
+  if (target == 0) {
+    store_.slots.Clear(slot_);
+    written_ = {};
+    near_rings_stale_ = false;
+    return 0;
+  }
+  if (restore) {
+    store_.slots.Restore(saved_->checkpoint, slot_);
+    written_.rings = saved_->written.rings;
+    written_.grid_line = saved_->written.grid_line;
+  }
+  near_rings_stale_ =
+      layout.has_near_rings &&
+      (near_rings_stale_ || !RingsHold(target, written_.near, layout.min_near_slots));
+  return target;
+}
+
+int64_t SequenceCache::RollbackTarget(int64_t position) const {
+  const bool pages_only = store_.layout.slot_stride == 0;
+  const int64_t lowest = checkpoint_ && !pages_only ? *checkpoint_ : 0;
+  if (position >= lowest && position <= position_) {
+    if (IsFree(position)) return position;
+    if (checkpoint_) return *checkpoint_;
+    if (failed_ && position == position_) return 0;
+  }
+  const std::string found = "position: found " + std::to_string(position) + ", expected ";
+  if (position > position_ || checkpoint_) {
+    throw BackendError(LS_INVALID_ARGUMENT,
+                       found + std::to_string(lowest) + " ... " + std::to_string(position_));
+  }
+  throw BackendError(LS_INVALID_ARGUMENT,
+                     found + "one that rings and states still hold, for there is no checkpoint");
+}
+
+bool SequenceCache::IsFree(int64_t position) const {
+  const CacheLayout& layout = store_.layout;
+  if (position == 0) return true;
+  if (layout.has_rings && !RingsHold(position, written_.rings, layout.min_ring_slots)) return false;
+  return !layout.has_states || GridLine(position) == written_.grid_line;
+}
+
+int64_t SequenceCache::FirstWritable() const {
+  return checkpoint_ ? std::min(*checkpoint_, position_) : position_;
+}
+
+int64_t SequenceCache::CountShared(int64_t position) const {
+  int64_t count = 0;
+  for (size_t i = static_cast<size_t>(position / kPageTokens); i < pages_.size(); ++i) {
+    count += store_.pages.IsShared(pages_[i]) ? 1 : 0;
+  }
+  return count;
+}
+
+void SequenceCache::ExtendPromise(int64_t position) {
+  if (!has_reservation()) return;
+  const int64_t more = CountShared(position) - CountShared(FirstWritable());
+  // Not LS_RESOURCE_EXHAUSTED: a rollback that the checkpoint covers never needs more.
+  if (!store_.pages.CanPromise(more)) {
+    throw BackendError(LS_INVALID_ARGUMENT,
+                       "position: found " + std::to_string(position) + ", before the checkpoint; " +
+                           std::to_string(more) + " pages from there on are shared with a fork" +
+                           " and the cache budget has no room for others in their place;" +
+                           " give the reservation back first");
+  }
+  store_.pages.Promise(more);
+  promised_ += more;
+}
+
+void SequenceCache::DropPages(int64_t position) {
+  while (static_cast<int64_t>(pages_.size()) > NumPages(position)) {
+    const int32_t page = pages_.back();
+    const bool is_shared = store_.pages.IsShared(page);
+    pages_.pop_back();
+    store_.pages.Release(page);
+    // Another page may be needed in its place. Where it was shared that has been promised already.
+    if (has_reservation() && !is_shared) {
+      store_.pages.Promise(1);
+      ++promised_;
+    }
+  }
+}
+
+void SequenceCache::Append(int64_t tokens) {
+  assert(!failed_ && tokens <= reserved_tokens());
+  const auto take = [this] {
+    assert(promised_ > 0);
+    --promised_;
+    return store_.pages.Take();
+  };
+  if (!pages_.empty() && position_ % kPageTokens != 0 && store_.pages.IsShared(pages_.back())) {
+    const int32_t copy = take();
+    store_.pages.Copy(pages_.back(), copy);
+    store_.pages.Release(pages_.back());
+    pages_.back() = copy;
+  }
+  position_ += tokens;
+  while (static_cast<int64_t>(pages_.size()) < NumPages(position_)) pages_.push_back(take());
+  written_.rings = std::max(written_.rings, position_);
+  written_.near = std::max(written_.near, position_);
+  written_.grid_line = std::max(written_.grid_line, GridLine(position_));
+}
+
+void SequenceCache::Abandon(int64_t position) {
+  assert(position <= position_);
+  position_ = position;
+  DropPages(position_);
+  failed_ = true;
+}
+
+void SequenceCache::Occupy(int64_t tokens) {
+  assert(position_ == 0 && pages_.empty() && !has_reservation());
+  const int64_t pages = NumPages(tokens);
+  pages_.reserve(static_cast<size_t>(pages));
+  store_.pages.Promise(pages);
+  for (int64_t i = 0; i < pages; ++i) pages_.push_back(store_.pages.Take());
+  position_ = tokens;
+  // Windows without slack: as if the next kPrefillGrid tokens had overwritten it.
+  written_.rings = tokens + kPrefillGrid;
+  written_.grid_line = GridLine(tokens);
+  near_rings_stale_ = store_.layout.has_near_rings && tokens > 0;
+}
+
+void SequenceCache::NearRingsRebuilt() {
+  written_.near = position_;
+  near_rings_stale_ = false;
+}
+
+CacheBytes SequenceCache::bytes() const {
+  const CacheLayout& layout = store_.layout;
+  return {pages_.size() * layout.page_bytes, layout.ring_bytes, layout.state_bytes,
+          saved_ ? layout.checkpoint_bytes : 0};
+}
+
+int64_t SequenceCache::NumPages(int64_t tokens) const {
+  return store_.layout.has_pages() ? PagesFor(tokens) : 0;
+}
+
+}  // namespace longstream

@@ -1,0 +1,124 @@
+// Slots of rings and recurrent memory.
+#include "backends/caches/slot_store.h"
+
+#include <string>
+
+#include "backends/errors/error.h"
+
+namespace longstream {
+
+SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device)
+    : layout_(layout), budget_(budget), device_(device), capacity_(capacity) {
+  if (layout.slot_stride == 0) return;
+  live_.stride = static_cast<size_t>(layout.slot_stride);
+  live_.memory = DeviceMemory(device, (capacity + 1) * live_.stride, "rings and states");
+  live_.memory.SetPieceBytes(live_.stride);
+  checkpoints_.stride = static_cast<size_t>(layout.checkpoint_stride());
+  checkpoints_.memory = DeviceMemory(device, capacity * checkpoints_.stride, "checkpoints");
+  checkpoints_.memory.SetPieceBytes(checkpoints_.stride);
+}
+
+int32_t SlotStore::Pieces::Take() {
+  ids.Prepare(ids.num_taken() + 1);
+  const int32_t id = ids.Take();
+  memory.Unpoison(Offset(id), stride);
+  return id;
+}
+
+void SlotStore::Pieces::Give(int32_t id) {
+  memory.Poison(Offset(id), stride);
+  ids.Give(id);
+}
+
+int32_t SlotStore::TakeLive() {
+  budget_.Require(layout_.ring_bytes + layout_.state_bytes, "a sequence's rings and states");
+  if (layout_.slot_stride > 0 && live_.ids.num_taken() >= capacity_) {
+    throw BackendError(LS_RESOURCE_EXHAUSTED,
+                       "rings and states: all of " + std::to_string(capacity_) + " are in use");
+  }
+  checkpoints_.ids.Prepare(live_.ids.num_taken() + 1);
+  const int32_t slot = live_.Take();
+  budget_.Add(CacheKind::kRings, layout_.ring_bytes);
+  budget_.Add(CacheKind::kStates, layout_.state_bytes);
+  Clear(slot);
+  return slot;
+}
+
+void SlotStore::GiveLive(int32_t slot) {
+  budget_.Remove(CacheKind::kRings, layout_.ring_bytes);
+  budget_.Remove(CacheKind::kStates, layout_.state_bytes);
+  live_.Give(slot);
+}
+
+int32_t SlotStore::TakeCheckpoint() {
+  const int32_t checkpoint = checkpoints_.Take();
+  budget_.Add(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
+  return checkpoint;
+}
+
+void SlotStore::GiveCheckpoint(int32_t checkpoint) {
+  budget_.Remove(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
+  checkpoints_.Give(checkpoint);
+}
+
+void SlotStore::Clear(int32_t slot) {
+  for (const LayerCacheLayout& layer : layout_.layers) {
+    if (!layer.recurrent) continue;
+    device_.Zero(data(slot) + layer.recurrent->state,
+                 static_cast<size_t>(layer.recurrent->state_elements()) * sizeof(float));
+  }
+}
+
+// What these change is reached through a pointer, but it is the store's all the same.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void SlotStore::CopyAll(int32_t from, int32_t to) {
+  if (layout_.slot_stride == 0) return;
+  device_.Copy(data(to), data(from), static_cast<size_t>(layout_.slot_stride));
+}
+
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void SlotStore::Save(int32_t slot, int32_t checkpoint) {
+  if (layout_.checkpoint_end == 0) return;
+  device_.Copy(checkpoints_.data(checkpoint), data(slot),
+               static_cast<size_t>(layout_.checkpoint_end));
+}
+
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void SlotStore::Restore(int32_t checkpoint, int32_t slot) {
+  if (layout_.checkpoint_end == 0) return;
+  device_.Copy(data(slot), checkpoints_.data(checkpoint),
+               static_cast<size_t>(layout_.checkpoint_end));
+}
+
+RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {
+  return {live_.memory.data() + ring.keys,
+          has_values ? live_.memory.data() + ring.values : nullptr,
+          layout_.slot_stride,
+          layout_.ring_type,
+          ring.slots,
+          ring.num_kv_heads,
+          ring.head_dim,
+          ring.value_slices};
+}
+
+RingCache SlotStore::ring(size_t layer) const { return Ring(*layout_.layers[layer].ring, true); }
+
+RingCache SlotStore::near_ring(size_t layer) const {
+  return Ring(*layout_.layers[layer].near, false);
+}
+
+RecurrentCache SlotStore::recurrent(size_t layer) const {
+  const RecurrentLayout& memory = *layout_.layers[layer].recurrent;
+  return {live_.memory.data() + memory.state,
+          live_.memory.data() + memory.keys,
+          live_.memory.data() + memory.values,
+          memory.gated ? live_.memory.data() + memory.gates : nullptr,
+          layout_.slot_stride,
+          kPrefillGrid,
+          memory.num_heads,
+          memory.num_kv_heads,
+          memory.key_dim,
+          memory.value_dim};
+}
+
+}  // namespace longstream

@@ -1,0 +1,359 @@
+// Export and import of a sequence's memory.
+//
+// Both walk through the same arrays in the same order (ForEachBlock, ForEachRun), one writing what
+// the other reads: the format is what these two functions visit.
+#include "backends/caches/snapshot.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "backends/caches/crc32c.h"
+#include "backends/errors/device_failure.h"
+#include "backends/errors/error.h"
+
+namespace longstream {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
+
+constexpr uint64_t kMagic = 0x50414e5347534e4cu;  // "LNSGSNAP"
+constexpr uint32_t kVersion = 1;
+
+struct Header {
+  uint64_t magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t num_blocks = 0;
+  uint64_t fingerprint = 0;
+  uint64_t position = 0;
+  uint32_t reserved = 0;
+  uint32_t crc = 0;  // of what stands before it
+};
+static_assert(sizeof(Header) == 40 && std::has_unique_object_representations_v<Header>);
+
+enum class Array : uint32_t {
+  kPagedKeys = 0,
+  kPagedValues = 1,
+  kRingKeys = 2,
+  kRingValues = 3,
+  kState = 4,
+  kPendingKeys = 5,
+  kPendingValues = 6,
+  kPendingGates = 7,
+};
+
+// Stands before a block's data; their common checksum, a uint32, stands behind it.
+struct BlockHeader {
+  uint32_t layer = 0;
+  Array array = Array::kPagedKeys;
+  uint64_t size = 0;  // of the data
+};
+static_assert(sizeof(BlockHeader) == 16 && std::has_unique_object_representations_v<BlockHeader>);
+
+// Calls visit(data, size) for the used runs of [page][head][token], in that order; of int8 pages
+// for the numbers of a head's tokens and then for their scales.
+template <typename Visit>
+void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& visit) {
+  const CacheStore& store = cache.store();
+  const PagedLayout& paged = *store.layout.layers[layer].paged;
+  const DType type = store.layout.page_type;
+  const size_t row = static_cast<size_t>(paged.head_dim) * SizeOf(type);
+  const auto head_bytes = static_cast<size_t>(PagedHeadBytes(type, kPageTokens, paged.head_dim));
+  const int32_t num_heads = values ? paged.num_value_heads() : paged.num_kv_heads;
+  int64_t left = cache.position();
+  for (const int32_t page : cache.page_table()) {
+    std::byte* data = values ? store.pages.values(layer, page) : store.pages.keys(layer, page);
+    const size_t tokens = static_cast<size_t>(std::min<int64_t>(left, kPageTokens));
+    for (int32_t head = 0; head < num_heads; ++head) {
+      std::byte* rows = data + static_cast<size_t>(head) * head_bytes;
+      visit(rows, tokens * row);
+      if (type == DType::kI8) visit(rows + kPageTokens * row, tokens * sizeof(BF16));
+    }
+    left -= kPageTokens;
+  }
+}
+
+// The window before the position, [head][token] with tokens in order: at most two runs a head.
+template <typename Visit>
+void RingRuns(const SequenceCache& cache, const RingLayout& ring, bool values, Visit&& visit) {
+  const CacheStore& store = cache.store();
+  const size_t row = static_cast<size_t>(ring.head_dim) * SizeOf(store.layout.ring_type);
+  std::byte* data = store.slots.data(cache.slot()) + (values ? ring.values : ring.keys);
+  const int32_t num_heads = values ? ring.num_value_heads() : ring.num_kv_heads;
+  for (int32_t head = 0; head < num_heads; ++head) {
+    int64_t token = std::max<int64_t>(cache.position() - ring.window, 0);
+    while (token < cache.position()) {
+      const int64_t at = token % ring.slots;
+      const int64_t tokens = std::min(cache.position() - token, ring.slots - at);
+      visit(data + static_cast<size_t>(head * ring.slots + at) * row,
+            static_cast<size_t>(tokens) * row);
+      token += tokens;
+    }
+  }
+}
+
+// Calls visit(data, size) for the runs of bytes of one array of one layer.
+template <typename Visit>
+void ForEachRun(const SequenceCache& cache, size_t layer, Array array, Visit&& visit) {
+  const LayerCacheLayout& layout = cache.store().layout.layers[layer];
+  std::byte* slot = cache.store().slots.data(cache.slot());
+  const size_t pending = static_cast<size_t>(cache.position() % kPrefillGrid);
+  const auto f32 = [&](int64_t offset, int64_t elements) {
+    visit(slot + offset, static_cast<size_t>(elements) * sizeof(float));
+  };
+  switch (array) {
+    case Array::kPagedKeys:
+      return PagedRuns(cache, layer, /*values=*/false, visit);
+    case Array::kPagedValues:
+      return PagedRuns(cache, layer, /*values=*/true, visit);
+    case Array::kRingKeys:
+      return RingRuns(cache, *layout.ring, /*values=*/false, visit);
+    case Array::kRingValues:
+      return RingRuns(cache, *layout.ring, /*values=*/true, visit);
+    case Array::kState:
+      return f32(layout.recurrent->state, layout.recurrent->state_elements());
+    case Array::kPendingKeys:
+      return f32(layout.recurrent->keys, layout.recurrent->key_row() * pending);
+    case Array::kPendingValues:
+      return f32(layout.recurrent->values, layout.recurrent->value_row() * pending);
+    case Array::kPendingGates:
+      return f32(layout.recurrent->gates, layout.recurrent->gate_row() * pending);
+  }
+}
+
+// Calls visit(layer, array) for every block of a snapshot, in order.
+template <typename Visit>
+void ForEachBlock(const CacheLayout& layout, Visit&& visit) {
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
+    const LayerCacheLayout& layer = layout.layers[i];
+    if (layer.paged) {
+      visit(i, Array::kPagedKeys);
+      visit(i, Array::kPagedValues);
+    }
+    if (layer.ring) {
+      visit(i, Array::kRingKeys);
+      visit(i, Array::kRingValues);
+    }
+    if (layer.recurrent) {
+      visit(i, Array::kState);
+      visit(i, Array::kPendingKeys);
+      visit(i, Array::kPendingValues);
+      if (layer.recurrent->gated) visit(i, Array::kPendingGates);
+    }
+  }
+}
+
+BlockHeader MakeBlockHeader(const SequenceCache& cache, size_t layer, Array array) {
+  BlockHeader header{static_cast<uint32_t>(layer), array, 0};
+  ForEachRun(cache, layer, array, [&](const std::byte*, size_t size) { header.size += size; });
+  return header;
+}
+
+uint32_t NumBlocks(const CacheLayout& layout) {
+  uint32_t count = 0;
+  ForEachBlock(layout, [&](size_t, Array) { ++count; });
+  return count;
+}
+
+uint32_t ChecksumOf(const Header& header) {
+  return ExtendCrc32c(0, &header, offsetof(Header, crc));
+}
+
+// Device memory passes through the host in pieces of at most this many bytes.
+constexpr size_t kStageBytes = size_t{4} << 20;
+
+// Where the host's memory is not the device's: host memory that gathers runs of the device's, so
+// that many of them are waited for at a time.
+class Stage {
+ public:
+  explicit Stage(Device& device) : device_(device) {}
+  // The memory of transfers that an error has interrupted is not given back under them.
+  ~Stage() { device_.Synchronize(); }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit, and
+  // flush() before each that does not fit any more.
+  template <typename Byte, typename Transfer, typename Flush>
+  void Add(Byte* data, size_t size, Transfer&& transfer, Flush&& flush) {
+    if (bytes_.empty()) bytes_.resize(kStageBytes);
+    while (size > 0) {
+      if (used_ == bytes_.size()) flush();
+      const size_t piece = std::min(size, bytes_.size() - used_);
+      transfer(bytes_.data() + used_, data, piece);
+      used_ += piece;
+      data += piece;
+      size -= piece;
+    }
+  }
+  // Waits for the transfers. What has been gathered since the last call; then it is empty.
+  std::span<const std::byte> Take() {
+    RequireDone(device_.Synchronize(), "snapshot");
+    return {bytes_.data(), std::exchange(used_, 0)};
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::byte> bytes_;
+  size_t used_ = 0;
+};
+
+// Writes or reads, with a running checksum.
+class Output {
+ public:
+  Output(const ls_writer& writer, Device& device)
+      : writer_(writer), device_(device), stage_(device) {}
+
+  void Write(const void* data, size_t size) {
+    crc_ = ExtendCrc32c(crc_, data, size);
+    if (writer_.write(writer_.context, data, size) == 0) return;
+    throw BackendError(LS_UNAVAILABLE, "snapshot: the host's writer gave up");
+  }
+  // What was written before, the header, has a checksum of its own.
+  void Restart() { crc_ = 0; }
+  // Memory of the device.
+  void WriteMemory(const std::byte* data, size_t size) {
+    if (device_.host_memory()) return Write(data, size);
+    stage_.Add(
+        data, size,
+        [&](void* to, const void* from, size_t piece) { device_.Download(to, from, piece); },
+        [&] { Flush(); });
+  }
+  void EndBlock() {
+    if (!device_.host_memory()) Flush();
+    const uint32_t crc = crc_;
+    Write(&crc, sizeof(crc));
+    crc_ = 0;
+  }
+
+ private:
+  void Flush() {
+    const std::span<const std::byte> bytes = stage_.Take();
+    if (!bytes.empty()) Write(bytes.data(), bytes.size());
+  }
+
+  const ls_writer& writer_;
+  Device& device_;
+  Stage stage_;
+  uint32_t crc_ = 0;
+};
+
+class Input {
+ public:
+  Input(const ls_reader& reader, Device& device)
+      : reader_(reader), device_(device), stage_(device) {}
+
+  void Read(void* data, size_t size) {
+    if (reader_.read(reader_.context, data, size) != 0) {
+      throw BackendError(LS_DATA_LOSS, "snapshot: it ends early");
+    }
+    crc_ = ExtendCrc32c(crc_, data, size);
+  }
+  void Restart() { crc_ = 0; }
+  void ReadMemory(std::byte* data, size_t size) {
+    if (device_.host_memory()) return Read(data, size);
+    stage_.Add(
+        data, size,
+        [&](void* from, void* to, size_t piece) {
+          Read(from, piece);
+          device_.Upload(to, from, piece);
+        },
+        [&] { stage_.Take(); });
+  }
+  // Whether the checksum that follows is that of what was read since the last one.
+  bool EndBlock() {
+    if (!device_.host_memory()) stage_.Take();
+    const uint32_t expected = crc_;
+    uint32_t found = 0;
+    Read(&found, sizeof(found));
+    crc_ = 0;
+    return found == expected;
+  }
+
+ private:
+  const ls_reader& reader_;
+  Device& device_;
+  Stage stage_;
+  uint32_t crc_ = 0;
+};
+
+void CheckHeader(const Header& header, const CacheStore& store, uint64_t fingerprint,
+                 int64_t context_limit) {
+  if (header.magic != kMagic || header.crc != ChecksumOf(header)) {
+    throw BackendError(LS_DATA_LOSS, "snapshot: the header is damaged");
+  }
+  if (header.version != kVersion) {
+    throw BackendError(LS_FAILED_PRECONDITION, "snapshot: format version " +
+                                                   std::to_string(header.version) + ", expected " +
+                                                   std::to_string(kVersion));
+  }
+  if (header.fingerprint != fingerprint || header.num_blocks != NumBlocks(store.layout)) {
+    throw BackendError(LS_FAILED_PRECONDITION,
+                       "snapshot: it is of another model, or of this one with other options");
+  }
+  if (header.position > static_cast<uint64_t>(context_limit)) {
+    throw BackendError(LS_FAILED_PRECONDITION,
+                       "snapshot: position " + std::to_string(header.position) +
+                           " is past this model's context limit, " + std::to_string(context_limit));
+  }
+}
+
+}  // namespace
+
+void ExportSequence(const SequenceCache& cache, uint64_t fingerprint, const ls_writer& writer) {
+  if (cache.failed()) {
+    throw BackendError(LS_FAILED_PRECONDITION,
+                       "export: the sequence has failed; truncate it first");
+  }
+  const CacheLayout& layout = cache.store().layout;
+  Output output(writer, cache.store().device);
+  Header header;
+  header.num_blocks = NumBlocks(layout);
+  header.fingerprint = fingerprint;
+  header.position = static_cast<uint64_t>(cache.position());
+  header.crc = ChecksumOf(header);
+  output.Write(&header, sizeof(header));
+  output.Restart();
+  ForEachBlock(layout, [&](size_t layer, Array array) {
+    const BlockHeader block = MakeBlockHeader(cache, layer, array);
+    output.Write(&block, sizeof(block));
+    ForEachRun(cache, layer, array,
+               [&](const std::byte* data, size_t size) { output.WriteMemory(data, size); });
+    output.EndBlock();
+  });
+}
+
+std::unique_ptr<SequenceCache> ImportSequence(CacheStore& store, uint64_t fingerprint,
+                                              int64_t context_limit, const ls_reader& reader) {
+  Input input(reader, store.device);
+  Header header;
+  input.Read(&header, sizeof(header));
+  input.Restart();
+  CheckHeader(header, store, fingerprint, context_limit);
+
+  auto cache = std::make_unique<SequenceCache>(store);
+  cache->Occupy(static_cast<int64_t>(header.position));
+  ForEachBlock(store.layout, [&](size_t layer, Array array) {
+    const BlockHeader expected = MakeBlockHeader(*cache, layer, array);
+    BlockHeader block;
+    input.Read(&block, sizeof(block));
+    const bool fits = block.layer == expected.layer && block.array == expected.array &&
+                      block.size == expected.size;
+    if (fits) {
+      ForEachRun(*cache, layer, array,
+                 [&](std::byte* data, size_t size) { input.ReadMemory(data, size); });
+    }
+    if (!fits || !input.EndBlock()) {
+      throw BackendError(LS_DATA_LOSS, "snapshot: layer " + std::to_string(layer) +
+                                           " is damaged: its checksum does not match its contents");
+    }
+  });
+  return cache;
+}
+
+}  // namespace longstream

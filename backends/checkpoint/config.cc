@@ -1,0 +1,274 @@
+// A model's config.json, read strictly.
+#include "backends/checkpoint/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "backends/checkpoint/harmless_keys.h"
+#include "backends/checkpoint/json.h"
+#include "backends/checkpoint/quote.h"
+#include "backends/errors/error.h"
+
+namespace longstream {
+
+using Json = nlohmann::json;
+
+struct Config::Node {
+  std::string file;
+  std::string prefix;  // of this object's keys in sentences: "rope_parameters."
+  Json object;
+  std::set<std::string, std::less<>> asked;
+
+  // The value of a key, nullptr where it is absent or null.
+  const Json* Ask(std::string_view key) {
+    asked.emplace(key);
+    const auto it = object.find(key);
+    return it == object.end() || it->is_null() ? nullptr : &*it;
+  }
+};
+
+namespace {
+
+std::string Text(const Json& value) {
+  return Shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string Text(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+std::string IntegerRange(int64_t min, int64_t max) {
+  return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
+}
+
+// 512 and 512.0 are the same integer: Python writes either.
+std::optional<int64_t> AsInteger(const Json& value, int64_t min, int64_t max) {
+  int64_t integer = 0;
+  if (value.is_number_unsigned()) {
+    if (value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    integer = value.get<int64_t>();
+  } else if (value.is_number_integer()) {
+    integer = value.get<int64_t>();
+  } else if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (std::abs(number) > 0x1p53 || number != std::floor(number)) return std::nullopt;
+    integer = static_cast<int64_t>(number);
+  } else {
+    return std::nullopt;
+  }
+  if (integer < min || integer > max) return std::nullopt;
+  return integer;
+}
+
+// True where a feature that the key names is not in use.
+bool IsOff(const Json& value) {
+  return value == Json(false) || (value.is_structured() && value.empty());
+}
+
+bool Matches(std::string_view key, std::string_view pattern) {
+  if (!pattern.empty() && pattern.back() == '*') {
+    return key.starts_with(pattern.substr(0, pattern.size() - 1));
+  }
+  return key == pattern;
+}
+
+// The value that a Find... returned, or the error that it is missing.
+template <typename T>
+T Required(const Config& config, std::string_view key, const char* expected,
+           std::optional<T> found) {
+  if (!found) config.Invalid(key, std::string("is missing, expected ") + expected);
+  return *std::move(found);
+}
+
+}  // namespace
+
+Config::Config(const std::string& directory)
+    : Config(ReadTextFile(directory + "/config.json"), directory + "/config.json") {}
+
+Config::Config(std::string_view text, std::string file) : node_(std::make_shared<Node>()) {
+  node_->file = std::move(file);
+  node_->object = ParseJsonObject(text, node_->file, LS_INVALID_ARGUMENT);
+}
+
+Config::Config(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+
+const std::string& Config::file() const { return node_->file; }
+
+bool Config::Has(std::string_view key) const { return node_->Ask(key) != nullptr; }
+
+bool Config::IsString(std::string_view key) const {
+  const Json* value = node_->Ask(key);
+  return value != nullptr && value->is_string();
+}
+
+bool Config::IsNull(std::string_view key) const {
+  node_->Ask(key);
+  const auto it = node_->object.find(key);
+  return it != node_->object.end() && it->is_null();
+}
+
+std::optional<bool> Config::FindBool(std::string_view key) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) Invalid(key, "must be true or false, found " + Text(*value));
+  return value->get<bool>();
+}
+
+std::optional<int64_t> Config::FindInteger(std::string_view key, int64_t min, int64_t max) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int64_t> integer = AsInteger(*value, min, max);
+  if (!integer) Invalid(key, "must be " + IntegerRange(min, max) + ", found " + Text(*value));
+  return integer;
+}
+
+std::optional<double> Config::FindNumber(std::string_view key, double min, double max) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  const double number = value->is_number() ? value->get<double>() : NAN;
+  if (!(number >= min && number <= max)) {
+    Invalid(key,
+            "must be a number from " + Text(min) + " to " + Text(max) + ", found " + Text(*value));
+  }
+  return number;
+}
+
+std::optional<std::string> Config::FindString(std::string_view key) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) Invalid(key, "must be a string, found " + Text(*value));
+  return value->get<std::string>();
+}
+
+std::optional<std::vector<std::string>> Config::FindStrings(std::string_view key) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  const bool all_strings =
+      value->is_array() &&
+      std::all_of(value->begin(), value->end(), [](const Json& item) { return item.is_string(); });
+  if (!all_strings) Invalid(key, "must be a list of strings, found " + Text(*value));
+  return value->get<std::vector<std::string>>();
+}
+
+std::optional<std::vector<int64_t>> Config::FindIntegers(std::string_view key, int64_t min,
+                                                         int64_t max) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  std::vector<int64_t> integers;
+  if (value->is_array()) {
+    for (const Json& item : *value) {
+      const std::optional<int64_t> integer = AsInteger(item, min, max);
+      if (!integer) break;
+      integers.push_back(*integer);
+    }
+  }
+  if (!value->is_array() || integers.size() != value->size()) {
+    Invalid(key, "must be a list, each item " + IntegerRange(min, max) + ", found " + Text(*value));
+  }
+  return integers;
+}
+
+std::optional<std::vector<double>> Config::FindNumbers(std::string_view key, double min,
+                                                       double max) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  std::vector<double> numbers;
+  if (value->is_array()) {
+    for (const Json& item : *value) {
+      const double number = item.is_number() ? item.get<double>() : NAN;
+      if (!(number >= min && number <= max)) break;
+      numbers.push_back(number);
+    }
+  }
+  if (!value->is_array() || numbers.size() != value->size()) {
+    Invalid(key, "must be a list, each item a number from " + Text(min) + " to " + Text(max) +
+                     ", found " + Text(*value));
+  }
+  return numbers;
+}
+
+std::optional<Config> Config::FindObject(std::string_view key) const {
+  const Json* value = node_->Ask(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) Invalid(key, "must be an object, found " + Text(*value));
+  auto node = std::make_shared<Node>();
+  node->file = node_->file;
+  node->prefix = node_->prefix + std::string(key) + ".";
+  node->object = *value;
+  return Config(std::move(node));
+}
+
+bool Config::Bool(std::string_view key) const {
+  return Required(*this, key, "true or false", FindBool(key));
+}
+
+int64_t Config::Integer(std::string_view key, int64_t min, int64_t max) const {
+  return Required(*this, key, IntegerRange(min, max).c_str(), FindInteger(key, min, max));
+}
+
+double Config::Number(std::string_view key, double min, double max) const {
+  return Required(*this, key, "a number", FindNumber(key, min, max));
+}
+
+std::string Config::String(std::string_view key) const {
+  return Required(*this, key, "a string", FindString(key));
+}
+
+std::vector<std::string> Config::Strings(std::string_view key) const {
+  return Required(*this, key, "a list of strings", FindStrings(key));
+}
+
+std::vector<int64_t> Config::Integers(std::string_view key, int64_t min, int64_t max) const {
+  return Required(*this, key, "a list of integers", FindIntegers(key, min, max));
+}
+
+std::vector<double> Config::Numbers(std::string_view key, double min, double max) const {
+  return Required(*this, key, "a list of numbers", FindNumbers(key, min, max));
+}
+
+Config Config::Object(std::string_view key) const {
+  return Required(*this, key, "an object", FindObject(key));
+}
+
+std::vector<std::string> Config::Keys() const {
+  std::vector<std::string> keys;
+  for (const auto& item : node_->object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+void Config::RefuseUnknown(std::string_view reader,
+                           std::initializer_list<std::string_view> harmless) const {
+  for (const auto& item : node_->object.items()) {
+    const std::string& key = item.key();
+    if (item.value().is_null() || node_->asked.contains(key) || IsHarmlessKey(key)) continue;
+    if (IsHarmlessIfOff(key) && IsOff(item.value())) continue;
+    if (std::any_of(harmless.begin(), harmless.end(),
+                    [&key](std::string_view pattern) { return Matches(key, pattern); })) {
+      continue;
+    }
+    Unsupported(key, "= " + Text(item.value()) + " is not known to " + std::string(reader) +
+                         ", and what is not known may change the mathematics");
+  }
+}
+
+void Config::Invalid(std::string_view key, const std::string& problem) const {
+  throw BackendError(LS_INVALID_ARGUMENT,
+                     node_->file + ": " + node_->prefix + Shortened(key) + " " + problem);
+}
+
+void Config::Unsupported(std::string_view key, const std::string& problem) const {
+  throw BackendError(LS_UNIMPLEMENTED,
+                     node_->file + ": " + node_->prefix + Shortened(key) + " " + problem);
+}
+
+std::string Config::Found(std::string_view key) const {
+  const auto it = node_->object.find(key);
+  return it == node_->object.end() ? "nothing" : Text(*it);
+}
+
+}  // namespace longstream

@@ -1,0 +1,18 @@
+// Keys of Hugging Face configs that do not change what a decoder computes.
+#ifndef LONGSTREAM_BACKENDS_CHECKPOINT_HARMLESS_KEYS_H_
+#define LONGSTREAM_BACKENDS_CHECKPOINT_HARMLESS_KEYS_H_
+
+#include <string_view>
+
+namespace longstream {
+
+// True of keys about training, special tokens, generation defaults, classes and tools. Listed in
+// docs/checkpoints.md.
+bool IsHarmlessKey(std::string_view key);
+
+// True of keys that are harmless as long as the feature they name is off: false, {} or [].
+bool IsHarmlessIfOff(std::string_view key);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_CHECKPOINT_HARMLESS_KEYS_H_

@@ -1,0 +1,72 @@
+// The options of model_open: how to hold weights and caches, and overrides of a config.
+#ifndef LONGSTREAM_BACKENDS_CHECKPOINT_LOAD_OPTIONS_H_
+#define LONGSTREAM_BACKENDS_CHECKPOINT_LOAD_OPTIONS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/checkpoint/config.h"
+#include "kernels/core/dtype.h"
+
+namespace longstream {
+
+// Parsed once, then read-only; one thread reads rope_scaling, which notes what was asked for.
+class LoadOptions {
+ public:
+  // No options: everything as the config and the checkpoint say.
+  LoadOptions() = default;
+  // A JSON object; nullptr means {}. BackendError: LS_INVALID_ARGUMENT for what is no JSON object,
+  // an unknown option (the known ones are named) or a value outside its range.
+  explicit LoadOptions(const char* json);
+
+  // "weights": auto, f32, f16, bf16, int8, int4. nullopt: as stored.
+  std::optional<DType> weights() const { return weights_; }
+  // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values (int8: of those in
+  // pages). auto: f32 beside f32 weights, else bf16. `weights` is the type of the loaded
+  // projections (ModelWeights::layers[0].mixer_in.type).
+  DType CacheType(DType weights) const {
+    return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
+  }
+
+  // "packed_cache": auto, off or a directory, where packed weights are kept (packed_cache.h).
+  const std::string& packed_cache() const { return packed_cache_; }
+
+  // Overrides of the config; nullopt: not given.
+  std::optional<int64_t> rerope_window() const { return rerope_window_; }
+  std::optional<double> leaky_rerope_factor() const { return leaky_rerope_factor_; }
+  std::optional<int64_t> window() const { return window_; }
+  // 0-based indices of the layers that stay full attention, rising.
+  const std::optional<std::vector<int64_t>>& full_layers() const { return full_layers_; }
+  const std::optional<std::string>& logn() const { return logn_; }  // "always", "extrapolate"
+  std::optional<int64_t> context_limit() const { return context_limit_; }
+  std::optional<int64_t> training_length() const { return training_length_; }
+  // In place of the config's rope_scaling (common/plan/rope_config.h).
+  const std::optional<Config>& rope_scaling() const { return rope_scaling_; }
+
+  // Refuses, with LS_UNIMPLEMENTED, an override that was given and is not in `served`:
+  // context_limit is served by every backend. `backend` and `hint` (what to do instead) go into the
+  // sentence.
+  void RefuseOverridesBut(std::initializer_list<std::string_view> served, std::string_view backend,
+                          std::string_view hint) const;
+
+ private:
+  std::optional<DType> weights_;
+  std::optional<DType> cache_;
+  std::string packed_cache_ = "auto";
+  std::optional<int64_t> rerope_window_;
+  std::optional<double> leaky_rerope_factor_;
+  std::optional<int64_t> window_;
+  std::optional<std::vector<int64_t>> full_layers_;
+  std::optional<std::string> logn_;
+  std::optional<int64_t> context_limit_;
+  std::optional<int64_t> training_length_;
+  std::optional<Config> rope_scaling_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_CHECKPOINT_LOAD_OPTIONS_H_

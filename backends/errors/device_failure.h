@@ -1,0 +1,36 @@
+// How a plugin reports what a device has failed at.
+#ifndef LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
+#define LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
+
+#include <string>
+
+#include "backends/api/backend.h"
+#include "backends/errors/error.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// REQUIRES of both: not kOk.
+inline ls_code CodeOf(OpStatus failure) {
+  return failure == OpStatus::kDeviceLost ? LS_UNAVAILABLE : LS_INTERNAL;
+}
+inline const char* Sentence(OpStatus failure) {
+  switch (failure) {
+    case OpStatus::kUnsupported:
+      return "an op does not serve its arguments";
+    case OpStatus::kDeviceLost:
+      return "the device reported a failure and answers no more";
+    default:
+      return "the device reported a failure";
+  }
+}
+
+// Throws BackendError, whose sentence begins with `what`, unless `status` is kOk.
+inline void RequireDone(OpStatus status, const char* what) {
+  if (status == OpStatus::kOk) return;
+  throw BackendError(CodeOf(status), std::string(what) + ": " + Sentence(status));
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_

@@ -1,0 +1,73 @@
+// The activations of a step and the workspace of its ops, allocated once for the largest step.
+#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_
+#define LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/caches/device_memory.h"
+#include "backends/spec/model_spec.h"
+#include "backends/spec/model_weights.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// Used by one step at a time. Each function gives the same memory as a matrix of the size that a
+// layer needs, without gaps between rows.
+class StepBuffers {
+ public:
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
+  // ring_type: that of near keys and of a window's keys and values.
+  StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType ring_type, int64_t max_rows,
+              int64_t max_sequences, Device& device);
+
+  Matrix Residual(int64_t rows) const { return F32(residual_, rows, width_); }
+  // What a mixer's input projections give.
+  Matrix Projected(int64_t rows, int64_t cols) const { return F32(projected_, rows, cols); }
+  // Queries of ReRoPE for far keys.
+  Matrix FarQueries(int64_t rows, int64_t cols) const { return F32(far_queries_, rows, cols); }
+  // A step's keys and values on their way to a ring.
+  Matrix Keys(int64_t rows, int64_t cols) const { return Cached(keys_, rows, cols); }
+  Matrix Values(int64_t rows, int64_t cols) const { return Cached(values_, rows, cols); }
+  // What attention or recurrence gives, before the output projection.
+  Matrix Mixed(int64_t rows, int64_t cols) const { return F32(mixed_, rows, cols); }
+  // Between the two halves of an MLP, as the second takes it (GatedMlpArgs::reader).
+  Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
+
+  // The output of a branch that is normed before it is added to the residual stream.
+  Matrix Branch(int64_t rows) const { return F32(branch_, rows, width_); }
+
+  Stream MakeStream(const Executor& executor) const {
+    return device_.MakeStream(executor, workspace_, workspace_bytes_);
+  }
+
+  uint64_t bytes() const { return memory_.size(); }
+
+ private:
+  static Matrix F32(std::byte* data, int64_t rows, int64_t cols) {
+    return {data, DType::kF32, rows, cols, cols};
+  }
+  Matrix Cached(std::byte* data, int64_t rows, int64_t cols) const {
+    return {data, ring_type_, rows, cols, cols};
+  }
+
+  const int64_t width_;
+  const DType ring_type_;
+  Device& device_;
+  DeviceMemory memory_;
+  std::byte* residual_ = nullptr;
+  std::byte* projected_ = nullptr;
+  std::byte* far_queries_ = nullptr;
+  std::byte* keys_ = nullptr;
+  std::byte* values_ = nullptr;
+  std::byte* mixed_ = nullptr;
+  std::byte* hidden_ = nullptr;
+  std::byte* branch_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_

@@ -1,0 +1,41 @@
+// A 64-bit hash of weights: two checkpoints with the same fingerprint hold the same numbers.
+#ifndef LONGSTREAM_BACKENDS_PACKING_FINGERPRINT_H_
+#define LONGSTREAM_BACKENDS_PACKING_FINGERPRINT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/core/executor.h"
+
+namespace longstream {
+
+// Tells an accidental difference (another step of training, one flipped bit); not a forged one.
+// The same for every executor and every machine of this byte order.
+uint64_t HashBytes(std::span<const std::byte> bytes, const Executor& executor);
+
+// HashBytes of bytes that come run by run.
+class RunningHash {
+ public:
+  // What every run but the last is a multiple of: pieces of this size are hashed on their own, so
+  // that threads share a run.
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+
+  // Of so many bytes in all.
+  explicit RunningHash(size_t total_bytes) : hash_(total_bytes) {}
+  void Add(std::span<const std::byte> run, const Executor& executor);
+  // REQUIRES: all bytes have been added
+  uint64_t value() const { return hash_; }
+
+ private:
+  uint64_t hash_;
+};
+
+// One more value into a running hash; the order matters.
+uint64_t HashAppend(uint64_t hash, uint64_t value);
+uint64_t HashAppend(uint64_t hash, std::string_view text);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_PACKING_FINGERPRINT_H_

@@ -1,0 +1,115 @@
+// What decides the bytes of packed weights.
+#include "backends/packing/packed_key.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "backends/checkpoint/quote.h"
+#include "backends/packing/fingerprint.h"
+
+namespace longstream {
+namespace {
+
+constexpr size_t kSamples = 64;
+constexpr size_t kSampleBytes = 4096;
+
+std::string Hex(uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+// Of what is behind the header.
+uint64_t SampleHash(const SafetensorsFile& file) {
+  const uint64_t begin = file.front().size();
+  const uint64_t bytes = file.stamp().bytes - begin;
+  std::vector<std::byte> piece;
+  const auto hash_of = [&](uint64_t offset, uint64_t count) {
+    piece.resize(count);
+    file.Read(begin + offset, piece, Executor());
+    return HashBytes(piece, Executor());
+  };
+  if (bytes <= kSamples * kSampleBytes) return hash_of(0, bytes);
+  uint64_t hash = bytes;
+  for (size_t i = 0; i < kSamples; ++i) {
+    // The first sample is at the beginning, the last one at the end.
+    hash = HashAppend(hash, hash_of((bytes - kSampleBytes) * i / (kSamples - 1), kSampleBytes));
+  }
+  return hash;
+}
+
+// Numbers of many magnitudes, whose rounding and scales have ties and extremes among them.
+std::vector<float> ProbeWeights(int64_t count) {
+  std::vector<float> numbers(static_cast<size_t>(count));
+  uint32_t state = 1;
+  for (float& number : numbers) {
+    state = state * 1664525 + 1013904223;  // Numerical Recipes
+    const auto magnitude = static_cast<float>(state >> 8 & 0xfff) / 4096.0f;
+    number = (state >> 31 != 0 ? -magnitude : magnitude) * ((state >> 20 & 7) == 0 ? 4.0f : 1.0f);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string SourceLine(const SafetensorsFile& file) {
+  const FileStamp& stamp = file.stamp();
+  return "file " + Quoted(std::filesystem::path(file.path()).filename().string()) + " of " +
+         std::to_string(stamp.bytes) + " bytes, written " + std::to_string(stamp.written_ns) +
+         ", changed " + std::to_string(stamp.changed_ns) + ", header " +
+         Hex(HashBytes(file.front(), Executor())) + ", samples " + Hex(SampleHash(file));
+}
+
+std::string LayoutLine(const OpTable& ops) {
+  // Neither a whole number of panels nor of groups.
+  constexpr int64_t kRows = 72;
+  constexpr int64_t kInputs = 200;
+  const std::vector<float> probe = ProbeWeights(kRows * kInputs);
+  std::vector<F16> half(probe.size());
+  std::transform(probe.begin(), probe.end(), half.begin(), [](float x) { return ToF16(x); });
+  uint64_t hash = 0;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kI4}) {
+    const bool is_half = type == DType::kF16;
+    struct alignas(64) Line {
+      std::array<std::byte, 64> bytes;
+    };
+    const size_t bytes = ops.packed_bytes(type, kRows, kInputs);
+    std::vector<Line> packed((bytes + sizeof(Line) - 1) / sizeof(Line));
+    ops.pack(Executor(), {.source = is_half ? static_cast<const void*>(half.data()) : probe.data(),
+                          .source_type = is_half ? DType::kF16 : DType::kF32,
+                          .num_rows = kRows,
+                          .destination = packed.data(),
+                          .type = type,
+                          .n = kRows,
+                          .k = kInputs});
+    ops.compress(Executor(), {packed.data(), type, kRows, kInputs});
+    hash = HashAppend(hash, HashBytes(std::as_bytes(std::span(packed)).first(bytes), Executor()));
+  }
+  return "layout " + Hex(hash);
+}
+
+std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops,
+                      const std::string& recipes) {
+  std::string key = "longstream " LONGSTREAM_VERSION "\nops " + std::string(ops.name) + "\n" +
+                    LayoutLine(ops) + "\n";
+  for (const auto& file : checkpoint.files()) key += SourceLine(*file) + "\n";
+  return key + recipes;
+}
+
+std::string DifferenceOf(const std::string& expected, const std::string& found) {
+  const auto [mine, theirs] =
+      std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+  const auto line_at = [](const std::string& text, std::string::const_iterator place) {
+    const auto offset = static_cast<size_t>(place - text.begin());
+    const size_t newline = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
+    const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  return "expected '" + line_at(expected, mine) + "', found '" + line_at(found, theirs) + "'";
+}
+
+}  // namespace longstream

@@ -1,0 +1,44 @@
+// The few shapes that steps of decode rows alone are padded to, so that a device can repeat work
+// that it has recorded (Device::Repeat).
+#ifndef LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
+#define LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <iterator>
+
+#include "kernels/ops/attention/paged_attention.h"
+
+namespace longstream {
+
+struct DecodeBucket {
+  int32_t num_rows = 0;
+  int64_t max_position = 0;
+
+  // Different for different buckets of one model.
+  uint64_t key() const {
+    return static_cast<uint64_t>(AttentionSplits(max_position)) << 32 |
+           static_cast<uint32_t>(num_rows);
+  }
+};
+
+// Powers of two, and steps of 8 and 16 from where a row more is not for free any more.
+inline constexpr int32_t kBucketRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
+
+// The smallest that holds them. A bit more attention is launched than needed, by blocks that find
+// nothing to do: at most twice the parts that the longest row is cut into.
+// REQUIRES: num_rows <= most_rows <= 64, max_position <= last_position, the model's last.
+inline DecodeBucket DecodeBucketFor(int32_t num_rows, int64_t max_position, int32_t most_rows,
+                                    int64_t last_position) {
+  const int32_t rows = *std::lower_bound(std::begin(kBucketRows), std::end(kBucketRows), num_rows);
+  const auto parts =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(AttentionSplits(max_position))));
+  const int64_t reach =
+      parts < kMaxAttentionSplits ? parts * kMinAttentionSplit - 1 : last_position;
+  return {std::min(rows, most_rows), std::min(reach, last_position)};
+}
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_

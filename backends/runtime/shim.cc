@@ -1,0 +1,210 @@
+// The C side of a plugin: the table of the ABI around Definition() and DeviceOps(), with an
+// exception barrier on every entry.
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backends/api/backend.h"
+#include "backends/api/plugin.h"
+#include "backends/checkpoint/config.h"
+#include "backends/errors/error.h"
+#include "backends/runtime/definition.h"
+#include "backends/runtime/model.h"
+#include "kernels/ops/op_table.h"
+
+// The device outlives the model, whose memory is there.
+struct ls_model {
+  std::unique_ptr<longstream::Device> device;
+  std::unique_ptr<longstream::Model> model;
+};
+
+namespace longstream {
+namespace {
+
+// Calls body(); what it throws becomes a code and a sentence.
+template <typename Body>
+ls_code Barrier(ls_error error, Body&& body) noexcept {
+  return Guarded(error, [&] {
+    try {
+      body();
+    } catch (const std::exception&) {
+      const BackendError failure = HandledError();
+      throw Failure{failure.code(), failure.what()};
+    }
+  });
+}
+
+// A structure that the host has filled must cover what version 1.0 of the ABI defines.
+void CheckSize(uint32_t struct_size, size_t least, const char* name) {
+  Require(struct_size >= least, LS_INVALID_ARGUMENT,
+          std::string(name) + ".struct_size: expected at least " + std::to_string(least) +
+              ", found " + std::to_string(struct_size));
+}
+
+ls_code Probe(const char* directory, int32_t* fit, ls_error error) {
+  return Barrier(error, [&] {
+    std::string why;
+    const int found = Definition().fit(Config(directory), &why);
+    if (found == 0) Report(LS_OK, why, error);
+    *fit = found;
+  });
+}
+
+void CheckOptions(const ls_model_options& options) {
+  CheckSize(options.struct_size, LS_MODEL_OPTIONS_SIZE_1_0, "options");
+  Require(options.directory != nullptr && options.host != nullptr, LS_INVALID_ARGUMENT,
+          "options: directory and host are needed");
+  CheckSize(options.host->struct_size, LS_HOST_SIZE_1_0, "host");
+  Require(options.host->num_threads >= 1, LS_INVALID_ARGUMENT,
+          "host.num_threads: expected at least 1, found 0");
+  CheckBatchLimits(options);
+  Require(options.num_devices == 1, LS_INVALID_ARGUMENT,
+          "devices: expected one, found " + std::to_string(options.num_devices));
+}
+
+OpenedDevice DeviceOf(const ls_model_options& options) {
+  OpenedDevice opened = OpenDevice(options.devices[0]);
+  Require(opened.device != nullptr, opened.unknown ? LS_NOT_FOUND : LS_UNAVAILABLE, opened.why);
+  return opened;
+}
+
+void LogOpened(const ls_host& host, const char* directory, const Model& model,
+               const std::string& device) {
+  if (host.log == nullptr) return;
+  const std::string text = std::string(Definition().name) + ": " + directory + ": " +
+                           std::to_string(model.info().num_layers) + " layers, " +
+                           std::to_string(model.info().num_parameters) + " parameters, " +
+                           std::to_string(model.weights().bytes) + " bytes of weights, at most " +
+                           std::to_string(model.memory().budget) + " for caches, ops " +
+                           DeviceOps().name + ", device " + device;
+  host.log(host.context, /*severity=*/1, text.c_str());
+}
+
+ls_code Open(const ls_model_options* options, ls_model** model, ls_error error) {
+  return Barrier(error, [&] {
+    CheckOptions(*options);
+    auto opened = std::make_unique<ls_model>();
+    OpenedDevice device = DeviceOf(*options);
+    opened->device = std::move(device.device);
+    opened->device->OnWarning([host = options->host](const std::string& sentence) {
+      if (host->log != nullptr) host->log(host->context, /*severity=*/2, sentence.c_str());
+    });
+    opened->model = OpenModel(Definition(), *options, DeviceOps(), *opened->device);
+    LogOpened(*options->host, options->directory, *opened->model, device.name);
+    *model = opened.release();
+  });
+}
+
+void Close(ls_model* model) { delete model; }
+
+ls_code Info(const ls_model* model, ls_model_info* info) {
+  Fill(info, model->model->info());
+  return LS_OK;
+}
+
+ls_code Memory(const ls_model* model, ls_memory* memory) {
+  Fill(memory, model->model->memory());
+  return LS_OK;
+}
+
+ls_code Create(ls_model* model, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Create().release(); });
+}
+
+ls_code Fork(ls_model* model, ls_sequence* source, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Fork(*source).release(); });
+}
+
+void Free(ls_model*, ls_sequence* sequence) { delete sequence; }
+
+ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
+  return Barrier(error, [&] { model->model->Reserve(*sequence, tokens); });
+}
+
+ls_code Checkpoint(ls_model* model, ls_sequence* sequence, ls_error error) {
+  return Barrier(error, [&] { model->model->Checkpoint(*sequence); });
+}
+
+ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint64_t* restored,
+                 ls_error error) {
+  return Barrier(error, [&] { *restored = model->model->Truncate(*sequence, position); });
+}
+
+uint64_t Position(const ls_sequence* sequence) {
+  return static_cast<uint64_t>(sequence->cache->position());
+}
+
+ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* bytes) {
+  const CacheBytes held = sequence->cache->bytes();
+  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.checkpoint});
+  return LS_OK;
+}
+
+ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, ls_error error) {
+  return Barrier(error, [&] { model->model->Export(*sequence, *writer); });
+}
+
+ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
+  return Barrier(error, [&] { *sequence = model->model->Import(*reader).release(); });
+}
+
+ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
+  return Barrier(error, [&] {
+    CheckSize(batch->struct_size, LS_BATCH_SIZE_1_0, "batch");
+    for (uint32_t i = 0; i < batch->num_entries; ++i) {
+      const ls_sampling* sampling = batch->entries[i].sampling;
+      if (sampling == nullptr) continue;
+      CheckSize(sampling->struct_size, LS_SAMPLING_SIZE_1_0, "sampling");
+    }
+    *ticket = model->model->Submit(*batch);
+  });
+}
+
+ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
+  return Barrier(error, [&] { *results = model->model->Wait(ticket); });
+}
+
+uint64_t Capabilities() {
+  return DeviceRunsBesideHost() ? kCapabilities | LS_CAP_LOOK_AHEAD : kCapabilities;
+}
+
+const ls_backend& Table() {
+  static const ls_backend table = {
+      .abi_major = LS_ABI_MAJOR,
+      .abi_minor = LS_ABI_MINOR,
+      .struct_size = sizeof(ls_backend),
+      .name = Definition().name,
+      .device = DeviceKind(),
+      .version = Definition().version,
+      .capabilities = Capabilities(),
+      .probe = Probe,
+      .model_open = Open,
+      .model_close = Close,
+      .model_info = Info,
+      .model_memory = Memory,
+      .sequence_create = Create,
+      .sequence_fork = Fork,
+      .sequence_free = Free,
+      .sequence_reserve = Reserve,
+      .sequence_checkpoint = Checkpoint,
+      .sequence_truncate = Truncate,
+      .sequence_position = Position,
+      .sequence_bytes = Bytes,
+      .sequence_export = Export,
+      .sequence_import = Import,
+      .submit = Submit,
+      .wait = Wait,
+  };
+  return table;
+}
+
+}  // namespace
+}  // namespace longstream
+
+// The one symbol that the version script lets out.
+extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
+  return &longstream::Table();
+}

@@ -1,0 +1,137 @@
+// What a decoder computes, as data: sizes, block form and the layer plan.
+//
+// A backend turns a config.json (and load-time overrides) into a ModelSpec; everything after that
+// (weights, caches, forward pass) reads the spec and knows no model family. Equations:
+// docs/models.md.
+#ifndef LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
+#define LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/spec/tensor_names.h"
+#include "kernels/ops/gemm/gated_mlp.h"
+
+namespace longstream {
+
+enum class MixerKind {
+  kFull,       // attention over all tokens, paged
+  kWindow,     // attention over the last `window` tokens, in a ring
+  kLightning,  // linear RNN with a fixed decay per head
+  kGatedRnn,   // linear RNN with a data-dependent decay per key element
+};
+
+// How an attention layer, or the queries and keys of an RNN layer, know positions.
+enum class PositionKind {
+  kNone,         // NoPE
+  kRope,         // rotation by the absolute position
+  kRerope,       // distance clipped at rerope_window (kFull only)
+  kLeakyRerope,  // distance slowed by leaky_factor from rerope_window on (kFull only)
+  kChunkedRope,  // rotation by position mod chunk_size, learned chunk embedding added to q, k input
+  kAlibi,        // a score loses the head's slope times the distance (kFull only)
+};
+
+// Position-dependent factor on the query of an attention layer
+// (kernels/ops/sampling/logit_scale.h).
+enum class LogitScaleKind {
+  kNone,
+  kLogNAlways,       // ln(max(n, 16)) / ln(N), n visible keys, N = training_length
+  kLogNExtrapolate,  // max(1, ln(n) / ln(N))
+  kHype,             // ln(p + a) / ln(a), a = logit_scale_base
+};
+
+// Norm of queries and keys before they turn. The last two of attention only.
+enum class QkNorm {
+  kNone,
+  kHead,      // RMSNorm per head, all with the same weights
+  kAllHeads,  // RMSNorm over all heads together
+  kEachHead,  // LayerNorm per head, each with weights of its own
+};
+
+// Rotary position embedding of a layer: pair i of a head turns by p * inv_freq[i]. What a config's
+// scaling does to RoPE is worked out when the model loads, so that a layer knows numbers only.
+struct RopeSpec {
+  double theta = 10000.0;
+  // Elements of a head that turn, its first ones; 0: all of them.
+  int32_t rotated = 0;
+  // Pairs are neighbours 2 i and 2 i + 1 in the checkpoint, not halves i and i + rotated / 2.
+  bool neighbours = false;
+  // [rotated / 2]; empty: theta^(-2 i / rotated).
+  std::vector<double> inv_freq{};
+  // The attention factor, on what turns of queries and of keys.
+  float magnitude = 1.0f;
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+enum class BlockKind {
+  kTransformer,  // a mixer and an MLP
+  kGau,          // a gated attention unit: attention whose values are gated, and no MLP
+};
+
+// The mixer of one layer.
+struct MixerSpec {
+  MixerKind kind = MixerKind::kFull;
+  PositionKind position = PositionKind::kRope;
+  int32_t num_heads = 0;     // H
+  int32_t num_kv_heads = 0;  // H_kv
+  int32_t head_dim = 0;      // D; Dk of an RNN layer
+  int32_t value_dim = 0;     // width of a value; D unless kGatedRnn or kGau, there a multiple of D
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  RopeSpec rope;
+  int32_t window = 0;         // kWindow: keys visible, the current one included
+  int32_t rerope_window = 0;  // w of ReRoPE and Leaky ReRoPE
+  double leaky_factor = 0.0;  // k of Leaky ReRoPE
+  LogitScaleKind logit_scale = LogitScaleKind::kNone;
+  double logit_scale_base = 0.0;  // a of kHype, N of log n
+  double qkv_clip = 0.0;          // q, k and v of attention are cut off there; 0: not
+  double alibi_max = 8.0;         // -log2 of the flattest slope of kAlibi
+  double softcap = 0.0;           // of the scores of attention; 0: none
+  double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
+  bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
+  bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
+
+  bool recurrent() const { return kind == MixerKind::kLightning || kind == MixerKind::kGatedRnn; }
+  // Heads of width D that a value of an attention layer is stored as.
+  int32_t value_slices() const { return value_dim / head_dim; }
+  bool rerope() const {
+    return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
+  }
+  // Whether queries and keys turn at all.
+  bool turns() const { return position != PositionKind::kNone && position != PositionKind::kAlibi; }
+};
+
+struct ModelSpec {
+  std::string architecture;  // model_type, for people
+  int64_t vocabulary = 0;
+  BlockKind block = BlockKind::kTransformer;
+  int64_t width = 0;      // d
+  int64_t mlp_width = 0;  // ff; 0 of kGau
+  float norm_eps = 1e-6f;
+  bool tied_head = false;
+  bool mlp_bias = false;  // on gate, up and down
+  Activation activation = Activation::kSilu;
+  bool layer_norm = false;      // LayerNorm in place of RMSNorm, of the residual stream
+  bool norm_bias = false;       // ... which adds a bias
+  bool parallel = false;        // attention and MLP of a layer take the same normed input
+  bool norms_less_one = false;  // norms multiply by 1 + what is stored
+  float embedding_multiplier = 1.0f;
+  float residual_multiplier = 1.0f;  // on each branch
+  float logit_multiplier = 1.0f;     // on the head's output
+  float logit_softcap = 0.0f;        // of that; 0: none
+  int64_t context_limit = 0;         // positions are 0 ... context_limit - 1
+  int64_t training_length = 0;       // N; 0: not stated
+  int64_t chunk_size = 0;            // C of kChunkedRope
+  int64_t num_chunks = 0;            // rows of model.chunk_embed.weight
+  TensorNames names;                 // in the checkpoint
+  std::vector<MixerSpec> layers;     // [L]
+
+  bool chunked() const { return chunk_size > 0; }
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_

@@ -1,0 +1,52 @@
+// What a checkpoint calls the tensors of a decoder.
+#ifndef LONGSTREAM_BACKENDS_SPEC_TENSOR_NAMES_H_
+#define LONGSTREAM_BACKENDS_SPEC_TENSOR_NAMES_H_
+
+#include <span>
+#include <string_view>
+
+namespace longstream {
+
+// Where the tensors of a decoder are among those of a checkpoint: what their names begin with, and
+// the whole name of the head.
+struct TensorRoot {
+  std::string_view prefix;
+  std::string_view head;
+};
+inline constexpr TensorRoot kUsualRoot[] = {{"model.", "lm_head"}};
+
+// Names without ".weight" or ".bias" and without the root; those of a layer follow
+// "<layers>.<index>.". The defaults are Llama's. Where q, k and v, or gate and up, have one name,
+// they are one stored tensor, one part below the other in this order, or head by head.
+struct TensorNames {
+  // As releases of a family have them. The first one under which there is an embedding counts.
+  std::span<const TensorRoot> roots = kUsualRoot;
+  // What begins so is of another model in the same checkpoint, and left alone.
+  std::span<const std::string_view> ignored{};
+
+  std::string_view embedding = "embed_tokens";
+  std::string_view embedding_norm = "";  // behind the embedding; "": none
+  std::string_view final_norm = "norm";  // "": none
+  std::string_view layers = "layers";
+
+  std::string_view mixer_norm = "input_layernorm";  // before a branch; "": none
+  std::string_view mixer_post_norm = "";            // behind it; "": none
+  std::string_view q = "self_attn.q_proj";
+  std::string_view k = "self_attn.k_proj";
+  std::string_view v = "self_attn.v_proj";
+  bool qkv_by_head = false;  // one tensor: q, k and v of head 0, those of head 1, ...
+  std::string_view q_norm = "self_attn.q_norm";
+  std::string_view k_norm = "self_attn.k_norm";
+  std::string_view out = "self_attn.o_proj";
+  std::string_view output_gate = "self_attn.o_gate";  // of attention
+  std::string_view mlp_norm = "post_attention_layernorm";
+  std::string_view mlp_post_norm = "";
+  std::string_view gate = "mlp.gate_proj";
+  std::string_view up = "mlp.up_proj";  // "": there is no gate, and `gate` is the one product
+  std::string_view down = "mlp.down_proj";
+  std::string_view stream_norm = "";  // of the residual stream behind a layer; "": none
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_BACKENDS_SPEC_TENSOR_NAMES_H_

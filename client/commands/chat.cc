@@ -1,0 +1,167 @@
+// `longstream chat`: turn after turn on one session.
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "client/commands/commands.h"
+#include "client/commands/turn_options.h"
+#include "client/commands/turn_output.h"
+#include "client/input.h"
+#include "client/interrupt.h"
+#include "client/output.h"
+
+namespace longstream::client {
+namespace {
+
+// A cancelled turn ends on the server after it has on the client; until then the session takes no
+// other. Gives up when the program is interrupted again, or in the end: the next turn will tell.
+void WaitUntilIdle(Connection& connection, const std::string& session) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries && connection.Get(session).turn_running(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+// Says why a turn failed, under --json in the line that its answer would have had.
+void TellFailure(const CallError& error, const std::string& session, bool json) {
+  std::cerr << "\n" << error.what() << "\n";
+  if (!json) return;
+  Print(FailedTurnJson(error, session) + "\n");
+  FlushOutput();
+}
+
+// One answer, as it comes or as a line of JSON. Ctrl-C stops it and nothing else; what was read so
+// far stays in the session. Returns the exit code that the turn by itself would have.
+int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
+  int exit_code = kOk;
+  try {
+    const Generation generation = StreamTurn(connection, request, json);
+    if (json) {
+      Print(TurnJson(generation, request.session_id(), /*one_line=*/true) + "\n");
+      FlushOutput();
+    } else {
+      Print("\n");
+      PrintUsage(generation);
+    }
+  } catch (const CallError& error) {
+    if (Interrupted() && InterruptSignal() != SIGINT) throw;
+    if (!Interrupted()) exit_code = error.exit_code();
+    TellFailure(error, request.session_id(), json);
+  }
+  if (InterruptSignal() != SIGINT) return exit_code;
+  ClearInterrupt();
+  WaitUntilIdle(connection, request.session_id());
+  return exit_code;
+}
+
+struct ChatOptions {
+  TurnOptions turn;
+  bool raw = false;
+  std::string system;
+  std::string tools_file;
+  std::string template_arguments;
+};
+
+// Makes requests of what the user types: messages where the model has a chat template, else text.
+class Inputs {
+ public:
+  // Throws CLI::ValidationError where an option needs messages, and there are none.
+  Inputs(const ChatOptions& options, const v1::Model& model, bool is_new)
+      : options_(options), uses_messages_(!options.raw && model.chat()) {
+    const bool needs_messages = !options.system.empty() || !options.tools_file.empty() ||
+                                !options.template_arguments.empty();
+    if (needs_messages && !uses_messages_) {
+      const std::string why = options.raw                  ? "not together with --raw"
+                              : model.chat_error().empty() ? "the model has no chat template"
+                                                           : model.chat_error();
+      throw CLI::ValidationError("--system, --tools, --template-args", why);
+    }
+    if (!options.system.empty() && !is_new) {
+      throw CLI::ValidationError("--system", "the session has begun already");
+    }
+    if (!options.tools_file.empty()) tools_ = ReadFile(options.tools_file, "--tools");
+  }
+
+  bool uses_messages() const { return uses_messages_; }
+
+  // `is_first`: the session has nothing yet.
+  void Set(const std::string& line, bool is_first, v1::Input* input) const {
+    if (!uses_messages_) return input->set_text(line + "\n");
+    v1::Messages* messages = input->mutable_messages();
+    messages->Clear();
+    if (is_first && !options_.system.empty()) Add("system", options_.system, messages);
+    Add("user", line, messages);
+    messages->set_tools(tools_);
+    messages->set_template_arguments(options_.template_arguments);
+  }
+
+ private:
+  static void Add(const std::string& role, const std::string& content, v1::Messages* messages) {
+    v1::Message* message = messages->add_messages();
+    message->set_role(role);
+    message->set_content(content);
+  }
+
+  const ChatOptions& options_;
+  const bool uses_messages_;
+  std::string tools_;
+};
+
+void Chat(const Global& global, const ChatOptions& options) {
+  Connection connection = Connect(global, options.turn.model());
+  std::unique_ptr<OwnedSession> owned;
+  v1::GenerateRequest request;
+  request.set_session_id(options.turn.Session(connection, &owned));
+  request.set_on_abort(v1::ON_ABORT_KEEP);
+  options.turn.Fill(&request);
+  const v1::Session session = connection.Get(request.session_id());
+  const v1::Model model = connection.Model(session.model());
+  const Inputs inputs(options, model, session.position() == 0);
+  if (!model.chat_error().empty() && !options.raw) std::cerr << model.chat_error() << "\n";
+  std::cerr << "session " << request.session_id()
+            << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
+  int exit_code = kOk;  // of the last turn that failed
+  LineReader lines;
+  for (;;) {
+    std::cerr << "> ";
+    const std::optional<std::string> line = lines.Next();
+    if (!line || line->empty()) break;
+    const bool is_first =
+        inputs.uses_messages() && connection.Get(request.session_id()).position() == 0;
+    inputs.Set(*line, is_first, request.mutable_input());
+    const int of_turn = Answer(connection, request, global.json);
+    if (of_turn != kOk) exit_code = of_turn;
+  }
+  if (Interrupted()) std::cerr << "\n";
+  if (exit_code != kOk) throw ToldFailure{exit_code};
+}
+
+}  // namespace
+
+void AddChat(CLI::App* app, const Global* global) {
+  auto options = std::make_shared<ChatOptions>();
+  CLI::App* command = app->add_subcommand("chat", "Talk to a model, a line at a time");
+  options->turn.AddTo(command);
+  command->add_flag("--raw", options->raw,
+                    "send lines as they are, even where the model has a chat template");
+  command->add_option("--system", options->system, "a system message to begin with");
+  command->add_option("--tools", options->tools_file,
+                      "file with a JSON array of the functions that the model may call");
+  command->add_option("--template-args", options->template_arguments,
+                      "further variables of the chat template, as a JSON object");
+  command->footer(
+      "Ctrl-C stops an answer; at the prompt it ends the chat. A turn that fails is told and\n"
+      "the chat goes on; its exit code is then that of the last turn that failed. With --json\n"
+      "each turn gives one line, a failed one with its `error`.\n"
+      "Where the model has a chat template, each line is a message of the user; where it has none\n"
+      "the line itself, with its end, goes on with the text.\n"
+      "Example:\n  longstream chat -m hypenet -t 0.7 -n 200\n"
+      "  longstream chat --system 'Be brief.' --template-args '{\"enable_thinking\": false}'");
+  command->callback([=] { Chat(*global, *options); });
+}
+
+}  // namespace longstream::client

@@ -1,0 +1,60 @@
+// longstream: the command-line client.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <iostream>
+
+#include "client/commands/commands.h"
+#include "client/interrupt.h"
+#include "client/output.h"
+
+int main(int argc, char** argv) {
+  namespace client = longstream::client;
+  using client::CallError;
+  // Before gRPC starts threads. A reader that goes away is an error of writing, not the end.
+  const client::InterruptListener interrupts;
+  signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Client of a Longstream server: sessions that remember, streams of tokens.");
+  client::Global global;
+  app.add_option("--server", global.server, "host:port")
+      ->envname("LONGSTREAM_SERVER")
+      ->check(client::ServerAddress())
+      ->capture_default_str();
+  app.add_flag("--json", global.json, "machine-readable output");
+  app.add_option("--wait", global.wait_seconds, "seconds to wait for the server to come up")
+      ->check(CLI::Range(0.0, 1e6));
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(
+      "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 no server, 4 output\n"
+      "not written, 130 interrupted (128 + signal). Ctrl-C stops what runs and closes the session\n"
+      "that the command opened; a second one before that is done ends the program at once.\n"
+      "Examples:\n"
+      "  longstream models\n"
+      "  longstream generate -m hypenet -n 100 'def main():'\n"
+      "  longstream bench -m dense --streams 16");
+  client::AddGenerate(&app, &global);
+  client::AddChat(&app, &global);
+  client::AddModels(&app, &global);
+  client::AddSessions(&app, &global);
+  client::AddScore(&app, &global);
+  client::AddEval(&app, &global);
+  client::AddBench(&app, &global);
+  try {
+    app.parse(argc, argv);
+    client::FlushOutput();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? client::kOk : client::kUsage;
+  } catch (const client::Interruption&) {
+    return 128 + client::InterruptSignal();
+  } catch (const client::OutputError& error) {
+    if (!error.broken_pipe()) std::cerr << "longstream: " << error.what() << "\n";
+    return client::kOutputFailed;
+  } catch (const client::ToldFailure& failure) {
+    return client::Interrupted() ? 128 + client::InterruptSignal() : failure.exit_code;
+  } catch (const CallError& error) {
+    if (client::Interrupted()) return 128 + client::InterruptSignal();
+    std::cerr << "longstream: " << error.what() << "\n";
+    return error.exit_code();
+  }
+  return client::Interrupted() ? 128 + client::InterruptSignal() : client::kOk;
+}

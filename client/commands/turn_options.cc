@@ -1,0 +1,122 @@
+// From the command line to a request.
+#include "client/commands/turn_options.h"
+
+#include <iostream>
+#include <optional>
+#include <utility>
+
+#include "client/commands/commands.h"
+
+namespace longstream::client {
+namespace {
+
+// --priority is one of the three.
+v1::Priority PriorityOf(const std::string& name) {
+  if (name == "low") return v1::PRIORITY_LOW;
+  return name == "high" ? v1::PRIORITY_HIGH : v1::PRIORITY_NORMAL;
+}
+
+// "17=-2.5"; nothing where the text is not of that form.
+std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return std::nullopt;
+  int32_t id = 0;
+  float bias = 0;
+  if (!CLI::detail::lexical_cast(text.substr(0, equals), id) ||
+      !CLI::detail::lexical_cast(text.substr(equals + 1), bias)) {
+    return std::nullopt;
+  }
+  return std::pair(id, bias);
+}
+
+std::string CheckBias(const std::string& text) {
+  return ParseBias(text) ? "" : text + " is not ID=BIAS, such as 17=-2.5";
+}
+
+}  // namespace
+
+void TurnOptions::AddTo(CLI::App* app) {
+  app_ = app;
+  app->add_option("-m,--model", model_, "model; empty: the only one");
+  app->add_option("-s,--session", session_,
+                  "session to continue, which stays open; default: a new one");
+  app->add_flag("--keep", keep_, "leave a new session open and print its id");
+  app->add_option("-t,--temperature", temperature_, "0: the most probable token");
+  app->add_option("--top-k", top_k_, "0: off");
+  app->add_option("--top-p", top_p_, "in (0, 1]");
+  app->add_option("--min-p", min_p_, "in [0, 1]");
+  app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off");
+  app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
+  app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
+  app->add_option("--logit-bias", logit_bias_,
+                  "ID=BIAS, in [-100, 100], -100 bans the token; may be repeated")
+      ->check(CLI::Validator(CheckBias, "ID=BIAS"))
+      ->allow_extra_args(false);
+  app->add_option("--seed", seed_, "drawn by the server if absent")->check(WholeNumber());
+  app->add_option("--stop", stop_, "stop string; may be repeated")->allow_extra_args(false);
+  app->add_option("--stop-id", stop_ids_, "token id that stops; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--min-tokens", min_tokens_, "nothing stops before so many");
+  app->add_option("-n,--max-tokens", max_tokens_, "0: until the end")->capture_default_str();
+  app->add_flag("--ignore-eos", ignore_eos_, "do not stop at the model's end ids");
+  app->add_option("--priority", priority_, "which turn goes first where many wait")
+      ->check(CLI::IsMember({"low", "normal", "high"}))
+      ->capture_default_str();
+}
+
+void TurnOptions::FillSampling(v1::Sampling* sampling) const {
+  if (Given("--temperature")) sampling->set_temperature(static_cast<float>(temperature_));
+  if (Given("--top-k")) sampling->set_top_k(top_k_);
+  if (Given("--top-p")) sampling->set_top_p(static_cast<float>(top_p_));
+  if (Given("--min-p")) sampling->set_min_p(static_cast<float>(min_p_));
+  if (Given("--repetition-penalty")) {
+    sampling->set_repetition_penalty(static_cast<float>(repetition_penalty_));
+  }
+  if (Given("--presence-penalty")) {
+    sampling->set_presence_penalty(static_cast<float>(presence_penalty_));
+  }
+  if (Given("--frequency-penalty")) {
+    sampling->set_frequency_penalty(static_cast<float>(frequency_penalty_));
+  }
+  for (const std::string& text : logit_bias_) {
+    if (const auto bias = ParseBias(text)) {
+      (*sampling->mutable_logit_bias())[bias->first] = bias->second;
+    }
+  }
+  if (Given("--seed")) sampling->set_seed(seed_);
+}
+
+void TurnOptions::FillStop(v1::StopRule* stop) const {
+  for (const std::string& text : stop_) stop->add_strings(text);
+  for (const int32_t id : stop_ids_) stop->add_token_ids(id);
+  stop->set_min_tokens(min_tokens_);
+  stop->set_ignore_eos(ignore_eos_);
+}
+
+void TurnOptions::Fill(v1::GenerateRequest* request) const {
+  FillSampling(request->mutable_sampling());
+  FillStop(request->mutable_stop());
+  request->set_max_tokens(max_tokens_);
+  request->set_priority(PriorityOf(priority_));
+}
+
+std::string TurnOptions::Session(Connection& connection,
+                                 std::unique_ptr<OwnedSession>* owned) const {
+  if (!session_.empty()) {
+    const v1::Session session = connection.Get(session_);
+    if (!model_.empty() && session.model() != model_) {
+      throw CLI::ValidationError(
+          "--model", "session " + session_ + " is of " + session.model() + ", not of " + model_);
+    }
+    return session_;
+  }
+  if (keep_) {
+    std::string id = connection.Open(model_).session_id();
+    std::cerr << "session " << id << "\n";
+    return id;
+  }
+  *owned = std::make_unique<OwnedSession>(connection, model_);
+  return (*owned)->id();
+}
+
+}  // namespace longstream::client

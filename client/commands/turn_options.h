@@ -1,0 +1,59 @@
+// The options that every generated turn has: which session, how to sample, when to stop.
+#ifndef LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
+#define LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "client/owned_session.h"
+
+namespace longstream::client {
+
+class TurnOptions {
+ public:
+  // The object must live as long as `app`.
+  void AddTo(CLI::App* app);
+
+  const std::string& model() const { return model_; }
+
+  // Only what was given is set; the rest is the model's default.
+  void Fill(v1::GenerateRequest* request) const;
+
+  // The session to run turns on: the one named by --session, which is left open, or a new one. A
+  // new one goes to *owned, which closes it, unless --keep says to leave it open and print its id.
+  // Throws CallError, and CLI::ValidationError where --session is of another model than --model.
+  std::string Session(Connection& connection, std::unique_ptr<OwnedSession>* owned) const;
+
+ private:
+  bool Given(const char* option) const { return app_->count(option) > 0; }
+  void FillSampling(v1::Sampling* sampling) const;
+  void FillStop(v1::StopRule* stop) const;
+
+  CLI::App* app_ = nullptr;
+  std::string model_;
+  std::string session_;
+  bool keep_ = false;
+  double temperature_ = 0;
+  int top_k_ = 0;
+  double top_p_ = 1;
+  double min_p_ = 0;
+  double repetition_penalty_ = 1;
+  double presence_penalty_ = 0;
+  double frequency_penalty_ = 0;
+  std::vector<std::string> logit_bias_;  // "ID=BIAS"
+  uint64_t seed_ = 0;
+  std::vector<std::string> stop_;
+  std::vector<int32_t> stop_ids_;
+  uint32_t min_tokens_ = 0;
+  uint32_t max_tokens_ = 256;
+  bool ignore_eos_ = false;
+  std::string priority_ = "normal";
+};
+
+}  // namespace longstream::client
+
+#endif  // LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_

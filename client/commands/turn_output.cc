@@ -1,0 +1,148 @@
+// Text, bar, usage and JSON.
+#include "client/commands/turn_output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iomanip>
+#include <iostream>
+
+#include "client/commands/commands.h"
+#include "client/output.h"
+#include "nlohmann/json.hpp"
+
+namespace longstream::client {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* ReasonName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP_TOKEN:
+      return "stop_token";
+    case v1::FINISH_REASON_STOP_STRING:
+      return "stop_string";
+    case v1::FINISH_REASON_MAX_TOKENS:
+      return "max_tokens";
+    case v1::FINISH_REASON_CONTEXT:
+      return "context";
+    default:
+      return "unknown";
+  }
+}
+
+// Milliseconds between tokens, on the mean of the whole stream.
+double InterTokenMilliseconds(const v1::TurnUsage& usage) {
+  const double gaps = static_cast<double>(usage.generated_tokens()) - 1;
+  return gaps > 0 ? 1e3 * Seconds(usage.decode_time()) / gaps : 0;
+}
+
+// A token's bytes may be part of a character: what is not UTF-8 is replaced.
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+// Of a TokenLogProb or a TopToken.
+template <typename Token>
+Json LogProbJson(const Token& token) {
+  return {{"token_id", token.token_id()}, {"token", token.token()}, {"log_prob", token.log_prob()}};
+}
+
+Json LogProbsJson(const Generation& generation) {
+  Json list = Json::array();
+  for (const v1::TokenLogProb& token : generation.log_probs) {
+    Json entry = LogProbJson(token);
+    entry["top"] = Json::array();
+    for (const v1::TopToken& top : token.top()) entry["top"].push_back(LogProbJson(top));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+constexpr int kBarWidth = 30;
+// Shorter prompts are read before a bar could be.
+constexpr uint64_t kBarTokens = 1024;
+
+void PrintProgress(const v1::PrefillProgress& progress) {
+  if (isatty(STDERR_FILENO) == 0 || progress.total_tokens() < kBarTokens) return;
+  const int done = static_cast<int>(kBarWidth * progress.done_tokens() / progress.total_tokens());
+  std::cerr << "\rreading [" << std::string(done, '#') << std::string(kBarWidth - done, ' ') << "] "
+            << progress.done_tokens() << "/" << progress.total_tokens();
+  if (progress.done_tokens() == progress.total_tokens()) {
+    std::cerr << "\r" << std::string(kBarWidth + 40, ' ') << "\r";
+  }
+}
+
+}  // namespace
+
+Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, bool quiet) {
+  return connection.Generate(request, [quiet](const v1::GenerateResponse& response) {
+    if (!quiet && response.has_prefill()) PrintProgress(response.prefill());
+    if (!quiet && response.has_delta()) Print(response.delta().text());
+    return true;
+  });
+}
+
+void PrintUsage(const Generation& generation) {
+  const v1::TurnUsage& usage = generation.finish.usage();
+  std::cerr << "[" << ReasonName(generation.finish.reason()) << ", " << usage.prompt_tokens()
+            << " + " << usage.generated_tokens() << " tokens, first after "
+            << static_cast<int>(1e3 * Seconds(usage.time_to_first_token())) << " ms, " << std::fixed
+            << std::setprecision(2) << InterTokenMilliseconds(usage) << std::defaultfloat
+            << " ms each; holds kv " << HumanBytes(usage.bytes().kv()) << ", window "
+            << HumanBytes(usage.bytes().window()) << ", state " << HumanBytes(usage.bytes().state())
+            << "]\n";
+}
+
+void PrintLogProbs(const Generation& generation) {
+  for (const v1::TokenLogProb& token : generation.log_probs) {
+    std::printf("%8d %9.4f  %s", token.token_id(), static_cast<double>(token.log_prob()),
+                Dump(token.token(), -1).c_str());
+    for (const v1::TopToken& top : token.top()) {
+      std::printf("  %s %.4f", Dump(top.token(), -1).c_str(), static_cast<double>(top.log_prob()));
+    }
+    std::printf("\n");
+  }
+}
+
+std::string TurnJson(const Generation& generation, const std::string& session, bool one_line) {
+  const v1::TurnUsage& usage = generation.finish.usage();
+  Json json = {{"session", session},
+               {"text", generation.text},
+               {"token_ids", generation.token_ids},
+               {"finish_reason", ReasonName(generation.finish.reason())},
+               {"position", generation.finish.position()},
+               {"seed", generation.started.seed()},
+               {"prompt_tokens", usage.prompt_tokens()},
+               {"generated_tokens", usage.generated_tokens()},
+               {"reused_tokens", usage.reused_tokens()},
+               {"recomputed_tokens", usage.recomputed_tokens()},
+               {"recompute_reason", usage.recompute_reason()},
+               {"queue_seconds", Seconds(usage.queue_time())},
+               {"prefill_seconds", Seconds(usage.prefill_time())},
+               {"decode_seconds", Seconds(usage.decode_time())},
+               {"time_to_first_token_seconds", Seconds(usage.time_to_first_token())},
+               {"inter_token_milliseconds", InterTokenMilliseconds(usage)},
+               {"bytes",
+                {{"kv", usage.bytes().kv()},
+                 {"window", usage.bytes().window()},
+                 {"state", usage.bytes().state()}}}};
+  if (generation.finish.reason() == v1::FINISH_REASON_STOP_STRING) {
+    json["stop_string"] = generation.finish.stop_string();
+  }
+  if (generation.finish.reason() == v1::FINISH_REASON_STOP_TOKEN) {
+    json["stop_token"] = generation.finish.stop_token();
+  }
+  if (!generation.log_probs.empty()) json["log_probs"] = LogProbsJson(generation);
+  return Dump(json, one_line ? -1 : 2);
+}
+
+std::string FailedTurnJson(const CallError& error, const std::string& session) {
+  const Json json = {
+      {"session", session},
+      {"error", {{"code", error.code_name()}, {"message", error.status().error_message()}}}};
+  return Dump(json, -1);
+}
+
+}  // namespace longstream::client

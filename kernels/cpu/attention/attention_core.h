@@ -1,0 +1,129 @@
+// Flash attention over pages and rings: the core of paged, window and ReRoPE attention.
+//
+// Per row and head an online softmax (Dao 2022) over blocks of kKeyBlock keys at absolute
+// positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
+// therefore depend on its own position and keys alone, not on the rows it is computed with.
+//
+//   decode   one task per split of the context and K/V head, or several of those or all where there
+//            are tasks enough; keys and values are read in place, once for all query heads that
+//            share them; splits are merged in order
+//   prefill  one task per K/V head and tile of up to kTileRows (position, query head) pairs; scores
+//            are computed transposed, keys down and rows across, so that the softmax of 16 rows is
+//            plain vector arithmetic and no key is ever transposed
+#ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_CORE_H_
+#define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_CORE_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/cpu/attention/head_rows.h"
+#include "kernels/cpu/simd/row_vectors.h"
+#include "kernels/ops/attention/paged_attention.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// A block of keys and values in f32 stays in a second-level cache together with a tile's sums.
+inline constexpr int64_t kKeyBlock = 64;
+inline constexpr int64_t kTileRows = 64;
+// Query heads of a group. A tile then covers at least 4 positions.
+inline constexpr int64_t kMaxGroup = 16;
+// No window; its sum with a position does not overflow.
+inline constexpr int64_t kUnbounded = INT64_MAX / 2;
+
+inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
+// Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
+inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
+
+// A value may have slices, heads of width D that share a key (batch_layout.h): each is a group of
+// its own. Of a decode row those that are computed together share their weights.
+//
+// score(p, j) = scale * q . keys_j         where p - j < window
+//               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
+// softly capped where there is a cap (ops/attention/paged_attention.h), then less alibi_slopes[h] *
+// (p - j), where there are slopes.
+struct Attention {
+  BatchLayout batch;
+  int32_t num_heads = 0;
+  float scale = 1.0f;
+  float softcap = 0.0f;  // 0: none
+  int64_t window = kUnbounded;
+  Matrix q;      // [T, H * D]
+  Matrix q_far;  // [T, H * D]; data nullptr: none
+  RowStore keys;
+  RowStore far_keys;
+  RowStore values;
+  const float* alibi_slopes = nullptr;  // [H]
+  // Decode rows are split by AttentionSplit and use AttentionWorkspace; otherwise each is one task.
+  bool split = false;
+  int64_t max_position = 0;  // read with split
+  Matrix out;                // [T, H * value_slices() * D]
+
+  LONGSTREAM_INLINE int64_t value_slices() const { return values.num_heads / keys.num_heads; }
+};
+
+// Calls body(near, element) with values of the types of attention.keys and of all else. REQUIRES:
+// TypesServed(attention)
+template <typename Body>
+LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& body) {
+  if (attention.values.type == DType::kI8) {
+    if (attention.keys.type == DType::kI8) return body(int8_t{}, int8_t{});
+    return body(BF16{}, int8_t{});
+  }
+  ForType(attention.values.type, [&](auto element) { body(element, element); });
+}
+
+// Rings are never int8, and near keys beside int8 pages are bf16; else all keys and values are of
+// one type.
+LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
+  const DType type = attention.values.type;
+  if (type == DType::kI8 && !attention.values.paged) return false;
+  if (attention.q_far.data != nullptr && attention.far_keys.type != type) return false;
+  if (attention.keys.type == type) return type != DType::kI8 || attention.keys.paged;
+  return type == DType::kI8 && attention.keys.type == DType::kBF16;
+}
+
+// Query heads that share a K/V head, or kMaxGroup of them, and one slice of its values: what is
+// computed together of one pass over keys and values.
+struct HeadGroup {
+  int64_t kv_head = 0;
+  int64_t value_head = 0;  // kv_head * value_slices() + the slice
+  int64_t first_head = 0;
+  int64_t num_heads = 0;
+  int64_t first_out = 0;   // where head first_head's sums of the slice go, in heads of `out`
+  int64_t out_stride = 1;  // and from there to those of the next head
+};
+
+// Sums over some of the keys of a decode row, for the heads of a group. Head h has D + 2 floats at
+// data + h * stride: sum of e^(score - max) value [D], max, sum of e^(score - max).
+struct PartialRows {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
+
+// Groups of a decode row that are computed together at most, where there are enough tasks: their
+// keys lie side by side in a page, and so do their values. 12 of the widest take 0.9 MiB of stack
+// (kMaxHeadDim).
+inline constexpr int64_t kMaxDecodeGroups = 12;
+
+// Attention of one decode row over its keys [begin, end), for num_groups <= kMaxDecodeGroups
+// groups. The sums of groups[i] go to partials[i]. `following` is the group that the caller begins
+// with next, over the same positions; nullptr: none.
+void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
+                  int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
+                  const PartialRows* partials);
+
+// Attention of the rows of one sequence at the positions [begin, end), to `out`.
+// REQUIRES: (end - begin) * group.num_heads <= kTileRows, and both ends in one block of keys.
+void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
+                   int64_t begin, int64_t end);
+
+// Fails the stream for heads wider than kMaxHeadDim, a position beyond max_position, or a workspace
+// that is too small.
+void Attend(Stream& stream, const Attention& attention);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_CORE_H_

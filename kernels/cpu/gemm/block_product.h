@@ -1,0 +1,90 @@
+// Products of blocks that stay in cache, summed in f32: what attention and linear recurrence are
+// made of.
+//
+// A sum has a fixed order: over k = 0, 1, ... in one lane (Multiply), or as 16 interleaved sums
+// that a fixed tree adds (MultiplyTransposed). Neither the tile an element is in nor how rows and
+// columns are divided among calls changes its bits.
+#ifndef LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_
+#define LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/lanes/simd_native.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// Two neighbours of a sum over k: what a bf16 dot product instruction takes at a time.
+struct BF16Pair {
+  BF16 even;
+  BF16 odd;
+};
+
+// C[r, c] = sum_k A[r, k] B[k, c], or that added to C      0 <= r < rows, 0 <= c < cols, 0 <= k <
+// depth
+//
+// B is of T. A is f32, or pairs like B, whose product is the sum of both members'.
+template <typename T>
+struct Product {
+  using Factor = std::conditional_t<std::is_same_v<T, BF16Pair>, BF16Pair, float>;
+
+  const Factor* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
+  int64_t a_row = 0;
+  int64_t a_k = 0;
+  const T* b = nullptr;  // B[k, c] at b[k * b_stride + c]
+  int64_t b_stride = 0;
+  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t depth = 0;
+  bool add = true;  // false: C is overwritten
+};
+void Multiply(const Product<float>& product);
+void Multiply(const Product<F16>& product);
+void Multiply(const Product<BF16>& product);
+#if defined(__AVX512BF16__)
+void Multiply(const Product<BF16Pair>& product);
+
+// C[r, c] = sum_k A[r, k] High[k, c] + sum_k A[r, k] Low[k, c]
+//
+// Each sum runs by itself, 64 steps of k at a time, of which the results are added up in C.
+struct SplitProduct {
+  const BF16Pair* a = nullptr;  // A[r, k] at a[r * a_row + k]
+  int64_t a_row = 0;
+  const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c], and so Low
+  const BF16Pair* low = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;  // a multiple of 16
+  int64_t depth = 0;
+  // As many rows as A has, one behind the other: asked for meanwhile, unless it is nullptr.
+  const BF16Pair* next = nullptr;
+};
+void Multiply(const SplitProduct& product);
+#endif
+
+// C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.
+template <typename T>
+struct DotProduct {
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const T* b = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t depth = 0;
+  bool add = true;  // false: C is overwritten
+};
+void MultiplyTransposed(const DotProduct<float>& product);
+void MultiplyTransposed(const DotProduct<F16>& product);
+void MultiplyTransposed(const DotProduct<BF16>& product);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_

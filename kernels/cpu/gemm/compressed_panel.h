@@ -1,0 +1,301 @@
+// bf16 panels in 12 bits a number, without loss: for AVX2 and later sets, whose products of few
+// rows wait for memory.
+//
+// The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. Of the 256 that
+// there may be, a panel of trained or random weights has hardly more than the 16 that a nibble can
+// name: all magnitudes from its largest down to 2^-16 of it. What has another one, a few numbers of
+// a panel, stands whole in a patch, which is laid over what its nibble says:
+//
+//   weight   u32 where each panel begins, in lines of 64 bytes from here | the panels, without gaps
+//   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 patches
+//            the steps, pairs of k of all 32 outputs
+//            patches, in the order of their steps, to the end of a line
+//   plain    a step: bf16 [32][2]. There are no patches
+//   compressed, two steps: nibbles [64] of both, the first one's are the low ones; then the lower
+//            bytes of the first and of the second [64] each; in the order of PlaceOf
+//
+// A panel stays plain, as its front of zeros says that Pack leaves, where too many numbers would be
+// patched (MostPatches), or the number of steps is odd.
+//
+// Panels follow each other without gaps because a processor reads ahead of one long run: with each
+// where its plain form would be, nothing was gained. No op reads the memory that this leaves at the
+// end, which is zero.
+#ifndef LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
+#define LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/lanes/simd_native.h"
+#include "kernels/core/matrix.h"
+#include "kernels/cpu/gemm/panel.h"
+#include "kernels/cpu/simd/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// Whether bf16 weights are in this layout. On the baseline set, which has no look-up of bytes, they
+// are plain panels.
+#if defined(__AVX2__)
+inline constexpr bool kCompressesBF16 = true;
+#else
+inline constexpr bool kCompressesBF16 = false;
+#endif
+
+inline constexpr int64_t kStepInputs = 2;
+inline constexpr int64_t kStepNumbers = kStepInputs * kPanelOutputs;
+inline constexpr int64_t kPlainStepBytes = kStepNumbers * static_cast<int64_t>(sizeof(BF16));
+inline constexpr int64_t kUpperBytes = 16;  // that nibbles name
+// A nibble and a byte a number; of two steps, so that the nibbles are a whole line.
+inline constexpr int64_t kCompressedStepBytes = kStepNumbers * 3 / 2;
+inline constexpr int64_t kNibbleBytes = kStepNumbers;  // of two steps
+static_assert(2 * kCompressedStepBytes % kLineBytes == 0 && kNibbleBytes == kLineBytes);
+
+LONGSTREAM_INLINE int64_t NumSteps(int64_t k) { return (k + kStepInputs - 1) / kStepInputs; }
+
+LONGSTREAM_INLINE int64_t WholeLines(int64_t bytes) {
+  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+
+LONGSTREAM_INLINE int64_t IndexBytes(int64_t n) {
+  return WholeLines(NumPanels(n) * static_cast<int64_t>(sizeof(uint32_t)));
+}
+
+struct PanelFront {
+  uint8_t upper_bytes[kUpperBytes];
+  uint32_t compressed;
+  uint32_t num_patches;
+};
+inline constexpr int64_t kFrontBytes = kLineBytes;
+static_assert(sizeof(PanelFront) <= kFrontBytes);
+
+// Two numbers of a step that are not what their nibbles say, or one.
+struct Patch {
+  uint32_t step_and_output;  // step * 32 + output
+  uint32_t numbers;          // both of them, as they lie in a plain step
+};
+
+// Of a panel that is compressed. Each interrupts a loop; they are made in an array of the stack.
+inline constexpr int64_t kMostPatches = 1024;
+LONGSTREAM_INLINE int64_t MostPatches(int64_t steps) {
+  return steps / 8 < kMostPatches ? steps / 8 : kMostPatches;
+}
+
+// Bytes of a plain panel, the most that one takes.
+LONGSTREAM_INLINE int64_t MostPanelBytes(int64_t k) {
+  return kFrontBytes + NumSteps(k) * kPlainStepBytes;
+}
+
+// The panel `panel` of a weight. It is writable where the weight is.
+template <typename Byte>
+LONGSTREAM_INLINE Byte* PanelAt(Byte* weight, int64_t panel) {
+  uint32_t line;
+  __builtin_memcpy(&line, weight + panel * static_cast<int64_t>(sizeof(line)), sizeof(line));
+  return weight + int64_t{line} * kLineBytes;
+}
+LONGSTREAM_INLINE const std::byte* PanelAt(const PackedWeight& weight, int64_t panel) {
+  return PanelAt(static_cast<const std::byte*>(weight.data), panel);
+}
+
+// A step's numbers come in columns, a register of bytes each: 16 outputs of AVX2, all 32 of
+// AVX-512.
+inline constexpr int64_t kColumnNumbers = 4 * kNativeLanes;
+inline constexpr int64_t kColumnOutputs = kColumnNumbers / kStepInputs;
+inline constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
+
+// Where among the bytes of a compressed step those of a number are: the two registers of a column's
+// numbers are what unpacklo and unpackhi make of two registers of bytes, eight numbers from each 16
+// bytes.
+LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
+  constexpr int64_t kHalf = kColumnNumbers / 2;
+  const int64_t in_column = number % kColumnNumbers;
+  return number - in_column + in_column % kHalf / 8 * 16 + in_column / kHalf * 8 + in_column % 8;
+}
+
+// The patches of a panel from the first to the last.
+class Patches {
+ public:
+  Patches() = default;
+  LONGSTREAM_INLINE Patches(const std::byte* from, int64_t count)
+      : next_(from), end_(from + count * static_cast<int64_t>(sizeof(Patch))) {}
+
+  // The step of the next one; behind all steps where there is none.
+  LONGSTREAM_INLINE int64_t step() const {
+    return next_ == end_ ? INT64_MAX : Next().step_and_output / kPanelOutputs;
+  }
+  // REQUIRES: there is one
+  LONGSTREAM_INLINE Patch Take() {
+    const Patch patch = Next();
+    next_ += sizeof(Patch);
+    return patch;
+  }
+
+ private:
+  LONGSTREAM_INLINE Patch Next() const {
+    Patch patch;
+    __builtin_memcpy(&patch, next_, sizeof(patch));
+    return patch;
+  }
+
+  const std::byte* next_ = nullptr;
+  const std::byte* end_ = nullptr;
+};
+
+// A panel of k inputs.
+class PanelView {
+ public:
+  LONGSTREAM_INLINE PanelView(const std::byte* panel, int64_t k)
+      : panel_(panel), num_steps_(NumSteps(k)) {
+    __builtin_memcpy(&front_, panel, sizeof(front_));
+  }
+
+  bool compressed() const { return front_.compressed != 0; }
+  int64_t num_steps() const { return num_steps_; }
+  int64_t step_bytes() const { return compressed() ? kCompressedStepBytes : kPlainStepBytes; }
+  const std::byte* steps() const { return panel_ + kFrontBytes; }
+  Patches patches() const {
+    return {steps() + num_steps_ * step_bytes(), int64_t{front_.num_patches}};
+  }
+  const std::byte* upper_bytes() const { return panel_; }
+  // In whole lines.
+  int64_t bytes() const {
+    return WholeLines(kFrontBytes + num_steps_ * step_bytes() +
+                      front_.num_patches * static_cast<int64_t>(sizeof(Patch)));
+  }
+
+  // The number `number` of a step, as a plain one counts them; of a patched step what its nibble
+  // says.
+  LONGSTREAM_INLINE BF16 NumberAt(int64_t step, int64_t number) const {
+    if (!compressed()) {
+      BF16 plain;
+      __builtin_memcpy(
+          &plain, steps() + step * kPlainStepBytes + number * static_cast<int64_t>(sizeof(plain)),
+          sizeof(plain));
+      return plain;
+    }
+    const std::byte* two = steps() + step / 2 * 2 * kCompressedStepBytes;
+    const int64_t place = PlaceOf(number);
+    const auto name = (std::to_integer<unsigned>(two[place]) >> (step % 2 * 4)) & 15;
+    const std::byte lower = two[kNibbleBytes + step % 2 * kStepNumbers + place];
+    return {
+        static_cast<uint16_t>(front_.upper_bytes[name] << 8 | std::to_integer<unsigned>(lower))};
+  }
+
+ private:
+  const std::byte* panel_;
+  int64_t num_steps_;
+  PanelFront front_;
+};
+
+#if defined(__AVX2__)
+
+// A register of bytes, and what is done with them and the numbers that they are of.
+#if defined(__AVX512F__)
+
+using NativeBytes = __m512i;
+
+LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
+// 16 bytes, in every 16 bytes.
+LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
+  return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+LONGSTREAM_INLINE NativeBytes LowNibbles(NativeBytes bytes) {
+  return _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+}
+LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
+  return LowNibbles(_mm512_srli_epi16(bytes, 4));
+}
+LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
+  return _mm512_shuffle_epi8(table, nibbles);
+}
+// Numbers of lower and upper bytes: those of the first half of each 16 bytes, and of the second.
+LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
+}
+// `value` in the lanes whose bit is set.
+LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
+  return reinterpret_cast<NativeI32>(_mm512_mask_set1_epi32(reinterpret_cast<__m512i>(lanes),
+                                                            static_cast<__mmask16>(bits), value));
+}
+
+#else
+
+using NativeBytes = __m256i;
+
+LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+LONGSTREAM_INLINE NativeBytes LowNibbles(NativeBytes bytes) {
+  return _mm256_and_si256(bytes, _mm256_set1_epi8(15));
+}
+LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
+  return LowNibbles(_mm256_srli_epi16(bytes, 4));
+}
+LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
+  return _mm256_shuffle_epi8(table, nibbles);
+}
+LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm256_unpacklo_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
+  return reinterpret_cast<NativeI32>(_mm256_unpackhi_epi8(lower, upper));
+}
+LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
+  const NativeI32 of_lane = {1, 2, 4, 8, 16, 32, 64, 128};
+  const NativeI32 set = (NativeBroadcast(static_cast<int32_t>(bits)) & of_lane) == of_lane;
+  return set ? NativeBroadcast(value) : lanes;
+}
+
+#endif
+
+static_assert(sizeof(NativeBytes) == kColumnNumbers);
+
+// Numbers of compressed steps from their bytes.
+class StepReader {
+ public:
+  StepReader() = default;
+  LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
+      : upper_bytes_(LoadTable(panel.upper_bytes())) {}
+
+  // A column of step 0 or 1 of the two at `steps`, which points at the column's first nibbles. Its
+  // outputs, pairs of k, are the registers of `numbers` in turn: two vectors of AVX-512, one of
+  // AVX2.
+  LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
+    const NativeBytes nibbles = LoadBytes(steps);
+    const NativeBytes upper =
+        LookUp(upper_bytes_, step == 0 ? LowNibbles(nibbles) : HighNibbles(nibbles));
+    const NativeBytes lower = LoadBytes(steps + kNibbleBytes + step * kStepNumbers);
+    numbers[0].part[0] = InterleaveLow(lower, upper);
+    numbers[1 / kParts].part[1 % kParts] = InterleaveHigh(lower, upper);
+  }
+
+  // Lays the patches of step `step`, if they are next, over its numbers: kVectors vectors of
+  // outputs, the first of which is first_output.
+  template <int kVectors>
+  LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, int64_t first_output,
+                                    I32x16* numbers) {
+    while (patches.step() == step) {
+      const Patch patch = patches.Take();
+      const uint32_t outputs = (1u << patch.step_and_output % kPanelOutputs) >> first_output;
+      const auto pair = static_cast<int32_t>(patch.numbers);
+      for (int i = 0; i < kVectors * kParts; ++i) {
+        NativeI32& lanes = numbers[i / kParts].part[i % kParts];
+        lanes = SetLanes(lanes, outputs >> i * kNativeLanes, pair);
+      }
+    }
+  }
+
+ private:
+  NativeBytes upper_bytes_;
+};
+
+#endif
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_

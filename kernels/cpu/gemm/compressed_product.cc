@@ -1,0 +1,289 @@
+// Register-blocked products with bf16 panels, compressed and plain ones.
+//
+// A single row passes several panels side by side, as every format's single row does. Few rows are
+// one tile, which decodes numbers in registers: they come from memory and are used once. Of more
+// rows the first tile also leaves the numbers, as a plain panel has them, to the others. Tiles that
+// follow each other, of rows or of columns, pass a block of steps at a time.
+#include "kernels/cpu/gemm/compressed_product.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cpu/gemm/panel_tile.h"
+#include "kernels/cpu/gemm/weights_ahead.h"
+#include "kernels/cpu/simd/equal_parts.h"
+#include "kernels/cpu/simd/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+#if defined(__AVX2__)
+
+namespace {
+
+// Steps that all tiles pass before the next ones, 128 KiB of plain numbers, most often a whole
+// panel. The numbers stay in the second-level cache, which is fast enough for tiles; sums that stop
+// for a block wait for their last products and go through memory. (Blocks of 128 steps, which stay
+// in the first-level cache: 16 rows of k = 768 0.93 of the speed, 128 rows 0.98.)
+constexpr int64_t kBlockSteps = 1024;
+// A tile's vectors are a column of a step.
+static_assert(kPanelTileVectors * kLanes == kColumnOutputs);
+
+using Input = PanelFormat<BF16>::Activation;
+
+// Compressed steps of a panel, an even number, from an even one on.
+struct CompressedSteps {
+  StepReader reader;
+  const std::byte* from;  // the first column
+  Patches patches;        // from the first of them on
+  int64_t first;
+  int64_t count;
+};
+
+LONGSTREAM_INLINE CompressedSteps StepsOf(const PanelView& panel) {
+  return {StepReader(panel), panel.steps(), panel.patches(), 0, panel.num_steps()};
+}
+
+// Calls two(kLay) for every two of `count` steps, with kLay true_type where the one or the other is
+// patched: an inner loop without a branch over those that are not.
+template <typename NextPatched, typename Two>
+LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatched& next_patched,
+                                   const Two& two) {
+  const int64_t end = first + count;
+  for (int64_t step = first; step < end; step += 2) {
+    for (const int64_t until = std::min(end, next_patched() / 2 * 2); step < until; step += 2) {
+      two(step, std::false_type{});
+    }
+    if (step == end) return;
+    two(step, std::true_type{});
+  }
+}
+
+// Tile, with a column of compressed steps. kKeep: leaves it at `plain` as that of plain ones.
+// Returns the patches behind those of its steps.
+template <int kRows, bool kKeep>
+LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t column,
+                                         const PanelOperands<BF16>& operands,
+                                         const WeightsAhead& ahead, BF16* plain) {
+  // A tile alone is faster than memory, and lines come to the second-level cache sooner.
+  constexpr int kAskRows = kKeep ? kRows : std::min(kRows, 4);
+  // Copies, so that the compiler knows that stores leave them alone.
+  const StepReader reader = steps.reader;
+  Patches patches = steps.patches;
+  const std::byte* from = steps.from + column * kColumnNumbers;
+  const std::byte* asked = ahead.from;
+  RowPointers<Input, kRows> rows(operands.a, operands.a_stride);
+  TileSums<kRows, kPanelTileVectors> sum;
+  sum.Begin(operands.sums, operands.resume);
+  const auto two_steps = [&](int64_t first, auto lay) LONGSTREAM_INLINE_LAMBDA {
+    LONGSTREAM_UNROLL
+    for (int step = 0; step < 2; ++step) {
+      I32x16 numbers[kPanelTileVectors];
+      reader.Read(from, step, numbers);
+      if constexpr (decltype(lay)::value) {
+        StepReader::Lay<kPanelTileVectors>(patches, first + step, column * kColumnOutputs, numbers);
+      }
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kPanelTileVectors; ++v) Ask<kAskRows>(asked + v * ahead.vector);
+      if constexpr (kKeep) {
+        LONGSTREAM_UNROLL
+        for (int v = 0; v < kPanelTileVectors; ++v) {
+          Store(numbers[v], reinterpret_cast<int32_t*>(plain) + v * kLanes);
+        }
+        plain += kStepNumbers;
+      }
+      asked += ahead.step;
+      sum.AddPairs(rows, numbers);
+      rows.Advance(kStepInputs);
+    }
+    from += 2 * kCompressedStepBytes;
+  };
+  ForTwoSteps(
+      steps.first, steps.count, [&] { return patches.step(); }, two_steps);
+  sum.End(operands.sums);
+  return patches;
+}
+
+// Inlined, as all tiles are (panel_tile.h). kLeast: of the rows
+template <int kRows, int kLeast>
+LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSteps& steps,
+                                               int64_t column, const PanelOperands<BF16>& operands,
+                                               const WeightsAhead& ahead, BF16* plain) {
+  if constexpr (kRows > kLeast) {
+    if (rows < kRows) {
+      return CompressedTileOfRows<kRows - 1, kLeast>(rows, steps, column, operands, ahead, plain);
+    }
+  }
+  return CompressedTile<kRows, (kLeast > 1)>(steps, column, operands, ahead, plain);
+}
+
+// Not inlined: few panels are plain, or none is compressed.
+[[gnu::noinline]] void PlainTile(int64_t rows, const PanelOperands<BF16>& operands,
+                                 const WeightsAhead& ahead) {
+  TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
+}
+
+// Not inlined, so that its tiles have all registers.
+[[gnu::noinline]] Patches OneTile(int64_t rows, const CompressedSteps& steps, int64_t column,
+                                  const PanelOperands<BF16>& operands, const WeightsAhead& ahead) {
+  return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);
+}
+
+// A column of a block of steps: all tiles of rows. operands.w: the column where the panel is plain.
+// plain: [kBlockSteps, kStepNumbers]. Returns the patches behind the block.
+Patches TilesOfColumn(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
+                      int64_t column, PanelOperands<BF16> operands, WeightsAhead ahead,
+                      BF16* plain) {
+  constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // of tiles of nearly equal size
+  const EqualParts& rows = passes.rows;
+  Patches patches = steps.patches;
+  if (!compressed) {
+    PlainTile(rows.size(0), operands, ahead);
+  } else if (rows.count == 1) {
+    patches = OneTile(rows.size(0), steps, column, operands, ahead);
+  } else {
+    plain += column * kColumnNumbers;
+    patches = CompressedTileOfRows<kPanelTileRows, kLeastRows>(rows.size(0), steps, column,
+                                                               operands, ahead, plain);
+    operands.w = plain;
+  }
+  for (int64_t t = 1; t < rows.count; ++t) {
+    operands.a += rows.size(t - 1) * operands.a_stride;
+    operands.sums += rows.size(t - 1) * kSumsStride;
+    ahead.from += ahead.tile;
+    TileOfRows<BF16, kPanelTileRows>(rows.size(t), operands, ahead);
+  }
+  return patches;
+}
+
+// All rows of a block times a panel. operands: without w and k
+void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operands) {
+  alignas(kLineBytes) BF16 plain[kBlockSteps * kStepNumbers];
+  const TilePasses passes(num_rows, kPanelTileRows, kColumns, panel.step_bytes());
+  // Blocks of an even number of steps, but for the last.
+  const int64_t num_pairs = (panel.num_steps() + 1) / 2;
+  const EqualParts pairs(num_pairs, passes.in_one_pass() ? num_pairs : kBlockSteps / 2);
+  CompressedSteps steps = StepsOf(panel);
+  for (int64_t b = 0; b < pairs.count; ++b) {
+    steps.count = std::min(2 * pairs.size(b), panel.num_steps() - steps.first);
+    const std::byte* next = steps.from + steps.count * panel.step_bytes();
+    operands.k = steps.count * kStepInputs;
+    Patches patches = steps.patches;
+    for (int64_t column = 0; column < kColumns; ++column) {
+      PanelOperands<BF16> of_column = operands;
+      of_column.w = reinterpret_cast<const BF16*>(steps.from) + column * kColumnNumbers;
+      of_column.sums += column * kColumnOutputs;
+      patches = TilesOfColumn(passes, panel.compressed(), steps, column, of_column,
+                              passes.First(column, steps.from, next, steps.count), plain);
+    }
+    steps.patches = patches;
+    steps.from = next;
+    steps.first += steps.count;
+    operands.a += operands.k;
+    operands.resume = true;
+  }
+}
+
+// Panels that a single row passes side by side.
+constexpr int kPanelsAtOnce = kSingleRowVectors / kPanelVectors;
+static_assert(kSingleRowPanels % kPanelsAtOnce == 0);
+
+LONGSTREAM_INLINE PanelView PanelOf(const PackedWeight& weight, int64_t panel) {
+  return PanelView(PanelAt(weight, panel), weight.k);
+}
+
+// One row times kPanelsAtOnce panels that are all compressed.
+void CompressedSideBySide(const Input* a, const PackedWeight& weight, int64_t panel, float* sums) {
+  CompressedSteps steps[kPanelsAtOnce];
+  for (int p = 0; p < kPanelsAtOnce; ++p) steps[p] = StepsOf(PanelOf(weight, panel + p));
+  RowPointers<Input, 1> row(a, 0);
+  TileSums<1, kSingleRowVectors> sum;
+  sum.Begin(sums, false);
+  const auto next_patched = [&] {
+    int64_t next = steps[0].patches.step();
+    for (const CompressedSteps& of_panel : steps) next = std::min(next, of_panel.patches.step());
+    return next;
+  };
+  const auto two_steps = [&](int64_t first, auto lay) LONGSTREAM_INLINE_LAMBDA {
+    LONGSTREAM_UNROLL
+    for (int step = 0; step < 2; ++step) {
+      I32x16 numbers[kSingleRowVectors];
+      LONGSTREAM_UNROLL
+      for (int p = 0; p < kPanelsAtOnce; ++p) {
+        I32x16* of_panel = numbers + p * kPanelVectors;
+        LONGSTREAM_UNROLL
+        for (int c = 0; c < kColumns; ++c) {
+          steps[p].reader.Read(steps[p].from + c * kColumnNumbers, step,
+                               of_panel + c * kPanelTileVectors);
+        }
+        if constexpr (decltype(lay)::value) {
+          StepReader::Lay<kPanelVectors>(steps[p].patches, first + step, 0, of_panel);
+        }
+      }
+      sum.AddPairs(row, numbers);
+      row.Advance(kStepInputs);
+    }
+    LONGSTREAM_UNROLL
+    for (int p = 0; p < kPanelsAtOnce; ++p) {
+      LONGSTREAM_UNROLL
+      for (int64_t i = 0; i < 2 * kCompressedStepBytes; i += kLineBytes) {
+        Ask<1, true>(steps[p].from + kAheadBytes + i);
+      }
+      steps[p].from += 2 * kCompressedStepBytes;
+    }
+  };
+  ForTwoSteps(0, steps[0].count, next_patched, two_steps);
+  sum.End(sums);
+}
+
+// One row times kPanelsAtOnce panels, if they are of one kind.
+bool SideBySide(const Input* a, const PackedWeight& weight, int64_t panel, float* sums) {
+  int compressed = 0;
+  for (int p = 0; p < kPanelsAtOnce; ++p) {
+    compressed += PanelOf(weight, panel + p).compressed() ? 1 : 0;
+  }
+  if (compressed == kPanelsAtOnce) {
+    CompressedSideBySide(a, weight, panel, sums);
+  } else if (compressed == 0) {
+    const PanelView first = PanelOf(weight, panel);
+    const int64_t k = first.num_steps() * kStepInputs;
+    Tile<BF16, 1, kSingleRowVectors>(
+        {a, 0, reinterpret_cast<const BF16*>(first.steps()),
+         MostPanelBytes(k) / static_cast<int64_t>(sizeof(BF16)), k, sums, false},
+        {});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void SingleRow(const Input* a, const PackedWeight& weight, const OutputBlock& block, float* sums) {
+  const int64_t end = block.first_panel + block.num_panels;
+  for (int64_t p = block.first_panel; p < end;) {
+    int64_t count = 1;
+    if (end - p >= kPanelsAtOnce && SideBySide(a, weight, p, sums)) {
+      count = kPanelsAtOnce;
+    } else {
+      Tiles(1, PanelOf(weight, p), {a, 0, nullptr, 0, 0, sums, false});
+    }
+    p += count;
+    sums += count * kPanelOutputs;
+  }
+}
+
+}  // namespace
+
+void CompressedProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+                       float* sums) {
+  const Input* a = h.row<Input>(block.first_row);
+  if (block.num_rows == 1) return SingleRow(a, weight, block, sums);
+  for (int64_t p = 0; p < block.num_panels; ++p) {
+    Tiles(block.num_rows, PanelOf(weight, block.first_panel + p),
+          {a, h.stride, nullptr, 0, 0, sums + p * kPanelOutputs, false});
+  }
+}
+
+#endif
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

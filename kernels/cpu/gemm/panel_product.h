@@ -1,0 +1,107 @@
+// Products of prepared rows with packed panels: the core of every projection.
+//
+// Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane (bf16 weights on
+// avx512: in pairs, as the dot product instruction adds them; int8 and int4: group by group).
+// Tiles, blocks of k and the division
+// among threads only decide when a sum is interrupted, never its order, so a row has the same bits
+// alone and among 512 others.
+#ifndef LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
+#define LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/core/executor.h"
+#include "kernels/core/matrix.h"
+#include "kernels/cpu/gemm/panel.h"
+#include "kernels/cpu/gemm/prepared_rows.h"
+#include "kernels/cpu/simd/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// A part of an output [rows, n] that one task computes.
+struct OutputBlock {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;  // <= kBlockRows
+  int64_t first_panel = 0;
+  int64_t num_panels = 0;
+
+  int64_t stride() const { return num_panels * kPanelOutputs; }  // of its sums
+};
+
+// Rows per block: more read the weights less often, fewer keep the block's rows and sums in cache.
+inline constexpr int64_t kBlockRows = 256;
+// Several rows pass one panel after the other, in a single run of memory. A single row needs more
+// sums in flight to hide the latency of FMA.
+inline constexpr int64_t kBlockPanels = 1;
+inline constexpr int64_t kSingleRowPanels = 4;
+// From the sums of one row of a block to those of the next, of several rows.
+inline constexpr int64_t kSumsStride = kBlockPanels * kPanelOutputs;
+static_assert(kBlockPanels == 1, "the last block of several rows might have fewer panels");
+// Sums of the largest block.
+inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
+static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
+
+// sums[r, c] = sum_k h[first_row + r, k] W[32 first_panel + c, k]     sums: [num_rows, stride()]
+// REQUIRES: a block of ForEachOutputBlock, weight.k > 0
+void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+                  float* sums);
+
+// Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
+// follow each other, and then those of the panels behind them: a thread takes neighbouring tasks,
+// and a processor reads ahead of one long run further than of many short ones.
+template <typename Body>
+LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
+                                          const Body& body) {
+  const int64_t row_blocks = (num_rows + kBlockRows - 1) / kBlockRows;
+  const int64_t panels = NumPanels(n);
+  const int64_t panels_per_block = num_rows == 1 ? kSingleRowPanels : kBlockPanels;
+  const int64_t panel_blocks = (panels + panels_per_block - 1) / panels_per_block;
+  ParallelFor(executor, static_cast<uint32_t>(row_blocks * panel_blocks), [&](uint32_t task) {
+    const int64_t b = task % row_blocks;
+    const int64_t first_row = num_rows * b / row_blocks;
+    const int64_t last_row = num_rows * (b + 1) / row_blocks;
+    const int64_t first_panel = task / row_blocks * panels_per_block;
+    const int64_t left = panels - first_panel;
+    body(OutputBlock{first_row, last_row - first_row, first_panel,
+                     left < panels_per_block ? left : panels_per_block});
+  });
+}
+
+// Whether a block is so small that its task asks for the lines of its outputs before it computes
+// them. The op that reads an output leaves it in the caches of all threads, and a store to it then
+// waits for them, 0.5 us between processors that share no cache; 16 rows of 32 outputs are 32 such
+// lines, for which a task of 2 to 4 us does not wait if it has asked for them at its beginning. One
+// row has too few to matter; more rows take longer, and their lines would push the weights out.
+LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
+  constexpr int64_t kMostRows = 64;
+  return block.num_rows > 1 && block.num_rows <= kMostRows;
+}
+
+// Asks for a block's part of the f32 outputs `out`, if AsksForOutputs.
+LONGSTREAM_INLINE void AskForOutputs(const OutputBlock& block, const Matrix& out) {
+  if (!AsksForOutputs(block)) return;
+  const int64_t first = block.first_panel * kPanelOutputs;
+  const int64_t last = first + block.stride() < out.cols ? first + block.stride() : out.cols;
+  for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
+    for (int64_t c = first; c < last; c += kLanes) PrefetchToWrite(out.f32_row(r) + c);
+  }
+}
+
+// Calls body(row, output, index, count) for every vector of a block's sums, row by row: row and
+// first output of the n that it belongs to, its index in sums, and how many of its 16 lanes are
+// outputs.
+template <typename Body>
+LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {
+  const int64_t first = block.first_panel * kPanelOutputs;
+  const int64_t outputs = n - first < block.stride() ? n - first : block.stride();
+  for (int64_t r = 0; r < block.num_rows; ++r) {
+    for (int64_t c = 0; c < outputs; c += kLanes) {
+      const int64_t left = outputs - c;
+      body(block.first_row + r, first + c, r * block.stride() + c, left < kLanes ? left : kLanes);
+    }
+  }
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_

@@ -1,0 +1,144 @@
+// Normalising, adding, gating and rounding of rows before a projection.
+#include "kernels/cpu/gemm/prepared_rows.h"
+
+#include <limits>
+
+#include "kernels/cpu/simd/int8_rows.h"
+#include "kernels/cpu/simd/row_vectors.h"
+#include "kernels/ops/gemm/norm_project.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Rows per task: a row costs less than waking a thread.
+constexpr int64_t kTaskRows = 4;
+
+// The inputs of one row; absent ones are nullptr.
+struct RowInputs {
+  const float* x;
+  const float* norm_weight;
+  const float* norm_bias;
+  float mean;  // 0 of RMSNorm
+  float inverse_rms;
+  const float* addend;
+  const float* gate;
+  bool silu_gate;
+};
+
+RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
+  RowInputs in = {};
+  in.x = source.x.f32_row(r);
+  if (source.norm.enabled()) {
+    in.norm_weight = source.norm.weight;
+    in.norm_bias = source.norm.bias;
+    if (source.norm.centred) {
+      in.mean = Mean(in.x, k);
+      in.inverse_rms = InverseDeviation(in.x, k, in.mean, source.norm.eps);
+    } else {
+      in.inverse_rms = InverseRms(in.x, k, source.norm.eps);
+    }
+  }
+  if (source.addend.data != nullptr) in.addend = source.addend.f32_row(source.addend_rows[r]);
+  if (source.gate.data != nullptr) in.gate = source.gate.f32_row(r);
+  in.silu_gate = source.silu_gate;
+  return in;
+}
+
+// h[i, i + 16)
+template <typename Access>
+LONGSTREAM_INLINE F32x16 PreparedVector(const RowInputs& in, int64_t i, const Access& access) {
+  F32x16 value = access.Read(in.x + i);
+  if (in.norm_weight != nullptr) {
+    value =
+        (value - Broadcast(in.mean)) * Broadcast(in.inverse_rms) * access.Read(in.norm_weight + i);
+    if (in.norm_bias != nullptr) value = value + access.Read(in.norm_bias + i);
+  }
+  if (in.addend != nullptr) value = value + access.Read(in.addend + i);
+  if (in.gate != nullptr) {
+    const F32x16 gate = access.Read(in.gate + i);
+    value = value * Sigmoid(gate);
+    if (in.silu_gate) value = value * gate;
+  }
+  return value;
+}
+
+template <typename T>
+void PrepareRow(const RowInputs& in, DType weight_type, int64_t k, T* h) {
+  ForEachRowVector(k, [&](int64_t i, const auto& access) {
+    const F32x16 value = PreparedVector(in, i, access);
+    access.Write(weight_type == DType::kBF16 ? RoundedInput(value) : value, h + i);
+  });
+  if (k % 2 != 0) h[k] = T{};
+}
+
+void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
+  for (int64_t first = 0; first < k; first += kGroupInputs) {
+    alignas(64) float values[kGroupInputs] = {};
+    const int64_t left = k - first;
+    ForEachRowVector(left < kGroupInputs ? left : kGroupInputs, [&](int64_t i, const auto& access) {
+      access.Write(PreparedVector(in, first + i, access), values + i);
+    });
+    PrepareGroup(values, h++);
+  }
+}
+
+// Rows of `stride` T each.
+template <typename T>
+PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, DType weight_type,
+                                int64_t k, int64_t stride) {
+  T* h = reinterpret_cast<T*>(stream.workspace);
+  const int64_t num_tasks = (source.num_rows + kTaskRows - 1) / kTaskRows;
+  ParallelFor(stream.executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
+    const int64_t first = task * kTaskRows;
+    const int64_t last = first + kTaskRows < source.num_rows ? first + kTaskRows : source.num_rows;
+    for (int64_t r = first; r < last; ++r) {
+      PrepareRow(InputsOf(source, r, k), weight_type, k, h + r * stride);
+    }
+  });
+  return {h, stride};
+}
+
+}  // namespace
+
+// As int8: see core/matrix.h.
+void PrepareGroup(const float* values, RowGroup* group) {
+  const float max = LargestMagnitude(values, kGroupInputs);
+  const bool finite = max < std::numeric_limits<float>::infinity();
+  *group = {};
+  if (!finite) group->scale = std::numeric_limits<float>::quiet_NaN();
+  if (!finite || max < 0x1p-100f) return;
+
+  group->scale = max / 127.0f;
+  const F32x16 inverse = Broadcast(127.0f / max);
+  const F32x16 low = RoundToInteger(Load(values) * inverse);
+  const F32x16 high = RoundToInteger(Load(values + kLanes) * inverse);
+  Store(low, group->values);
+  Store(high, group->values + kLanes);
+  group->sum = static_cast<int32_t>(Sum(low + high));
+}
+
+PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k) {
+  const bool unchanged = weight_type != DType::kBF16 && !IsQuantised(weight_type) &&
+                         !source.norm.enabled() && source.addend.data == nullptr &&
+                         source.gate.data == nullptr;
+  if (unchanged) return {source.x.data, source.x.stride};
+  const int64_t stride = PreparedStride(weight_type, k);
+  if (source.prepared) return {source.x.data, stride};
+  if (stream.workspace_bytes < NormProjectWorkspace(source.num_rows, k)) {
+    stream.Fail(OpStatus::kUnsupported);
+    return {};
+  }
+  switch (weight_type) {
+    case DType::kI8:
+    case DType::kI4:
+      return PrepareInWorkspace<RowGroup>(stream, source, weight_type, k, stride);
+    case DType::kBF16:
+      return PrepareInWorkspace<BF16Activation>(stream, source, weight_type, k, stride);
+    case DType::kF32:
+    case DType::kF16:
+      return PrepareInWorkspace<float>(stream, source, weight_type, k, stride);
+  }
+  return {};
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,152 @@
+// The rows that a projection multiplies with its weight, normalised and gated once for all outputs.
+#ifndef LONGSTREAM_KERNELS_CPU_GEMM_PREPARED_ROWS_H_
+#define LONGSTREAM_KERNELS_CPU_GEMM_PREPARED_ROWS_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/quantise.h"
+#include "kernels/core/stream.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/ops/gemm/norm.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// The type in which rows meet a bf16 weight: its bits where there is a bf16 dot product, else f32
+// that holds a number rounded to bf16. Rows for f32 and f16 weights are f32.
+#if defined(__AVX512BF16__)
+using BF16Activation = BF16;
+#else
+using BF16Activation = float;
+#endif
+
+// 32 inputs of a row for an int8 or int4 weight: h[i] ~ scale * values[i] (core/matrix.h).
+struct RowGroup {
+  int8_t values[kGroupInputs];
+  float scale;
+  int32_t sum;  // of the values
+};
+
+// What h is made of: h[r] = (Norm(x[r]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
+// or the same with silu(x) = x sigmoid(x).
+struct RowSource {
+  Matrix x;
+  bool prepared = false;  // x is what PreparedOut has left; no norm, addend or gate
+  int64_t num_rows = 0;
+  Norm norm;
+  Matrix addend;
+  const int32_t* addend_rows = nullptr;
+  Matrix gate;
+  bool silu_gate = false;
+};
+
+// For a bf16 weight an odd k is followed by a zero. An element is a RowGroup for an int8 or int4
+// weight.
+struct PreparedRows {
+  const void* data = nullptr;
+  int64_t stride = 0;  // in elements
+
+  template <typename T>
+  LONGSTREAM_INLINE const T* row(int64_t r) const {
+    return static_cast<const T*>(data) + r * stride;
+  }
+};
+
+// Prepares the rows for a weight of this type and k inputs, in the stream's workspace
+// (NormProjectWorkspace), or returns x itself where nothing is to be done. Fails the stream where
+// the workspace is too small.
+PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k);
+
+// values, 32 of them, for an int8 or int4 weight.
+void PrepareGroup(const float* values, RowGroup* group);
+
+// A number on its way to be stored as an input for a bf16 weight. Storing it as bf16 rounds.
+LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
+  return std::is_same_v<BF16Activation, BF16> ? value : RoundToBF16(value);
+}
+
+// Elements (BF16Activation, f32 or RowGroup) from one prepared row of k inputs to the next. Rows of
+// bf16 are an odd number of cache lines apart, so that the same inputs of many rows are not all in
+// one set of a cache. An odd k leaves room for the zero behind it.
+LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
+  if (IsQuantised(weight_type)) return NumGroups(k);
+  constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(BF16));
+  const int64_t lines = (k + kLine - 1) / kLine;
+  const bool as_bf16 = weight_type == DType::kBF16 && std::is_same_v<BF16Activation, BF16>;
+  return (as_bf16 ? lines | 1 : lines) * kLine;
+}
+
+// Leaves rows of an op as the product with `reader` takes them, with the bits that PrepareRows
+// would give them. Saves writing them as f32, and the loop that would read them again. Of a task;
+// two tasks must not have columns of one group of 32.
+class PreparedOut {
+ public:
+  // reader.data nullptr: rows of f32
+  PreparedOut(const Matrix& out, const PackedWeight& reader)
+      : out_(out),
+        type_(reader.data == nullptr ? DType::kF32 : reader.type),
+        stride_(PreparedStride(type_, out.cols)) {}
+
+  // Columns [c, c + count) of a row; count is 16, or less at the row's end. c is a multiple of 16;
+  // of 32 columns the first 16 come right before the others.
+  LONGSTREAM_INLINE void Put(int64_t row, int64_t c, const F32x16& value, int64_t count) {
+    if (type_ == DType::kBF16) {
+      BF16Activation* h = static_cast<BF16Activation*>(out_.data) + row * stride_;
+      PutVector(RoundedInput(value), h + c, count);
+      if (count % 2 != 0) h[out_.cols] = BF16Activation{};
+    } else if (IsQuantised(type_)) {
+      PutPart(row, c, value, count);
+    } else {
+      PutVector(value, out_.f32_row(row) + c, count);
+    }
+  }
+
+  // Asks for the lines of the columns [c, c + 32) of a row, or as many as there are, which are to
+  // be put. c is a multiple of 32.
+  LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c) const {
+    static_assert(sizeof(RowGroup) <= kLineBytes);
+    if (IsQuantised(type_)) {
+      const RowGroup* group = static_cast<RowGroup*>(out_.data) + row * stride_ + c / kGroupInputs;
+      PrefetchToWrite(group);
+      PrefetchToWrite(&group->sum);  // a group may lie in two lines
+      return;
+    }
+    for (int64_t i = c; i < c + kGroupInputs && i < out_.cols; i += kLanes) {
+      if (type_ == DType::kBF16) {
+        PrefetchToWrite(static_cast<BF16Activation*>(out_.data) + row * stride_ + i);
+      } else {
+        PrefetchToWrite(out_.f32_row(row) + i);
+      }
+    }
+  }
+
+ private:
+  template <typename T>
+  LONGSTREAM_INLINE static void PutVector(const F32x16& value, T* to, int64_t count) {
+    if (count == kLanes) {
+      Store(value, to);
+    } else {
+      StorePartial(value, to, count);
+    }
+  }
+
+  LONGSTREAM_INLINE void PutPart(int64_t row, int64_t c, const F32x16& value, int64_t count) {
+    const int64_t in_group = c % kGroupInputs;
+    if (in_group == 0) Store(Zero(), group_ + kLanes);
+    if (count < kLanes) Store(Zero(), group_ + in_group);
+    PutVector(value, group_ + in_group, count);
+    if (in_group != 0 || c + kLanes >= out_.cols) {
+      PrepareGroup(group_, static_cast<RowGroup*>(out_.data) + row * stride_ + c / kGroupInputs);
+    }
+  }
+
+  const Matrix out_;
+  const DType type_;
+  const int64_t stride_;
+  alignas(64) float group_[kGroupInputs];
+};
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_GEMM_PREPARED_ROWS_H_

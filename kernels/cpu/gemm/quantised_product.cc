@@ -1,0 +1,219 @@
+// Register-blocked products with int8 and int4 panels.
+#include "kernels/cpu/gemm/quantised_product.h"
+
+#include "kernels/cpu/gemm/byte_dots.h"
+#include "kernels/cpu/gemm/weights_ahead.h"
+#include "kernels/cpu/simd/equal_parts.h"
+#include "kernels/cpu/simd/simd.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers. A single
+// row streams the weights: a whole panel at a time where registers allow, the bytes of which follow
+// each other.
+#if defined(__AVX512F__)  // 32 registers, 1 a vector
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+constexpr int kSingleRowVectors = 2;
+#elif defined(__AVX2__)  // 16 registers, 2 a vector
+constexpr int kTileRows = 2;
+constexpr int kTileVectors = 1;
+constexpr int kSingleRowVectors = 2;
+#else                    // 16 registers, 4 a vector
+constexpr int kTileRows = 1;
+constexpr int kTileVectors = 1;
+constexpr int kSingleRowVectors = 1;
+#endif
+constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
+constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
+static_assert(kPanelVectors % kTileVectors == 0);
+constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
+
+// Groups of a panel that all tiles pass before the next ones. One tile of rows as wide as a panel
+// passes all groups at once. A narrower one reads every second line: in blocks, so that what a
+// processor reads with a line, its neighbour, is still in a cache when it is used. Several tiles
+// read a block from the second-level cache: sums that stop for a block wait, and go through memory
+// (16 rows of k = 768 in blocks of 8 groups: 0.95 of the speed). A single tile and two of int8 wait
+// for memory instead, and blocks of those stay in the first-level cache (two tiles: 1.05).
+constexpr int64_t kBlockGroups = 64;
+constexpr int64_t kFewTilesBlockGroups = 8;
+
+LONGSTREAM_INLINE int64_t MostBlockGroups(DType type, int64_t tiles) {
+  const int64_t few = type == DType::kI8 ? 2 : 1;
+  return tiles <= few ? kFewTilesBlockGroups : kBlockGroups;
+}
+
+// Part of a product: the rows at `x`, some vectors of panels, and some groups of both.
+struct Operands {
+  const RowGroup* x;
+  int64_t x_stride;
+  const std::byte* panel;  // its first group
+  int64_t panel_stride;    // bytes from one panel to the next
+  int64_t first_vector;    // of that panel
+  int64_t groups;
+  float* sums;
+  bool resume;  // continue the sums that are there
+};
+
+// A byte holds one input (int8) or two, which are 16 apart.
+template <DType kType>
+constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
+// Steps of a group's sums.
+template <DType kType>
+constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves<kType>;
+
+// Several rows of int4 have few enough sums for the compiler's order, which is faster on AVX2 then.
+template <DType kType, int kRows>
+constexpr bool kKeepsOrder = kType == DType::kI8 || kRows == 1;
+
+// dots[r][v] += the products of one group, whose bytes begin at w. Asks for what is ahead, from
+// `asked` on.
+template <DType kType, int kRows, int kVectors>
+LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
+                                int64_t panel_stride, const WeightsAhead& ahead,
+                                const std::byte* asked, Dots<kType> (&dots)[kRows][kVectors]) {
+  for (int four = 0; four < kFours<kType>; ++four) {
+    I32x16 bytes[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
+      Ask<kRows, kType == DType::kI4 || kSingleRowInHalves>(asked + four * ahead.step +
+                                                            v * ahead.vector);
+      bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
+    }
+    for (int half = 0; half < kHalves<kType>; ++half) {
+      I32x16 values[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
+        values[v] =
+            kHalves<kType> == 1 ? bytes[v] : (bytes[v] >> (4 * half)) & Broadcast(0x0f0f0f0f);
+      }
+      for (int r = 0; r < kRows; ++r) {
+        int32_t inputs;
+        __builtin_memcpy(&inputs, x[r * x_stride].values + (half * kFours<kType> + four) * 4, 4);
+        for (int v = 0; v < kVectors; ++v) {
+          dots[r][v].Add(values[v], inputs);
+          if constexpr (kKeepsOrder<kType, kRows>) dots[r][v].KeepOrder();
+        }
+      }
+    }
+  }
+}
+
+template <DType kType, int kRows, int kVectors>
+LONGSTREAM_INLINE void Tile(const Operands& operands, const WeightsAhead& ahead) {
+  // Copies, so that the compiler knows that stores leave them alone.
+  const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, resume] = operands;
+  const std::byte* asked = ahead.from;
+  // Only in loops that are unrolled: see panel_product.cc.
+  F32x16 sum[kRows][kVectors];
+  LONGSTREAM_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = Zero();
+  }
+  if (resume) {
+    LONGSTREAM_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      LONGSTREAM_UNROLL
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Load(sums + r * kSumsStride + v * kLanes);
+    }
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* group = panel + g * GroupBytes(kType);
+    Dots<kType> dots[kRows][kVectors];
+    for (int r = 0; r < kRows; ++r) {
+      // Takes back what the offset adds to every product.
+      const int32_t first = -OffsetOf(kType) * x[r * x_stride + g].sum;
+      for (int v = 0; v < kVectors; ++v) dots[r][v].Start(first);
+    }
+    AddGroup(x + g, x_stride, group + kScaleBytes + first_vector * kLanes * 4, panel_stride, ahead,
+             asked, dots);
+    asked += kFours<kType> * ahead.step;
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* scales = group + v / kPanelVectors * panel_stride;
+      const F32x16 scale =
+          Load(reinterpret_cast<const F16*>(scales) + (first_vector + v % kPanelVectors) * kLanes);
+      LONGSTREAM_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const F32x16 both = Broadcast(x[r * x_stride + g].scale) * scale;
+        sum[r][v] = Fma(ToF32(dots[r][v].Total()), both, sum[r][v]);
+      }
+    }
+  }
+  LONGSTREAM_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    LONGSTREAM_UNROLL
+    for (int v = 0; v < kVectors; ++v) Store(sum[r][v], sums + r * kSumsStride + v * kLanes);
+  }
+}
+
+template <DType kType, int kRows>
+LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands,
+                                  const WeightsAhead& ahead) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands, ahead);
+  }
+  Tile<kType, kRows, kTileVectors>(operands, ahead);
+}
+
+// All rows times kTileVectors vectors.
+template <DType kType>
+void Rows(const TilePasses& passes, Operands operands) {
+  const std::byte* next = operands.panel + operands.groups * GroupBytes(kType);
+  WeightsAhead ahead = passes.First(operands.first_vector / kTileVectors,
+                                    operands.panel + operands.first_vector * kLanes * 4, next,
+                                    operands.groups * kFours<kType>);
+  for (int64_t t = 0; t < passes.rows.count; ++t) {
+    const int64_t rows = passes.rows.size(t);
+    TileOfRows<kType, kTileRows>(rows, operands, ahead);
+    operands.x += rows * operands.x_stride;
+    operands.sums += rows * kSumsStride;
+    ahead.from += ahead.tile;
+  }
+}
+
+template <DType kType>
+void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+             float* sums) {
+  const int64_t groups = NumGroups(weight.k);
+  const TilePasses passes(block.num_rows, kTileRows, kPanelVectors / kTileVectors,
+                          GroupBytes(kType) / kFours<kType>);
+  const bool in_one_pass = block.num_rows == 1 ? !kSingleRowInHalves : passes.in_one_pass();
+  const EqualParts blocks(groups, in_one_pass ? groups : MostBlockGroups(kType, passes.rows.count));
+  const int64_t panel_bytes = PanelBytes(kType, weight.k);
+  const auto* panels = static_cast<const std::byte*>(weight.data) + block.first_panel * panel_bytes;
+  for (int64_t b = 0, first = 0; b < blocks.count; first += blocks.size(b), ++b) {
+    const int64_t num_vectors = block.num_panels * kPanelVectors;
+    for (int64_t v = 0; v < num_vectors;) {
+      const Operands operands = {
+          h.row<RowGroup>(block.first_row) + first,
+          h.stride,
+          panels + v / kPanelVectors * panel_bytes + first * GroupBytes(kType),
+          panel_bytes,
+          v % kPanelVectors,
+          blocks.size(b),
+          sums + v * kLanes,
+          first > 0};
+      if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
+        const std::byte* half = operands.panel + operands.first_vector * kFourBytes / 2;
+        Tile<kType, 1, kSingleRowVectors>(operands,
+                                          Behind(half, GroupBytes(kType) / kFours<kType>));
+        v += kSingleRowVectors;
+      } else {
+        Rows<kType>(passes, operands);
+        v += kTileVectors;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void QuantisedProduct(const PreparedRows& h, const PackedWeight& weight, const OutputBlock& block,
+                      float* sums) {
+  if (weight.type == DType::kI8) return Product<DType::kI8>(h, weight, block, sums);
+  Product<DType::kI4>(h, weight, block, sums);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,0 +1,97 @@
+// One head of linear recurrence within one block of positions between two grid lines.
+//
+// With row r of the block, S the state before it and F(a, b) the product of the decays of rows
+// a ... b, the two halves of the op's equation (kernels/ops/recurrence/linear_recurrence.h) are
+//
+//   PrepareBlock   query'[r] = scale * q_r * F(0, r)
+//                  score[r, j] = scale * (q_r * F(j + 1, r)) . k_j       0 <= j <= r
+//   ApplyBlock     out_r = query'[r] S + sum_j score[r, j] v_j
+//                  and, behind the block's last row, S <- F(0, last) S + sum_j F(j + 1, last) k_j^T
+//                  v_j
+//
+// The first knows no values, the second no queries and works on any columns of the values: so that
+// also a single head with a large state is work for many threads.
+//
+// Sub-blocks of 16 rows keep every factor <= 1 where the decay depends on the data: a decay from
+// one sub-block to another is the product of three, each the exponential of a sum of log-gates, and
+// no such sum is a difference, which would lose the small ones beside the large.
+#ifndef LONGSTREAM_KERNELS_CPU_RECURRENCE_RECURRENCE_BLOCK_H_
+#define LONGSTREAM_KERNELS_CPU_RECURRENCE_RECURRENCE_BLOCK_H_
+
+#include <cstdint>
+
+#include "kernels/core/lanes/simd_native.h"
+#include "kernels/ops/recurrence/linear_recurrence.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+inline constexpr int64_t kSubBlock = 16;
+// Bounds the scratch on a task's stack.
+inline constexpr int64_t kMaxGrid = kMaxRecurrenceGrid;
+
+// The rows of a block: those before `begin` come from the cache, the others from this step.
+struct BlockRows {
+  const float* cached = nullptr;  // row 0
+  int64_t cached_stride = 0;
+  const float* step = nullptr;  // row `begin`
+  int64_t step_stride = 0;
+  int64_t begin = 0;
+
+  LONGSTREAM_INLINE const float* row(int64_t r) const {
+    return r < begin ? cached + r * cached_stride : step + (r - begin) * step_stride;
+  }
+  LONGSTREAM_INLINE int64_t stride(int64_t r) const {
+    return r < begin ? cached_stride : step_stride;
+  }
+  // The end of the rows that lie evenly from r on, at most `end`.
+  LONGSTREAM_INLINE int64_t EvenUntil(int64_t r, int64_t end) const {
+    return r < begin && begin < end ? begin : end;
+  }
+};
+
+// The part of a step in one block, for one head.
+struct RecurrenceBlock {
+  int64_t grid = 0;
+  int64_t key_dim = 0;
+  float scale = 1.0f;
+  // Rows [begin, end) are this step's.
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  const float* queries = nullptr;  // row begin
+  int64_t query_stride = 0;
+  BlockRows keys;
+  BlockRows values;
+  // Either a fixed decay, or one per row and key element.
+  bool gated = false;
+  float log_decay = 0.0f;
+  const float* gates = nullptr;  // logits, row begin
+  int64_t gate_stride = 0;
+  BlockRows log_gates;  // this step's are written by PrepareBlock
+
+  // Written by PrepareBlock, row begin first.
+  float* decayed_queries = nullptr;
+  float* step_log_gates = nullptr;
+  int64_t key_stride = 0;  // of both
+  float* scores = nullptr;
+  int64_t score_stride = 0;
+
+  LONGSTREAM_INLINE bool complete() const { return end == grid; }
+};
+
+void PrepareBlock(const RecurrenceBlock& block);
+
+// Columns [column, column + count) of the state and of the outputs.
+struct RecurrenceSlice {
+  int64_t column = 0;
+  int64_t count = 0;
+  float* state = nullptr;  // [Dk, Dv], column 0
+  int64_t state_stride = 0;
+  float* out = nullptr;  // row begin, column 0
+  int64_t out_stride = 0;
+};
+void ApplyBlock(const RecurrenceBlock& block, const RecurrenceSlice& slice);
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_RECURRENCE_RECURRENCE_BLOCK_H_

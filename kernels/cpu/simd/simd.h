@@ -1,0 +1,430 @@
+// Sixteen f32 lanes on every instruction set: one AVX-512, two AVX or four SSE registers.
+//
+// Kernels are written once against F32x16 and compiled per set. Arithmetic is IEEE; Fma is fused
+// where the set has FMA (avx2, avx512), so the sets differ in rounding, never in the order of a
+// sum.
+#ifndef LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_
+#define LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/lanes/simd_native.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+
+// ---------------------------------------------------------------- types
+
+inline constexpr int kLanes = 16;
+inline constexpr int kParts = kLanes / kNativeLanes;
+
+// Lane i is in part[i / kNativeLanes].
+struct F32x16 {
+  NativeF32 part[kParts];
+};
+
+// Also the type of a mask: -1 where true, 0 where false.
+struct I32x16 {
+  NativeI32 part[kParts];
+};
+
+// ---------------------------------------------------------------- arithmetic
+
+#define LONGSTREAM_BINARY(Type, op)                                      \
+  LONGSTREAM_INLINE Type operator op(Type a, const Type& b) {            \
+    for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] op b.part[p]; \
+    return a;                                                            \
+  }
+LONGSTREAM_BINARY(F32x16, +)
+LONGSTREAM_BINARY(F32x16, -)
+LONGSTREAM_BINARY(F32x16, *)
+LONGSTREAM_BINARY(F32x16, /)
+LONGSTREAM_BINARY(I32x16, +)
+LONGSTREAM_BINARY(I32x16, -)
+LONGSTREAM_BINARY(I32x16, &)
+LONGSTREAM_BINARY(I32x16, |)
+LONGSTREAM_BINARY(I32x16, ^)
+#undef LONGSTREAM_BINARY
+
+// Lane-wise comparison; false where a lane is NaN, except for !=.
+#define LONGSTREAM_COMPARISON(Type, op)                                     \
+  LONGSTREAM_INLINE I32x16 operator op(const Type& a, const Type& b) {      \
+    I32x16 mask;                                                            \
+    for (int p = 0; p < kParts; ++p) mask.part[p] = a.part[p] op b.part[p]; \
+    return mask;                                                            \
+  }
+LONGSTREAM_COMPARISON(F32x16, <)
+LONGSTREAM_COMPARISON(F32x16, >)
+LONGSTREAM_COMPARISON(F32x16, >=)
+LONGSTREAM_COMPARISON(F32x16, ==)
+LONGSTREAM_COMPARISON(F32x16, !=)
+LONGSTREAM_COMPARISON(I32x16, <)
+LONGSTREAM_COMPARISON(I32x16, ==)
+#undef LONGSTREAM_COMPARISON
+
+LONGSTREAM_INLINE I32x16 operator<<(I32x16 a, int bits) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] << bits;
+  return a;
+}
+// Arithmetic: the sign is copied in.
+LONGSTREAM_INLINE I32x16 operator>>(I32x16 a, int bits) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] >> bits;
+  return a;
+}
+
+LONGSTREAM_INLINE F32x16 Broadcast(float value) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeBroadcast(value);
+  return r;
+}
+LONGSTREAM_INLINE I32x16 Broadcast(int32_t value) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeBroadcast(value);
+  return r;
+}
+
+LONGSTREAM_INLINE F32x16 Zero() { return Broadcast(0.0f); }
+
+// a * b + c, rounded once where the instruction set has FMA, else twice.
+LONGSTREAM_INLINE F32x16 Fma(const F32x16& a, const F32x16& b, F32x16 c) {
+  for (int p = 0; p < kParts; ++p) c.part[p] = NativeFma(a.part[p], b.part[p], c.part[p]);
+  return c;
+}
+
+LONGSTREAM_INLINE F32x16 Sqrt(F32x16 a) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeSqrt(a.part[p]);
+  return a;
+}
+
+// mask ? a : b, lane by lane.
+LONGSTREAM_INLINE F32x16 Select(const I32x16& mask, F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = mask.part[p] ? a.part[p] : b.part[p];
+  return a;
+}
+LONGSTREAM_INLINE I32x16 Select(const I32x16& mask, I32x16 a, const I32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = mask.part[p] ? a.part[p] : b.part[p];
+  return a;
+}
+
+// The second operand where a lane of either is NaN, or both are zeros.
+LONGSTREAM_INLINE F32x16 Max(F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeMax(a.part[p], b.part[p]);
+  return a;
+}
+LONGSTREAM_INLINE F32x16 Min(F32x16 a, const F32x16& b) {
+  for (int p = 0; p < kParts; ++p) a.part[p] = NativeMin(a.part[p], b.part[p]);
+  return a;
+}
+
+// Bit i is set where lane i of a mask is true.
+LONGSTREAM_INLINE uint32_t Bits(const I32x16& mask) {
+  uint32_t bits = 0;
+  for (int p = 0; p < kParts; ++p) bits |= NativeSigns(mask.part[p]) << (p * kNativeLanes);
+  return bits;
+}
+
+// The bit patterns of floats, and back.
+LONGSTREAM_INLINE I32x16 ToBits(const F32x16& a) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = reinterpret_cast<NativeI32>(a.part[p]);
+  return r;
+}
+LONGSTREAM_INLINE F32x16 FromBits(const I32x16& a) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = reinterpret_cast<NativeF32>(a.part[p]);
+  return r;
+}
+
+LONGSTREAM_INLINE F32x16 ToF32(const I32x16& a) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(a.part[p], NativeF32);
+  return r;
+}
+
+// REQUIRES: integers that an int32 holds.
+LONGSTREAM_INLINE I32x16 ToI32(const F32x16& a) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(a.part[p], NativeI32);
+  return r;
+}
+
+// ---------------------------------------------------------------- memory (any alignment)
+
+LONGSTREAM_INLINE F32x16 Load(const float* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoad(from + p * kNativeLanes);
+  return r;
+}
+LONGSTREAM_INLINE I32x16 Load(const int32_t* from) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoad(from + p * kNativeLanes);
+  return r;
+}
+LONGSTREAM_INLINE F32x16 Load(const BF16* from) {
+  I32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoadU16(&from[p * kNativeLanes].bits) << 16;
+  return FromBits(r);
+}
+LONGSTREAM_INLINE F32x16 Load(const F16* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) r.part[p] = NativeLoadF16(&from[p * kNativeLanes].bits);
+  return r;
+}
+
+LONGSTREAM_INLINE F32x16 Load(const int8_t* from) {
+  F32x16 r;
+  for (int p = 0; p < kParts; ++p) {
+    NativeI8 bytes;
+    __builtin_memcpy(&bytes, from + p * kNativeLanes, sizeof(bytes));
+    r.part[p] = __builtin_convertvector(__builtin_convertvector(bytes, NativeI32), NativeF32);
+  }
+  return r;
+}
+
+LONGSTREAM_INLINE void Store(const F32x16& value, float* to) {
+  for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
+}
+LONGSTREAM_INLINE void Store(const I32x16& value, int32_t* to) {
+  for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
+}
+
+// The nearest bf16, ties to even, as f32 and to the bits of longstream::ToBF16. (The AVX-512
+// instruction would flush subnormals.)
+LONGSTREAM_INLINE F32x16 RoundToBF16(const F32x16& value) {
+  const I32x16 bits = ToBits(value);
+  const I32x16 odd = (bits >> 16) & Broadcast(1);
+  const I32x16 rounded = bits + Broadcast(0x7fff) + odd;
+  const I32x16 quiet_nan = bits | Broadcast(0x400000);
+  return FromBits(Select(value != value, quiet_nan, rounded) & Broadcast(-0x10000));
+}
+
+// Rounds to nearest even.
+LONGSTREAM_INLINE void Store(const F32x16& value, BF16* to) {
+  const I32x16 bits = ToBits(RoundToBF16(value)) >> 16;
+  for (int p = 0; p < kParts; ++p) NativeStoreU16(bits.part[p], &to[p * kNativeLanes].bits);
+}
+
+// Rounds to nearest even, to the bits of longstream::ToF16.
+LONGSTREAM_INLINE void Store(const F32x16& value, F16* to) {
+  for (int p = 0; p < kParts; ++p) NativeStoreF16(value.part[p], &to[p * kNativeLanes].bits);
+}
+
+// REQUIRES: integers from -128 to 127.
+LONGSTREAM_INLINE void Store(const F32x16& value, int8_t* to) {
+  for (int p = 0; p < kParts; ++p) {
+    const NativeI8 bytes =
+        __builtin_convertvector(__builtin_convertvector(value.part[p], NativeI32), NativeI8);
+    __builtin_memcpy(to + p * kNativeLanes, &bytes, sizeof(bytes));
+  }
+}
+
+// The first `count` lanes, 0 < count <= 16; the others are zero. Touches no byte beyond them.
+template <typename T>
+LONGSTREAM_INLINE F32x16 LoadPartial(const T* from, int64_t count) {
+  T lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return Load(lanes);
+}
+template <typename T>
+LONGSTREAM_INLINE void StorePartial(const F32x16& value, T* to, int64_t count) {
+  T lanes[kLanes];
+  Store(value, lanes);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+#if defined(__AVX512F__)
+LONGSTREAM_INLINE F32x16 LoadPartial(const float* from, int64_t count) {
+  return {{_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from)}};
+}
+LONGSTREAM_INLINE void StorePartial(const F32x16& value, float* to, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), value.part[0]);
+}
+#endif
+
+// first, first + 1, ... first + 15.
+LONGSTREAM_INLINE I32x16 Iota(int32_t first) {
+  constexpr int32_t kOffsets[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Broadcast(first) + Load(kOffsets);
+}
+
+// ---------------------------------------------------------------- across lanes
+
+// The sum as a fixed tree, the same on every set: lanes i and i + 8, then + 4, + 2, + 1.
+LONGSTREAM_INLINE float Sum(const F32x16& a) {
+  const __m128 four = NativeSumToFour(a.part);
+  const __m128 two = four + _mm_movehl_ps(four, four);
+  return two[0] + two[1];
+}
+
+// The largest lane; unspecified where one is NaN.
+LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps(a.part[0]);
+#endif
+  float lanes[kLanes];
+  Store(a, lanes);
+  float largest = lanes[0];
+  for (int i = 1; i < kLanes; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  return largest;
+}
+
+// ---------------------------------------------------------------- functions
+
+// e^x, at most 2 ulp off (a subnormal result: one more unit). exp(-inf) = 0, exp(NaN) = NaN.
+//
+// x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial of degree 7 (Cephes expf).
+LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
+  // -104 and less round to 0, 89 and more are infinite. Both keep a NaN, their second operand.
+  x = Min(Broadcast(89.0f), Max(Broadcast(-104.0f), x));
+  const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
+  const F32x16 shifted = Fma(x, Broadcast(0x1.715476p0f), magic);
+  const F32x16 n_f32 = shifted - magic;
+  F32x16 r = Fma(n_f32, Broadcast(-0.693359375f), x);  // ln 2 in two parts, the first product exact
+  r = Fma(n_f32, Broadcast(2.12194440e-4f), r);
+  F32x16 p = Broadcast(1.9875691500e-4f);
+  p = Fma(p, r, Broadcast(1.3981999507e-3f));
+  p = Fma(p, r, Broadcast(8.3334519073e-3f));
+  p = Fma(p, r, Broadcast(4.1665795894e-2f));
+  p = Fma(p, r, Broadcast(1.6666665459e-1f));
+  p = Fma(p, r, Broadcast(5.0000001201e-1f));
+  p = Fma(p, r * r, r) + Broadcast(1.0f);
+#if defined(__AVX512F__)
+  return {{_mm512_scalef_ps(p.part[0], n_f32.part[0])}};
+#else
+  const I32x16 n = ToBits(shifted) - ToBits(magic);
+  // 2^n as a product of two normal numbers, so that results may be subnormal or infinite.
+  const I32x16 half = n >> 1;
+  const F32x16 scale_a = FromBits((half + Broadcast(127)) << 23);
+  const F32x16 scale_b = FromBits((n - half + Broadcast(127)) << 23);
+  return p * scale_a * scale_b;
+#endif
+}
+
+// e^x for x <= 0, as a softmax has them: at most 4 ulp off; 0 below about -104; exp(NaN) = NaN.
+LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
+#if defined(__AVX512F__)
+  // x = (n + f) ln 2, |f| <= 1/2; 2^f by a polynomial of degree 5 that is 1 at 0 (minimax of the
+  // relative error, 1.1e-7); half the instructions of Exp.
+  //
+  // The maximum is the second operand where one is NaN; of -inf the fraction would be NaN.
+  const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-110.0f), x.part[0]);
+  const __m512 log2_e = _mm512_set1_ps(0x1.715476p0f);  // and what it lacks
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, log2_e),
+                                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f =
+      _mm512_fmadd_ps(bounded, _mm512_set1_ps(0x1.4ae0cp-26f), _mm512_fmsub_ps(bounded, log2_e, n));
+  __m512 p = _mm512_set1_ps(0x1.5bb966p-10f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.3cea76p-7f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c6b754p-5f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebf9bcp-3f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e42ap-1f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+  return {{_mm512_scalef_ps(p, n)}};
+#else
+  return Exp(x);
+#endif
+}
+
+// ln x, at most 2 ulp off. ln 0 = -inf; of a negative number or NaN: NaN; ln inf = inf.
+//
+// x = 2^e m, sqrt(1/2) <= m < sqrt(2); ln m by a polynomial of degree 10 (Cephes logf).
+LONGSTREAM_INLINE F32x16 Log(const F32x16& x) {
+  const F32x16 zero = Zero();
+  const F32x16 infinity = Broadcast(std::numeric_limits<float>::infinity());
+  const I32x16 tiny = x < Broadcast(0x1p-126f);  // subnormal: scaled into range
+  const F32x16 normal = Select(tiny, x * Broadcast(0x1p23f), x);
+  const I32x16 cut = Broadcast(0x3f3504f3);  // the bits of sqrt(1/2)
+  const I32x16 above_cut = ToBits(normal) - cut;
+  const F32x16 e = ToF32(above_cut >> 23) - Select(tiny, Broadcast(23.0f), zero);
+  const F32x16 m = FromBits((above_cut & Broadcast(0x007fffff)) + cut);
+  const F32x16 r = m - Broadcast(1.0f);
+  F32x16 p = Broadcast(7.0376836292e-2f);
+  p = Fma(p, r, Broadcast(-1.1514610310e-1f));
+  p = Fma(p, r, Broadcast(1.1676998740e-1f));
+  p = Fma(p, r, Broadcast(-1.2420140846e-1f));
+  p = Fma(p, r, Broadcast(1.4249322787e-1f));
+  p = Fma(p, r, Broadcast(-1.6668057665e-1f));
+  p = Fma(p, r, Broadcast(2.0000714765e-1f));
+  p = Fma(p, r, Broadcast(-2.4999993993e-1f));
+  p = Fma(p, r, Broadcast(3.3333331174e-1f));
+  const F32x16 r2 = r * r;
+  F32x16 y = p * r * r2;
+  y = Fma(e, Broadcast(-2.12194440e-4f), y);  // ln 2 in two parts, as in Exp
+  y = Fma(r2, Broadcast(-0.5f), y);
+  y = Fma(e, Broadcast(0.693359375f), r + y);
+  y = Select(x == infinity, infinity, y);
+  y = Select(x == zero, zero - infinity, y);
+  return Select(x >= zero, y, Broadcast(std::numeric_limits<float>::quiet_NaN()));
+}
+
+// 1 / (1 + e^-x), at most 3 ulp off for x > -87; 0 below about -88.7.
+LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
+  const F32x16 one = Broadcast(1.0f);
+  return one / (one + Exp(Zero() - x));
+}
+
+// tanh x, at most 4 ulp off.
+LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
+  // Near 0 an odd polynomial (Cephes tanhf), which does not cancel; else by e^(2 x).
+  const F32x16 square = x * x;
+  F32x16 p = Broadcast(-5.70498872745e-3f);
+  p = Fma(p, square, Broadcast(2.06390887954e-2f));
+  p = Fma(p, square, Broadcast(-5.37397155531e-2f));
+  p = Fma(p, square, Broadcast(1.33314422036e-1f));
+  p = Fma(p, square, Broadcast(-3.33332819422e-1f));
+  const F32x16 near_zero = Fma(p * square, x, x);
+  const F32x16 one = Broadcast(1.0f);
+  const F32x16 away = one - Broadcast(2.0f) / (one + Exp(x + x));
+  return Select(square < Broadcast(0.625f * 0.625f), near_zero, away);
+}
+
+// erf x, to 3e-7.
+LONGSTREAM_INLINE F32x16 Erf(const F32x16& x) {
+  // Near 0 the first terms of its series, which do not cancel; else Abramowitz and Stegun 7.1.26,
+  // whose own error is 1.5e-7.
+  const F32x16 square = x * x;
+  F32x16 series = Broadcast(-1.0f / 75600.0f);
+  series = Fma(series, square, Broadcast(1.0f / 9360.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 1320.0f));
+  series = Fma(series, square, Broadcast(1.0f / 216.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 42.0f));
+  series = Fma(series, square, Broadcast(1.0f / 10.0f));
+  series = Fma(series, square, Broadcast(-1.0f / 3.0f));
+  const F32x16 near_zero = Broadcast(1.1283791671f) * Fma(series * square, x, x);
+  const F32x16 magnitude = Max(x, Zero() - x);
+  const F32x16 t = Broadcast(1.0f) / Fma(Broadcast(0.3275911f), magnitude, Broadcast(1.0f));
+  F32x16 p = Broadcast(1.061405429f);
+  p = Fma(p, t, Broadcast(-1.453152027f));
+  p = Fma(p, t, Broadcast(1.421413741f));
+  p = Fma(p, t, Broadcast(-0.284496736f));
+  p = Fma(p, t, Broadcast(0.254829592f));
+  const F32x16 erf = Broadcast(1.0f) - p * t * Exp(Zero() - square);
+  const F32x16 away = Select(x < Zero(), Zero() - erf, erf);
+  return Select(square < Broadcast(0.64f), near_zero, away);
+}
+
+// cap tanh(x / cap)
+LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
+  return Broadcast(cap) * Tanh(x / Broadcast(cap));
+}
+
+inline constexpr int64_t kLineBytes = 64;  // of a cache
+
+// Asks for the line at `from`, which need not exist, into the first-level cache.
+LONGSTREAM_INLINE void PrefetchL1(const void* from) {
+  constexpr int kAllCaches = 3;
+  __builtin_prefetch(from, 0, kAllCaches);
+}
+// Likewise, for a line that is to be written: it leaves the caches of all other processors.
+LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
+// PrefetchL1 into the second-level cache: where the first would be full before it is used.
+LONGSTREAM_INLINE void PrefetchL2(const void* from) {
+  constexpr int kSecondLevelCache = 2;
+  __builtin_prefetch(from, 0, kSecondLevelCache);
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
+
+#endif  // LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_

@@ -1,0 +1,135 @@
+// The products of prefill rows by cuBLASLt.
+//
+// One algorithm serves a shape of weight at every number of rows, so that a row's sums have the
+// same bits in any batch. It is the fastest of those that the library proposes and that neither
+// divide a sum nor need a workspace, measured once and stored (algorithm_file.h): timings vary, and
+// a session that moves to another replica must find the same bits.
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "kernels/cuda/cublaslt/algorithm_choice.h"
+#include "kernels/cuda/cublaslt/algorithm_file.h"
+#include "kernels/cuda/cublaslt/cublaslt_algorithms.h"
+#include "kernels/cuda/gemm/prefill_product.h"
+
+namespace longstream::cuda {
+namespace {
+
+// A handle of the library. It belongs to the device that was current when it was made.
+class Handle {
+ public:
+  Handle() {
+    if (!Ok(cublasLtCreate(&handle_))) handle_ = nullptr;
+  }
+  ~Handle() {
+    if (handle_ != nullptr) cublasLtDestroy(handle_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  cublasLtHandle_t get() const { return handle_; }  // nullptr: the library could not be initialised
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+// As the service writes its log (docs/configuration.md), which kernels do not know.
+void Warn(const std::string& sentence) {
+  std::string text = sentence;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '\'');
+  std::fprintf(stderr,
+               R"({"level":"warning","event":"cuda_algorithms","error":"%s"})"
+               "\n",
+               text.c_str());
+}
+
+std::string KeyOf(int device, const ProductShape& shape) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return "";
+  return ChoiceKey(properties.name,
+                   std::to_string(properties.major) + "." + std::to_string(properties.minor),
+                   std::to_string(cublasLtGetVersion()), shape);
+}
+
+// The handles and the algorithms chosen so far, of all devices. Thread-safe.
+class Choices {
+ public:
+  struct Found {
+    cublasLtHandle_t handle = nullptr;
+    const std::optional<Algorithm>* algorithm = nullptr;  // lives as long as this
+  };
+
+  // `weight` and `stream` are for measuring. REQUIRES: `device` is current.
+  Found Find(int device, const ProductShape& shape, const void* weight, cudaStream_t stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Handle& handle = handles_[device];
+    if (handle.get() == nullptr) return {};
+    auto [entry, is_new] = algorithms_.try_emplace({device, shape});
+    if (is_new) {
+      CublasLtAlgorithms source(handle.get(), weight, stream);
+      entry->second = StoredOrChosen(file_, KeyOf(device, shape), source, shape);
+    }
+    return {handle.get(), &entry->second};
+  }
+
+ private:
+  struct Key {
+    int device = 0;
+    ProductShape shape;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  std::mutex mutex_;
+  AlgorithmFile file_{DefaultAlgorithmFile(), Warn};
+  std::map<int, Handle> handles_;
+  std::map<Key, std::optional<Algorithm>> algorithms_;
+};
+
+// The largest power of two, up to 16, that divides the address of every row.
+uint32_t AlignmentOf(const Matrix& out) {
+  const auto bits = reinterpret_cast<uintptr_t>(out.data) |
+                    static_cast<uintptr_t>(out.stride) * sizeof(float) | kOperandAlignment;
+  return uint32_t{1} << std::countr_zero(bits);
+}
+
+}  // namespace
+
+void PrefillProduct(Stream& stream, const PrefillProductArgs& args) {
+  const int64_t num_rows = args.rows.num_rows - args.first_row;
+  if (!stream.ok() || num_rows == 0) return;
+  auto* const native = static_cast<cudaStream_t>(stream.native);
+  const ProductShape shape = {.n = args.weight.n,
+                              .k = args.rows.stride,
+                              .out_stride = args.out.stride,
+                              .out_alignment = AlignmentOf(args.out)};
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return stream.Fail(OpStatus::kDeviceError);
+  static Choices choices;
+  const Choices::Found found = choices.Find(device, shape, args.weight.data, native);
+  if (found.handle == nullptr) return stream.Fail(OpStatus::kDeviceError);
+  if (!found.algorithm->has_value()) return stream.Fail(OpStatus::kUnsupported);
+
+  ProductDescription product(shape, num_rows);
+  const cublasLtMatmulAlgo_t algorithm = ToCublasLt(**found.algorithm);
+  const auto* rows = static_cast<const BF16*>(args.rows.data) + args.first_row * args.rows.stride;
+  float* out = args.out.f32_row(args.first_row);
+  if (!product.ok() ||
+      !Ok(cublasLtMatmul(found.handle, product.operation(), &args.alpha, args.weight.data,
+                         product.weight(), rows, product.rows(), &args.beta, out, product.out(),
+                         out, product.out(), &algorithm, nullptr, 0, native))) {
+    stream.Fail(OpStatus::kDeviceError);
+  }
+}
+
+}  // namespace longstream::cuda

@@ -1,0 +1,202 @@
+// A GPU as a device: memory, copies, a stream, events.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "kernels/core/device.h"
+#include "kernels/cuda/device/cuda_graphs.h"
+#include "kernels/cuda/device/device_choice.h"
+
+namespace longstream {
+namespace {
+
+// What a GPU is asked for beside what is allocated here, at most: 128 MiB, or a product's operands
+// where they are more, while algorithms are timed (CublasLtAlgorithms), 48 graphs of about 1 MB,
+// code that is loaded when it is first launched, some 100 MB with cuBLASLt's; stacks of all threads
+// that an SM holds, 264 MiB for each KiB; and up to 2 MiB for each allocation, of which a model's
+// pages are two a layer.
+constexpr size_t kOwnBytes = size_t{1} << 30;
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, cudaStream_t stream, bool overlap, bool wgmma)
+      : ordinal_(ordinal), stream_(stream), graphs_(stream, overlap), wgmma_(wgmma) {}
+  ~CudaDevice() override {
+    MakeCurrent();
+    graphs_.Clear();
+    cudaStreamDestroy(stream_);
+  }
+
+  bool host_memory() const override { return false; }
+
+  uint64_t free_bytes() override {
+    MakeCurrent();
+    size_t free = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  }
+  uint64_t own_bytes() override {
+    MakeCurrent();
+    size_t free = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? std::min(kOwnBytes, total / 16) : 0;
+  }
+
+  void* Allocate(size_t size) override {
+    MakeCurrent();
+    void* data = nullptr;
+    if (cudaMalloc(&data, size) != cudaSuccess) {
+      cudaGetLastError();  // or the next launch would report it once more
+      return nullptr;
+    }
+    Zero(data, size);
+    return data;
+  }
+  void Release(void* data, size_t) override {
+    MakeCurrent();
+    Note(cudaStreamSynchronize(stream_));
+    Note(cudaFree(data));
+  }
+
+  void* AllocateStaging(size_t size) override {
+    MakeCurrent();
+    void* data = nullptr;
+    if (cudaMallocHost(&data, size) == cudaSuccess) return data;
+    cudaGetLastError();
+    return nullptr;
+  }
+  void ReleaseStaging(void* data) override {
+    MakeCurrent();
+    Note(cudaFreeHost(data));
+  }
+
+  void Upload(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyHostToDevice);
+  }
+  void Download(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyDeviceToHost);
+  }
+  void Copy(void* to, const void* from, size_t size) override {
+    Transfer(to, from, size, cudaMemcpyDeviceToDevice);
+  }
+  void Zero(void* data, size_t size) override {
+    MakeCurrent();
+    Note(cudaMemsetAsync(data, 0, size, stream_));
+  }
+
+  Stream MakeStream(const Executor& executor, std::byte* workspace,
+                    size_t workspace_bytes) override {
+    MakeCurrent();
+    return {.executor = executor,
+            .native = stream_,
+            .overlaps = graphs_.overlap(),
+            .wgmma = wgmma_,
+            .workspace = workspace,
+            .workspace_bytes = workspace_bytes};
+  }
+
+  std::unique_ptr<DeviceEvent> MakeEvent() override { return std::make_unique<Event>(*this); }
+
+  OpStatus Synchronize() override {
+    MakeCurrent();
+    Note(cudaStreamSynchronize(stream_));
+    return std::exchange(failed_, false) ? Failure() : OpStatus::kOk;
+  }
+
+  OpStatus Repeat(uint64_t key, const std::function<OpStatus()>& work) override {
+    MakeCurrent();
+    std::string warning;
+    const OpStatus status = graphs_.Repeat(key, work, &warning);
+    if (!warning.empty()) Warn("cuda:" + std::to_string(ordinal_) + ": " + warning);
+    return status;
+  }
+  void ForgetWork() override {
+    MakeCurrent();
+    graphs_.Clear();
+  }
+
+ private:
+  class Event final : public DeviceEvent {
+   public:
+    explicit Event(CudaDevice& device) : device_(device) {
+      device_.MakeCurrent();
+      device_.Note(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    }
+    ~Event() override {
+      if (event_ != nullptr) cudaEventDestroy(event_);
+    }
+    void Record() override {
+      device_.MakeCurrent();
+      device_.Note(cudaEventRecord(event_, device_.stream_));
+      failed_ = std::exchange(device_.failed_, false);
+    }
+    OpStatus Wait() override {
+      device_.MakeCurrent();
+      failed_ |= cudaEventSynchronize(event_) != cudaSuccess;
+      return failed_ ? device_.Failure() : OpStatus::kOk;
+    }
+
+   private:
+    CudaDevice& device_;
+    cudaEvent_t event_ = nullptr;
+    bool failed_ = false;
+  };
+
+  // What the runtime is asked for is for the device of the calling thread.
+  void MakeCurrent() { Note(cudaSetDevice(ordinal_)); }
+  void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
+  // Of which kind a failure is. After a fault of a kernel or of the hardware every later call of
+  // the process fails as well.
+  OpStatus Failure() const {
+    const bool answers =
+        cudaSetDevice(ordinal_) == cudaSuccess && cudaStreamSynchronize(stream_) == cudaSuccess;
+    return answers ? OpStatus::kDeviceError : OpStatus::kDeviceLost;
+  }
+  void Transfer(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+    MakeCurrent();
+    Note(cudaMemcpyAsync(to, from, size, kind, stream_));
+  }
+
+  const int ordinal_;
+  // A handle; NOLINTNEXTLINE(misc-misplaced-const)
+  const cudaStream_t stream_;
+  cuda::CudaGraphs graphs_;
+  const bool wgmma_;
+  bool failed_ = false;
+};
+
+// What 0 turns off, to compare with: LONGSTREAM_CUDA_OVERLAP has kernels take turns,
+// LONGSTREAM_CUDA_WGMMA prefill attention use mma.sync.
+bool IsAllowed(const char* variable) {
+  const char* setting = std::getenv(variable);
+  return setting == nullptr || std::string_view(setting) != "0";
+}
+
+}  // namespace
+
+const char* DeviceKind() { return "cuda"; }
+bool DeviceRunsBesideHost() { return true; }
+
+OpenedDevice OpenDevice(std::string_view name) {
+  cuda::DeviceChoice choice = cuda::ChooseDevice(name);
+  if (choice.ordinal < 0) {
+    return {.device = nullptr, .why = std::move(choice.why), .unknown = choice.is_unknown};
+  }
+  const std::string number = "cuda:" + std::to_string(choice.ordinal);
+  cudaError_t failure = cudaSetDevice(choice.ordinal);
+  cudaStream_t stream = nullptr;
+  if (failure == cudaSuccess) {
+    failure = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  }
+  if (failure != cudaSuccess) {
+    return {.device = nullptr, .why = number + ": " + cudaGetErrorString(failure)};
+  }
+  return {.device = std::make_unique<CudaDevice>(
+              choice.ordinal, stream, choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_OVERLAP"),
+              choice.is_hopper && IsAllowed("LONGSTREAM_CUDA_WGMMA")),
+          .name = number};
+}
+
+}  // namespace longstream

@@ -1,0 +1,33 @@
+// Products of prefill rows with a bf16 weight. cuBLASLt in the CUDA library (cublaslt_product.cc);
+// a plain loop in tests/simt, where no GPU is.
+#ifndef LONGSTREAM_KERNELS_CUDA_GEMM_PREFILL_PRODUCT_H_
+#define LONGSTREAM_KERNELS_CUDA_GEMM_PREFILL_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+#include "kernels/cuda/gemm/prepared_rows.h"
+
+namespace longstream::cuda {
+
+// out[r, :] = alpha * (rows[r] W^T) + beta * out[r, :] for r in [first_row, rows.num_rows).
+struct PrefillProductArgs {
+  PreparedRows rows;  // for this weight
+  int64_t first_row = 0;
+  PackedWeight weight;  // bf16
+  float alpha = 1.0f;
+  float beta = 0.0f;  // 0: out is not read
+  Matrix out;         // [rows.num_rows, n] f32
+};
+
+// A row's sums have the same bits whichever rows are beside it: the algorithm depends on the
+// weight's shape and on where `out` lies alone, and on the file of choices (algorithm_file.h).
+// Products are summed in f32. Thread-safe for distinct streams. The first product with a weight of
+// a shape that the file does not know measures for some 100 ms and waits for the stream; the first
+// with a known one takes milliseconds longer. Neither may happen while a stream is captured.
+void PrefillProduct(Stream& stream, const PrefillProductArgs& args);
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_GEMM_PREFILL_PRODUCT_H_

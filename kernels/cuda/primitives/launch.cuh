@@ -1,0 +1,58 @@
+// Launching kernels on a Stream.
+#ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_LAUNCH_CUH_
+#define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_LAUNCH_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/stream.h"
+#include "kernels/cuda/primitives/device_limits.h"
+
+namespace longstream::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+};
+
+constexpr unsigned CeilDiv(int64_t count, int64_t by) {
+  return static_cast<unsigned>((count + by - 1) / by);
+}
+
+// Starts kernel(arguments...), which begins as overlap.cuh says. Nothing for an empty grid or a
+// failed stream. A failure is sticky in the stream.
+template <typename... Parameters, typename... Arguments>
+void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  if (!stream.ok() || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  // More than this a kernel must be allowed to have: always the same, because what is allowed last
+  // counts, and another model's thread may launch the same kernel with another size.
+  constexpr size_t kDefaultSharedBytes = 48 << 10;
+  if (shape.shared_bytes > kDefaultSharedBytes &&
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(kMaxSharedBytes)) != cudaSuccess) {
+    cudaGetLastError();  // or the next launch would report it once more
+    stream.Fail(OpStatus::kUnsupported);
+    return;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream.native);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = stream.overlaps ? 1 : 0;
+  if (cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...) != cudaSuccess) {
+    stream.Fail(OpStatus::kDeviceError);
+  }
+}
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_PRIMITIVES_LAUNCH_CUH_

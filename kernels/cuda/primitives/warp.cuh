@@ -1,0 +1,43 @@
+// Reductions over a warp; those over a block are in row_reduce.cuh. The order of the additions is
+// fixed, so that equal inputs give equal bits.
+#ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WARP_CUH_
+#define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WARP_CUH_
+
+#include <cuda_runtime.h>
+
+namespace longstream::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+// x, about which the compiler does not know that it is the same in every iteration of a loop. What
+// is computed from it is computed there, instead of once in registers that the loop needs.
+__device__ __forceinline__ int ComputedAnew(int x) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
+// Of `kLanes` neighbouring lanes, a power of two; every lane gets the result.
+template <int kLanes = kWarp>
+__device__ __forceinline__ float WarpSum(float value) {
+#pragma unroll
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, lanes);
+  }
+  return value;
+}
+
+template <int kLanes = kWarp>
+__device__ __forceinline__ float WarpMax(float value) {
+#pragma unroll
+  for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, lanes));
+  }
+  return value;
+}
+
+}  // namespace longstream::cuda
+
+#endif  // LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WARP_CUH_

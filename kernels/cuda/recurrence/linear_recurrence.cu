@@ -1,0 +1,268 @@
+// Linear recurrence. Per step up to four kernels:
+//
+//   ScoreKernel     prefill: scores within blocks, decayed queries and keys; a thread block a block
+//                   of the grid and head                               recurrence_scores.cuh
+//   DecodeKernel    decode rows, all of a row but a state's change     recurrence_decode.cuh
+//   StateKernel     prefill: outputs; states, of decode rows that complete a block too; a thread
+//                   block a sequence, head and slice of value columns  recurrence_states.cuh
+//   RememberKernel  prefill: the rows after the last grid line, once nobody reads those that they
+//                   replace
+//
+// Prefill, per head and block of C = 64 tokens, in multiply-adds with Dk = Dv = 128:
+//
+//   scores  q k^T   C^2 Dk 5/8    0.33 M        outputs  q S    C Dk Dv      1.05 M
+//   state   k^T v   C Dk Dv       1.05 M                 P V    C^2 Dv 5/8   0.33 M
+//
+// thrice each, because a factor is two TF32 numbers (split_product.cuh): 8.3 M, or 136 G for 32
+// heads and 32K tokens, 0.9 ms at the 300 TFLOP/s that mma.sync should reach of an H200's TF32
+// rate. Reading q and k twice and v once, writing the output, writing and reading scores is 3.8 GB,
+// 0.9 ms at 4.3 TB/s; with gates, whose queries and keys are written decayed, 5.4 GB.
+//
+// Going through the blocks with the state on chip keeps a sequence of 32 heads on 128 SMs, in
+// slices of 32 columns, and moves no state. All blocks side by side would write the state at each
+// grid line and read it twice: 3.2 GB more, as much as everything else. What needs no state is
+// taken out of the chain. Slices have 16 columns where 32 do not fill the GPU: columns are
+// independent, so that their number changes no bits.
+//
+// A decode row reads its state once, Dk Dv 4 bytes a head, and the rows since the grid line, on
+// average 32 (Dk + Dv) 4 bytes; it writes one row, and no state between grid lines.
+#include "kernels/cuda/cache/cache_access.cuh"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/primitives/device_limits.h"
+#include "kernels/cuda/primitives/launch.cuh"
+#include "kernels/cuda/primitives/overlap.cuh"
+#include "kernels/cuda/primitives/shared.cuh"
+#include "kernels/cuda/recurrence/recurrence_decode.cuh"
+#include "kernels/cuda/recurrence/recurrence_rows.cuh"
+#include "kernels/cuda/recurrence/recurrence_scores.cuh"
+#include "kernels/cuda/recurrence/recurrence_states.cuh"
+#include "kernels/ops/recurrence/linear_recurrence.h"
+
+namespace longstream::cuda {
+namespace {
+
+constexpr int kRememberThreads = 128;
+// Thread blocks that fill a GPU of 108 to 132 SMs.
+constexpr int64_t kFullGpu = 100;
+
+// The `index`-th block of the grid that prefill rows lie in, sequence by sequence. False past the
+// last.
+__device__ bool FindBlock(const BatchLayout& batch, int64_t grid, int64_t index, int32_t* sequence,
+                          GridBlock* block) {
+  for (int32_t s = 0; s < batch.num_sequences; ++s) {
+    const SequenceRows& rows = batch.sequences[s];
+    if (rows.is_decode) continue;
+    const int64_t first = LineBefore(rows.first_position, grid);
+    const int64_t last = LineBefore(rows.first_position + rows.num_rows - 1, grid);
+    const int64_t count = static_cast<int>(last - first) / static_cast<int>(grid) + 1;
+    if (index < count) {
+      *sequence = s;
+      *block = GridBlock::From(rows, max(first + index * grid, rows.first_position), grid);
+      return true;
+    }
+    index -= count;
+  }
+  return false;
+}
+
+template <bool kGated>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    ScoreKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
+  BeginKernel();
+  const int64_t head = blockIdx.y;
+  int32_t sequence;
+  GridBlock block;
+  if (!FindBlock(args.batch, workspace.grid, blockIdx.x, &sequence, &block)) return;
+  const RecurrenceRows rows(args, args.batch.sequences[sequence], head);
+  const BlockScores scores(args, rows, block, workspace, head);
+  if constexpr (kGated) {
+    scores.RunGated(*SharedMemory<GatedScoreShared>());
+  } else {
+    scores.RunFixed(*SharedMemory<ScoreShared>());
+  }
+}
+
+// The `index`-th sequence of the batch that is one row, or that is not.
+__device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_t index) {
+  int32_t s = 0;
+  while ((batch.sequences[s].is_decode != 0) != is_decode || index-- > 0) ++s;
+  return s;
+}
+
+template <int kWidth>
+__global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurrenceArgs args) {
+  BeginKernel();
+  const int32_t s = args.batch.num_decode_rows == args.batch.num_sequences
+                        ? static_cast<int32_t>(blockIdx.z)
+                        : FindSequence(args.batch, true, blockIdx.z);
+  using Row = DecodeRow<kWidth>;
+  Row(args, args.batch.sequences[s], blockIdx.y, blockIdx.x, *SharedMemory<typename Row::Shared>())
+      .Run();
+}
+
+// Block z: the z-th prefill sequence, and after these one block for all decode rows, few of which
+// complete a block of the grid.
+template <typename Shape>
+__global__ void __launch_bounds__(kTileThreads)
+    StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
+  BeginKernel();
+  const BatchLayout& batch = args.batch;
+  auto& shared = *SharedMemory<typename Shape::Shared>();
+  const auto run = [&](int32_t s) {
+    StateSlice<Shape>(args, workspace, batch.sequences[s], blockIdx.y,
+                      int64_t{blockIdx.x} * Shape::kColumns, shared)
+        .Run();
+  };
+  if (blockIdx.z < static_cast<unsigned>(batch.num_sequences - batch.num_decode_rows)) {
+    run(FindSequence(batch, false, blockIdx.z));
+    return;
+  }
+  for (int32_t first = 0; first < batch.num_sequences; first += kTileThreads) {
+    const int32_t s = first + static_cast<int32_t>(threadIdx.x);
+    const bool completes = s < batch.num_sequences && batch.sequences[s].is_decode &&
+                           IsLine(batch.sequences[s].first_position + 1, workspace.grid);
+    if (__syncthreads_or(completes) == 0) continue;
+    shared.completes[threadIdx.x] = completes;
+    __syncthreads();
+    for (int i = 0; i < kTileThreads; ++i) {
+      if (shared.completes[i]) run(first + i);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kRememberThreads) RememberKernel(LinearRecurrenceArgs args) {
+  BeginKernel();
+  const int64_t t = blockIdx.x;
+  const SequenceRows& sequence = SequenceOf(args.batch, t);
+  const RecurrentCache& cache = args.cache;
+  const int64_t position = args.batch.positions[t];
+  const int64_t end = sequence.first_position + sequence.num_rows;
+  const int64_t line = LineBefore(end, cache.grid);
+  if (sequence.is_decode || position < line) return;
+  const int64_t row = position - line;
+  const int64_t offset = sequence.slot * cache.slot_stride;
+  const auto store = [&](const Matrix& from, std::byte* to, int64_t width, bool is_gate) {
+    const float* x = static_cast<const float*>(from.data) + t * from.stride;
+    float* y = reinterpret_cast<float*>(to + offset) + row * width;
+    for (int64_t i = threadIdx.x; i < width; i += kRememberThreads) {
+      y[i] = is_gate ? LogSigmoid(x[i]) : x[i];
+    }
+  };
+  store(args.k, cache.keys, int64_t{cache.num_kv_heads} * cache.key_dim, false);
+  store(args.v, cache.values, int64_t{cache.num_kv_heads} * cache.value_dim, false);
+  if (args.log_decay == nullptr) {
+    store(args.gate, cache.gates, int64_t{cache.num_heads} * cache.key_dim, true);
+  }
+}
+
+RecurrenceWorkspace WorkspaceOf(const Stream& stream, const LinearRecurrenceArgs& args) {
+  RecurrenceWorkspace workspace;
+  workspace.heads = args.cache.num_heads;
+  workspace.key_dim = args.cache.key_dim;
+  workspace.grid = args.cache.grid;
+  const int64_t rows = args.batch.num_rows * workspace.heads;
+  workspace.queries = reinterpret_cast<float*>(stream.workspace);
+  workspace.keys = workspace.queries + rows * workspace.key_dim;
+  workspace.scores = workspace.keys + rows * workspace.key_dim;
+  workspace.totals = workspace.scores + rows * workspace.grid;
+  return workspace;
+}
+
+// What a launch needs to know of a step.
+struct Counts {
+  explicit Counts(const LinearRecurrenceArgs& args)
+      : heads(static_cast<unsigned>(args.cache.num_heads)),
+        decode_rows(args.batch.num_decode_rows),
+        prefill_sequences(args.batch.num_sequences - decode_rows),
+        prefill_rows(args.batch.num_rows - decode_rows) {}
+
+  // n rows from any position on lie in at most n / grid + 2 blocks.
+  unsigned MaxBlocks(int64_t grid) const {
+    return static_cast<unsigned>(prefill_rows / grid + 2 * prefill_sequences);
+  }
+
+  unsigned heads;
+  int64_t decode_rows;
+  int64_t prefill_sequences;
+  int64_t prefill_rows;
+};
+
+void LaunchScores(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts,
+                  const RecurrenceWorkspace& workspace) {
+  const dim3 grid = {counts.MaxBlocks(workspace.grid), counts.heads};
+  if (args.log_decay == nullptr) {
+    Launch(stream, {grid, kTileThreads, sizeof(GatedScoreShared)}, ScoreKernel<true>, args,
+           workspace);
+  } else {
+    Launch(stream, {grid, kTileThreads, sizeof(ScoreShared)}, ScoreKernel<false>, args, workspace);
+  }
+}
+
+template <int kWidth>
+void LaunchDecode(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts) {
+  using Row = DecodeRow<kWidth>;
+  Launch(stream,
+         {{CeilDiv(args.cache.value_dim, Row::kColumns), counts.heads,
+           static_cast<unsigned>(counts.decode_rows)},
+          kDecodeThreads,
+          Row::SharedBytes(args.cache.key_dim, args.log_decay == nullptr)},
+         DecodeKernel<kWidth>, args);
+}
+
+template <typename Shape>
+void LaunchStates(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts,
+                  const RecurrenceWorkspace& workspace) {
+  Launch(stream,
+         {{CeilDiv(args.cache.value_dim, Shape::kColumns), counts.heads,
+           static_cast<unsigned>(counts.prefill_sequences) + (counts.decode_rows > 0 ? 1u : 0u)},
+          kTileThreads,
+          Shape::SharedBytes(args.cache.key_dim)},
+         StateKernel<Shape>, args, workspace);
+}
+
+void LaunchStates(Stream& stream, const LinearRecurrenceArgs& args, const Counts& counts,
+                  const RecurrenceWorkspace& workspace) {
+  using Wide = StateShape<2, true>;
+  using Narrow = StateShape<1, true>;
+  const int64_t dim = args.cache.key_dim;
+  const int64_t wide_blocks =
+      CeilDiv(args.cache.value_dim, Wide::kColumns) * counts.heads * counts.prefill_sequences;
+  if (wide_blocks >= kFullGpu && Wide::SharedBytes(dim) <= kMaxSharedBytes) {
+    LaunchStates<Wide>(stream, args, counts, workspace);
+  } else if (Narrow::SharedBytes(dim) <= kMaxSharedBytes) {
+    LaunchStates<Narrow>(stream, args, counts, workspace);
+  } else {
+    LaunchStates<StateShape<1, false>>(stream, args, counts, workspace);
+  }
+}
+
+}  // namespace
+
+void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args) {
+  if (!stream.ok()) return;
+  const RecurrentCache& cache = args.cache;
+  if (cache.grid < 1 || cache.grid > kMaxRecurrenceGrid ||
+      stream.workspace_bytes < LinearRecurrenceWorkspace(args.batch.num_rows, cache.num_heads,
+                                                         cache.grid, cache.key_dim) ||
+      DecodeRow<2>::SharedBytes(cache.key_dim, true) > kMaxSharedBytes) {
+    stream.Fail(OpStatus::kUnsupported);
+    return;
+  }
+  const RecurrenceWorkspace workspace = WorkspaceOf(stream, args);
+  const Counts counts(args);
+  LaunchScores(stream, args, counts, workspace);
+  // Half as many columns of a row where that gives too few thread blocks.
+  if (CeilDiv(cache.value_dim, DecodeRow<2>::kColumns) * counts.heads * counts.decode_rows >=
+      kFullGpu) {
+    LaunchDecode<2>(stream, args, counts);
+  } else {
+    LaunchDecode<1>(stream, args, counts);
+  }
+  LaunchStates(stream, args, counts, workspace);
+  if (counts.prefill_rows > 0) {
+    Launch(stream, {static_cast<unsigned>(args.batch.num_rows), kRememberThreads}, RememberKernel,
+           args);
+  }
+}
+
+}  // namespace longstream::cuda

@@ -1,0 +1,27 @@
+// Fills a ReRoPE near ring from the pages: near_j = main_j rotated by rope, rounded. Used after a
+// rollback beyond the ring's slack, a fork or an import; gives the bits that RopeCacheWrite gave.
+#ifndef LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
+#define LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
+
+#include <cstdint>
+
+#include "kernels/core/batch_layout.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+// Rebuilds positions [begin, end) of one sequence. REQUIRES: end - begin <= ring.slots.
+struct RingRebuildArgs {
+  PagedCache cache;
+  const int32_t* page_table = nullptr;  // [ceil(end / page_tokens)] device
+  RingCache ring;                       // of the pages' type, bf16 beside int8
+  int32_t slot = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+  const float* rope = nullptr;  // [end - begin, D] from RopeTable for those positions
+};
+using RingRebuildFunction = void (*)(Stream& stream, const RingRebuildArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_

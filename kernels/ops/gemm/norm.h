@@ -1,0 +1,24 @@
+// How an op normalises a row before it projects it.
+#ifndef LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_
+#define LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_
+
+#include <cstdint>
+
+namespace longstream {
+
+// RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean taken in f32 over `size`
+// elements. With `centred` LayerNorm: the same of x - mean(x). Not of heads (rope_cache_write):
+// there neither centred nor with a bias.
+struct Norm {
+  const float* weight = nullptr;  // [size] f32; nullptr: no normalisation
+  int64_t size = 0;
+  float eps = 0.0f;
+  bool centred = false;
+  const float* bias = nullptr;  // [size] f32; nullptr: none
+
+  bool enabled() const { return weight != nullptr; }
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_

@@ -1,0 +1,20 @@
+// Numbers bounded in place: smoothly, x = cap * tanh(x / cap), as Gemma 2 has its logits, or cut
+// off, x = min(max(x, -cap), cap), as MPT has queries, keys and values. What is no number stays so.
+#ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
+#define LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
+
+#include "kernels/core/matrix.h"
+#include "kernels/core/stream.h"
+
+namespace longstream {
+
+struct SoftCapArgs {
+  Matrix x;          // [R, n] f32; R of any step
+  float cap = 1.0f;  // > 0
+  bool cut = false;
+};
+using SoftCapFunction = void (*)(Stream& stream, const SoftCapArgs& args);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_

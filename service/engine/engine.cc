@@ -1,0 +1,369 @@
+// The engine's loop: messages, aborted turns, admission, a step.
+#include "service/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+
+namespace longstream {
+namespace {
+
+// How often the loop looks at gauges and deadlines when nothing happens.
+constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
+
+// A message is waited for this part of what reading the prompts takes, at most so long; each one
+// that comes starts that anew, within so many times as long in all.
+constexpr int kGatheringPart = 32;
+constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
+constexpr int kGatheringPauses = 4;
+// Shorter ones are not slept.
+constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
+
+StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
+  return {.max_tokens = options.max_batch_tokens,
+          .max_sequences = options.max_batch_sequences,
+          .prefill_grid = backend.info().prefill_grid};
+}
+
+size_t MostInFlight(const Engine::Options& options, const BackendModel& backend) {
+  return backend.CanLookAhead() ? std::min<size_t>(options.max_steps_in_flight, 2) : 1;
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics)
+    : model_(std::move(model)),
+      options_(options),
+      metrics_(metrics),
+      room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
+      pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
+                MostInFlight(options, model_->backend()), &prefill_speed_),
+      wakes_(options.executor),
+      thread_([this] { Run(); }) {}
+
+Engine::~Engine() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+// ---------------------------------------------------------------- called from any thread
+
+void Engine::Post(std::function<void()> message) {
+  absl::MutexLock lock(&mutex_);
+  mailbox_.push_back(std::move(message));
+}
+
+void Engine::Wake() {
+  absl::MutexLock lock(&mutex_);
+  woken_ = true;
+}
+
+void Engine::Flush() {
+  absl::Notification done;
+  Post([&done] { done.Notify(); });
+  done.WaitForNotification();
+}
+
+void Engine::Open(std::shared_ptr<Session> session, Done done) {
+  Post([this, session = std::move(session), done = std::move(done)] {
+    const absl::Status status = EnsureCaches(*session);
+    if (status.ok()) {
+      open_sessions_.push_back(session);
+    } else {
+      session->Close();
+    }
+    session->EndTurn();
+    done(status);
+  });
+}
+
+void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done) {
+  Post([this, source = std::move(source), target = std::move(target), done = std::move(done)] {
+    const absl::Status status = CopyCaches(*source, *target);
+    if (status.ok()) {
+      open_sessions_.push_back(target);
+    } else {
+      target->Close();
+    }
+    target->EndTurn();
+    source->EndTurn();
+    done(status);
+  });
+}
+
+void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
+  Post([this, session = std::move(session), closed = std::move(closed)] {
+    bool in_flight = false;
+    for (auto* turns : {&waiting_, &running_}) {
+      for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
+        if (&turn->session() != session.get()) continue;
+        turn->Abort(absl::CancelledError("the session was closed"));
+        in_flight |= !turn->ended();
+      }
+    }
+    if (in_flight) pipeline_.Drain();
+    const uint64_t position = session->tokens.size();
+    session->sequence = Sequence();
+    std::erase(open_sessions_, session);
+    closed(position);
+  });
+}
+
+absl::Status Engine::CheckDeadline(const Turn& turn) const {
+  const MonotonicTime now = MonotonicTime::Now();
+  const absl::Duration left = turn.request.deadline - now;
+  const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
+  if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the deadline is in ", absl::FormatDuration(std::max(left, absl::ZeroDuration())),
+      ", reading the prompt of ", turn.request.prompt.size(), " tokens alone takes ",
+      absl::FormatDuration(needed)));
+}
+
+absl::Status Engine::Start(std::shared_ptr<Turn> turn) {
+  absl::Status status = Enqueue(std::move(turn));
+  if (!status.ok()) CountRefusal(status);
+  return status;
+}
+
+void Engine::CountRefusal(const absl::Status& status) const {
+  metrics_->CountRequest(absl::StatusCodeToString(status.code()), "");
+}
+
+absl::Status Engine::TakePlace() {
+  absl::MutexLock lock(&mutex_);
+  if (num_waiting_ >= options_.max_waiting_turns + room_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model ", model_->name(), ": no room for another waiting turn, the limit is ",
+                     options_.max_waiting_turns));
+  }
+  ++num_waiting_;
+  return absl::OkStatus();
+}
+
+void Engine::GivePlaces(size_t count) {
+  absl::MutexLock lock(&mutex_);
+  num_waiting_ -= count;
+}
+
+absl::Status Engine::CheckAdmissible(const Turn& turn) {
+  if (draining_.load()) return absl::UnavailableError("the server is draining");
+  if (absl::Status status = CheckDeadline(turn); !status.ok()) return status;
+  return TakePlace();
+}
+
+absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
+  const TurnRequest& request = turn->request;
+  if (absl::Status status = CheckAdmissible(*turn); !status.ok()) {
+    if (request.holds_turn) request.session->AbandonTurn();
+    return status;
+  }
+  if (request.session != nullptr && !request.holds_turn) {
+    absl::Status status = request.session->BeginTurn(request.expected_position);
+    if (!status.ok()) {
+      GivePlaces(1);
+      return status;
+    }
+  }
+  num_turns_.fetch_add(1);
+  turn->stream.SetWriter(
+      options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
+  Post([this, turn = std::move(turn)] {
+    auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_, options_.on_failure);
+    if (absl::Status status = active->Prepare(); !status.ok()) active->Abort(status);
+    const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
+      return other->turn().request.priority < turn->request.priority;
+    });
+    waiting_.insert(after, std::move(active));
+  });
+  return absl::OkStatus();
+}
+
+void Engine::AbortAll(absl::Status status) {
+  Post([this, status = std::move(status)] {
+    for (auto* turns : {&waiting_, &running_}) {
+      for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(status);
+    }
+  });
+}
+
+// ---------------------------------------------------------------- the engine thread
+
+absl::Status Engine::EnsureCaches(Session& session) {
+  if (session.closed()) return absl::CancelledError("the session was closed meanwhile");
+  if (session.sequence.valid()) return absl::OkStatus();
+  absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
+  if (!sequence.ok()) return sequence.status();
+  session.sequence = *std::move(sequence);
+  return absl::OkStatus();
+}
+
+absl::Status Engine::CopyCaches(Session& source, Session& target) {
+  if (target.closed()) return absl::CancelledError("the new session was closed meanwhile");
+  if (source.closed()) {
+    return absl::NotFoundError(absl::StrCat("session_id: no session ", source.id().ToString()));
+  }
+  // A turn that could not be rolled back may have left the source without.
+  if (absl::Status status = EnsureCaches(source); !status.ok()) return status;
+  absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(source.sequence);
+  if (!sequence.ok()) return sequence.status();
+  target.tokens = source.tokens;
+  target.generated = source.generated;
+  target.computed_tokens = source.computed_tokens;
+  target.recompute_reason = source.recompute_reason;
+  target.conversation = source.conversation;
+  target.sequence = *std::move(sequence);
+  return absl::OkStatus();
+}
+
+void Engine::Run() {
+  bool has_slept = true;
+  while (RunMailbox()) {
+    EndAborted();
+    AdmitWaiting();
+    const bool any_ended = TakeInput();
+    wakes_.Run();  // nobody waits for a step to hear what is known before it
+    if (std::exchange(has_slept, false) && GatherTurns()) continue;
+    const bool stepped = Step();
+    wakes_.Run();
+    PublishMetrics();
+    if (!stepped && !any_ended) {
+      Sleep();
+      has_slept = true;
+    }
+  }
+  for (auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
+      turn->Abort(absl::UnavailableError("the server is shutting down"));
+    }
+  }
+  pipeline_.Drain();
+  wakes_.Run();
+  waiting_.clear();
+  running_.clear();
+  for (const std::shared_ptr<Session>& session : open_sessions_) {
+    session->Close();
+    session->sequence = Sequence();
+  }
+}
+
+bool Engine::RunMailbox() {
+  std::vector<std::function<void()>> messages;
+  bool stopping;
+  {
+    absl::MutexLock lock(&mutex_);
+    messages.swap(mailbox_);
+    woken_ = false;
+    stopping = stopping_;
+  }
+  for (const std::function<void()>& message : messages) message();
+  return !stopping;
+}
+
+void Engine::Sleep() {
+  MonotonicTime until = MonotonicTime::Now() + kIdlePeriod;
+  for (const auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
+      until = std::min(until, turn->turn().request.deadline);
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(
+                              +[](Engine* engine) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine->mutex_) {
+                                return engine->woken_ || engine->stopping_ ||
+                                       !engine->mailbox_.empty();
+                              },
+                              this),
+                          until - MonotonicTime::Now());
+}
+
+bool Engine::GatherTurns() {
+  const absl::Duration pause =
+      std::min(pipeline_.PromptTime(running_) / kGatheringPart, kMostGatheringPause);
+  if (pause < kLeastGatheringPause) return false;
+  const MonotonicTime until = MonotonicTime::Now() + kGatheringPauses * pause;
+  absl::MutexLock lock(&mutex_);
+  for (bool more = true; more && !woken_ && !stopping_;) {
+    const absl::Duration left = until - MonotonicTime::Now();
+    if (left <= absl::ZeroDuration()) break;
+    const size_t before = mailbox_.size();
+    const auto news = [this, before]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return woken_ || stopping_ || mailbox_.size() > before;
+    };
+    more = mutex_.AwaitWithTimeout(absl::Condition(&news), std::min(pause, left));
+  }
+  return woken_ || stopping_ || !mailbox_.empty();
+}
+
+void Engine::EndAborted() {
+  const MonotonicTime now = MonotonicTime::Now();
+  for (auto* turns : {&waiting_, &running_}) {
+    for (auto it = turns->begin(); it != turns->end();) {
+      ActiveTurn& active = **it;
+      // gRPC cancels a call whose deadline has passed, so the deadline is looked at first.
+      if (!active.ended() && now >= active.turn().request.deadline) {
+        active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
+      } else if (!active.ended() && active.turn().cancelled()) {
+        active.Abort(active.turn().cancel_reason());
+      } else if (active.ClientSilence(now) > options_.client_timeout) {
+        active.Abort(absl::DeadlineExceededError(
+            absl::StrCat("the client has neither read nor sent anything for ",
+                         absl::FormatDuration(options_.client_timeout))));
+      }
+      if (active.ended()) {
+        num_turns_.fetch_sub(1);
+        if (turns == &waiting_) GivePlaces(1);
+        it = turns->erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+}
+
+bool Engine::TakeInput() {
+  bool any_ended = false;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    turn->TakeInput();
+    any_ended |= turn->ended();
+  }
+  return any_ended;
+}
+
+bool Engine::Step() {
+  const bool advanced = pipeline_.Advance(running_);
+  if (!gave_up_ && !pipeline_.lost().ok()) GiveUp();
+  return advanced;
+}
+
+void Engine::GiveUp() {
+  gave_up_ = true;
+  for (auto* turns : {&waiting_, &running_}) {
+    for (const std::unique_ptr<ActiveTurn>& turn : *turns) turn->Abort(pipeline_.lost());
+  }
+  if (options_.on_lost) options_.on_lost(pipeline_.lost());
+}
+
+void Engine::PublishMetrics() {
+  const ls_memory memory = model_->backend().memory();
+  metrics_->SetMemory({memory.weights, memory.pages, memory.rings, memory.states,
+                       memory.checkpoints, memory.workspace, memory.budget});
+  metrics_->SetRequests(running_.size(), waiting_.size());
+  size_t active = 0;
+  size_t queued_bytes = 0;
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) {
+    active += turn->turn().request.session != nullptr;
+    queued_bytes += turn->turn().stream.queued_bytes();
+  }
+  metrics_->SetSessions(active, open_sessions_.size() - std::min(active, open_sessions_.size()));
+  metrics_->SetStreamQueuedBytes(queued_bytes);
+}
+
+}  // namespace longstream

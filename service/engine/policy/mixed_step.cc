@@ -1,0 +1,45 @@
+// Costs as moving averages.
+#include "service/engine/policy/mixed_step.h"
+
+#include <algorithm>
+
+namespace longstream {
+namespace {
+
+// The weight of a new sample: batches and contexts change over some tens of steps.
+constexpr double kNew = 0.25;
+
+void Average(double sample, double* mean) {
+  *mean = *mean == 0.0 ? sample : *mean + kNew * (sample - *mean);
+}
+
+}  // namespace
+
+void MixedStep::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time) {
+  if (time <= absl::ZeroDuration()) return;
+  const double seconds = absl::ToDoubleSeconds(time);
+  if (prompt_tokens == 0) {
+    Average(seconds, &decode_seconds_);
+    age_ = 0;
+    return;
+  }
+  if (decode_rows > 0) ++age_;
+  // The end of a prompt, shorter than any other piece, says more about the step than about tokens.
+  if (prompt_tokens < grid_) return;
+  const double of_prompts = decode_rows == 0 ? seconds : seconds - decode_seconds_;
+  // An average of decode rows may be above what they took this time.
+  const double least = seconds / 8;
+  Average(std::max(of_prompts, least) / static_cast<double>(prompt_tokens), &token_seconds_);
+}
+
+uint64_t MixedStep::PromptTokens() const {
+  if (decode_seconds_ == 0.0 || age_ >= kMaxAge) return 0;
+  if (token_seconds_ == 0.0) return grid_;
+  const double tokens = (stretch_ - 1.0) * decode_seconds_ / token_seconds_;
+  // Beyond any batch; a conversion of more, or of less than 0, would be undefined.
+  constexpr double kMost = 1u << 30;
+  const auto lines = static_cast<uint64_t>(std::clamp(tokens, 0.0, kMost)) / grid_;
+  return std::max<uint64_t>(lines, 1) * grid_;
+}
+
+}  // namespace longstream

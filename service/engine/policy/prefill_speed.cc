@@ -1,0 +1,34 @@
+// The minimum over late samples, slowly forgotten.
+#include "service/engine/policy/prefill_speed.h"
+
+#include <algorithm>
+
+namespace longstream {
+namespace {
+
+// What a sample may be slower than the one before and still raise the estimate by no more: the
+// quickest of some tens of samples decides.
+constexpr double kForgetting = 1.01;
+
+}  // namespace
+
+void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) {
+  if (time <= absl::ZeroDuration()) return;
+  absl::MutexLock lock(&mutex_);
+  if (warm_up_left_ > 0) {
+    --warm_up_left_;
+    return;
+  }
+  const double seconds = absl::ToDoubleSeconds(time) / static_cast<double>(tokens);
+  const bool fresh = now - learned_ <= kMaxAge;
+  seconds_per_token_ = fresh ? std::min(seconds, seconds_per_token_ * kForgetting) : seconds;
+  learned_ = now;
+}
+
+absl::Duration PrefillSpeed::TimeFor(uint64_t tokens, MonotonicTime now) const {
+  absl::MutexLock lock(&mutex_);
+  if (now - learned_ > kMaxAge) return absl::ZeroDuration();
+  return absl::Seconds(seconds_per_token_ * static_cast<double>(tokens));
+}
+
+}  // namespace longstream

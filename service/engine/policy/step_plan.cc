@@ -1,0 +1,87 @@
+// The token budget of a step.
+#include "service/engine/policy/step_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+namespace longstream {
+namespace {
+
+// Tokens of a prefill that fit into `budget`; 0 where no piece may be cut there.
+uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t grid) {
+  if (candidate.remaining <= budget && !candidate.input_open) return candidate.remaining;
+  const uint64_t reach = candidate.position + std::min(candidate.remaining, budget);
+  const uint64_t line = reach / grid * grid;
+  return line > candidate.position ? line - candidate.position : 0;
+}
+
+// The order in which candidates are served, as indices.
+std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
+  std::vector<uint32_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const auto rank = [&](uint32_t i) {
+      const StepCandidate& candidate = candidates[i];
+      return std::make_tuple(!candidate.is_decode, -candidate.priority, candidate.last_step, i);
+    };
+    return rank(a) < rank(b);
+  });
+  return order;
+}
+
+// Entries that decode rows may take: all but one where there is a prompt that may be read beside
+// them. Where a step has one entry alone it is whoever's that has waited longest.
+uint32_t MostDecodeRows(std::span<const StepCandidate> candidates, const StepLimits& limits) {
+  if (limits.max_prompt_tokens == 0) return limits.max_sequences;
+  constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+  uint64_t prompt_step = kNone;
+  uint64_t decode_step = kNone;
+  for (const StepCandidate& candidate : candidates) {
+    if (!candidate.is_decode && !CanStep(candidate, limits.prefill_grid)) continue;
+    uint64_t& first = candidate.is_decode ? decode_step : prompt_step;
+    first = std::min(first, candidate.last_step);
+  }
+  if (prompt_step == kNone) return limits.max_sequences;
+  return limits.max_sequences == 1 && decode_step < prompt_step ? 1 : limits.max_sequences - 1;
+}
+
+}  // namespace
+
+bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid) {
+  return PieceLength(candidate, candidate.remaining, prefill_grid) > 0;
+}
+
+std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
+                                const StepLimits& limits) {
+  const uint32_t most_decode_rows = MostDecodeRows(candidates, limits);
+  std::vector<StepPiece> plan;
+  bool is_mixed = false;  // there are decode rows: all of them come before the first prompt
+  bool keeps_to_bound = limits.max_prompt_tokens == 0;
+  uint64_t budget = limits.max_tokens;
+  uint64_t prompt_budget = limits.max_prompt_tokens;  // of a mixed step
+  for (const uint32_t i : Order(candidates)) {
+    if (budget == 0 || plan.size() >= limits.max_sequences) break;
+    const StepCandidate& candidate = candidates[i];
+    if (candidate.is_decode) {
+      is_mixed = true;
+      keeps_to_bound |= !candidate.is_beginning;
+      if (plan.size() >= most_decode_rows) continue;
+    }
+    uint64_t most = budget;
+    if (!candidate.is_decode && is_mixed) {
+      // What has to wait is not overtaken by what ends.
+      keeps_to_bound |= candidate.remaining > budget || candidate.input_open;
+      if (keeps_to_bound) most = std::min(budget, prompt_budget);
+    }
+    const uint64_t length = PieceLength(candidate, most, limits.prefill_grid);
+    if (length == 0) continue;
+    plan.push_back(StepPiece{i, static_cast<uint32_t>(length)});
+    budget -= length;
+    if (!candidate.is_decode) prompt_budget -= std::min(prompt_budget, length);
+  }
+  return plan;
+}
+
+}  // namespace longstream

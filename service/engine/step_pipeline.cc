@@ -1,0 +1,125 @@
+// Composition and results of steps.
+#include "service/engine/step_pipeline.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+// Tokens of a piece from which on what it took tells the cost of a token rather than of a step, if
+// the piece had the step to itself.
+constexpr uint64_t kTellingTokens = 64;
+
+absl::Status Failure(const absl::Status& status) {
+  return absl::InternalError(absl::StrCat("the backend failed a step: ", status.message()));
+}
+
+}  // namespace
+
+bool StepPipeline::Advance(const Turns& turns) {
+  const bool submitted = Submit(turns);
+  if (submitted && in_flight_.size() < most_in_flight_) return true;
+  if (in_flight_.empty()) return submitted;
+  TakeInOldest();
+  return true;
+}
+
+absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
+  if (!in_flight_.empty()) return absl::ZeroDuration();
+  uint64_t tokens = 0;
+  for (const std::unique_ptr<ActiveTurn>& turn : turns) {
+    const std::optional<StepCandidate> candidate = turn->Candidate();
+    if (!candidate.has_value()) continue;
+    if (candidate->is_decode) return absl::ZeroDuration();
+    tokens += candidate->remaining;
+  }
+  return tokens < limits_.max_tokens ? mixed_step_.PromptTime(tokens) : absl::ZeroDuration();
+}
+
+void StepPipeline::Drain() {
+  while (!in_flight_.empty()) TakeInOldest();
+}
+
+bool StepPipeline::Submit(const Turns& turns) {
+  std::vector<ActiveTurn*> able;
+  std::vector<StepCandidate> candidates;
+  for (const std::unique_ptr<ActiveTurn>& turn : turns) {
+    if (turn->AwaitsResult()) return false;
+    if (std::optional<StepCandidate> candidate = turn->Candidate()) {
+      able.push_back(turn.get());
+      candidates.push_back(*candidate);
+    }
+  }
+  const auto alone = std::find_if(able.begin(), able.end(),
+                                  [](const ActiveTurn* turn) { return turn->steps_alone(); });
+  if (alone != able.end()) {
+    candidates = {candidates[static_cast<size_t>(alone - able.begin())]};
+    able = {*alone};
+  }
+  StepLimits limits = limits_;
+  limits.max_prompt_tokens = mixed_step_.PromptTokens();
+  const std::vector<StepPiece> plan = PlanStep(candidates, limits);
+  if (plan.empty()) return false;
+
+  Step step;
+  std::vector<ls_batch_entry> entries;
+  for (const StepPiece& piece : plan) {
+    step.turns.push_back(able[piece.candidate]);
+    entries.push_back(step.turns.back()->Entry(piece.num_tokens));
+    const bool is_decode = candidates[piece.candidate].is_decode;
+    (is_decode ? step.decode_rows : step.prompt_tokens) += piece.num_tokens;
+  }
+  step.submitted = MonotonicTime::Now();
+  const absl::StatusOr<uint64_t> ticket = backend_.Submit(entries);
+  ++step_number_;
+  if (!ticket.ok()) {
+    Refused(step, ticket.status());
+    return true;
+  }
+  for (ActiveTurn* turn : step.turns) turn->Submitted(step_number_);
+  step.ticket = *ticket;
+  in_flight_.push_back(std::move(step));
+  return true;
+}
+
+void StepPipeline::Refused(const Step& step, const absl::Status& status) {
+  if (step.turns.size() == 1) return step.turns.front()->Abort(Failure(status));
+  for (ActiveTurn* turn : step.turns) turn->Refused();
+}
+
+void StepPipeline::TakeInOldest() {
+  const Step step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  absl::StatusOr<std::span<const ls_result>> results = backend_.Wait(step.ticket);
+  if (results.ok() && results->size() != step.turns.size()) {
+    results = absl::InternalError("results are missing");
+  }
+  const MonotonicTime now = MonotonicTime::Now();
+  if (results.ok()) {
+    // It has the device to itself when the step before is done.
+    const absl::Duration time = now - std::max(step.submitted, last_done_);
+    mixed_step_.Learn(step.decode_rows, step.prompt_tokens, time);
+    if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {
+      prefill_speed_->Learn(step.prompt_tokens, time, now);
+    }
+  }
+  last_done_ = now;
+  for (size_t i = 0; i < step.turns.size(); ++i) {
+    if (results.ok()) {
+      const ls_result& result = (*results)[i];
+      if (result.code == LS_UNAVAILABLE) lost_ = FailureOf(result);
+      step.turns[i]->Absorb(result, now);
+    } else {
+      step.turns[i]->AbsorbFailure(Failure(results.status()));
+    }
+  }
+}
+
+}  // namespace longstream

@@ -1,0 +1,93 @@
+// The steps of one model: composed, submitted, waited for.
+#ifndef LONGSTREAM_SERVICE_ENGINE_STEP_PIPELINE_H_
+#define LONGSTREAM_SERVICE_ENGINE_STEP_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/clock/monotonic_time.h"
+#include "service/engine/policy/mixed_step.h"
+#include "service/engine/policy/prefill_speed.h"
+#include "service/engine/policy/step_plan.h"
+#include "service/engine/turn/active_turn.h"
+#include "service/models/backend_model.h"
+
+namespace longstream {
+
+// Keeps one step in flight, or two: then the model's device begins the second one while the host
+// takes in the first one's tokens, streams them and looks at what has come in. Which turn gets
+// which tokens is the same for one and two.
+//
+// A second step is submitted where it holds all that could be in it once the first one's results
+// are known. A turn that must wait for them (its penalties count the token that is being drawn, or
+// the token could not be taken back for free) would be in every other step only, while the others'
+// steps cost as much without it.
+//
+// A step that the backend refuses as a whole, which it does for one malformed entry, ends no turn
+// by itself: its turns are submitted again one by one, and whose entry is refused then ends.
+//
+// Used by the engine thread alone.
+class StepPipeline {
+ public:
+  using Turns = std::list<std::unique_ptr<ActiveTurn>>;
+
+  // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
+  // live until they have ended.
+  StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
+               size_t most_in_flight, PrefillSpeed* prefill_speed)
+      : backend_(backend),
+        limits_(limits),
+        mixed_step_(limits.prefill_grid, max_decode_stretch),
+        most_in_flight_(most_in_flight),
+        prefill_speed_(prefill_speed) {}
+
+  // Submits a step of the turns' next tokens, if there is one to submit, and takes in the oldest
+  // one's results unless another may join it in flight. False: there was nothing to do.
+  bool Advance(const Turns& turns);
+
+  // What reading the turns' prompts takes, where the next step has no decode rows and room for more
+  // prompts; else zero, as where a step is in flight and where it is not known.
+  absl::Duration PromptTime(const Turns& turns) const;
+
+  // Takes in what is in flight.
+  void Drain();
+
+  // Not OK once a step has failed because the model's device is lost: UNAVAILABLE with the
+  // backend's sentence. No step succeeds from then on.
+  const absl::Status& lost() const { return lost_; }
+
+ private:
+  struct Step {
+    uint64_t ticket = 0;
+    std::vector<ActiveTurn*> turns;  // in the order of its entries
+    uint64_t decode_rows = 0;
+    uint64_t prompt_tokens = 0;
+    MonotonicTime submitted;
+  };
+
+  bool Submit(const Turns& turns);
+  // The backend has refused the step as a whole, and has changed nothing.
+  static void Refused(const Step& step, const absl::Status& status);
+  void TakeInOldest();
+
+  BackendModel& backend_;
+  const StepLimits limits_;
+  MixedStep mixed_step_;
+  const size_t most_in_flight_;
+  PrefillSpeed* const prefill_speed_;
+
+  std::deque<Step> in_flight_;
+  uint64_t step_number_ = 0;
+  MonotonicTime last_done_ =
+      MonotonicTime::InfinitePast();  // of the step before the oldest in flight
+  absl::Status lost_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_ENGINE_STEP_PIPELINE_H_

@@ -1,0 +1,117 @@
+// Sampling parameters, penalties' counts, text and stop rules of one turn.
+#include "service/engine/turn/generator.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+float BackendBias(float bias) {
+  return bias <= kBanBias ? -std::numeric_limits<float>::infinity() : bias;
+}
+
+StopMatcher Stops(const TurnRequest& request) {
+  absl::StatusOr<StopMatcher> stops = StopMatcher::Create(request.stop.strings);
+  return stops.ok() ? *std::move(stops) : StopMatcher();
+}
+
+StreamDecoderOptions DecoderOptions(const TurnRequest& request, const Tokenizer& tokenizer,
+                                    const std::vector<int32_t>& history) {
+  StreamDecoderOptions options;
+  options.decode.skip_special = true;
+  options.decode.continues = std::any_of(
+      history.begin(), history.end(), [&](int32_t token) { return !tokenizer.IsSpecial(token); });
+  options.start_position = history.size();
+  options.min_tokens = request.stop.min_tokens;
+  return options;
+}
+
+}  // namespace
+
+Generator::Generator(const ServedModel& model, const TurnRequest& request,
+                     const std::vector<int32_t>& history, const std::vector<bool>& generated)
+    : request_(request),
+      context_limit_(model.backend().info().context_limit),
+      decoder_(model.tokenizer(), Stops(request),
+               DecoderOptions(request, model.tokenizer(), history)) {
+  const SamplingParams& params = request.sampling;
+  sampling_.struct_size = sizeof(sampling_);
+  sampling_.seed = params.seed;
+  sampling_.temperature = params.temperature;
+  sampling_.top_k = params.top_k;
+  sampling_.top_p = params.top_p;
+  sampling_.min_p = params.min_p;
+  sampling_.repetition_penalty = params.repetition_penalty;
+  sampling_.presence_penalty = params.presence_penalty;
+  sampling_.frequency_penalty = params.frequency_penalty;
+
+  std::map<int32_t, float> early(params.logit_bias);
+  for (const auto& [token, bias] : params.logit_bias) bias_.push_back({token, BackendBias(bias)});
+  for (const int32_t token : request.stop.token_ids) early[token] = kBanBias;
+  for (const auto& [token, bias] : early) early_bias_.push_back({token, BackendBias(bias)});
+
+  if (params.UsesHistory()) {
+    for (size_t i = 0; i < history.size(); ++i) Count(history[i], generated[i]);
+  }
+}
+
+void Generator::Count(int32_t token, bool generated) {
+  const auto [it, is_new] = count_index_.try_emplace(token, counts_.size());
+  if (is_new) counts_.push_back(ls_token_count{token, 0, 0});
+  ls_token_count& count = counts_[it->second];
+  ++count.total;
+  count.generated += generated ? 1 : 0;
+}
+
+const ls_sampling* Generator::Sampling(uint64_t ahead) {
+  const bool is_early = drawn_ + ahead < request_.stop.min_tokens;
+  const std::vector<ls_logit_bias>& bias = is_early ? early_bias_ : bias_;
+  sampling_.bias = bias.data();
+  sampling_.num_bias = static_cast<uint32_t>(bias.size());
+  sampling_.history = counts_.data();
+  sampling_.num_history = static_cast<uint32_t>(counts_.size());
+  return &sampling_;
+}
+
+bool Generator::IsStopToken(int32_t token) const {
+  const std::vector<int32_t>& ids = request_.stop.token_ids;
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+FinishReason Generator::Exhausted(uint64_t drawn, uint64_t position) const {
+  if (request_.max_tokens != 0 && drawn >= request_.max_tokens) return FinishReason::kMaxTokens;
+  return position >= context_limit_ ? FinishReason::kContext : FinishReason::kNone;
+}
+
+Generator::Step Generator::Take(int32_t token, uint64_t position) {
+  ++drawn_;
+  if (request_.sampling.UsesHistory()) Count(token, true);
+  Step step;
+  step.delta.tokens = {token};
+  step.delta.position = position;
+  step.reason = IsStopToken(token) ? FinishReason::kStopToken : Exhausted(drawn_, position);
+
+  // A stop token is structure, not text.
+  std::optional<size_t> stop;
+  if (step.reason != FinishReason::kStopToken) {
+    TextDelta text = decoder_.Push(token);
+    step.delta.text = std::move(text.text);
+    stop = text.stop;
+  }
+  // The last token: what is held back is decided now.
+  if (step.reason != FinishReason::kNone && !stop.has_value()) {
+    TextDelta text = decoder_.Finish();
+    step.delta.text += text.text;
+    stop = text.stop;
+  }
+  if (stop.has_value()) {
+    step.reason = FinishReason::kStopString;
+    step.stop_string = request_.stop.strings[*stop];
+  }
+  return step;
+}
+
+}  // namespace longstream

@@ -1,0 +1,154 @@
+// One turn: what a caller asks of a model, and the stream it reads.
+#ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_
+#define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "service/clock/monotonic_time.h"
+#include "service/engine/turn/turn_stream.h"
+#include "service/sessions/session.h"
+
+namespace longstream {
+
+enum class TurnKind { kGenerate, kAppend, kScore };
+
+// What becomes of the session when a turn does not finish.
+enum class OnAbort { kRollback, kKeep };
+
+enum class Priority { kLow, kNormal, kHigh };
+
+// A bias of -100 or less bans a token, as the wire contract says.
+inline constexpr float kBanBias = -100.0f;
+
+// How tokens are drawn; the meaning of each is in backends/api/backend.h (ls_sampling).
+struct SamplingParams {
+  float temperature = 0.0f;
+  int32_t top_k = 0;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::map<int32_t, float> logit_bias;
+  uint64_t seed = 0;
+
+  bool UsesHistory() const {
+    return repetition_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
+  }
+};
+
+struct StopParams {
+  std::vector<std::string> strings;
+  std::vector<int32_t> token_ids;  // the model's end ids included, unless they are to be ignored
+  uint32_t min_tokens = 0;
+};
+
+// Checked by whoever makes it (service/server): ids in range, values within their limits.
+struct TurnRequest {
+  TurnKind kind = TurnKind::kGenerate;
+  std::shared_ptr<Session> session;  // kScore: none, the engine makes one for the turn
+  std::vector<int32_t> prompt;
+  // What takes the place of `prompt` where its text goes on after other text, as
+  // Tokenizer::ContinuesAfter says of the session's last token; none: nothing does.
+  std::optional<std::vector<int32_t>> continued_prompt;
+  // The prompt is an encoded text: at the start of a session the engine puts what the tokenizer
+  // begins a text with (BOS) before it.
+  bool prompt_is_text = false;
+  // The session's history is cut to so many tokens before the prompt is added; they come back where
+  // the turn is rolled back.
+  std::optional<uint64_t> kept_tokens;
+  // The conversation that the history spells with the prompt. nullptr: as before.
+  std::shared_ptr<const chat::History> conversation;
+  // The caller has begun the session's turn (Session::BeginTurn), and gives it up with the request.
+  bool holds_turn = false;
+  std::optional<uint64_t> expected_position;
+  OnAbort on_abort = OnAbort::kRollback;
+  Priority priority = Priority::kNormal;
+  SamplingParams sampling;
+  StopParams stop;
+  uint64_t max_tokens = 0;  // 0: until a stop rule or the end of the context
+  bool log_probs = false;
+  uint32_t top_log_probs = 0;
+  MonotonicTime deadline = MonotonicTime::InfiniteFuture();
+};
+
+// Shared by the caller and the engine. What is not const is thread-safe.
+class Turn {
+ public:
+  explicit Turn(TurnRequest turn_request)
+      : request(std::move(turn_request)), arrival(MonotonicTime::Now()) {
+    input_closed_ = request.kind != TurnKind::kAppend;
+  }
+
+  // The caller has gone or has changed its mind, or has sent what must be refused; the turn ends
+  // with the first reason given. Takes effect when the steps in flight are done, two at most. Wake
+  // the engine afterwards (Engine::Wake).
+  void Cancel(absl::Status reason = absl::CancelledError("the caller cancelled the turn"))
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (cancel_reason_.ok()) cancel_reason_ = std::move(reason);
+    cancelled_.store(true, std::memory_order_release);
+  }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // OK where it was not cancelled.
+  absl::Status cancel_reason() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cancel_reason_;
+  }
+
+  // kAppend: more tokens have arrived (`continued` and `is_text`: as TurnRequest's
+  // continued_prompt and prompt_is_text); no more will.
+  void AddInput(std::vector<int32_t> tokens, bool is_text,
+                std::optional<std::vector<int32_t>> continued = std::nullopt)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (tokens.empty()) return;
+    absl::MutexLock lock(&mutex_);
+    input_.pieces.push_back({std::move(tokens), std::move(continued), is_text});
+  }
+  void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    input_closed_ = true;
+  }
+
+  // The engine's side of it: what arrived since, and whether that was all.
+  struct InputPiece {
+    std::vector<int32_t> tokens;
+    std::optional<std::vector<int32_t>> continued;
+    bool is_text = false;
+  };
+  struct Input {
+    std::vector<InputPiece> pieces;
+    bool closed = false;
+  };
+  Input TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    Input taken = std::exchange(input_, {});
+    taken.closed = input_closed_;
+    return taken;
+  }
+
+  const TurnRequest request;
+  const MonotonicTime arrival;
+  TurnStream stream;
+
+ private:
+  std::atomic<bool> cancelled_{false};
+  mutable absl::Mutex mutex_;
+  absl::Status cancel_reason_ ABSL_GUARDED_BY(mutex_);
+  Input input_ ABSL_GUARDED_BY(mutex_);
+  bool input_closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_

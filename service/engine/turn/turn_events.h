@@ -1,0 +1,79 @@
+// What a turn tells its reader while it runs, and how it ends.
+#ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
+#define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "backends/api/backend.h"
+#include "service/sessions/session.h"
+
+namespace longstream {
+
+// The turn was admitted.
+struct StartedEvent {
+  uint64_t position = 0;       // of the session before the turn
+  uint64_t prompt_tokens = 0;  // that the turn adds
+  uint64_t seed = 0;
+};
+
+struct PrefillEvent {
+  uint64_t done_tokens = 0;
+  uint64_t total_tokens = 0;
+};
+
+struct TokenLogProb {
+  int32_t token = 0;
+  float log_prob = 0.0f;
+  std::vector<ls_top_token> top;
+};
+
+// Generated text and tokens. Deltas that wait for a slow reader are merged into one.
+struct DeltaEvent {
+  std::string text;  // whole UTF-8 characters
+  std::vector<int32_t> tokens;
+  uint64_t position = 0;  // of the session after these tokens
+  std::vector<TokenLogProb> log_probs;
+};
+
+// Log-probabilities of consecutive tokens of a scored text. NaN: the first token has none.
+struct ScoreEvent {
+  uint64_t first_index = 0;
+  std::vector<TokenLogProb> tokens;
+};
+
+using TurnEvent = std::variant<StartedEvent, PrefillEvent, DeltaEvent, ScoreEvent>;
+
+enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext };
+
+struct TurnUsage {
+  uint64_t prompt_tokens = 0;
+  uint64_t generated_tokens = 0;
+  uint64_t reused_tokens = 0;      // of the history, found in the caches
+  uint64_t recomputed_tokens = 0;  // of the history, computed a second time
+  std::string recompute_reason;
+  absl::Duration queue_time;
+  absl::Duration prefill_time;
+  absl::Duration decode_time;
+  absl::Duration time_to_first_token;
+  SessionBytes bytes;
+};
+
+// How a turn ended. `status` not OK: the turn was refused or aborted, the session is at a committed
+// state, and of the rest only `position` and `usage` mean something.
+struct TurnEnd {
+  absl::Status status;
+  FinishReason reason = FinishReason::kNone;
+  uint64_t position = 0;
+  std::string stop_string;
+  int32_t stop_token = -1;
+  TurnUsage usage;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_

@@ -1,0 +1,203 @@
+// Filters of lists and dicts.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/jinja/builtins/filters.h"
+#include "service/jinja/builtins/methods.h"
+#include "service/jinja/builtins/operators.h"
+#include "service/jinja/values/unicode.h"
+
+namespace longstream::chat {
+namespace {
+
+Value Count(const FilterCall& call) { return Value::MakeInt(Length(call.input)); }
+
+Value ListOf(const FilterCall& call) { return Value::MakeList(Elements(call.input, call.meter)); }
+
+Value First(const FilterCall& call) {
+  if (call.input.is_list() && call.input.list().kind == ListKind::kGenerator) {
+    const List& list = call.input.list();
+    if (list.taken < list.items.size()) return list.items[list.taken++];
+    return Value::MakeUndefined("the list has no first item");
+  }
+  const std::vector<Value> items = Elements(call.input, call.meter);
+  return items.empty() ? Value::MakeUndefined("the list has no first item") : items.front();
+}
+
+Value Last(const FilterCall& call) {
+  if (call.input.is_list() && call.input.list().kind == ListKind::kGenerator) {
+    Fail(call.arguments.what() + " is not for a generator");
+  }
+  const std::vector<Value> items = Elements(call.input, call.meter);
+  return items.empty() ? Value::MakeUndefined("the list has no last item") : items.back();
+}
+
+Value Join(const FilterCall& call) {
+  const Text separator = ToText(call.arguments.Get(0, Value::MakeText("")), call.meter);
+  Text joined;
+  bool is_first = true;
+  for (const Value& item : Elements(call.input, call.meter)) {
+    const Text part = ToText(call.arguments.Has(1)
+                                 ? AttributePath(item, call.arguments.Get(1), Value(), call.meter)
+                                 : item,
+                             call.meter);
+    call.meter->Make(separator.size() + part.size());
+    if (!std::exchange(is_first, false)) joined.Append(separator);
+    joined.Append(part);
+  }
+  return Value::MakeText(std::move(joined));
+}
+
+Value ItemsOf(const FilterCall& call) {
+  if (call.input.is_undefined()) return Value::MakeList({}, ListKind::kGenerator);
+  if (!call.input.is_dict()) Fail(call.arguments.what() + " is for mappings alone");
+  return Items(call.input.dict(), call.meter, ListKind::kGenerator);
+}
+
+Value Reverse(const FilterCall& call) {
+  if (call.input.is_text()) {
+    return Slice(call.input, Value(), Value(), Value::MakeInt(-1), call.meter);
+  }
+  std::vector<Value> items = Elements(call.input, call.meter);
+  std::reverse(items.begin(), items.end());
+  return Value::MakeList(std::move(items), ListKind::kGenerator);
+}
+
+// What an item is ordered by: itself or its attribute, texts in lower case unless asked otherwise.
+Value KeyOf(const Value& item, const Value& attribute, bool case_sensitive, Meter* meter) {
+  Value key = attribute.is_none() ? item : AttributePath(item, attribute, Value(), meter);
+  if (case_sensitive || !key.is_text()) return key;
+  meter->Make(4 * key.text().size());
+  return Value::MakeText(Lower(key.text().bytes()));
+}
+
+struct Keyed {
+  Value key;
+  Value item;
+};
+
+std::vector<Keyed> WithKeys(std::vector<Value> items, const Value& attribute, bool case_sensitive,
+                            Meter* meter) {
+  std::vector<Keyed> keyed;
+  for (Value& item : items) {
+    Value key = KeyOf(item, attribute, case_sensitive, meter);
+    keyed.push_back({std::move(key), std::move(item)});
+  }
+  return keyed;
+}
+
+// Stable, by merging: the order need not be a proper one, as with NaN.
+void SortByKey(std::vector<Keyed>* items, bool reverse, Meter* meter) {
+  const auto less = [&](const Keyed& a, const Keyed& b) {
+    return Compare(a.key, b.key, "<", meter).value_or(1) < 0;
+  };
+  // Python sorts the reversed list and reverses the result: equal items keep their order.
+  if (reverse) std::reverse(items->begin(), items->end());
+  std::vector<Keyed> merged(items->size());
+  for (size_t width = 1; width < items->size(); width *= 2) {
+    for (size_t begin = 0; begin < items->size(); begin += 2 * width) {
+      const auto at = [&](size_t i) {
+        return items->begin() + static_cast<std::ptrdiff_t>(std::min(i, items->size()));
+      };
+      std::merge(at(begin), at(begin + width), at(begin + width), at(begin + 2 * width),
+                 merged.begin() + static_cast<std::ptrdiff_t>(begin), less);
+    }
+    items->swap(merged);
+  }
+  if (reverse) std::reverse(items->begin(), items->end());
+}
+
+std::vector<Value> ItemsIn(std::vector<Keyed> keyed) {
+  std::vector<Value> items;
+  items.reserve(keyed.size());
+  for (Keyed& entry : keyed) items.push_back(std::move(entry.item));
+  return items;
+}
+
+Value Sort(const FilterCall& call) {
+  const Value attribute = call.arguments.Get(2);
+  if (attribute.is_text() && attribute.text().bytes().find(',') != std::string::npos) {
+    FailUnsupported("sort by several attributes");
+  }
+  std::vector<Keyed> keyed =
+      WithKeys(Elements(call.input, call.meter), attribute, call.arguments.Flag(1), call.meter);
+  SortByKey(&keyed, call.arguments.Flag(0), call.meter);
+  return Value::MakeList(ItemsIn(std::move(keyed)));
+}
+
+Value DictSort(const FilterCall& call) {
+  RequireDefined(call.input);
+  if (!call.input.is_dict()) Fail(call.arguments.what() + " is for mappings alone");
+  const std::string by = ToText(call.arguments.Get(1, Value::MakeText("key")), call.meter).bytes();
+  if (by != "key" && by != "value") Fail("dictsort: by is key or value");
+  const Value items = Items(call.input.dict(), call.meter, ListKind::kList);
+  std::vector<Keyed> keyed = WithKeys(items.list().items, Value::MakeInt(by == "key" ? 0 : 1),
+                                      call.arguments.Flag(0), call.meter);
+  SortByKey(&keyed, call.arguments.Flag(2), call.meter);
+  return Value::MakeList(ItemsIn(std::move(keyed)));
+}
+
+Value Unique(const FilterCall& call) {
+  std::vector<Keyed> kept;
+  for (Keyed& entry : WithKeys(Elements(call.input, call.meter), call.arguments.Get(1),
+                               call.arguments.Flag(0), call.meter)) {
+    RequireHashable(entry.key);
+    const bool is_known = std::any_of(kept.begin(), kept.end(), [&](const Keyed& other) {
+      return Equal(entry.key, other.key, call.meter);
+    });
+    if (!is_known) kept.push_back(std::move(entry));
+  }
+  return Value::MakeList(ItemsIn(std::move(kept)), ListKind::kGenerator);
+}
+
+template <bool kLargest>
+Value Extreme(const FilterCall& call) {
+  const std::vector<Keyed> keyed = WithKeys(Elements(call.input, call.meter), call.arguments.Get(1),
+                                            call.arguments.Flag(0), call.meter);
+  if (keyed.empty()) return Value::MakeUndefined("no aggregated item, sequence was empty");
+  const Keyed* best = keyed.data();
+  for (const Keyed& entry : keyed) {
+    const int order = Compare(entry.key, best->key, kLargest ? ">" : "<", call.meter).value_or(0);
+    if (kLargest ? order > 0 : order < 0) best = &entry;
+  }
+  return best->item;
+}
+
+Value Sum(const FilterCall& call) {
+  Value sum = call.arguments.Get(1, Value::MakeInt(0));
+  const Value attribute = call.arguments.Get(0);
+  for (const Value& item : Elements(call.input, call.meter)) {
+    sum = Binary("+", sum,
+                 attribute.is_none() ? item : AttributePath(item, attribute, Value(), call.meter),
+                 call.meter);
+  }
+  return sum;
+}
+
+}  // namespace
+
+const FilterEntry* FindListFilter(std::string_view name) {
+  static const FilterEntry entries[] = {
+      {"count", &Count, {}, 0},
+      {"dictsort", &DictSort, {"case_sensitive", "by", "reverse"}, 0},
+      {"first", &First, {}, 0},
+      {"items", &ItemsOf, {}, 0},
+      {"join", &Join, {"d", "attribute"}, 0},
+      {"last", &Last, {}, 0},
+      {"length", &Count, {}, 0},
+      {"list", &ListOf, {}, 0},
+      {"max", &Extreme<true>, {"case_sensitive", "attribute"}, 0},
+      {"min", &Extreme<false>, {"case_sensitive", "attribute"}, 0},
+      {"reverse", &Reverse, {}, 0},
+      {"sort", &Sort, {"reverse", "case_sensitive", "attribute"}, 0},
+      {"sum", &Sum, {"attribute", "start"}, 0},
+      {"unique", &Unique, {"case_sensitive", "attribute"}, 0},
+  };
+  const auto* found = std::find_if(std::begin(entries), std::end(entries),
+                                   [&](const FilterEntry& entry) { return entry.name == name; });
+  return found == std::end(entries) ? nullptr : found;
+}
+
+}  // namespace longstream::chat

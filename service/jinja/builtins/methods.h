@@ -1,0 +1,34 @@
+// Methods of Python's str, list and dict.
+#ifndef LONGSTREAM_SERVICE_JINJA_BUILTINS_METHODS_H_
+#define LONGSTREAM_SERVICE_JINJA_BUILTINS_METHODS_H_
+
+#include <optional>
+#include <string_view>
+
+#include "service/jinja/builtins/arguments.h"
+#include "service/jinja/values/meter.h"
+#include "service/jinja/values/value.h"
+
+namespace longstream::chat {
+
+// value.name where it is a method, an attribute of a namespace or one of `loop`; nothing where
+// Python has none. UNIMPLEMENTED for methods that Python has and we do not. What the sandbox of
+// chat templates forbids, methods that change a value for one, is undefined.
+std::optional<Value> Attribute(const Value& value, std::string_view name);
+
+// REQUIRES: `method` is one (Callable::Kind::kMethod).
+Value CallMethod(const Callable& method, const Arguments& arguments, Meter* meter);
+
+// s.replace(old, replacement, count); below 0: all of them.
+Text Replace(const Text& text, std::string_view old, const Text& replacement, int64_t count,
+             Meter* meter);
+// s.strip(chars); white space where it is None or not given.
+Text Strip(const Text& text, const Value& chars, bool at_begin, bool at_end, Meter* meter);
+// s.splitlines().
+std::vector<Text> SplitLines(const Text& text, Meter* meter);
+// d.items() and those of it alone.
+Value Items(const Dict& dict, Meter* meter, ListKind kind);
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_JINJA_BUILTINS_METHODS_H_

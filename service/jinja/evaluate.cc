@@ -1,0 +1,292 @@
+// Expressions and the functions of the environment.
+#include <array>
+#include <string>
+#include <utility>
+
+#include "service/jinja/builtins/filters.h"
+#include "service/jinja/builtins/methods.h"
+#include "service/jinja/builtins/operators.h"
+#include "service/jinja/interpreter.h"
+#include "service/jinja/interpreter_scope.h"
+
+namespace longstream::chat {
+namespace {
+
+constexpr std::array<std::string_view, 5> kFunctions = {"raise_exception", "strftime_now",
+                                                        "namespace", "range", "dict"};
+constexpr std::array<std::string_view, 3> kUnsupportedFunctions = {"lipsum", "cycler", "joiner"};
+
+template <size_t N>
+bool Has(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (const std::string_view known : names) {
+    if (known == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Value Interpreter::Evaluate(const Expression& expression) {
+  const Level level(this, expression.place);
+  try {
+    return EvaluateKind(expression);
+  } catch (TemplateError& error) {
+    if (error.place.line == 0) error.place = expression.place;
+    throw;
+  }
+}
+
+Value Interpreter::EvaluateKind(const Expression& expression) {
+  const std::vector<ExpressionPtr>& parts = expression.parts;
+  switch (expression.kind) {
+    case ExpressionKind::kConstant:
+      return expression.value;
+    case ExpressionKind::kName:
+      return EvaluateName(expression);
+    case ExpressionKind::kList:
+      return Value::MakeList(EvaluateAll(parts, 0));
+    case ExpressionKind::kTuple:
+      return Value::MakeList(EvaluateAll(parts, 0), ListKind::kTuple);
+    case ExpressionKind::kDict:
+      return EvaluateDict(expression);
+    case ExpressionKind::kUnary: {
+      const Value operand = Evaluate(*parts[0]);
+      if (expression.name == "not") return Value::MakeBool(!operand.Truth());
+      return Unary(expression.name, operand);
+    }
+    case ExpressionKind::kBinary: {
+      const Value left = Evaluate(*parts[0]);
+      return Binary(expression.name, left, Evaluate(*parts[1]), &meter_);
+    }
+    case ExpressionKind::kCompare:
+      return EvaluateCompare(expression);
+    case ExpressionKind::kAnd: {
+      Value left = Evaluate(*parts[0]);
+      return left.Truth() ? Evaluate(*parts[1]) : left;
+    }
+    case ExpressionKind::kOr: {
+      Value left = Evaluate(*parts[0]);
+      return left.Truth() ? left : Evaluate(*parts[1]);
+    }
+    case ExpressionKind::kConcat:
+      return EvaluateConcat(expression);
+    case ExpressionKind::kConditional:
+      return EvaluateConditional(expression);
+    case ExpressionKind::kAttribute:
+      return EvaluateAttribute(expression);
+    case ExpressionKind::kSubscript: {
+      const Value value = Evaluate(*parts[0]);
+      return Item(value, Evaluate(*parts[1]), &meter_);
+    }
+    case ExpressionKind::kSlice:
+      return EvaluateSlice(expression);
+    case ExpressionKind::kCall:
+      return EvaluateCall(expression);
+    case ExpressionKind::kFilter:
+      return EvaluateFilter(expression, nullptr);
+    case ExpressionKind::kTest: {
+      const Value value = Evaluate(*parts[0]);
+      return Value::MakeBool(
+          ApplyTest(expression.name, value, EvaluateArguments(expression), &meter_));
+    }
+  }
+  return Value();
+}
+
+Value Interpreter::EvaluateName(const Expression& expression) {
+  if (const Value* value = FindName(expression.name)) return *value;
+  if (Has(kUnsupportedFunctions, expression.name)) {
+    FailUnsupported("the function '" + expression.name + "'");
+  }
+  if (!Has(kFunctions, expression.name)) {
+    return Value::MakeUndefined("'" + expression.name + "' is undefined");
+  }
+  Callable function;
+  function.name = expression.name;
+  return Value::MakeCallable(std::move(function));
+}
+
+std::vector<Value> Interpreter::EvaluateAll(const std::vector<ExpressionPtr>& parts, size_t first) {
+  std::vector<Value> values;
+  meter_.MakeList(parts.size() - first);
+  for (size_t i = first; i < parts.size(); ++i) values.push_back(Evaluate(*parts[i]));
+  return values;
+}
+
+Value Interpreter::EvaluateDict(const Expression& expression) {
+  Dict dict;
+  meter_.MakeList(expression.parts.size());
+  for (size_t i = 0; i + 1 < expression.parts.size(); i += 2) {
+    const Value key = Evaluate(*expression.parts[i]);
+    if (!key.is_text()) {
+      FailUnsupported("a key of type " + std::string(key.TypeName()) + " in a dict",
+                      expression.parts[i]->place);
+    }
+    dict.Set(key.text(), Evaluate(*expression.parts[i + 1]));
+  }
+  return Value::MakeDict(std::move(dict));
+}
+
+Value Interpreter::EvaluateCompare(const Expression& expression) {
+  Value left = Evaluate(*expression.parts[0]);
+  for (size_t i = 0; i < expression.operators.size(); ++i) {
+    Value right = Evaluate(*expression.parts[i + 1]);
+    if (!Related(expression.operators[i], left, right, &meter_)) return Value::MakeBool(false);
+    left = std::move(right);
+  }
+  return Value::MakeBool(true);
+}
+
+Value Interpreter::EvaluateConcat(const Expression& expression) {
+  Text text;
+  for (const ExpressionPtr& part : expression.parts) {
+    const Text more = ToText(Evaluate(*part), &meter_);
+    meter_.Make(more.size());
+    text.Append(more);
+  }
+  return Value::MakeText(std::move(text));
+}
+
+Value Interpreter::EvaluateConditional(const Expression& expression) {
+  if (Evaluate(*expression.parts[0]).Truth()) return Evaluate(*expression.parts[1]);
+  if (expression.parts[2] != nullptr) return Evaluate(*expression.parts[2]);
+  return Value::MakeUndefined("the inline if-expression is false and has no else");
+}
+
+Value Interpreter::EvaluateSlice(const Expression& expression) {
+  const auto bound = [&](size_t i) {
+    return expression.parts[i] == nullptr ? Value() : Evaluate(*expression.parts[i]);
+  };
+  const Value value = Evaluate(*expression.parts[0]);
+  const Value begin = bound(1);
+  const Value end = bound(2);
+  return Slice(value, begin, end, bound(3), &meter_);
+}
+
+Value Interpreter::EvaluateAttribute(const Expression& expression) {
+  const Value value = Evaluate(*expression.parts[0]);
+  if (std::optional<Value> attribute = Attribute(value, expression.name)) return *attribute;
+  if (value.is_dict()) {
+    if (const Value* member = value.dict().Find(expression.name)) return *member;
+  }
+  return Value::MakeUndefined("'" + std::string(value.TypeName()) + " object' has no attribute '" +
+                              expression.name + "'");
+}
+
+Value Interpreter::EvaluateFilter(const Expression& expression, const Value* input) {
+  Value filtered;
+  if (expression.parts[0] == nullptr) {
+    filtered = *input;
+  } else if (input != nullptr) {
+    filtered = EvaluateFilter(*expression.parts[0], input);
+  } else {
+    filtered = Evaluate(*expression.parts[0]);
+  }
+  return ApplyFilter(expression.name, filtered, EvaluateArguments(expression), &meter_);
+}
+
+Arguments Interpreter::EvaluateArguments(const Expression& call) {
+  Arguments arguments;
+  arguments.positional = EvaluateAll(call.parts, 1);
+  for (const auto& [name, value] : call.named) {
+    arguments.named.emplace_back(name, Evaluate(*value));
+  }
+  return arguments;
+}
+
+Value Interpreter::EvaluateCall(const Expression& expression) {
+  const Value callee = Evaluate(*expression.parts[0]);
+  RequireDefined(callee);
+  if (!callee.is_callable()) {
+    Fail("'" + std::string(callee.TypeName()) + "' cannot be called");
+  }
+  const Callable& callable = callee.callable();
+  const Arguments arguments = EvaluateArguments(expression);
+  switch (callable.kind) {
+    case Callable::Kind::kMacro:
+      return CallMacro(*callable.macro, arguments);
+    case Callable::Kind::kMethod:
+      return CallMethod(callable, arguments, &meter_);
+    case Callable::Kind::kFunction:
+      break;
+  }
+  return CallFunction(callable.name, arguments);
+}
+
+Value Interpreter::CallFunction(std::string_view name, const Arguments& arguments) {
+  if (name == "raise_exception") {
+    const ArgumentReader reader("raise_exception", arguments, {"message"}, 1);
+    Fail("the template refuses the conversation: " + ToText(reader.Get(0), &meter_).bytes());
+  }
+  if (name == "strftime_now") return FormatNow(arguments);
+  if (name == "namespace") return MakeNamespace(arguments);
+  if (name == "range") return Range(arguments);
+  // dict(other, key=value ...)
+  Dict dict;
+  if (arguments.positional.size() > 1) Fail("dict takes one argument at most");
+  if (!arguments.positional.empty()) {
+    const Value& other = arguments.positional[0];
+    if (!other.is_dict()) FailUnsupported("dict() of something else than a dict");
+    meter_.MakeList(other.dict().size());
+    dict = other.dict();
+  }
+  for (const auto& [key, value] : arguments.named) dict.Set(Text(key), value);
+  return Value::MakeDict(std::move(dict));
+}
+
+Value Interpreter::MakeNamespace(const Arguments& arguments) {
+  const Value dict = CallFunction("dict", arguments);
+  meter_.MakeList(4 + dict.dict().size());
+  Namespace& object = namespaces_.emplace_back();
+  for (const Dict::Entry& entry : dict.dict().entries()) {
+    if (entry.key.bytes().starts_with('_')) {
+      Fail("attributes of a namespace may not begin with '_'");
+    }
+    object.attributes.emplace_back(entry.key.bytes(), entry.value);
+  }
+  return Value::MakeNamespace(&object);
+}
+
+Value Interpreter::Range(const Arguments& arguments) {
+  constexpr int64_t kMostElements = 100'000;  // Jinja's sandbox has the same
+  const ArgumentReader reader("range", arguments, {"start", "stop", "step"}, 1);
+  const bool has_stop = reader.Has(1);
+  const int64_t start = has_stop ? reader.Integer(0, 0) : 0;
+  const int64_t stop = has_stop ? reader.Integer(1, 0) : reader.Integer(0, 0);
+  const int64_t step = reader.Integer(2, 1);
+  if (step == 0) Fail("range: the step is 0");
+  std::vector<Value> numbers;
+  for (int64_t at = start; step > 0 ? at < stop : at > stop;) {
+    meter_.MakeList(1);
+    if (static_cast<int64_t>(numbers.size()) == kMostElements) {
+      Fail("range: more than " + std::to_string(kMostElements) + " numbers");
+    }
+    numbers.push_back(Value::MakeInt(at));
+    if (__builtin_add_overflow(at, step, &at)) break;
+  }
+  return Value::MakeList(std::move(numbers));
+}
+
+Value Interpreter::FormatNow(const Arguments& arguments) {
+  const ArgumentReader reader("strftime_now", arguments, {"format"}, 1);
+  const Value given = reader.Get(0);
+  const std::string& format = RequireText(given, "strftime_now").bytes();
+  constexpr size_t kMostBytes = 1000;
+  // Letters that stand for parts of a date or time everywhere alike.
+  constexpr std::string_view kDirectives = "aAbBdeHIjmMpSUwWyY%";
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '%') continue;
+    ++i;
+    if (i < format.size() && format[i] == '-') ++i;
+    if (i == format.size() || kDirectives.find(format[i]) == std::string_view::npos) {
+      FailUnsupported("strftime_now with the format '" + format + "'");
+    }
+  }
+  if (format.size() > kMostBytes) Fail("strftime_now: the format is too long");
+  if (format.empty()) return Value::MakeText(Text());
+  std::string text(16 * kMostBytes, '\0');
+  text.resize(std::strftime(text.data(), text.size(), format.c_str(), &now_));
+  return Value::MakeText(given.text().Changed(std::move(text)));
+}
+
+}  // namespace longstream::chat

@@ -1,0 +1,71 @@
+// What the interpreter enters and leaves.
+#ifndef LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
+#define LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
+
+#include <string>
+
+#include "service/jinja/interpreter.h"
+
+namespace longstream::chat {
+
+class Interpreter::InScope {
+ public:
+  InScope(Interpreter* interpreter, Scope* outer)
+      : interpreter_(interpreter), before_(interpreter->scope_) {
+    scope_.outer = outer;
+    interpreter->scope_ = &scope_;
+  }
+  ~InScope() { interpreter_->scope_ = before_; }
+  InScope(const InScope&) = delete;
+  InScope& operator=(const InScope&) = delete;
+
+ private:
+  Interpreter* const interpreter_;
+  Scope* const before_;
+  Scope scope_;
+};
+
+class Interpreter::InOutput {
+ public:
+  InOutput(Interpreter* interpreter, Text* output)
+      : interpreter_(interpreter), before_(interpreter->output_) {
+    interpreter->output_ = output;
+  }
+  ~InOutput() { interpreter_->output_ = before_; }
+  InOutput(const InOutput&) = delete;
+  InOutput& operator=(const InOutput&) = delete;
+
+ private:
+  Interpreter* const interpreter_;
+  Text* const before_;
+};
+
+// A level of evaluation, which is one of the stack: macros may call themselves.
+class Interpreter::Level {
+ public:
+  Level(Interpreter* interpreter, Place place) : interpreter_(interpreter) {
+    constexpr size_t kMaxLevels = 600;
+    if (interpreter->depth_ == kMaxLevels) {
+      Fail("expressions and calls are nested deeper than " + std::to_string(kMaxLevels) + " levels",
+           place);
+    }
+    ++interpreter->depth_;
+    try {
+      interpreter->meter_.Step();
+    } catch (TemplateError& error) {
+      --interpreter->depth_;
+      error.place = place;
+      throw;
+    }
+  }
+  ~Level() { --interpreter_->depth_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  Interpreter* const interpreter_;
+};
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_

@@ -1,0 +1,113 @@
+// From tokens to a syntax tree, by Jinja's grammar.
+#ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_PARSER_H_
+#define LONGSTREAM_SERVICE_JINJA_SYNTAX_PARSER_H_
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "service/jinja/syntax/lexer.h"
+#include "service/jinja/syntax/syntax_tree.h"
+
+namespace longstream::chat {
+
+// The tokens of one template and a place among them.
+class TokenStream {
+ public:
+  // REQUIRES: the last token is kEnd.
+  explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  const Token& current() const { return tokens_[at_]; }
+  const Token& next() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
+  Token Take();
+  bool Skip(std::string_view op);
+  bool SkipName(std::string_view name);
+  void Expect(std::string_view op);
+  void ExpectName(std::string_view name);
+  std::string ExpectAnyName();
+  void ExpectKind(TokenKind kind, std::string_view wanted);
+  size_t position() const { return at_; }
+  // Whether the name stands between `begin` and here.
+  bool HasNameSince(size_t begin, std::string_view name) const;
+  [[noreturn]] void FailHere(std::string_view wanted) const;
+
+ private:
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+// Expressions. Throws TemplateError.
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(TokenStream* tokens) : tokens_(*tokens) {}
+
+  ExpressionPtr Parse() { return ParseConditional(); }
+  // What may be a tuple without parentheses. `with_conditional` false: an `if` ends it.
+  ExpressionPtr ParseTuple(bool with_conditional = true, bool in_parentheses = false);
+  // `name`, `name(arguments)`, `name|name ...`: filters on nullptr.
+  ExpressionPtr ParseFilterChain();
+
+ private:
+  ExpressionPtr ParseConditional();
+  ExpressionPtr ParseOr();
+  ExpressionPtr ParseAnd();
+  ExpressionPtr ParseNot();
+  ExpressionPtr ParseCompare();
+  ExpressionPtr ParseSum();
+  ExpressionPtr ParseConcat();
+  ExpressionPtr ParseProduct();
+  ExpressionPtr ParsePower();
+  ExpressionPtr ParseUnary(bool with_filter = true);
+  ExpressionPtr ParsePrimary();
+  ExpressionPtr ParseNameOrConstant();
+  ExpressionPtr ParsePostfix(ExpressionPtr operand);
+  ExpressionPtr ParseFilters(ExpressionPtr operand);
+  ExpressionPtr ParseFilter(ExpressionPtr operand);
+  ExpressionPtr ParseTest(ExpressionPtr operand);
+  ExpressionPtr ParseAttribute(ExpressionPtr operand);
+  ExpressionPtr ParseSubscript(ExpressionPtr operand);
+  ExpressionPtr ParseListOrDict();
+  void ParseArguments(Expression* call);
+  bool AtTupleEnd() const;
+
+  TokenStream& tokens_;
+  size_t nesting_ = 0;
+};
+
+// Statements. Throws TemplateError.
+class StatementParser {
+ public:
+  explicit StatementParser(std::string_view source)
+      : tokens_(Tokenize(source)), expressions_(&tokens_) {}
+
+  // The whole template.
+  Body Parse();
+
+ private:
+  using EndNames = std::initializer_list<std::string_view>;
+
+  // Until a tag with one of the names, which is read up to its name.
+  Body ParseUntil(EndNames end_names, std::string* end_name);
+  // The rest of a tag and what follows it up to its end tag, that included.
+  Body ParseBody(std::string_view end_name);
+  void ParseTag(Body* body);
+  void ParseFor(Statement* statement);
+  void ParseIf(Statement* statement);
+  void ParseSet(Statement* statement);
+  void ParseMacro(Statement* statement);
+  void ParseParameters(Statement* statement);
+  Target ParseTarget(bool with_attribute);
+  void EndTag() { tokens_.ExpectKind(TokenKind::kBlockEnd, "'%}'"); }
+
+  TokenStream tokens_;
+  ExpressionParser expressions_;
+  size_t nesting_ = 0;
+  size_t loops_ = 0;
+};
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_JINJA_SYNTAX_PARSER_H_

@@ -1,0 +1,116 @@
+// Values made as the parser goes, so that members keep their order and depth is bounded.
+#include "service/jinja/values/json_reader.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace longstream::chat {
+namespace {
+
+// The callbacks of nlohmann's parser; its names are the library's.
+class Reader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Reader(bool is_foreign) : is_foreign_(is_foreign) {}
+
+  bool null() override { return Add(Value()); }
+  bool boolean(bool value) override { return Add(Value::MakeBool(value)); }
+  bool number_integer(number_integer_t value) override { return Add(Value::MakeInt(value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max())) {
+      return AddTooLarge(static_cast<number_float_t>(value));
+    }
+    return Add(Value::MakeInt(static_cast<int64_t>(value)));
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (text.find_first_of(".eE") == std::string::npos) return AddTooLarge(value);
+    return Add(Value::MakeFloat(value));
+  }
+  bool string(string_t& text) override { return Add(Value::MakeText(Text(text, is_foreign_))); }
+  bool binary(binary_t& /*value*/) override { return Refuse("binary data"); }
+
+  bool start_object(size_t /*elements*/) override { return Begin(/*is_object=*/true); }
+  bool key(string_t& name) override {
+    open_.back().key = Text(name, is_foreign_);
+    return true;
+  }
+  bool end_object() override {
+    Dict dict = std::move(open_.back().dict);
+    open_.pop_back();
+    return Add(Value::MakeDict(std::move(dict)));
+  }
+  bool start_array(size_t /*elements*/) override { return Begin(/*is_object=*/false); }
+  bool end_array() override {
+    std::vector<Value> items = std::move(open_.back().items);
+    open_.pop_back();
+    return Add(Value::MakeList(std::move(items)));
+  }
+
+  bool parse_error(size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    return Refuse(absl::StrCat("not JSON at byte ", position, ": ", error.what()));
+  }
+
+  const Value& result() const { return result_; }
+  const std::string& refusal() const { return refusal_; }
+
+ private:
+  struct Open {
+    bool is_object = false;
+    Dict dict;
+    Text key;
+    std::vector<Value> items;
+  };
+
+  bool Begin(bool is_object) {
+    if (open_.size() == kMaxDataDepth) {
+      return Refuse(absl::StrCat("nested deeper than ", kMaxDataDepth, " levels"));
+    }
+    open_.emplace_back().is_object = is_object;
+    return true;
+  }
+
+  bool Add(Value value) {
+    if (open_.empty()) {
+      result_ = std::move(value);
+    } else if (open_.back().is_object) {
+      open_.back().dict.Set(open_.back().key, std::move(value));
+    } else {
+      open_.back().items.push_back(std::move(value));
+    }
+    return true;
+  }
+
+  // A whole number over 64 bits. A template could write the caller's down, and not to the digit.
+  bool AddTooLarge(number_float_t value) {
+    if (is_foreign_) return Refuse("a whole number exceeds 64 bits");
+    return Add(Value::MakeFloat(value));
+  }
+
+  bool Refuse(std::string why) {
+    refusal_ = std::move(why);
+    return false;
+  }
+
+  const bool is_foreign_;
+  std::vector<Open> open_;
+  Value result_;
+  std::string refusal_;
+};
+
+}  // namespace
+
+absl::StatusOr<Value> ReadJson(std::string_view json, bool is_foreign) {
+  Reader reader(is_foreign);
+  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) {
+    return absl::InvalidArgumentError(reader.refusal());
+  }
+  return reader.result();
+}
+
+}  // namespace longstream::chat

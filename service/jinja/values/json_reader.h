@@ -1,0 +1,20 @@
+// JSON as values of a template.
+#ifndef LONGSTREAM_SERVICE_JINJA_VALUES_JSON_READER_H_
+#define LONGSTREAM_SERVICE_JINJA_VALUES_JSON_READER_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "service/jinja/values/value.h"
+
+namespace longstream::chat {
+
+// Members of objects keep their order; of two with one name the last counts. `is_foreign`: every
+// text in it, keys included, is the caller's (Text). A whole number over 64 bits, such as the
+// model_max_length of many a tokenizer_config.json, becomes a float; the caller's is refused.
+// INVALID_ARGUMENT, with the place: that, not JSON, or nested deeper than kMaxDataDepth.
+absl::StatusOr<Value> ReadJson(std::string_view json, bool is_foreign);
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_JINJA_VALUES_JSON_READER_H_

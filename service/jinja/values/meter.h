@@ -1,0 +1,57 @@
+// Bounds what a template may cost: it comes with the model, and may be wrong or worse.
+#ifndef LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
+#define LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "service/jinja/values/error.h"
+
+namespace longstream::chat {
+
+struct RenderLimits {
+  // Expressions and statements, elements of lists looked at, and 64 bytes of text read: a second
+  // or two.
+  uint64_t max_steps = 20'000'000;
+  // Of all texts and lists that are made on the way, the result among them.
+  uint64_t max_bytes = 256u << 20;
+};
+
+class Meter {
+ public:
+  explicit Meter(const RenderLimits& limits) : limits_(limits) {}
+
+  void Step(uint64_t count = 1) {
+    steps_ += count;
+    if (steps_ > limits_.max_steps) {
+      Fail("the template takes more than " + std::to_string(limits_.max_steps) + " steps");
+    }
+  }
+  // A text of so many bytes is read.
+  void Read(size_t bytes) { Step(bytes / 64); }
+  // A text is made.
+  void Make(size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > limits_.max_bytes) {
+      Fail("the template makes more than " + std::to_string(limits_.max_bytes) + " bytes of text");
+    }
+    Read(bytes);
+  }
+  // A list of so many elements is made, or a copy of one.
+  void MakeList(size_t elements) {
+    constexpr size_t kBytesOfElement = 48;
+    Step(elements);
+    if (elements > limits_.max_bytes / kBytesOfElement) elements = limits_.max_bytes;
+    Make(elements * kBytesOfElement);
+  }
+
+ private:
+  const RenderLimits limits_;
+  uint64_t steps_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace longstream::chat
+
+#endif  // LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_

@@ -1,0 +1,197 @@
+// Calls through the ABI table.
+#include "service/models/backend_model.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+// The buffer a backend writes its sentence into.
+class ErrorText {
+ public:
+  ErrorText() { text_[0] = '\0'; }
+  ls_error abi() { return ls_error{text_.data(), text_.size()}; }
+  absl::Status ToStatus(ls_code code) const { return StatusFromCode(code, text_.data()); }
+
+ private:
+  std::array<char, 1024> text_;
+};
+
+// Of what the scheduler divides by and cuts prompts at: beside a full batch of decode rows a step
+// must reach the next grid line, or a prompt would wait for ever.
+absl::Status CheckInfo(const ls_model_info& info, const BackendModel::Options& options) {
+  const uint32_t decode_rows = std::min(options.max_batch_sequences, options.max_batch_tokens);
+  const uint32_t room = options.max_batch_tokens - decode_rows;
+  if (info.prefill_grid == 0 || info.prefill_grid > std::max(room, 1u)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the backend's prefill_grid is ", info.prefill_grid, ", a step of ",
+                     options.max_batch_tokens, " tokens has room for 1 ... ", room, " beside ",
+                     options.max_batch_sequences, " decode rows"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status StatusFromCode(ls_code code, std::string_view message) {
+  if (code == LS_OK) return absl::OkStatus();
+  const absl::string_view text(message.data(), message.size());
+  switch (code) {
+    case LS_INVALID_ARGUMENT:
+    case LS_NOT_FOUND:
+    case LS_RESOURCE_EXHAUSTED:
+    case LS_FAILED_PRECONDITION:
+    case LS_UNIMPLEMENTED:
+    case LS_INTERNAL:
+    case LS_UNAVAILABLE:
+    case LS_DATA_LOSS:
+      return absl::Status(static_cast<absl::StatusCode>(code), text);
+    default:  // a code outside the ABI is itself a defect of the backend
+      return absl::InternalError(text);
+  }
+}
+
+absl::Status FailureOf(const ls_result& result) {
+  const absl::string_view message = result.message == nullptr ? "" : result.message;
+  switch (result.code) {
+    case LS_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(absl::StrCat("sampling: ", message));
+    case LS_RESOURCE_EXHAUSTED:
+      return absl::ResourceExhaustedError(absl::StrCat("the backend has no memory: ", message));
+    case LS_UNAVAILABLE:
+      return absl::UnavailableError(absl::StrCat("the device is lost: ", message));
+    default:
+      return absl::InternalError(absl::StrCat("the backend failed the turn: ", message));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
+    std::shared_ptr<const Plugin> plugin, const Options& options, const Host* host) {
+  std::vector<const char*> devices;
+  devices.reserve(options.devices.size());
+  for (const std::string& device : options.devices) devices.push_back(device.c_str());
+
+  ls_model_options abi{};
+  abi.struct_size = sizeof(abi);
+  abi.directory = options.directory.c_str();
+  abi.options = options.options_json.c_str();
+  abi.devices = devices.data();
+  abi.num_devices = static_cast<uint32_t>(devices.size());
+  abi.cache_bytes_budget = options.cache_bytes_budget;
+  abi.max_batch_tokens = options.max_batch_tokens;
+  abi.max_batch_sequences = options.max_batch_sequences;
+  abi.host = host->table();
+
+  ErrorText error;
+  ls_model* handle = nullptr;
+  if (const ls_code code = plugin->table().model_open(&abi, &handle, error.abi()); code != LS_OK) {
+    return error.ToStatus(code);
+  }
+  std::unique_ptr<BackendModel> model(new BackendModel(std::move(plugin), handle));
+  model->info_.struct_size = sizeof(ls_model_info);
+  if (const ls_code code = model->table().model_info(handle, &model->info_); code != LS_OK) {
+    return StatusFromCode(code, "the backend gave no information on the model it opened");
+  }
+  if (absl::Status status = CheckInfo(model->info_, options); !status.ok()) return status;
+  return model;
+}
+
+BackendModel::BackendModel(std::shared_ptr<const Plugin> plugin, ls_model* model)
+    : plugin_(std::move(plugin)), model_(model) {}
+
+BackendModel::~BackendModel() { table().model_close(model_); }
+
+ls_memory BackendModel::memory() const {
+  ls_memory memory{};
+  memory.struct_size = sizeof(memory);
+  table().model_memory(model_, &memory);
+  return memory;
+}
+
+absl::StatusOr<Sequence> BackendModel::CreateSequence() {
+  ErrorText error;
+  ls_sequence* handle = nullptr;
+  const ls_code code = table().sequence_create(model_, &handle, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return Sequence(this, handle);
+}
+
+absl::StatusOr<Sequence> BackendModel::ForkSequence(const Sequence& source) {
+  if (!plugin_->Can(LS_CAP_FORK)) {
+    return absl::UnimplementedError("the model's backend cannot fork a session");
+  }
+  ErrorText error;
+  ls_sequence* handle = nullptr;
+  const ls_code code = table().sequence_fork(model_, source.handle(), &handle, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return Sequence(this, handle);
+}
+
+absl::StatusOr<uint64_t> BackendModel::Submit(std::span<const ls_batch_entry> entries) {
+  ls_batch batch{};
+  batch.struct_size = sizeof(batch);
+  batch.entries = entries.data();
+  batch.num_entries = static_cast<uint32_t>(entries.size());
+  ErrorText error;
+  uint64_t ticket = 0;
+  const ls_code code = table().submit(model_, &batch, &ticket, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return ticket;
+}
+
+absl::StatusOr<std::span<const ls_result>> BackendModel::Wait(uint64_t ticket) {
+  ErrorText error;
+  ls_results results{};
+  const ls_code code = table().wait(model_, ticket, &results, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return std::span<const ls_result>(results.results, results.num_results);
+}
+
+Sequence& Sequence::operator=(Sequence&& other) noexcept {
+  if (this != &other) {
+    Free();
+    model_ = std::exchange(other.model_, nullptr);
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+
+void Sequence::Free() {
+  if (handle_ != nullptr) model_->table().sequence_free(model_->model_, handle_);
+  handle_ = nullptr;
+}
+
+uint64_t Sequence::position() const { return model_->table().sequence_position(handle_); }
+
+ls_sequence_bytes Sequence::bytes() const {
+  ls_sequence_bytes bytes{};
+  bytes.struct_size = sizeof(bytes);
+  model_->table().sequence_bytes(model_->model_, handle_, &bytes);
+  return bytes;
+}
+
+absl::Status Sequence::Reserve(uint64_t tokens) {
+  ErrorText error;
+  return error.ToStatus(
+      model_->table().sequence_reserve(model_->model_, handle_, tokens, error.abi()));
+}
+
+absl::Status Sequence::Checkpoint() {
+  ErrorText error;
+  return error.ToStatus(model_->table().sequence_checkpoint(model_->model_, handle_, error.abi()));
+}
+
+absl::StatusOr<uint64_t> Sequence::Truncate(uint64_t position) {
+  ErrorText error;
+  uint64_t restored = 0;
+  const ls_code code =
+      model_->table().sequence_truncate(model_->model_, handle_, position, &restored, error.abi());
+  if (code != LS_OK) return error.ToStatus(code);
+  return restored;
+}
+
+}  // namespace longstream

@@ -1,0 +1,275 @@
+// Choosing a plugin for a checkpoint and opening it.
+#include "service/models/served_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "service/clock/monotonic_time.h"
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/files/model_file.h"
+
+namespace longstream {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Named(const std::string& model, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("model ", model, ": ", status.message()));
+}
+
+using Plugins = std::span<const std::shared_ptr<const Plugin>>;
+
+// The devices to try, best first.
+std::vector<std::string> DevicesOf(const ModelSource& source) {
+  if (source.device == "auto") return {"cuda", "cpu"};
+  return {source.device};
+}
+
+// The plugin that serves the checkpoint on `device` best, or why none does.
+absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
+                                                     const std::string& device, Plugins plugins) {
+  std::shared_ptr<const Plugin> best;
+  int32_t best_fit = 0;
+  bool any_matches = false;
+  std::vector<std::string> reasons;
+  for (const std::shared_ptr<const Plugin>& plugin : plugins) {
+    // "cuda:0" is served by the plugin for "cuda".
+    if (plugin->device() != device.substr(0, device.find(':'))) continue;
+    any_matches = true;
+    if (!source.backend.empty()) {
+      if (plugin->name() == source.backend) return plugin;
+      reasons.push_back(plugin->name());
+      continue;
+    }
+    std::array<char, 512> text{};
+    int32_t fit = 0;
+    const ls_code code =
+        plugin->table().probe(source.directory.c_str(), &fit, ls_error{text.data(), text.size()});
+    if (code != LS_OK) return StatusFromCode(code, text.data());
+    if (fit == 0) reasons.push_back(absl::StrCat(plugin->name(), ": ", text.data()));
+    if (fit > best_fit) {
+      best = plugin;
+      best_fit = fit;
+    }
+  }
+  if (best != nullptr) return best;
+  if (!any_matches) {
+    return absl::NotFoundError(absl::StrCat("device: there is no plugin for ", source.device));
+  }
+  if (!source.backend.empty()) {
+    return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
+                                            source.device,
+                                            "; there are: ", absl::StrJoin(reasons, ", ")));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
+                                                 source.directory, " (",
+                                                 absl::StrJoin(reasons, "; "), ")"));
+}
+
+// Opens the model on the first device that is there and has a plugin for it. That a device lacks
+// memory for it is the operator's to decide about: the next one may be a hundred times slower.
+absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
+                                                          Plugins plugins, const Host* host) {
+  BackendModel::Options options;
+  options.directory = source.directory;
+  options.options_json = source.options_json;
+  options.cache_bytes_budget = source.cache_bytes_budget;
+  options.max_batch_tokens = source.max_batch_tokens;
+  options.max_batch_sequences = source.max_batch_sequences;
+  absl::Status why;
+  for (const std::string& device : DevicesOf(source)) {
+    absl::StatusOr<std::shared_ptr<const Plugin>> plugin = Choose(source, device, plugins);
+    if (!plugin.ok()) {
+      why = plugin.status();
+      continue;
+    }
+    options.devices = {device};
+    absl::StatusOr<std::unique_ptr<BackendModel>> opened =
+        BackendModel::Open(*std::move(plugin), options, host);
+    why = opened.status();
+    if (!absl::IsNotFound(why) && !absl::IsUnavailable(why)) return opened;
+    host->Write(LogSeverity::kInfo,
+                absl::StrCat("model ", source.name, ": not on ", device, ": ", why.message()));
+  }
+  return why;
+}
+
+absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
+  const absl::StatusOr<std::optional<std::string>> text = FindModelFile(file);
+  if (!text.ok()) return text.status();
+  if (!text->has_value()) return Json::object();
+  Json json = Json::parse(**text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.string(), ": expected a JSON object, found ",
+                     json.is_discarded() ? "no valid JSON" : json.type_name()));
+  }
+  return json;
+}
+
+// A value for a sentence; one that nests, however deep, by its kind.
+std::string Found(const Json& value) {
+  return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
+}
+
+absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, const Json& json,
+                                            uint32_t vocabulary_size) {
+  std::vector<int32_t> ids;
+  const auto found = json.find("eos_token_id");
+  if (found == json.end() || found->is_null()) return ids;
+  const Json list = found->is_array() ? *found : Json::array({*found});
+  for (const Json& id : list) {
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
+        id.get<int64_t>() >= static_cast<int64_t>(vocabulary_size)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.string(), ": eos_token_id: expected ids below the vocabulary size ",
+                       vocabulary_size, ", found ", Found(id)));
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+// Reads keys of generation_config.json one by one; absent and null say nothing. The first that is
+// not what it should be is the status.
+class DefaultsReader {
+ public:
+  DefaultsReader(const std::filesystem::path& file, const Json& json) : file_(file), json_(json) {}
+
+  const absl::Status& status() const { return status_; }
+
+  std::optional<float> Float(const char* key, const char* expected, bool (*is_valid)(float)) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    if (value.is_number() && is_valid(value.get<float>())) return value.get<float>();
+    return Refuse<float>(key, expected, value);
+  }
+
+  std::optional<int32_t> Count(const char* key) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMost) {
+      return value.get<int32_t>();
+    }
+    return Refuse<int32_t>(key, "a whole number from 0 on", value);
+  }
+
+  std::optional<bool> Bool(const char* key) {
+    const Json value = Find(key);
+    if (value.is_null()) return std::nullopt;
+    if (value.is_boolean()) return value.get<bool>();
+    return Refuse<bool>(key, "true or false", value);
+  }
+
+ private:
+  Json Find(const char* key) const { return json_.value(key, Json()); }
+
+  template <typename T>
+  std::optional<T> Refuse(const char* key, const char* expected, const Json& found) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(file_.string(), ": ", key, ": expected ",
+                                                        expected, ", found ", Found(found)));
+    }
+    return std::nullopt;
+  }
+
+  const std::filesystem::path& file_;
+  const Json& json_;
+  absl::Status status_;
+};
+
+uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
+  uint64_t longest = 1;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    longest = std::max<uint64_t>(longest, tokenizer.TokenBytes(id).size());
+  }
+  // Normalizers make of three bytes one, not more: a Hangul syllable of its three letters, an ASCII
+  // letter of a full-width one. Only texts of little but spaces that one drops may be refused
+  // early.
+  constexpr uint64_t kNormalised = 3;
+  const uint64_t per_token = longest * (tokenizer.kind() == "byte" ? 1 : kNormalised);
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return context_limit > kMost / per_token ? kMost : context_limit * per_token;
+}
+
+}  // namespace
+
+absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
+                                                          uint32_t vocabulary_size,
+                                                          std::optional<int32_t> eos_id) {
+  const std::filesystem::path generation_file =
+      std::filesystem::path(directory) / "generation_config.json";
+  const std::filesystem::path config_file = std::filesystem::path(directory) / "config.json";
+  absl::StatusOr<Json> generation = ReadJson(generation_file);
+  if (!generation.ok()) return generation.status();
+  absl::StatusOr<Json> config = ReadJson(config_file);
+  if (!config.ok()) return config.status();
+
+  GenerationDefaults defaults;
+  const bool states_end = generation->contains("eos_token_id");
+  absl::StatusOr<std::vector<int32_t>> ids =
+      states_end ? EndIds(generation_file, *generation, vocabulary_size)
+                 : EndIds(config_file, *config, vocabulary_size);
+  if (!ids.ok()) return ids.status();
+  defaults.end_token_ids = *std::move(ids);
+  const bool silent = !states_end && config->value("eos_token_id", Json()).is_null();
+  if (silent && eos_id) defaults.end_token_ids = {*eos_id};
+  DefaultsReader reader(generation_file, *generation);
+  defaults.temperature = reader.Float("temperature", "a number from 0 to 1000", [](float value) {
+    return value >= 0.0f && value <= 1000.0f;
+  });
+  const std::optional<bool> sample = reader.Bool("do_sample");
+  if (sample == false) defaults.temperature = 0.0f;
+  if (sample == true && !defaults.temperature) defaults.temperature = 1.0f;
+  defaults.top_k = reader.Count("top_k");
+  defaults.top_p = reader.Float("top_p", "a number above 0 and at most 1",
+                                [](float value) { return value > 0.0f && value <= 1.0f; });
+  defaults.min_p = reader.Float("min_p", "a number from 0 to 1",
+                                [](float value) { return value >= 0.0f && value <= 1.0f; });
+  defaults.repetition_penalty =
+      reader.Float("repetition_penalty", "a finite number above 0",
+                   [](float value) { return value > 0.0f && std::isfinite(value); });
+  if (!reader.status().ok()) return reader.status();
+  return defaults;
+}
+
+absl::StatusOr<std::shared_ptr<ServedModel>> ServedModel::Load(
+    const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
+    const Host* host) {
+  std::shared_ptr<ServedModel> model(new ServedModel(source));
+  const MonotonicTime begin = MonotonicTime::Now();
+  absl::StatusOr<std::unique_ptr<BackendModel>> backend = OpenBackend(source, plugins, host);
+  if (!backend.ok()) return Named(source.name, backend.status());
+  model->backend_ = *std::move(backend);
+  const MonotonicTime opened = MonotonicTime::Now();
+
+  const uint32_t vocabulary_size = model->backend_->info().vocabulary_size;
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      LoadTokenizer(source.directory, static_cast<int>(vocabulary_size));
+  if (!tokenizer.ok()) return Named(source.name, tokenizer.status());
+  model->tokenizer_ = *std::move(tokenizer);
+  model->max_text_bytes_ = MaxTextBytes(*model->tokenizer_, model->backend_->info().context_limit);
+  model->load_times_ = {opened - begin, MonotonicTime::Now() - opened};
+
+  absl::StatusOr<GenerationDefaults> defaults =
+      ReadGenerationDefaults(source.directory, vocabulary_size, model->tokenizer_->eos_id());
+  if (!defaults.ok()) return Named(source.name, defaults.status());
+  model->defaults_ = *std::move(defaults);
+  model->chat_ = chat::ReadChatTemplates(source.directory);
+  if (!model->chat_.ok()) {
+    host->Write(
+        LogSeverity::kWarning,
+        absl::StrCat("model ", source.name, ": no chat: ", model->chat_.status().message()));
+  }
+  return model;
+}
+
+}  // namespace longstream

@@ -1,0 +1,149 @@
+// Loading of models and their states.
+#include "service/serving/model_set.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+namespace longstream {
+namespace {
+
+// Of a name that a caller made up, in a message.
+constexpr size_t kMaxEchoBytes = 64;
+
+}  // namespace
+
+ModelSet::ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener)
+    : options_(options), sources_(std::move(sources)), listener_(std::move(listener)) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const ModelSource& source : sources_) {
+      ModelStatus status;
+      status.name = source.name;
+      models_.emplace(source.name, std::move(status));
+    }
+  }
+  loader_ = std::thread([this] { LoadAll(); });
+}
+
+ModelSet::~ModelSet() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  loader_.join();
+}
+
+void ModelSet::LoadAll() {
+  for (const ModelSource& source : sources_) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    Load(source);
+  }
+}
+
+void ModelSet::Load(const ModelSource& source) {
+  absl::StatusOr<std::shared_ptr<ServedModel>> model =
+      ServedModel::Load(source, options_.plugins, options_.host);
+  ModelStatus status;
+  status.name = source.name;
+  if (model.ok()) {
+    const Plugin& plugin = (*model)->backend().plugin();
+    auto metrics = std::make_unique<ModelMetrics>(
+        options_.metrics,
+        ModelMetrics::Labels{source.name, source.version, plugin.name(), plugin.device()});
+    metrics->ObserveLoad("backend", absl::ToDoubleSeconds((*model)->load_times().backend));
+    metrics->ObserveLoad("tokenizer", absl::ToDoubleSeconds((*model)->load_times().tokenizer));
+    Engine::Options engine = options_.engine;
+    engine.max_batch_tokens = source.max_batch_tokens;
+    engine.max_batch_sequences = source.max_batch_sequences;
+    engine.on_lost = [this, name = source.name](const absl::Status& why) { Lose(name, why); };
+    status.state = ModelState::kReady;
+    status.engine = std::make_shared<Engine>(*model, engine, metrics.get());
+    absl::MutexLock lock(&mutex_);
+    metrics_.push_back(std::move(metrics));
+  } else {
+    status.state = ModelState::kFailed;
+    status.error = model.status();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    models_[source.name] = status;
+  }
+  if (listener_) listener_(status);
+}
+
+void ModelSet::Lose(const std::string& name, const absl::Status& why) {
+  ModelStatus told;
+  told.name = name;
+  told.state = ModelState::kFailed;
+  told.error = why;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;  // the engine is on its way out, with the map it is in
+    ModelStatus& status = models_[name];
+    status.state = told.state;
+    status.error = told.error;
+  }
+  if (listener_) listener_(told);
+}
+
+absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
+  absl::MutexLock lock(&mutex_);
+  if (name.empty() && models_.size() == 1) return models_.begin()->second;
+  const auto found = models_.find(name);
+  if (found != models_.end()) return found->second;
+  std::vector<std::string> names;
+  names.reserve(models_.size());
+  for (const auto& [other, status] : models_) names.push_back(other);
+  return absl::NotFoundError(absl::StrCat(
+      "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
+      name.size() > kMaxEchoBytes ? "...'" : "'", "; there are: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) const {
+  absl::StatusOr<ModelStatus> status = Status(name);
+  if (!status.ok()) return status.status();
+  switch (status->state) {
+    case ModelState::kReady:
+      return status->engine;
+    case ModelState::kLoading:
+      return absl::UnavailableError(absl::StrCat("model ", status->name, " is loading"));
+    case ModelState::kFailed:
+      return absl::UnavailableError(
+          absl::StrCat("model ", status->name,
+                       status->engine == nullptr ? " could not be loaded: " : " has failed: ",
+                       status->error.message()));
+  }
+  return absl::InternalError("a model is in no known state");
+}
+
+std::vector<ModelStatus> ModelSet::List() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ModelStatus> list;
+  list.reserve(models_.size());
+  for (const auto& [name, status] : models_) list.push_back(status);
+  return list;
+}
+
+absl::Status ModelSet::WaitUntilLoaded() const {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](const ModelSet* set) ABSL_EXCLUSIVE_LOCKS_REQUIRED(set->mutex_) {
+        for (const auto& [name, status] : set->models_) {
+          if (status.state == ModelState::kLoading) return false;
+        }
+        return true;
+      },
+      this));
+  for (const auto& [name, status] : models_) {
+    if (!status.error.ok()) return status.error;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

@@ -1,0 +1,93 @@
+// The models of this server by name, each with its engine, from loading to unloading.
+#ifndef LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_
+#define LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "service/engine/engine.h"
+#include "service/metrics/model_metrics.h"
+#include "service/models/host.h"
+#include "service/models/plugin.h"
+#include "service/models/served_model.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace longstream {
+
+enum class ModelState { kLoading, kReady, kFailed };
+
+// What may be told of a model at any time.
+struct ModelStatus {
+  std::string name;
+  ModelState state = ModelState::kLoading;
+  absl::Status error;  // with kFailed
+  // With kReady; also where the model failed later, as its device was lost: its sessions can still
+  // be closed.
+  std::shared_ptr<Engine> engine;
+};
+
+// Thread-safe.
+class ModelSet {
+ public:
+  struct Options {
+    std::vector<std::shared_ptr<const Plugin>> plugins;
+    const Host* host = nullptr;               // outlives the set
+    prometheus::Registry* metrics = nullptr;  // outlives the set
+    Engine::Options engine;                   // batch sizes are taken from each model's source
+  };
+
+  // Called on the loading thread when a model became ready or failed to load; on its engine's
+  // thread, without the engine, when it failed later.
+  using StateListener = std::function<void(const ModelStatus& status)>;
+
+  // Begins to load `sources`, one after the other, on a thread of its own.
+  ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener);
+  // Waits for the model that is being loaded; engines end their turns with UNAVAILABLE.
+  ~ModelSet();
+  ModelSet(const ModelSet&) = delete;
+  ModelSet& operator=(const ModelSet&) = delete;
+
+  // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed. An empty name means the
+  // only model there is.
+  absl::StatusOr<std::shared_ptr<Engine>> Find(std::string_view name) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::StatusOr<ModelStatus> Status(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<ModelStatus> List() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Blocks until no model is loading any more. OK when all are ready; otherwise the first failure.
+  absl::Status WaitUntilLoaded() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void LoadAll();
+  void Load(const ModelSource& source);
+  void Lose(const std::string& name, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Options options_;
+  const std::vector<ModelSource> sources_;
+  const StateListener listener_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Before models_, whose engines write to them until they are gone.
+  std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread loader_;  // last: starts when everything above stands
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_

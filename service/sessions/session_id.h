@@ -1,0 +1,37 @@
+// The 128-bit id of a session, written as 32 lower-case hexadecimal digits.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_ID_H_
+#define LONGSTREAM_SERVICE_SESSIONS_SESSION_ID_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace longstream {
+
+struct SessionId {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  // 32 hexadecimal digits in either case; INVALID_ARGUMENT names `field` and the value otherwise.
+  static absl::StatusOr<SessionId> Parse(std::string_view text, std::string_view field);
+
+  // From the operating system's random source, so that an id cannot be guessed.
+  static SessionId Random();
+
+  std::string ToString() const;
+
+  friend auto operator<=>(const SessionId&, const SessionId&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H hash, const SessionId& id) {
+    return H::combine(std::move(hash), id.high, id.low);
+  }
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SESSIONS_SESSION_ID_H_

@@ -1,0 +1,66 @@
+// The map of sessions.
+#include "service/sessions/session_table.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+
+absl::Status SessionTable::Insert(std::shared_ptr<Session> session, const char* field) {
+  absl::MutexLock lock(&mutex_);
+  if (sessions_.count(session->id()) != 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(field, ": ", session->id().ToString(), " is in use"));
+  }
+  if (max_sessions_ != 0 && sessions_.size() >= max_sessions_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the server holds ", sessions_.size(), " sessions, its limit; close some"));
+  }
+  const SessionId id = session->id();
+  sessions_.emplace(id, std::move(session));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionTable::Find(const SessionId& id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) {
+    return absl::NotFoundError(absl::StrCat("session_id: no session ", id.ToString()));
+  }
+  return found->second;
+}
+
+void SessionTable::Remove(const Session& session) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = sessions_.find(session.id());
+  if (found != sessions_.end() && found->second.get() == &session) sessions_.erase(found);
+}
+
+std::vector<std::shared_ptr<Session>> SessionTable::List(const std::optional<SessionId>& after,
+                                                         size_t limit,
+                                                         std::string_view model) const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<Session>> page;
+  auto it = after ? sessions_.upper_bound(*after) : sessions_.begin();
+  for (; it != sessions_.end() && page.size() < limit; ++it) {
+    if (model.empty() || it->second->model() == model) page.push_back(it->second);
+  }
+  return page;
+}
+
+std::vector<std::shared_ptr<Session>> SessionTable::Expired(MonotonicTime now) const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<Session>> expired;
+  for (const auto& [id, session] : sessions_) {
+    if (session->Expired(now)) expired.push_back(session);
+  }
+  return expired;
+}
+
+size_t SessionTable::size() const {
+  absl::MutexLock lock(&mutex_);
+  return sessions_.size();
+}
+
+}  // namespace longstream

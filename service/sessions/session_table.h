@@ -1,0 +1,56 @@
+// All sessions of the process, by id.
+#ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
+#define LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "service/clock/monotonic_time.h"
+#include "service/sessions/session.h"
+
+namespace longstream {
+
+// Thread-safe. Sessions are shared: the table, a running turn and the engine's mailbox may hold one
+// at the same time, and its caches are freed by the engine, not with the last pointer.
+class SessionTable {
+ public:
+  // `max_sessions`: RESOURCE_EXHAUSTED beyond it; 0: no limit.
+  explicit SessionTable(size_t max_sessions) : max_sessions_(max_sessions) {}
+
+  // ALREADY_EXISTS where the id, which came in `field`, is in use.
+  absl::Status Insert(std::shared_ptr<Session> session, const char* field = "session_id")
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // NOT_FOUND names the id.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes this session out; does nothing where its id is free or names another by now.
+  void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Up to `limit` sessions with ids greater than `after`, in the order of ids; `model` empty: all.
+  std::vector<std::shared_ptr<Session>> List(const std::optional<SessionId>& after, size_t limit,
+                                             std::string_view model) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Sessions whose idle time-out has passed.
+  std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const size_t max_sessions_;
+  mutable absl::Mutex mutex_;
+  std::map<SessionId, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_

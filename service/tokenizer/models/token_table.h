@@ -1,0 +1,52 @@
+// The tokens by id: the bytes each stands for, and which are special.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_TOKEN_TABLE_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_MODELS_TOKEN_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/spec/tokenizer_spec.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class TokenTable {
+ public:
+  // `normalized` are the added tokens of the spec, in its order, with those that are looked for in
+  // the normalized text written as they are found there.
+  // INVALID_ARGUMENT: two tokens have the same id, or two ids the same text.
+  static absl::StatusOr<TokenTable> Create(const TokenizerSpec& spec,
+                                           const std::vector<AddedToken>& normalized);
+
+  // Tokenizer::TokenBytes, FirstTokenBytes and IsSpecial.
+  std::string_view Bytes(int32_t id) const;
+  std::string_view FirstBytes(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+
+  // Whether the id is one that is looked for in the text before anything else is done with it.
+  bool IsAdded(int32_t id) const;
+
+ private:
+  struct Token {
+    std::string bytes;
+    bool special = false;
+    bool added = false;
+  };
+
+  const Token* Find(int32_t id) const;
+  absl::StatusOr<bool> Add(const std::string& text, int32_t id);
+  void SetPiece(const DecoderSpec& decoder, std::string_view text, int32_t id);
+
+  std::vector<Token> tokens_;  // by id; shorter than the vocabulary where its end is unused
+  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // where they differ from the bytes
+  absl::flat_hash_map<int32_t, std::string> texts_;        // while the table is made
+  absl::flat_hash_map<std::string, int32_t> ids_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_MODELS_TOKEN_TABLE_H_

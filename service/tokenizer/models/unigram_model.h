@@ -1,0 +1,74 @@
+// The unigram language model of one word: of all ways to write it as a sequence of tokens, the one
+// with the greatest sum of scores.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/spec/tokenizer_spec.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class UnigramModel {
+ public:
+  // Bounds the time that each byte of a word takes.
+  static constexpr size_t kMaxTokenBytes = 1024;
+
+  // Memory that Encode works in, kept from word to word. One per thread.
+  class Workspace {
+   private:
+    friend class UnigramModel;
+
+    // The best sequence of tokens that ends at a byte of the word.
+    struct End {
+      double score;
+      uint32_t begin;  // of its last token; kNone where no sequence ends here
+      int32_t id;      // of its last token
+    };
+
+    std::vector<End> ends_;
+    std::vector<uint32_t> cuts_;  // the ends of the best sequence's tokens, from the last one
+  };
+
+  // INVALID_ARGUMENT: there is no unk_id, a score is not a number, or a token is longer than
+  // kMaxTokenBytes.
+  static absl::StatusOr<UnigramModel> Create(const TokenizerSpec& spec);
+
+  // Appends the ids of a word; of several best ways the one whose last tokens begin first. A run of
+  // characters without a token becomes the tokens of its bytes or one unk_id, as the spec says.
+  // O(n * longest token). REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
+  void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
+
+ private:
+  // A node of the trie of the vocabulary's texts.
+  struct Node {
+    int32_t id = -1;  // of the text that ends here
+    double score = 0;
+  };
+
+  void AddToken(std::string_view text, int32_t id, double score);
+  const Node* Child(uint32_t node, unsigned char byte, uint32_t* child) const;
+  void FindEnds(std::string_view word, Workspace* workspace) const;
+  void AppendUnknown(std::string_view run, std::vector<int32_t>* ids) const;
+
+  std::vector<Node> nodes_;
+  absl::flat_hash_map<uint64_t, uint32_t> children_;  // by node << 8 | byte
+  int32_t unk_id_ = 0;
+  double unk_score_ = 0;
+  bool single_precision_ = false;
+  bool byte_fallback_ = false;
+  std::array<int32_t, 256> byte_ids_{};  // kNoId: none
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_

@@ -1,0 +1,16 @@
+// The fingerprint of a tokenizer: of everything that decides which ids a text gets.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
+
+#include <cstdint>
+
+#include "service/tokenizer/spec/tokenizer_spec.h"
+
+namespace longstream {
+
+// The same in every process and build: snapshots of sessions hold it.
+uint64_t FingerprintOf(const TokenizerSpec& spec);
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_

@@ -1,0 +1,136 @@
+// Form C by ICU, with long runs of combining marks put in order first.
+#include "service/tokenizer/text/nfc.h"
+
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+#include <unicode/stringpiece.h>
+#include <unicode/uchar.h>
+#include <unicode/uniset.h>
+#include <unicode/unistr.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "service/tokenizer/text/utf8.h"
+
+namespace longstream {
+namespace {
+
+// ICU puts marks in order by insertion, which is quadratic in the length of a run. Natural text has
+// a few marks in a row (the Stream-Safe format allows 30); longer runs are sorted beforehand.
+constexpr size_t kLongRun = 64;
+
+// Below U+0300 nothing is a combining mark; in UTF-8 that is below byte 0xCC.
+bool MayBeMark(unsigned char lead_byte) { return lead_byte >= 0xCC; }
+
+// Whether a character, fully decomposed, begins with a mark.
+bool BeginsWithMark(char32_t c) {
+  return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0;
+}
+
+// Appends a run of marks, decomposed and in canonical order: that is an equivalent text, and one
+// in which insertion finds each mark in its place.
+void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::string* out) {
+  std::vector<std::pair<uint8_t, UChar32>> marks;  // combining class, code point
+  icu::UnicodeString decomposition;
+  for (size_t offset = 0; offset < run.size();) {
+    const auto c = static_cast<UChar32>(NextCodePoint(run, &offset));
+    if (!nfc.getDecomposition(c, decomposition)) decomposition = icu::UnicodeString(c);
+    for (int32_t i = 0; i < decomposition.length(); i = decomposition.moveIndex32(i, 1)) {
+      const UChar32 part = decomposition.char32At(i);
+      marks.emplace_back(nfc.getCombiningClass(part), part);
+    }
+  }
+  const auto by_class = [](const auto& a, const auto& b) { return a.first < b.first; };
+  // A character of class 0 keeps its place and what stands on either side of it apart.
+  for (auto first = marks.begin(); first != marks.end();) {
+    if (first->first == 0) {
+      ++first;
+      continue;
+    }
+    const auto last =
+        std::find_if(first, marks.end(), [](const auto& mark) { return mark.first == 0; });
+    std::stable_sort(first, last, by_class);
+    first = last;
+  }
+  for (const auto& [combining_class, c] : marks) icu::UnicodeString(c).toUTF8String(*out);
+}
+
+// The text with every long run of marks in canonical order: `text` itself where there is none.
+std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view text,
+                               std::string* buffer) {
+  size_t copied = 0;  // bytes of text that are in *buffer
+  for (size_t offset = 0; offset < text.size();) {
+    if (!MayBeMark(static_cast<unsigned char>(text[offset]))) {
+      ++offset;
+      continue;
+    }
+    const size_t begin = offset;
+    size_t end = offset;
+    size_t length = 0;
+    while (offset < text.size() && BeginsWithMark(NextCodePoint(text, &offset))) {
+      ++length;
+      end = offset;
+    }
+    if (length < kLongRun) continue;
+    buffer->append(text.substr(copied, begin - copied));
+    AppendOrdered(nfc, text.substr(begin, end - begin), buffer);
+    copied = end;
+  }
+  if (copied == 0) return text;
+  buffer->append(text.substr(copied));
+  return *buffer;
+}
+
+// Form C of today, and of the characters of Unicode 9.
+struct Normalizers {
+  const icu::Normalizer2* newest = nullptr;
+  icu::UnicodeSet known;
+  std::optional<icu::FilteredNormalizer2> of_unicode_9;
+  UErrorCode error = U_ZERO_ERROR;
+
+  Normalizers() {
+    newest = icu::Normalizer2::getNFCInstance(error);
+    known.applyPattern(icu::UnicodeString("[:age=9.0:]"), error);
+    known.freeze();
+    if (U_SUCCESS(error)) of_unicode_9.emplace(*newest, known);
+  }
+};
+
+absl::Status IcuError(UErrorCode code) {
+  return absl::InternalError(absl::StrCat("ICU cannot normalize the text: ", u_errorName(code)));
+}
+
+icu::StringPiece Piece(std::string_view text) {
+  return {text.data(), static_cast<int32_t>(text.size())};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string* buffer) {
+  static const Normalizers normalizers;
+  if (U_FAILURE(normalizers.error)) return IcuError(normalizers.error);
+  const icu::Normalizer2& nfc = *normalizers.of_unicode_9;
+
+  UErrorCode error = U_ZERO_ERROR;
+  std::string ordered_buffer;
+  const std::string_view ordered = OrderLongRuns(nfc, text, &ordered_buffer);
+  // What was reordered is no longer the caller's text, so it is copied in any case. A text in
+  // today's form is also in the older one: that only orders and composes less.
+  const bool same_text = ordered.data() == text.data();
+  if (same_text && normalizers.newest->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) {
+    return text;
+  }
+  error = U_ZERO_ERROR;
+  buffer->clear();
+  icu::StringByteSink<std::string> sink(buffer);
+  nfc.normalizeUTF8(0, Piece(ordered), sink, nullptr, error);
+  if (U_FAILURE(error)) return IcuError(error);
+  return *buffer;
+}
+
+}  // namespace longstream

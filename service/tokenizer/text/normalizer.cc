@@ -1,0 +1,224 @@
+// The steps one after another, each from one buffer into the next.
+#include "service/tokenizer/text/normalizer.h"
+
+#include <unicode/brkiter.h>
+#include <unicode/locid.h>
+#include <unicode/utext.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/tokenizer/text/nfc.h"
+#include "service/tokenizer/text/utf8.h"
+#include "service/tokenizer/text/white_space.h"
+
+namespace longstream {
+namespace {
+
+// ICU counts in 32 bits, and form C may have three times the bytes of a text.
+constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
+
+constexpr std::string_view kMark = "\u2581";  // what SentencePiece writes for a space
+
+// Longer graphemes are looked up character by character, as the reference implementation does.
+constexpr size_t kLongestGrapheme = 5;
+
+void ReplaceLiteral(std::string_view text, std::string_view pattern, std::string_view replacement,
+                    std::string* out) {
+  size_t done = 0;
+  for (size_t at = text.find(pattern); at != std::string_view::npos;
+       at = text.find(pattern, done)) {
+    out->append(text.substr(done, at - done)).append(replacement);
+    done = at + pattern.size();
+  }
+  out->append(text.substr(done));
+}
+
+absl::Status ReplaceRegex(std::string_view text, const Regex& regex, std::string_view replacement,
+                          std::string* out) {
+  size_t done = 0;
+  Regex::Match match;
+  while (done < text.size()) {
+    const absl::StatusOr<bool> found = regex.Find(text, done, &match);
+    if (!found.ok()) return found.status();
+    if (!*found) break;
+    out->append(text.substr(done, match.begin - done)).append(replacement);
+    done = match.end;
+  }
+  out->append(text.substr(done));
+  return absl::OkStatus();
+}
+
+// Appends the grapheme as the map has it: all of it by the shortest text of the map that it begins
+// with, and a long one character by character.
+void AppendGrapheme(const Charsmap& map, std::string_view grapheme, std::string* out) {
+  if (grapheme.size() <= kLongestGrapheme) {
+    if (const auto match = map.Shortest(grapheme)) {
+      out->append(match->replacement);
+      return;
+    }
+  }
+  for (size_t at = 0; at < grapheme.size();) {
+    const size_t begin = at;
+    NextCodePoint(grapheme, &at);
+    const std::string_view character = grapheme.substr(begin, at - begin);
+    const auto match = map.Shortest(character);
+    out->append(match ? match->replacement : character);
+  }
+}
+
+absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::string* out) {
+  UErrorCode error = U_ZERO_ERROR;
+  // Making an iterator takes far longer than finding the graphemes of a word.
+  thread_local std::unique_ptr<icu::BreakIterator> iterator;
+  if (iterator == nullptr) {
+    iterator.reset(icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), error));
+  }
+  UText source = UTEXT_INITIALIZER;
+  utext_openUTF8(&source, text.data(), static_cast<int64_t>(text.size()), &error);
+  if (U_SUCCESS(error)) iterator->setText(&source, error);
+  if (U_FAILURE(error)) {
+    utext_close(&source);
+    iterator.reset();
+    return absl::InternalError(
+        absl::StrCat("ICU cannot find the graphemes of the text: ", u_errorName(error)));
+  }
+  int32_t begin = iterator->first();
+  for (int32_t end = iterator->next(); end != icu::BreakIterator::DONE; end = iterator->next()) {
+    const auto first = static_cast<size_t>(begin);
+    AppendGrapheme(map, text.substr(first, static_cast<size_t>(end) - first), out);
+    begin = end;
+  }
+  utext_close(&source);
+  return absl::OkStatus();
+}
+
+// Symbols stay as they are; otherwise the longest text of the map counts.
+void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view text,
+                std::string* out) {
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    if (const auto symbol = symbols.LongestAt(rest)) {
+      out->append(symbols[*symbol]);
+      at += symbols[*symbol].size();
+      continue;
+    }
+    if (const auto match = map.Longest(rest)) {
+      out->append(match->replacement);
+      at += match->length;
+      continue;
+    }
+    const size_t begin = at;
+    NextCodePoint(text, &at);
+    out->append(text.substr(begin, at - begin));
+  }
+}
+
+// Spaces at the beginning go, unless the text goes on after another one.
+void CollapseSpaces(std::string_view text, TextPlace place, std::string* out) {
+  const size_t begin = out->size();
+  bool after_space = place != TextPlace::kContinues;
+  for (const char c : text) {
+    const bool is_space = c == ' ';
+    if (!is_space || !after_space) *out += c;
+    after_space = is_space;
+  }
+  // At the end the mark counts as a space too, as it does for SentencePiece.
+  while (out->size() > begin) {
+    std::string_view added = *out;
+    added.remove_prefix(begin);
+    if (added.ends_with(' ')) {
+      out->pop_back();
+    } else if (added.ends_with(kMark)) {
+      out->resize(out->size() - kMark.size());
+    } else {
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Normalizer> Normalizer::Create(const TokenizerSpec& spec) {
+  Normalizer normalizer;
+  normalizer.symbols_ = PrefixSet(spec.symbols);
+  for (const NormalizerStep& step_spec : spec.normalizer) {
+    Step step{step_spec, std::nullopt, {}};
+    using Kind = NormalizerStep::Kind;
+    if (step_spec.kind == Kind::kReplace && !step_spec.pattern.literal) {
+      absl::StatusOr<Regex> regex = Regex::Compile(step_spec.pattern.text);
+      if (!regex.ok()) return regex.status();
+      step.regex = *std::move(regex);
+    }
+    if (step_spec.kind == Kind::kCharsmap || step_spec.kind == Kind::kSentencePiece) {
+      absl::StatusOr<Charsmap> map = Charsmap::Create(step_spec.text);
+      if (!map.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("precompiled_charsmap: ", map.status().message()));
+      }
+      step.charsmap = *std::move(map);
+      step.spec.text.clear();
+    }
+    normalizer.steps_.push_back(std::move(step));
+  }
+  return normalizer;
+}
+
+absl::StatusOr<std::string_view> Normalizer::RunStep(const Step& step, std::string_view text,
+                                                     TextPlace place, std::string* out) const {
+  absl::Status status;
+  switch (step.spec.kind) {
+    case NormalizerStep::Kind::kNfc:
+      return NormalizeNfc(text, out);
+    case NormalizerStep::Kind::kPrepend:
+      if (!PutsPrefix(step.spec.scheme, place)) return text;
+      out->append(step.spec.text).append(text);
+      break;
+    case NormalizerStep::Kind::kReplace:
+      if (step.regex) {
+        status = ReplaceRegex(text, *step.regex, step.spec.text, out);
+      } else {
+        ReplaceLiteral(text, step.spec.pattern.text, step.spec.text, out);
+      }
+      break;
+    case NormalizerStep::Kind::kStrip: {
+      const size_t begin = step.spec.left ? SpaceEnd(text, 0) : 0;
+      const size_t end = step.spec.right ? SpaceBegin(text, begin, text.size()) : text.size();
+      return text.substr(begin, end - begin);
+    }
+    case NormalizerStep::Kind::kCharsmap:
+      status = MapGraphemes(step.charsmap, text, out);
+      break;
+    case NormalizerStep::Kind::kSentencePiece:
+      MapLongest(step.charsmap, symbols_, text, out);
+      break;
+    case NormalizerStep::Kind::kCollapseSpaces:
+      CollapseSpaces(text, place, out);
+      break;
+  }
+  if (!status.ok()) return status;
+  return *out;
+}
+
+absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlace place,
+                                                 std::string* buffer) const {
+  std::string next;
+  for (const Step& step : steps_) {
+    if (text.empty()) break;
+    next.clear();
+    const absl::StatusOr<std::string_view> result = RunStep(step, text, place, &next);
+    if (!result.ok()) return result.status();
+    text = *result;
+    if (text.size() > kMaxBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expected a text of at most ", kMaxBytes, " bytes once normalized, found ", text.size()));
+    }
+    if (text.data() != next.data()) continue;  // still a part of what it was
+    buffer->swap(next);
+    text = *buffer;
+  }
+  return text;
+}
+
+}  // namespace longstream

@@ -1,0 +1,45 @@
+// Cuts a text into the words that the model works on; no token spans two words.
+#ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_PRE_TOKENIZER_H_
+#define LONGSTREAM_SERVICE_TOKENIZER_TEXT_PRE_TOKENIZER_H_
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/tokenizer/spec/text_place.h"
+#include "service/tokenizer/spec/tokenizer_spec.h"
+#include "service/tokenizer/text/regex.h"
+
+namespace longstream {
+
+// Immutable after Create: may be used by any number of threads.
+class PreTokenizer {
+ public:
+  // UNIMPLEMENTED: a pattern is not supported, with the pattern and what it uses.
+  static absl::StatusOr<PreTokenizer> Create(const std::vector<PreTokenizerStep>& steps);
+
+  using WordSink = absl::FunctionRef<void(std::string_view word)>;
+
+  // Hands the words of a text over in order; none is empty, and each is valid during its call only.
+  // Errors as Regex::Find. REQUIRES: text is UTF-8.
+  absl::Status Split(std::string_view text, TextPlace place, WordSink sink) const;
+
+ private:
+  struct Step {
+    PreTokenizerStep spec;
+    std::optional<Regex> regex;  // of what cuts
+  };
+
+  absl::Status RunSteps(std::string_view text, TextPlace place, size_t step, WordSink sink) const;
+  absl::Status Cut(std::string_view text, TextPlace place, size_t step, WordSink sink) const;
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_TOKENIZER_TEXT_PRE_TOKENIZER_H_

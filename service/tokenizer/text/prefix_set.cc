@@ -1,0 +1,38 @@
+// Members are looked up by narrowing a range of the sorted texts byte by byte.
+#include "service/tokenizer/text/prefix_set.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+unsigned char ByteAt(std::string_view text, size_t i) {
+  return static_cast<unsigned char>(text[i]);
+}
+
+}  // namespace
+
+PrefixSet::PrefixSet(std::vector<std::string> texts) : texts_(std::move(texts)) {
+  for (const std::string& text : texts_) begins_member_[ByteAt(text, 0)] = true;
+}
+
+std::optional<size_t> PrefixSet::LongestAt(std::string_view text) const {
+  if (text.empty() || !begins_member_[ByteAt(text, 0)]) return std::nullopt;
+  std::optional<size_t> longest;
+  auto first = texts_.begin();
+  auto last = texts_.end();  // [first, last) agree with the text in its first `length` bytes
+  for (size_t length = 0; length < text.size(); ++length) {
+    const auto byte_there = [length](const std::string& member) {
+      return length < member.size() ? int{ByteAt(member, length)} : -1;
+    };
+    const int byte = ByteAt(text, length);
+    first = std::ranges::lower_bound(first, last, byte, {}, byte_there);
+    last = std::ranges::upper_bound(first, last, byte, {}, byte_there);
+    if (first == last) break;
+    if (first->size() == length + 1) longest = static_cast<size_t>(first - texts_.begin());
+  }
+  return longest;
+}
+
+}  // namespace longstream

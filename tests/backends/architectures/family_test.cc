@@ -1,0 +1,425 @@
+// The families: what each reads beside the keys that all configs of Llama's shape share, and which
+// backend a config goes to. tests/golden has their logits.
+#include "backends/architectures/families/family.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "backends/architectures/placement/dense_plan.h"
+#include "backends/architectures/placement/hwfa2_plan.h"
+#include "tests/backends/architectures/config_edit.h"
+#include "tests/backends/checkpoint/expect_error.h"
+
+namespace longstream {
+namespace {
+
+// A config of four layers for 640 positions.
+Config ConfigOf(const std::string& family, std::string_view changes) {
+  const std::string base =
+      EditedText(kLlama, R"({"num_hidden_layers": 4, "model_type": ")" + family + R"("})");
+  return Edited(base, changes);
+}
+
+ModelSpec Plan(const std::string& family, std::string_view changes, const char* options = "{}") {
+  return Hwfa2Plan(ConfigOf(family, changes), LoadOptions(options));
+}
+
+// The window of each layer; 0: full attention.
+std::vector<int32_t> Windows(const ModelSpec& spec) {
+  std::vector<int32_t> windows;
+  for (const MixerSpec& mixer : spec.layers) {
+    EXPECT_EQ(mixer.kind == MixerKind::kWindow, mixer.window > 0);
+    windows.push_back(mixer.window);
+  }
+  return windows;
+}
+
+using Widths = std::vector<int32_t>;
+
+// Full attention is the business of `dense`, windows that of `hwfa2`.
+using Flags = std::vector<bool>;
+Flags WithoutPositions(const ModelSpec& spec) {
+  Flags without;
+  for (const MixerSpec& mixer : spec.layers) {
+    without.push_back(mixer.position == PositionKind::kNone);
+  }
+  return without;
+}
+
+TEST(FamilyTest, WindowsChooseTheBackend) {
+  std::string why;
+  const auto fits = [&](const std::string& family, const char* changes) {
+    return std::pair(DenseFit(ConfigOf(family, changes), &why),
+                     Hwfa2Fit(ConfigOf(family, changes), &why));
+  };
+  const std::pair full = {100, 40};
+  const std::pair windows = {10, 100};
+  EXPECT_EQ(fits("llama", "{}"), full);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": null})"), full);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": 96})"), windows);
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": 640})"), full);
+  EXPECT_EQ(fits("mistral", R"({"max_position_embeddings": 8192})"), windows);
+  EXPECT_EQ(fits("phi3", R"({"max_position_embeddings": 8192})"), full);
+  EXPECT_EQ(fits("phi3", R"({"sliding_window": 96})"), windows);
+  const char* off = R"({"use_sliding_window": false, "sliding_window": 96})";
+  const char* on = R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
+  for (const char* family : {"qwen2", "qwen3", "smollm3"}) {
+    EXPECT_EQ(fits(family, off), full) << family;
+    EXPECT_EQ(fits(family, on), windows) << family;
+  }
+  // What cannot be read is for `dense` to report.
+  EXPECT_EQ(fits("mistral", R"({"sliding_window": "wide"})"), full);
+}
+
+TEST(FamilyTest, Mistral) {
+  const ModelSpec spec = Plan("mistral", R"({"sliding_window": 96})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
+  EXPECT_FALSE(spec.layers[0].qkv_bias);
+  // An absent key is the config class's 4096, and one that holds the context is none.
+  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4097})")),
+            (Widths{4096, 4096, 4096, 4096}));
+  EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4096})")), (Widths{0, 0, 0, 0}));
+  // The option makes a context that no longer fits.
+  EXPECT_EQ(Windows(Plan("mistral", R"({"sliding_window": 640})", R"({"context_limit": 641})")),
+            (Widths{640, 640, 640, 640}));
+}
+
+TEST(FamilyTest, Qwen) {
+  for (const char* family : {"qwen2", "qwen3"}) {
+    SCOPED_TRACE(family);
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+                                       "max_window_layers": 3})")),
+              (Widths{0, 0, 0, 96}));
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96})")),
+              (Widths{0, 0, 0, 0}));
+    EXPECT_EQ(Windows(Plan(family, R"({"use_sliding_window": true, "sliding_window": 96,
+                                       "layer_types": ["sliding_attention", "full_attention",
+                                                       "sliding_attention", "full_attention"]})")),
+              (Widths{96, 0, 96, 0}));
+  }
+  EXPECT_TRUE(Plan("qwen2", "{}").layers[3].qkv_bias);
+  EXPECT_FALSE(Plan("qwen2", "{}").layers[3].output_bias);
+  EXPECT_EQ(Plan("qwen3", "{}").layers[3].qk_norm, QkNorm::kHead);
+}
+
+TEST(FamilyTest, Phi3) {
+  const ModelSpec spec =
+      Plan("phi3", R"({"sliding_window": 96, "rms_norm_eps": "<absent>", "attention_bias": false,
+                  "mlp_bias": false, "lm_head_bias": false, "full_attn_mod": 1,
+                  "interpolate_factor": 1, "original_max_position_embeddings": 128,
+                  "partial_rotary_factor": 0.75,
+                  "rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1],
+                                   "long_factor": [1, 2, 4]}})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
+  EXPECT_EQ(spec.names.q, spec.names.v);
+  EXPECT_EQ(spec.names.gate, spec.names.up);
+  EXPECT_EQ(spec.layers[0].rope.rotated, 6);
+  EXPECT_GT(spec.layers[0].rope.magnitude, 1.0f);
+}
+
+TEST(FamilyTest, SmolLm3) {
+  const ModelSpec silent =
+      Plan("smollm3", R"({"tie_word_embeddings": "<absent>", "rope_theta": "<absent>"})");
+  EXPECT_EQ(WithoutPositions(silent), (Flags{false, false, false, true}));
+  EXPECT_TRUE(silent.tied_head);
+  EXPECT_EQ(silent.layers[0].rope.theta, 2e6);
+  EXPECT_EQ(WithoutPositions(Plan("smollm3", R"({"no_rope_layer_interval": 2})")),
+            (Flags{false, true, false, true}));
+  const ModelSpec listed =
+      Plan("smollm3", R"({"no_rope_layers": [0, 1, 1, 0], "no_rope_layer_interval": 2,
+                          "use_sliding_window": true, "sliding_window": 96})");
+  EXPECT_EQ(WithoutPositions(listed), (Flags{true, false, false, true}));
+  EXPECT_EQ(Windows(listed), (Widths{96, 0, 0, 96}));
+  EXPECT_EQ(Windows(Plan("smollm3", R"({"use_sliding_window": true, "sliding_window": 96,
+                                        "layer_types": ["sliding_attention", "full_attention",
+                                                        "full_attention", "full_attention"]})")),
+            (Widths{96, 0, 0, 0}));
+  // ReRoPE is for the layers that turn.
+  const ModelSpec rerope = Plan("smollm3", "{}", R"({"rerope_window": 30})");
+  EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
+  EXPECT_EQ(rerope.layers[3].position, PositionKind::kNone);
+}
+
+TEST(FamilyTest, Exaone4) {
+  const ModelSpec spec = Plan("exaone4", R"({"sliding_window": 96})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 0}));
+  EXPECT_EQ(WithoutPositions(spec), (Flags{false, false, false, true}));
+  EXPECT_EQ(spec.layers[3].qk_norm, QkNorm::kHead);
+  EXPECT_EQ(spec.names.mixer_norm, "");
+  EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
+  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "LG"})")),
+            (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(Plan("exaone4", R"({"sliding_window": 96, "sliding_window_pattern": 2,
+      "layer_types": ["full_attention", "sliding_attention", "full_attention",
+                      "full_attention"]})")),
+            (Widths{0, 96, 0, 0}));
+  const ModelSpec full = Plan("exaone4", R"({"sliding_window": null})");
+  EXPECT_EQ(Windows(full), (Widths{0, 0, 0, 0}));
+  EXPECT_EQ(WithoutPositions(full), (Flags{false, false, false, false}));
+}
+
+TEST(FamilyTest, Olmo) {
+  const ModelSpec olmo2 = Plan("olmo2", R"({"rms_norm_eps": "<absent>"})");
+  EXPECT_EQ(olmo2.layers[0].qk_norm, QkNorm::kAllHeads);
+  EXPECT_FLOAT_EQ(olmo2.norm_eps, 1e-5f);
+  EXPECT_EQ(Windows(olmo2), (Widths{0, 0, 0, 0}));
+  const ModelSpec olmo3 = Plan("olmo3", R"({"sliding_window": 96, "rope_theta": "<absent>",
+                        "rope_scaling": {"rope_type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(Windows(olmo3), (Widths{96, 96, 96, 0}));
+  EXPECT_EQ(olmo3.layers[0].rope, RopeSpec{.theta = 5e5});
+  EXPECT_EQ(olmo3.layers[3].rope.inv_freq[0], 0.5);
+  EXPECT_EQ(Windows(Plan("olmo3", R"({"max_position_embeddings": 8192,
+      "layer_types": ["full_attention", "sliding_attention", "full_attention",
+                      "full_attention"]})")),
+            (Widths{0, 4096, 0, 0}));
+}
+
+TEST(FamilyTest, Gemma) {
+  const ModelSpec gemma = Plan("gemma", R"({"hidden_act": "gelu", "head_dim": "<absent>",
+                                            "tie_word_embeddings": "<absent>"})");
+  EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
+  EXPECT_TRUE(gemma.norms_less_one);
+  EXPECT_TRUE(gemma.tied_head);
+  EXPECT_EQ(gemma.layers[0].head_dim, 256);
+  EXPECT_FLOAT_EQ(gemma.embedding_multiplier, std::sqrt(24.0f));
+  EXPECT_EQ(gemma.names.mixer_post_norm, "");
+
+  const ModelSpec gemma3 =
+      Plan("gemma3_text",
+           R"({"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
+          "sliding_window": 96, "sliding_window_pattern": 2, "rope_local_base_freq": 5000,
+          "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "cache_implementation": "hybrid",
+          "attn_logit_softcapping": null, "final_logit_softcapping": null})");
+  EXPECT_EQ(Windows(gemma3), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(gemma3.layers[0].rope, RopeSpec{.theta = 5000});
+  EXPECT_EQ(gemma3.layers[1].rope.theta, 500000);
+  EXPECT_EQ(gemma3.layers[1].rope.inv_freq[0], 0.125);
+  EXPECT_EQ(gemma3.layers[1].score_scale, 0.25);
+  EXPECT_EQ(gemma3.layers[1].qk_norm, QkNorm::kHead);
+  EXPECT_EQ(gemma3.names.mlp_norm, "pre_feedforward_layernorm");
+  const ModelSpec by_type =
+      Plan("gemma3_text",
+           R"({"sliding_window": 96, "rope_theta": "<absent>", "layer_types": ["sliding_attention",
+          "full_attention", "full_attention", "full_attention"], "rope_parameters": {
+          "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  EXPECT_EQ(by_type.layers[0].rope, RopeSpec{.theta = 1e4});
+  EXPECT_EQ(by_type.layers[1].rope, RopeSpec{.theta = 1e6});
+}
+
+TEST(FamilyTest, Gemma2) {
+  const ModelSpec spec =
+      Plan("gemma2", R"({"hidden_act": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16,
+          "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 96,
+          "sliding_window_size": 96, "cache_implementation": "hybrid"})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(spec.layers[0].softcap, 50.0);
+  EXPECT_EQ(spec.layers[1].softcap, 50.0);
+  EXPECT_EQ(spec.logit_softcap, 30.0f);
+  EXPECT_EQ(spec.layers[1].score_scale, 0.25);
+  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kNone);
+  EXPECT_EQ(spec.names.mlp_post_norm, "post_feedforward_layernorm");
+  const ModelSpec without = Plan("gemma2", R"({"attn_logit_softcapping": null,
+      "final_logit_softcapping": null, "max_position_embeddings": 8192})");
+  EXPECT_EQ(without.layers[0].softcap, 0.0);
+  EXPECT_EQ(without.logit_softcap, 0.0f);
+  EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
+  // Gemma 3's class has the keys, too, and no value for them.
+  const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0,
+                                                        "hidden_act": "gelu"})");
+  EXPECT_EQ(gemma3.activation, Activation::kGeluTanh);
+  EXPECT_EQ(gemma3.layers[3].softcap, 20.0);
+  EXPECT_EQ(gemma3.logit_softcap, 0.0f);
+}
+
+TEST(FamilyTest, Afmoe) {
+  const ModelSpec spec = Plan("afmoe", R"({"num_dense_layers": 4, "sliding_window": 96,
+      "global_attn_every_n_layers": 2, "mup_enabled": true, "rms_norm_eps": "<absent>",
+      "head_dim": "<absent>", "tie_word_embeddings": "<absent>", "num_experts": 64,
+      "num_experts_per_tok": 6, "num_shared_experts": 2, "moe_intermediate_size": 32,
+      "route_scale": 2.5, "route_norm": true, "score_func": "sigmoid", "n_group": 1})");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(WithoutPositions(spec), (Flags{false, true, false, true}));
+  EXPECT_TRUE(spec.layers[0].output_gate);
+  EXPECT_TRUE(spec.layers[3].output_gate);
+  EXPECT_EQ(spec.layers[1].qk_norm, QkNorm::kHead);
+  EXPECT_EQ(spec.layers[1].head_dim, 128);
+  EXPECT_FLOAT_EQ(spec.embedding_multiplier, std::sqrt(24.0f));
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-5f);
+  EXPECT_FALSE(spec.tied_head);
+  EXPECT_EQ(Plan("afmoe", R"({"num_dense_layers": 4})").embedding_multiplier, 1.0f);
+}
+
+TEST(FamilyTest, Cohere) {
+  const char* keys = R"({"layer_norm_eps": 1e-4, "logit_scale": 0.25, "rms_norm_eps": "<absent>",
+      "sliding_window": 96, "sliding_window_pattern": 2, "cache_implementation": "hybrid",
+      "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
+      "rotary_pct": 1.0, "use_embedding_sharing": true, "use_gated_activation": true,
+      "use_parallel_block": true, "use_parallel_embedding": false, "use_qk_norm": false})";
+  const ModelSpec spec = Plan("cohere2", keys);
+  EXPECT_TRUE(spec.layer_norm);
+  EXPECT_TRUE(spec.parallel);
+  EXPECT_FLOAT_EQ(spec.norm_eps, 1e-4f);
+  EXPECT_EQ(spec.logit_multiplier, 0.25f);
+  EXPECT_EQ(spec.names.mlp_norm, "");
+  EXPECT_EQ(Windows(spec), (Widths{96, 0, 96, 0}));
+  EXPECT_TRUE(spec.layers[0].rope.neighbours);
+  EXPECT_EQ(spec.layers[1].position, PositionKind::kNone);
+  const ModelSpec cohere = Plan("cohere", R"({"attention_bias": true})");
+  EXPECT_TRUE(cohere.layers[3].rope.neighbours);
+  EXPECT_TRUE(cohere.layers[3].qkv_bias);
+  EXPECT_EQ(cohere.layers[3].position, PositionKind::kRope);
+  EXPECT_EQ(cohere.logit_multiplier, 0.0625f);
+  EXPECT_EQ(cohere.layers[0].qk_norm, QkNorm::kNone);
+  EXPECT_EQ(Plan("cohere", R"({"use_qk_norm": true})").layers[3].qk_norm, QkNorm::kEachHead);
+}
+
+TEST(FamilyTest, Glm) {
+  const ModelSpec silent = Plan(
+      "glm",
+      R"({"head_dim": "<absent>", "num_key_value_heads": "<absent>", "rms_norm_eps": "<absent>"})");
+  const MixerSpec& mixer = silent.layers[3];
+  EXPECT_EQ(mixer.num_kv_heads, 2);
+  EXPECT_EQ(mixer.head_dim, 128);
+  EXPECT_EQ(mixer.rope.rotated, 64);
+  EXPECT_TRUE(mixer.rope.neighbours);
+  EXPECT_TRUE(mixer.qkv_bias);
+  EXPECT_FALSE(mixer.output_bias);
+  EXPECT_FLOAT_EQ(silent.norm_eps, 1.5625e-7f);
+  EXPECT_EQ(silent.names.gate, silent.names.up);
+  EXPECT_FALSE(Plan("glm", R"({"attention_bias": false})").layers[0].qkv_bias);
+  // What a config states stays beside an option that does not.
+  const ModelSpec whole = Plan("glm", R"({"rope_theta": "<absent>", "rope_parameters": {
+      "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}})",
+                               R"({"rope_scaling": {"type": "linear", "factor": 2.0}})");
+  EXPECT_EQ(whole.layers[0].rope.inv_freq.size(), 4U);
+  EXPECT_TRUE(whole.layers[0].rope.neighbours);
+}
+
+TEST(FamilyTest, Granite) {
+  const ModelSpec spec = Plan("granite", R"({"embedding_multiplier": 12, "logits_scaling": 8.0,
+                                             "residual_multiplier": 0.25,
+                                             "attention_multiplier": 0.0625})");
+  EXPECT_EQ(spec.embedding_multiplier, 12.0f);
+  EXPECT_EQ(spec.residual_multiplier, 0.25f);
+  EXPECT_EQ(spec.logit_multiplier, 0.125f);
+  EXPECT_EQ(spec.layers[1].score_scale, 0.0625);
+}
+
+TEST(FamilyTest, RopeByLayerType) {
+  const ModelSpec spec =
+      Plan("qwen3",
+           R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 3,
+          "rope_theta": "<absent>",
+          "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  EXPECT_EQ(spec.layers[2].rope.theta, 1e6);
+  EXPECT_EQ(spec.layers[3].rope.theta, 1e4);
+}
+
+TEST(FamilyTest, Overrides) {
+  const char* qwen =
+      R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
+  // The width alone, the layers alone, both.
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48})")), (Widths{0, 0, 48, 48}));
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"full_layers": [1, 3]})")), (Widths{96, 0, 96, 0}));
+  EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48, "full_layers": []})")),
+            (Widths{48, 48, 48, 48}));
+  const ModelSpec rerope =
+      Plan("qwen3", qwen, R"({"rerope_window": 30, "rope_scaling": {"type": "linear",
+                                                                    "factor": 2.0}})");
+  EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
+  EXPECT_EQ(rerope.layers[3].position, PositionKind::kRope);
+  EXPECT_EQ(rerope.layers[0].rope.inv_freq[0], 0.5);
+  EXPECT_EQ(rerope.layers[3].rope, rerope.layers[0].rope);
+}
+
+// YaRN states the length that it extends to.
+TEST(FamilyTest, YarnExtendsTheContext) {
+  const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+                                          "original_max_position_embeddings": 640}})";
+  EXPECT_EQ(Plan("qwen2", yarn).context_limit, 2560);
+  EXPECT_EQ(Plan("qwen2", yarn, R"({"context_limit": 100})").context_limit, 100);
+  EXPECT_EQ(Plan("qwen2", R"({"rope_scaling": {"type": "linear", "factor": 4.0}})").context_limit,
+            640);
+}
+
+struct Refusal {
+  const char* family;
+  const char* changes;
+  ls_code code;
+  const char* message;
+  const char* options = "{}";
+};
+
+class FamilyErrorTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(FamilyErrorTest, SaysWhatIsWrong) {
+  ExpectError(GetParam().code, std::string(GetParam().message),
+              [] { Plan(GetParam().family, GetParam().changes, GetParam().options); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyErrorTest,
+    ::testing::Values(
+        Refusal{"mistral", R"({"sliding_window": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: sliding_window must be an integer from 1 to 1099511627776, found "
+                "0"},
+        Refusal{"mistral", R"({"attention_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: attention_bias must be false, found true"},
+        Refusal{"mistral", R"({"layer_types": ["full_attention"]})", LS_UNIMPLEMENTED,
+                "m/config.json: layer_types = [\"full_attention\"] is not known to the backend "
+                "hwfa2, and what is not known may change the mathematics"},
+        Refusal{"qwen2", R"({"use_sliding_window": true, "sliding_window": 96,
+                             "layer_types": ["full_attention", "chunked_attention",
+                                             "full_attention", "full_attention"]})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: layer_types must hold full_attention and sliding_attention only, "
+                "found \"chunked_attention\" in layer 1"},
+        Refusal{"phi3", R"({"full_attn_mod": 2})", LS_UNIMPLEMENTED,
+                "m/config.json: full_attn_mod must be 1, found 2"},
+        Refusal{"phi3", R"({"lm_head_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: lm_head_bias must be false, found true"},
+        Refusal{"smollm3", R"({"no_rope_layers": [1, 0]})", LS_INVALID_ARGUMENT,
+                "m/config.json: no_rope_layers must have num_hidden_layers = 4 items, found 2"},
+        Refusal{"smollm3", R"({"no_rope_layers": [1, 0, 2, 1]})", LS_INVALID_ARGUMENT,
+                "m/config.json: no_rope_layers must be a list, each item an integer from 0 to 1, "
+                "found [1,0,2,1]"},
+        Refusal{"exaone4", R"({"sliding_window": 96, "sliding_window_pattern": "GLL"})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: sliding_window_pattern must be a number or letters L before one G, "
+                "found \"GLL\""},
+        Refusal{"gemma2", R"({"final_logit_softcapping": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: final_logit_softcapping must be a number from 0.001 to 1e+09, "
+                "found 0"},
+        Refusal{"afmoe", R"({"num_dense_layers": 2})", LS_UNIMPLEMENTED,
+                "m/config.json: num_dense_layers must be num_hidden_layers = 4, for mixtures of "
+                "experts are not served, found 2"},
+        Refusal{"gpt_oss", R"({"num_local_experts": 32, "sliding_window": 128, "layer_types": [
+                    "sliding_attention", "full_attention", "sliding_attention",
+                    "full_attention"]})",
+                LS_UNIMPLEMENTED,
+                "m/config.json: num_local_experts = 32 of model_type \"gpt_oss\": mixtures of "
+                "experts are not served"},
+        Refusal{"cohere2", R"({"use_qk_norm": true})", LS_UNIMPLEMENTED,
+                "m/config.json: use_qk_norm must be false, found true"},
+        Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,
+                "m/config.json: use_parallel_block must be true, found false"},
+        Refusal{"glm", R"({"head_dim": 6})", LS_UNIMPLEMENTED,
+                "m/config.json: partial_rotary_factor must turn an even number of each head's 6 "
+                "elements, found 3"},
+        Refusal{"glm", R"({"mlp_bias": true})", LS_UNIMPLEMENTED,
+                "m/config.json: mlp_bias = true is not known to the backend hwfa2, and what is not "
+                "known may change the mathematics"},
+        Refusal{"granite", R"({"logits_scaling": 0})", LS_INVALID_ARGUMENT,
+                "m/config.json: logits_scaling must be a number from 1e-09 to 1e+09, found 0"},
+        Refusal{"llama", R"({"full_position": "nope"})", LS_INVALID_ARGUMENT,
+                "options: rope_scaling acts on nothing: no layer has RoPE",
+                R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0}})"}));
+
+}  // namespace
+}  // namespace longstream

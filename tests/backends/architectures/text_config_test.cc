@@ -1,0 +1,79 @@
+// Gemma 3 beside a vision model: the config of its text, and what may stand around it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends/architectures/placement/dense_plan.h"
+#include "backends/architectures/placement/hwfa2_plan.h"
+#include "tests/backends/architectures/config_edit.h"
+#include "tests/backends/checkpoint/expect_error.h"
+
+namespace longstream {
+namespace {
+
+// As google/gemma-3-4b-it has it.
+const std::string kReleased = R"({
+  "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999,
+  "eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144,
+  "initializer_range": 0.02, "mm_tokens_per_image": 256, "model_type": "gemma3",
+  "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+                  "num_hidden_layers": 34, "sliding_window": 1024,
+                  "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+  "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+  "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model"}})";
+
+ModelSpec Plan(const char* changes, const char* options = "{}") {
+  return Hwfa2Plan(Edited(kReleased, changes), LoadOptions(options));
+}
+
+TEST(TextConfigTest, IsWhatIsServed) {
+  const ModelSpec spec = Plan("{}");
+  EXPECT_EQ(spec.architecture, "gemma3_text");
+  EXPECT_EQ(spec.vocabulary, 262208);
+  EXPECT_EQ(spec.context_limit, 131072);
+  EXPECT_TRUE(spec.tied_head);
+  ASSERT_EQ(spec.layers.size(), 34u);
+  EXPECT_EQ(spec.layers[0].num_heads, 8);
+  EXPECT_EQ(spec.layers[0].num_kv_heads, 4);
+  EXPECT_EQ(spec.layers[0].head_dim, 256);
+  EXPECT_EQ(spec.layers[0].window, 1024);
+  EXPECT_EQ(spec.layers[5].kind, MixerKind::kFull);
+  EXPECT_EQ(spec.layers[5].rope.inv_freq[0], 0.125);
+  // A head of its own would be beside the text.
+  EXPECT_EQ(Plan(R"({"tie_word_embeddings": true, "image_token_id": 262144})").layers.size(), 34u);
+}
+
+TEST(TextConfigTest, ChoosesTheBackend) {
+  std::string why;
+  EXPECT_EQ(DenseFit(Edited(kReleased, "{}"), &why), 10);
+  EXPECT_EQ(Hwfa2Fit(Edited(kReleased, "{}"), &why), 100);
+}
+
+TEST(TextConfigTest, SaysWhatIsWrong) {
+  ExpectError(LS_INVALID_ARGUMENT, "m/config.json: text_config is missing, expected an object",
+              [] { Plan(R"({"text_config": "<absent>"})"); });
+  ExpectError(LS_INVALID_ARGUMENT,
+              "m/config.json: text_config.num_hidden_layers is missing, expected an integer from 1 "
+              "to 4096",
+              [] {
+                Plan(R"({"text_config": {"model_type": "gemma3_text", "hidden_size": 24,
+                                         "intermediate_size": 30}})");
+              });
+  ExpectError(
+      LS_UNIMPLEMENTED,
+      ::testing::HasSubstr("m/config.json: text_config.model_type must be hwfa2 or one of "),
+      [] { Plan(R"({"text_config": {"model_type": "acme"}})"); });
+  ExpectError(LS_UNIMPLEMENTED, "m/config.json: tie_word_embeddings must be true, found false",
+              [] { Plan(R"({"tie_word_embeddings": false})"); });
+  ExpectError(
+      LS_UNIMPLEMENTED,
+      ::testing::HasSubstr("m/config.json: quantization_config must be absent: only weights"),
+      [] { Plan(R"({"quantization_config": {"quant_method": "awq"}})"); });
+  ExpectError(LS_UNIMPLEMENTED,
+              "m/config.json: acme = 1 is not known to the text model of gemma3, and what is not "
+              "known may change the mathematics",
+              [] { Plan(R"({"acme": 1})"); });
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,157 @@
+// Checkpoint: one file, shards under an index, and what is wrong with either.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+
+#include "backends/checkpoint/safetensors.h"
+#include "tests/backends/checkpoint/checkpoint_files.h"
+#include "tests/backends/checkpoint/expect_error.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using ::testing::StartsWith;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  // Two shards with a and b; the index is the test's.
+  void WriteShards(const std::string& index) const {
+    directory_.Write("s1.safetensors", SafetensorsBytes({CountingTensor("a", {2})}));
+    directory_.Write("s2.safetensors", SafetensorsBytes({CountingTensor("b", {3})}));
+    directory_.Write(kIndex, index);
+  }
+
+  void ExpectRefused(ls_code code, const std::string& message) const {
+    ExpectError(code, message, [this] { Checkpoint checkpoint(directory_.string()); });
+  }
+
+  std::string In(const std::string& name) const { return directory_.string() + "/" + name; }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(CheckpointTest, SingleFile) {
+  directory_.Write("model.safetensors",
+                   SafetensorsBytes({CountingTensor("b", {2}), CountingTensor("a", {1, 3})}));
+  const Checkpoint checkpoint(directory_.string());
+  EXPECT_EQ(checkpoint.tensors().size(), 2u);
+  EXPECT_EQ(checkpoint.tensors().begin()->first, "a");
+  EXPECT_EQ(checkpoint.Find("c"), nullptr);
+  const StoredTensor& a = checkpoint.Get("a", std::array<int64_t, 2>{1, 3});
+  EXPECT_EQ(checkpoint.FileOf(a), In("model.safetensors"));
+}
+
+TEST_F(CheckpointTest, ShardsUnderAnIndex) {
+  WriteShards(R"({"metadata": {"total_size": 20},
+                  "weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
+  const Checkpoint checkpoint(directory_.string());
+  EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("a")), In("s1.safetensors"));
+  EXPECT_EQ(checkpoint.FileOf(*checkpoint.Find("b")), In("s2.safetensors"));
+}
+
+TEST_F(CheckpointTest, NothingThere) {
+  ExpectRefused(LS_NOT_FOUND, directory_.string() +
+                                  ": expected model.safetensors or model.safetensors.index.json, "
+                                  "found neither");
+}
+
+TEST_F(CheckpointTest, MissingTensorAndWrongShape) {
+  directory_.Write("model.safetensors", SafetensorsBytes({CountingTensor("a", {2, 3}),
+                                                          {"ids", "I64", {1}, "12345678"}}));
+  const Checkpoint checkpoint(directory_.string());
+  ExpectError(LS_INVALID_ARGUMENT,
+              directory_.string() + ": tensor \"x\" is missing, expected shape [4, 5]", [&] {
+                checkpoint.Get("x", std::array<int64_t, 2>{4, 5});
+              });
+  ExpectError(LS_INVALID_ARGUMENT,
+              In("model.safetensors") + ": tensor \"a\" must have the shape [3, 2], found [2, 3]",
+              [&] {
+                checkpoint.Get("a", std::array<int64_t, 2>{3, 2});
+              });
+  ExpectError(LS_INVALID_ARGUMENT,
+              In("model.safetensors") + ": tensor \"a\" must have the shape [6], found [2, 3]",
+              [&] { checkpoint.Get("a", std::array<int64_t, 1>{6}); });
+  ExpectError(LS_INVALID_ARGUMENT,
+              In("model.safetensors") + ": tensor \"ids\" must be F32, F16 or BF16, found I64",
+              [&] { checkpoint.Get("ids", std::array<int64_t, 1>{1}); });
+}
+
+TEST_F(CheckpointTest, IndexThatLeavesTheDirectory) {
+  for (const std::string name :
+       {"../s1.safetensors", "/etc/passwd", "sub/s1.safetensors", "..", ""}) {
+    SCOPED_TRACE(name);
+    WriteShards(R"({"weight_map": {"a": ")" + name + R"("}})");
+    ExpectRefused(
+        LS_INVALID_ARGUMENT,
+        In(kIndex) + ": tensor \"a\" must be in a file of this directory, found \"" + name + "\"");
+  }
+}
+
+TEST_F(CheckpointTest, IndexThatIsNone) {
+  WriteShards("{");
+  ExpectError(LS_DATA_LOSS, StartsWith(In(kIndex) + ": no valid JSON: "),
+              [this] { Checkpoint checkpoint(directory_.string()); });
+  WriteShards(R"({"weight_map": []})");
+  ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map must be an object, found array");
+  WriteShards("{}");
+  ExpectRefused(LS_DATA_LOSS, In(kIndex) + ": weight_map must be an object, found nothing");
+  WriteShards(R"({"weight_map": {"a": 5}})");
+  ExpectRefused(LS_INVALID_ARGUMENT,
+                In(kIndex) + ": tensor \"a\" must be in a file of this directory, found 5");
+}
+
+TEST_F(CheckpointTest, MissingShard) {
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s3.safetensors"}})");
+  ExpectRefused(LS_NOT_FOUND,
+                In("s3.safetensors") + ": cannot be opened: No such file or directory");
+}
+
+// The hub's cache whose blobs are gone.
+TEST_F(CheckpointTest, LinksThatLeadNowhere) {
+  const std::string why =
+      ": cannot be opened: is a link to ../blobs/7, which is not there: the directory is "
+      "incomplete";
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s3.safetensors"}})");
+  std::filesystem::create_symlink("../blobs/7", In("s3.safetensors"));
+  ExpectRefused(LS_NOT_FOUND, In("s3.safetensors") + why);
+  std::filesystem::create_symlink("../blobs/7", In("model.safetensors"));
+  ExpectRefused(LS_NOT_FOUND, In("model.safetensors") + why);
+}
+
+TEST_F(CheckpointTest, DamagedShard) {
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
+  directory_.Write("s2.safetensors", "short");
+  ExpectRefused(LS_DATA_LOSS, In("s2.safetensors") +
+                                  ": expected a header length of 8 bytes, found a file of 5 bytes");
+}
+
+TEST_F(CheckpointTest, IndexAndShardsDisagree) {
+  WriteShards(R"({"weight_map": {"a": "s2.safetensors", "b": "s2.safetensors"}})");
+  ExpectRefused(LS_INVALID_ARGUMENT, In("s2.safetensors") + ": tensor \"a\" is missing, though " +
+                                         In(kIndex) + " says that it is there");
+  WriteShards(R"({"weight_map": {"a": "s2.safetensors", "b": "s1.safetensors"}})");
+  ExpectRefused(LS_INVALID_ARGUMENT, In("s2.safetensors") + ": tensor \"a\" is missing, though " +
+                                         In(kIndex) + " says that it is there");
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors"}})");
+  directory_.Write("s1.safetensors",
+                   SafetensorsBytes({CountingTensor("a", {2}), CountingTensor("c", {1})}));
+  ExpectRefused(LS_INVALID_ARGUMENT,
+                In("s1.safetensors") + ": tensor \"c\" is not in " + In(kIndex));
+}
+
+TEST_F(CheckpointTest, ATensorInTwoShards) {
+  WriteShards(R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
+  directory_.Write("s2.safetensors",
+                   SafetensorsBytes({CountingTensor("b", {3}), CountingTensor("a", {2})}));
+  ExpectRefused(
+      LS_INVALID_ARGUMENT,
+      In("s2.safetensors") + ": tensor \"a\" is in another shard too, " + In("s1.safetensors"));
+}
+
+}  // namespace
+}  // namespace longstream

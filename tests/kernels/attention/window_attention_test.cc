@@ -1,0 +1,126 @@
+// Attention over a window on every instruction set.
+#include "kernels/ops/attention/window_attention.h"
+
+#include "tests/kernels/attention_fixture.h"
+
+namespace longstream {
+namespace {
+
+class WindowAttentionTest : public AttentionTest {
+ protected:
+  OwnedMatrix Run(const OpTable& table, const Executor& executor,
+                  const std::vector<AttentionEntry>& entries) override {
+    const AttentionStep step(histories_, entries, places_, row_gap_);
+    const OwnedRings rings = Rings(entries, window_, window_ + slack_, false);
+    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
+    WindowAttentionArgs args;
+    args.batch = step.batch.layout();
+    args.num_heads = shape_.num_heads;
+    args.window = window_;
+    args.scale = scale();
+    args.softcap = softcap_;
+    args.q = step.q.view();
+    args.k = step.k.view();
+    args.v = step.v.view();
+    args.ring = rings.view();
+    args.out = out.view();
+    OwnedStream stream(WindowAttentionWorkspace(step.batch.num_decode_rows(),
+                                                shape_.num_out_heads(), shape_.head_dim, window_),
+                       executor);
+    table.window_attention(*stream, args);
+    EXPECT_TRUE(stream->ok());
+    return out;
+  }
+
+  int32_t window_ = 64;
+  int32_t slack_ = 0;  // slots beyond the window
+  int64_t row_gap_ = 0;
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(WindowAttentionTest);
+
+TEST_P(WindowAttentionTest, MatchesTheReference) {
+  // The last window holds every context. Which kernel runs does not depend on it: interpreted, one
+  // border within a block of keys, one at its end, one beyond and none have to do.
+  for (int32_t window : {1, 5, 63, 64, 65, 400}) {
+    if (traits().interpreted && (window == 1 || window == 63)) continue;
+    window_ = window;
+    slack_ = window % 2 == 0 ? 64 : 3;
+    ExpectMatchInMixedBatch("window " + std::to_string(window));
+  }
+}
+
+TEST_P(WindowAttentionTest, MatchesTheReferenceWithoutSlack) {
+  for (int32_t window : {1, 5, 64, 65}) {
+    window_ = window;
+    slack_ = 0;
+    ExpectMatchInMixedBatch("window and ring " + std::to_string(window));
+  }
+}
+
+// A row costs its window, not its position: pages of the past do not even exist here.
+TEST_P(WindowAttentionTest, MatchesTheReferenceFarFromTheStart) {
+  window_ = 70;
+  MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
+  ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
+}
+
+// Windows of several parts, where a library cuts them: around the length of one, of many, and of so
+// many that they become longer; rows whose window is full, and rows that see less.
+TEST_P(WindowAttentionTest, MatchesTheReferenceInLongWindows) {
+  for (int32_t window : {128, 129, 2048, 4500}) {
+    window_ = window;
+    slack_ = window == 129 ? 0 : 64;
+    MakeHistories(4, 5000, {3, 1, 24}, window == 2048 ? DType::kF16 : DType::kBF16);
+    ExpectMatch(
+        {{0, {4998, 1, true}}, {1, {127, 1, true}}, {2, {2048, 1, true}}, {3, {2500, 3, false}}},
+        "window " + std::to_string(window));
+  }
+}
+
+// The step's own keys begin at multiples of 16 bytes, as those of the rings do.
+TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
+  row_gap_ = 5;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    MakeHistories(3, 200, {4, 2, 24}, type);
+    const OwnedMatrix rows(1, histories_[0].k.cols() + row_gap_);
+    ASSERT_EQ(rows.view().stride % 8, 0);
+    ExpectMatch({{0, {130, 1, true}}, {1, {150, 50, false}}, {2, {40, 90, false}}}, "aligned rows");
+  }
+}
+
+TEST_P(WindowAttentionTest, ValuesHaveSlices) {
+  window_ = 65;
+  slack_ = 64;
+  row_gap_ = 5;
+  ExpectSlicesOfValues("slices");
+}
+
+TEST_P(WindowAttentionTest, Softcap) {
+  window_ = 65;
+  ExpectMatchAndSameBitsWithSoftcap();
+  MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
+  window_ = 2048;
+  ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {
+  for (int32_t window : {65, 200}) {
+    window_ = window;
+    ExpectSameBitsAlone();
+  }
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsOnAnyThreads) {
+  window_ = 65;
+  ExpectSameBitsOnAnyThreads();
+}
+
+TEST_P(WindowAttentionTest, HasTheSameBitsInPieces) {
+  for (int32_t window : {5, 64, 100}) {
+    window_ = window;
+    ExpectSameBitsInPieces();
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,500 @@
+// Linear recurrence on every instruction set: the reference against a loop over tokens written
+// here, and the CPU op against the reference, in any division into steps.
+#include "kernels/ops/recurrence/linear_recurrence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/kernels/cache_fixture.h"
+#include "tests/kernels/op_test.h"
+
+namespace longstream {
+namespace {
+
+struct Shape {
+  int32_t num_heads;
+  int32_t num_kv_heads;
+  int32_t key_dim;
+  int32_t value_dim;
+  int32_t grid;
+
+  std::string name() const {
+    return "H " + std::to_string(num_heads) + "/" + std::to_string(num_kv_heads) + " Dk " +
+           std::to_string(key_dim) + " Dv " + std::to_string(value_dim) + " grid " +
+           std::to_string(grid);
+  }
+};
+
+// Several sub-blocks of keys, odd rests, grids that are no multiple of a sub-block, values wide
+// enough for three slices, and heads enough to fill a GPU from two or three sequences on.
+constexpr Shape kShapes[] = {{1, 1, 8, 8, 64},    {2, 1, 24, 40, 40},   {3, 3, 64, 64, 64},
+                             {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64},
+                             {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},   {40, 4, 8, 40, 16}};
+
+// Every row of one sequence.
+struct History {
+  History(int64_t tokens, const Shape& shape, float gate_scale, Random& random)
+      : q(tokens, shape.num_heads * shape.key_dim, random),
+        k(tokens, shape.num_kv_heads * shape.key_dim, random),
+        v(tokens, shape.num_kv_heads * shape.value_dim, random),
+        gate(tokens, shape.num_heads * shape.key_dim, random, gate_scale) {}
+
+  OwnedMatrix q, k, v, gate;
+};
+
+// The recurrent memory of one layer: states zero, rows NaN.
+class Memory {
+ public:
+  Memory(int64_t num_slots, const Shape& shape, bool gated)
+      : state_bytes_(FloatBytes(int64_t{shape.num_heads} * shape.key_dim * shape.value_dim)) {
+    const int64_t keys = FloatBytes(int64_t{shape.grid} * shape.num_kv_heads * shape.key_dim);
+    const int64_t values = FloatBytes(int64_t{shape.grid} * shape.num_kv_heads * shape.value_dim);
+    const int64_t gates =
+        gated ? FloatBytes(int64_t{shape.grid} * shape.num_heads * shape.key_dim) : 0;
+    constexpr int64_t kGap = 64;
+    view_.slot_stride = state_bytes_ + keys + values + gates + kGap;
+    buffer_ = Buffer(static_cast<size_t>(num_slots * view_.slot_stride));
+    view_.state = buffer_.data();
+    view_.keys = view_.state + state_bytes_;
+    view_.values = view_.keys + keys;
+    if (gated) view_.gates = view_.values + values;
+    view_.grid = shape.grid;
+    view_.num_heads = shape.num_heads;
+    view_.num_kv_heads = shape.num_kv_heads;
+    view_.key_dim = shape.key_dim;
+    view_.value_dim = shape.value_dim;
+    for (int64_t slot = 0; slot < num_slots; ++slot) {
+      std::memset(view_.state + slot * view_.slot_stride, 0, static_cast<size_t>(state_bytes_));
+    }
+  }
+
+  const RecurrentCache& view() const { return view_; }
+  size_t size() const { return buffer_.size(); }
+  // [H, Dk * Dv] of one slot.
+  Matrix state(int32_t slot) const {
+    const int64_t cols = int64_t{view_.key_dim} * view_.value_dim;
+    return {view_.state + slot * view_.slot_stride, DType::kF32, view_.num_heads, cols, cols};
+  }
+
+ private:
+  static int64_t FloatBytes(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
+
+  int64_t state_bytes_;
+  Buffer buffer_;
+  RecurrentCache view_;
+};
+
+// A sequence's part of a step: which history, and which of its rows.
+struct Entry {
+  int64_t history;
+  TestSequence rows;
+};
+
+class LinearRecurrenceTest : public OpTest {
+ protected:
+  // log_decays empty: data-dependent decay.
+  void Prepare(const Shape& shape, int64_t num_histories, int64_t tokens,
+               std::vector<float> log_decays, float gate_scale = 3.0f) {
+    shape_ = shape;
+    log_decays_ = std::move(log_decays);
+    histories_.clear();
+    for (int64_t i = 0; i < num_histories; ++i) {
+      histories_.emplace_back(tokens, shape, gate_scale, random_);
+    }
+    places_ = ScatteredPlaces(num_histories, 1, 16, random_);
+  }
+  std::vector<float> Decays(float log_decay) const {
+    return std::vector<float>(static_cast<size_t>(shape_.num_heads), log_decay);
+  }
+  Memory NewMemory() const { return {NumSlots(places_), shape_, log_decays_.empty()}; }
+
+  // One step on `memory`. With `absolute` all of q, k and v count as positive.
+  OwnedMatrix Step(const OpTable& table, const Executor& executor, const Memory& memory,
+                   const std::vector<Entry>& entries, bool absolute = false) const {
+    std::vector<TestSequence> sequences;
+    std::vector<int64_t> which;
+    for (const Entry& entry : entries) {
+      sequences.push_back(entry.rows);
+      which.push_back(entry.history);
+    }
+    const TestBatch batch(sequences, places_, which);
+    const int64_t rows = batch.num_rows();
+    const OwnedMatrix q = Rows(entries, rows, &History::q, absolute);
+    const OwnedMatrix k = Rows(entries, rows, &History::k, absolute);
+    const OwnedMatrix v = Rows(entries, rows, &History::v, absolute);
+    const OwnedMatrix gate = Rows(entries, rows, &History::gate, false);
+    OwnedMatrix out(rows, shape_.num_heads * shape_.value_dim);
+    LinearRecurrenceArgs args;
+    args.batch = batch.layout();
+    args.q = q.view();
+    args.k = k.view();
+    args.v = v.view();
+    if (log_decays_.empty()) {
+      args.gate = gate.view();
+    } else {
+      args.log_decay = log_decays_.data();
+    }
+    args.scale = kScale;
+    args.cache = memory.view();
+    args.out = out.view();
+    OwnedStream stream(
+        LinearRecurrenceWorkspace(rows, shape_.num_heads, shape_.grid, shape_.key_dim), executor);
+    table.linear_recurrence(*stream, args);
+    EXPECT_TRUE(stream->ok());
+    out.CheckGaps();
+    return out;
+  }
+
+  // All of a history in one prefill.
+  OwnedMatrix Whole(const OpTable& table, int64_t history) const {
+    const int32_t tokens = static_cast<int32_t>(histories_[0].q.rows());
+    return Step(table, {}, NewMemory(), {{history, {0, tokens, false}}});
+  }
+
+  // All of each history in decode rows.
+  std::vector<OwnedMatrix> OneByOne(const OpTable& table) const {
+    const int64_t tokens = histories_[0].q.rows();
+    const Memory memory = NewMemory();
+    std::vector<OwnedMatrix> all;
+    for (size_t i = 0; i < histories_.size(); ++i) {
+      all.emplace_back(tokens, shape_.num_heads * shape_.value_dim);
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::vector<Entry> entries;
+      for (size_t i = 0; i < all.size(); ++i) {
+        entries.push_back({static_cast<int64_t>(i), {t, 1, true}});
+      }
+      const OwnedMatrix out = Step(table, {}, memory, entries);
+      for (size_t i = 0; i < all.size(); ++i) {
+        for (int64_t c = 0; c < out.cols(); ++c) {
+          all[i].set(t, c, out.at(static_cast<int64_t>(i), c));
+        }
+      }
+    }
+    return all;
+  }
+
+  // |actual - expected| <= c eps magnitude, magnitude being the op on absolute values: the sum of
+  // the absolute values of all products that make up an element. A product passes a few dozen
+  // roundings on its way (decays, exponentials, scales, folds of the state) and is then added up
+  // among Dk + grid others, whose errors add up like a random walk.
+  void ExpectWithin(const Matrix& actual, const Matrix& expected, const Matrix& magnitude,
+                    const std::string& what) const {
+    const double c =
+        32 + 4 * std::sqrt(static_cast<double>(shape_.key_dim) + static_cast<double>(shape_.grid));
+    for (int64_t r = 0; r < actual.rows; ++r) {
+      for (int64_t i = 0; i < actual.cols; ++i) {
+        const double error = std::abs(static_cast<double>(actual.f32_row(r)[i]) -
+                                      static_cast<double>(expected.f32_row(r)[i]));
+        ASSERT_LE(error, c * kEps * magnitude.f32_row(r)[i])
+            << what << ", " << shape_.name() << ", row " << r << ", column " << i << ": "
+            << actual.f32_row(r)[i] << " instead of " << expected.f32_row(r)[i];
+      }
+    }
+  }
+
+  // Runs steps on op, reference and reference on absolute values; compares outputs and memory.
+  void ExpectMatch(const std::vector<std::vector<Entry>>& steps, const std::string& what) {
+    const Memory actual = NewMemory(), expected = NewMemory(), magnitude = NewMemory();
+    std::vector<int64_t> positions(histories_.size(), 0);
+    for (const std::vector<Entry>& entries : steps) {
+      const OwnedMatrix out = Step(ops(), ExecutorOf(2), actual, entries);
+      const OwnedMatrix expected_out = Step(reference(), {}, expected, entries);
+      const OwnedMatrix sizes = Step(reference(), {}, magnitude, entries, true);
+      ExpectWithin(out.view(), expected_out.view(), sizes.view(), what);
+      if (HasFatalFailure()) return;
+      for (const Entry& entry : entries) {
+        positions[static_cast<size_t>(entry.history)] = entry.rows.end();
+      }
+    }
+    for (size_t i = 0; i < histories_.size(); ++i) {
+      const int32_t slot = places_[i].slot;
+      ExpectWithin(actual.state(slot), expected.state(slot), magnitude.state(slot),
+                   what + ", state");
+      ExpectSameRows(actual, expected, slot, positions[i] % shape_.grid);
+    }
+  }
+
+  // The rows since the last grid line: keys and values to the bit, log-gates to rounding.
+  void ExpectSameRows(const Memory& actual, const Memory& expected, int32_t slot,
+                      int64_t count) const {
+    const RecurrentCache& cache = actual.view();
+    const int64_t offset = slot * cache.slot_stride;
+    const auto view = [&](const Memory& memory, std::byte* RecurrentCache::*part, int64_t width) {
+      return Matrix{memory.view().*part + offset, DType::kF32, count, width, width};
+    };
+    const auto compare = [&](std::byte* RecurrentCache::*part, int64_t width, double relative) {
+      ExpectNear(view(actual, part, width), view(expected, part, width), 0, relative,
+                 shape_.name() + ", remembered rows");
+    };
+    compare(&RecurrentCache::keys, int64_t{cache.num_kv_heads} * cache.key_dim, 0);
+    compare(&RecurrentCache::values, int64_t{cache.num_kv_heads} * cache.value_dim, 0);
+    // exp and log are within 2 ulp each, the few operations around them within half.
+    if (cache.gates == nullptr) return;
+    compare(&RecurrentCache::gates, int64_t{cache.num_heads} * cache.key_dim, 12 * kEps);
+  }
+
+  // Steps that take three histories from 0 to `tokens` in prefill pieces and decode rows of all
+  // kinds, side by side; the last is a decode row of each.
+  std::vector<std::vector<Entry>> MixedSteps(int32_t tokens) {
+    std::vector<std::vector<Entry>> steps;
+    std::vector<int32_t> positions(3, 0);
+    while (std::any_of(positions.begin(), positions.end(),
+                       [&](int32_t position) { return position < tokens - 1; })) {
+      std::vector<Entry> entries;
+      for (int64_t i = 2; i >= 0; --i) {
+        int32_t& position = positions[static_cast<size_t>(i)];
+        const bool is_decode = random_.Integer(0, 2) == 0;
+        const int32_t count =
+            is_decode ? 1 : static_cast<int32_t>(random_.Integer(1, 2 * shape_.grid + 3));
+        const int32_t taken = std::min(count, tokens - 1 - position);
+        if (taken == 0 || random_.Integer(0, 4) == 0) continue;
+        entries.push_back({i, {position, taken, is_decode}});
+        position += taken;
+      }
+      if (!entries.empty()) steps.push_back(entries);
+    }
+    std::vector<Entry>& last = steps.emplace_back();
+    for (int64_t i = 2; i >= 0; --i) last.push_back({i, {tokens - 1, 1, true}});
+    return steps;
+  }
+
+  static constexpr float kScale = 0.37f;
+
+  Shape shape_{};
+  std::vector<float> log_decays_;
+  std::vector<History> histories_;
+  std::vector<TestPlace> places_;
+  Random random_{1};
+
+ private:
+  OwnedMatrix Rows(const std::vector<Entry>& entries, int64_t num_rows, OwnedMatrix History::*part,
+                   bool absolute) const {
+    OwnedMatrix rows(num_rows, (histories_[0].*part).cols());
+    int64_t row = 0;
+    for (const Entry& entry : entries) {
+      const OwnedMatrix& from = histories_[static_cast<size_t>(entry.history)].*part;
+      for (int64_t i = 0; i < entry.rows.num_rows; ++i, ++row) {
+        for (int64_t c = 0; c < from.cols(); ++c) {
+          const float value = from.at(entry.rows.first_position + i, c);
+          rows.set(row, c, absolute ? std::abs(value) : value);
+        }
+      }
+    }
+    return rows;
+  }
+};
+LONGSTREAM_INSTANTIATE_OP_TEST(LinearRecurrenceTest);
+
+// S <- f S + k^T v; o = scale q S: nothing but that, in f64.
+std::vector<double> TokenByToken(const Shape& shape, const History& history,
+                                 const std::vector<float>& log_decays, float scale) {
+  std::vector<double> outputs;
+  for (int64_t h = 0; h < shape.num_heads; ++h) {
+    const int64_t kv = h / (shape.num_heads / shape.num_kv_heads);
+    std::vector<std::vector<double>> state(
+        static_cast<size_t>(shape.key_dim),
+        std::vector<double>(static_cast<size_t>(shape.value_dim), 0.0));
+    for (int64_t t = 0; t < history.q.rows(); ++t) {
+      for (int64_t j = 0; j < shape.value_dim; ++j) {
+        double out = 0.0;
+        for (int64_t i = 0; i < shape.key_dim; ++i) {
+          const double f = log_decays.empty()
+                               ? 1.0 / (1.0 + std::exp(-history.gate.at(t, h * shape.key_dim + i)))
+                               : std::exp(static_cast<double>(log_decays[static_cast<size_t>(h)]));
+          double& s = state[static_cast<size_t>(i)][static_cast<size_t>(j)];
+          s = f * s + static_cast<double>(history.k.at(t, kv * shape.key_dim + i)) *
+                          history.v.at(t, kv * shape.value_dim + j);
+          out += history.q.at(t, h * shape.key_dim + i) * s;
+        }
+        outputs.push_back(scale * out);
+      }
+    }
+  }
+  return outputs;
+}
+
+// Outputs are around 10, so that their rounding alone is 6e-7; f32 states and log-gates add some.
+// Tensor cores add an output up in at most (Dk + grid) / 8 times three instructions, each of which
+// cuts off one eps of it on average, always toward zero.
+TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
+  constexpr int64_t kTokens = 150;
+  for (const Shape& shape : {Shape{2, 1, 8, 5, 16}, Shape{1, 1, 24, 33, 64}}) {
+    for (bool gated : {false, true}) {
+      const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.05f);
+      Prepare(shape, 1, kTokens, gated ? std::vector<float>{} : log_decays);
+      const std::vector<double> expected = TokenByToken(shape, histories_[0], log_decays_, kScale);
+      for (const OpTable* table : {&reference(), &ops()}) {
+        const bool cuts_off = table == &ops() && traits().cuts_sums_off;
+        const double cut_off =
+            cuts_off ? 3 * kEps * static_cast<double>(shape.key_dim + shape.grid) / 8 : 0.0;
+        const OwnedMatrix actual = Whole(*table, 0);
+        size_t next = 0;
+        for (int64_t h = 0; h < shape.num_heads; ++h) {
+          for (int64_t t = 0; t < kTokens; ++t) {
+            for (int64_t j = 0; j < shape.value_dim; ++j) {
+              const double output = expected[next++];
+              EXPECT_NEAR(actual.at(t, h * shape.value_dim + j), output,
+                          1e-5 + cut_off * std::abs(output))
+                  << table->name << ", " << shape.name() << ", token " << t;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithFixedDecay) {
+  for (const Shape& shape : kShapes) {
+    Prepare(shape, 3, 2 * shape.grid + 7, {0.0f});
+    log_decays_.clear();
+    for (int32_t h = 0; h < shape.num_heads; ++h) {
+      log_decays_.push_back(
+          -std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(shape.num_heads)));
+    }
+    ExpectMatch(MixedSteps(2 * shape.grid + 7), "fixed");
+  }
+}
+
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithGates) {
+  for (const Shape& shape : kShapes) {
+    Prepare(shape, 3, 2 * shape.grid + 7, {});
+    ExpectMatch(MixedSteps(2 * shape.grid + 7), "gated");
+  }
+}
+
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithAStateThatNoSharedMemoryHolds) {
+  for (bool gated : {false, true}) {
+    const Shape shape = {1, 1, 1100, 5, 16};
+    Prepare(shape, 3, 20, gated ? std::vector<float>{} : std::vector<float>{-0.1f});
+    ExpectMatch(MixedSteps(20), gated ? "gated" : "fixed");
+  }
+}
+
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithoutAndWithStrongDecay) {
+  for (float log_decay : {0.0f, -1e-4f, -1.0f, -5.0f, -60.0f}) {
+    const Shape shape = {2, 1, 24, 40, 64};
+    Prepare(shape, 3, 150, {log_decay, log_decay});
+    ExpectMatch(MixedSteps(150), "log decay " + std::to_string(log_decay));
+  }
+}
+
+// Gates of e^-30 ... 1 - e^-30, in any order, and long runs of nothing but weak or strong ones.
+TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithExtremeGates) {
+  for (const auto& [mean, spread] :
+       {std::pair{0.0f, 30.0f}, {-30.0f, 1.0f}, {30.0f, 1.0f}, {8.0f, 12.0f}}) {
+    const Shape shape = {2, 1, 80, 24, 64};
+    Prepare(shape, 3, 200, {}, spread);
+    for (History& history : histories_) {
+      for (int64_t t = 0; t < 200; ++t) {
+        for (int64_t i = 0; i < history.gate.cols(); ++i) {
+          history.gate.set(t, i, history.gate.at(t, i) + mean);
+        }
+      }
+    }
+    ExpectMatch(MixedSteps(200), "gates around " + std::to_string(mean));
+  }
+}
+
+TEST_P(LinearRecurrenceTest, HasTheSameBitsInAnyDivision) {
+  for (bool gated : {false, true}) {
+    for (const Shape& shape :
+         {Shape{2, 1, 24, 40, 40}, Shape{5, 1, 80, 17, 16}, Shape{1, 1, 128, 64, 64},
+          Shape{1, 1, 33, 300, 24}, Shape{40, 4, 8, 40, 8}}) {
+      const int32_t tokens = 2 * shape.grid + 11;
+      const std::vector<float> log_decays(static_cast<size_t>(shape.num_heads), -0.03f);
+      Prepare(shape, 3, tokens, gated ? std::vector<float>{} : log_decays);
+      std::vector<OwnedMatrix> prefilled;
+      for (int64_t i = 0; i < 3; ++i) prefilled.push_back(Whole(ops(), i));
+      const std::vector<OwnedMatrix> decoded = OneByOne(ops());
+      const Memory memory = NewMemory();
+      for (const std::vector<Entry>& entries : MixedSteps(tokens)) {
+        const OwnedMatrix out = Step(ops(), ExecutorOf(2), memory, entries);
+        int64_t row = 0;
+        for (const auto& [history, rows] : entries) {
+          const OwnedMatrix& expected =
+              (rows.is_decode ? decoded : prefilled)[static_cast<size_t>(history)];
+          ExpectSameBits(out.view().Rows(row, rows.num_rows),
+                         expected.view().Rows(rows.first_position, rows.num_rows),
+                         shape.name() + " at " + std::to_string(rows.first_position));
+          row += rows.num_rows;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
+  for (bool gated : {false, true}) {
+    for (const Shape& shape : {Shape{3, 3, 64, 64, 64}, Shape{1, 1, 96, 520, 64}}) {
+      Prepare(shape, 2, 130, gated ? std::vector<float>{} : std::vector<float>(3, -0.03f));
+      const std::vector<Entry> entries = {{0, {0, 130, false}}, {1, {0, 70, false}}};
+      const Memory memory = NewMemory();
+      const OwnedMatrix expected = Step(ops(), {}, memory, entries);
+      for (uint32_t threads : ThreadCounts()) {
+        const Memory other = NewMemory();
+        const OwnedMatrix actual = Step(ops(), ExecutorOf(threads), other, entries);
+        ExpectSameBits(actual.view(), expected.view(), std::to_string(threads) + " threads");
+        ExpectSameBytes(other.view().state, memory.view().state, memory.size(), "memory");
+      }
+    }
+  }
+}
+
+// A step that ends before the next grid line adds rows and leaves everything else as it is: a
+// rollback to any position since the line costs nothing.
+TEST_P(LinearRecurrenceTest, WritesNoStateBetweenGridLines) {
+  const Shape shape = {2, 1, 24, 40, 16};
+  Prepare(shape, 1, 40, {});
+  const Memory memory = NewMemory();
+  const Matrix state = memory.state(places_[0].slot);
+  const auto snapshot = [&] {
+    OwnedMatrix copy(state.rows, state.cols);
+    for (int64_t r = 0; r < state.rows; ++r) {
+      for (int64_t c = 0; c < state.cols; ++c) copy.set(r, c, state.f32_row(r)[c]);
+    }
+    return copy;
+  };
+  Step(ops(), {}, memory, {{0, {0, 20, false}}});
+  const OwnedMatrix before = snapshot();
+  OwnedMatrix first;
+  for (int64_t p = 20; p < 31; ++p) {
+    OwnedMatrix out = Step(ops(), {}, memory, {{0, {p, 1, true}}});
+    if (p == 23) first = std::move(out);
+  }
+  ExpectSameBits(state, before.view(), "state");
+  const OwnedMatrix again = Step(ops(), {}, memory, {{0, {23, 1, true}}});
+  ExpectSameBits(again.view(), first.view(), "after a rollback");
+  for (int64_t p = 24; p < 32; ++p) Step(ops(), {}, memory, {{0, {p, 1, true}}});
+  EXPECT_NE(state.f32_row(0)[0], before.at(0, 0));
+}
+
+TEST_P(LinearRecurrenceTest, RefusesWhatItCannotServe) {
+  const Shape shape = {1, 1, 8, 8, 64};
+  Prepare(shape, 1, 4, {-1.0f});
+  const Memory memory = NewMemory();
+  const TestBatch batch({{0, 4, false}}, places_);
+  OwnedMatrix out(4, 8);
+  LinearRecurrenceArgs args;
+  args.batch = batch.layout();
+  args.q = histories_[0].q.view();
+  args.k = histories_[0].k.view();
+  args.v = histories_[0].v.view();
+  args.log_decay = log_decays_.data();
+  args.cache = memory.view();
+  args.out = out.view();
+  OwnedStream small(LinearRecurrenceWorkspace(4, 1, 64, 8) - 1);
+  ops().linear_recurrence(*small, args);
+  EXPECT_EQ(small->status, OpStatus::kUnsupported);
+
+  args.cache.grid = 100000;
+  OwnedStream stream(LinearRecurrenceWorkspace(4, 1, 100000, 8));
+  ops().linear_recurrence(*stream, args);
+  EXPECT_EQ(stream->status, OpStatus::kUnsupported);
+  EXPECT_TRUE(std::isnan(out.at(0, 0)));
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,133 @@
+// Starting, watching and stopping the child.
+#include "tests/processes/server_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace longstream {
+namespace {
+
+// The number after `key` in the log, or 0.
+int NumberAfter(const std::string& log, const std::string& key) {
+  const size_t found = log.find(key);
+  return found == std::string::npos ? 0 : std::atoi(log.c_str() + found + key.size());
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Starts `binary` with its standard error in a new file, whose path it puts into *log_path.
+// `max_file_bytes`: as ServerProcess has it.
+pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint64_t max_file_bytes,
+            std::string* log_path) {
+  *log_path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();
+  const int log = mkostemp(log_path->data(), O_CLOEXEC);
+  if (log < 0) throw std::runtime_error("no temporary file for the server's log");
+  arguments.insert(arguments.begin(), binary);
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves no server behind
+    dup2(log, STDERR_FILENO);
+    const rlimit file_size = {max_file_bytes, max_file_bytes};
+    if (max_file_bytes > 0 && setrlimit(RLIMIT_FSIZE, &file_size) != 0) _exit(126);
+    execv(binary.c_str(), argv.data());
+    _exit(127);
+  }
+  close(log);
+  return pid;
+}
+
+}  // namespace
+
+ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments) {
+  std::string log_path;
+  const pid_t pid = Spawn(binary, arguments, 0, &log_path);
+  int status = 0;
+  bool ended = false;
+  for (int i = 0; i < 600 && !ended; ++i) {
+    ended = waitpid(pid, &status, WNOHANG) == pid;
+    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  if (!ended) {
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+  }
+  ServerRun run{WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(log_path)};
+  std::filesystem::remove(log_path);
+  return run;
+}
+
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
+                             uint64_t max_file_bytes) {
+  arguments.insert(arguments.end(), {"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"});
+  pid_ = Spawn(binary, std::move(arguments), max_file_bytes, &log_path_);
+  for (int i = 0; i < 1200; ++i) {
+    if (ReadPorts()) return;
+    if (!running()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  throw std::runtime_error("the server does not listen: " + Log());
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::filesystem::remove(log_path_);
+}
+
+bool ServerProcess::ReadPorts() {
+  const std::string log = Log();
+  port_ = NumberAfter(log, "\"event\":\"listening\",\"port\":\"");
+  metrics_port_ = NumberAfter(log, "\"metrics_port\":\"");
+  return port_ != 0;
+}
+
+std::string ServerProcess::Log() const { return ReadFile(log_path_); }
+
+uint64_t ServerProcess::resident_bytes() const {
+  std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
+  uint64_t size = 0;
+  uint64_t resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool ServerProcess::running() {
+  if (pid_ <= 0) return false;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == 0) return true;
+  pid_ = -1;
+  return false;
+}
+
+int ServerProcess::Stop() {
+  if (pid_ <= 0) return -1;
+  kill(pid_, SIGTERM);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace longstream

@@ -1,0 +1,187 @@
+// Who runs, who waits and who is refused: readers that stall, callers that say nothing, full
+// queues. Turns that do not fit into the memory: engine_room_test.cc.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+std::shared_ptr<Turn> NewAppend(std::shared_ptr<Session> session) {
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = std::move(session);
+  return NewTurn(request);
+}
+
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<Turn>>& turns) {
+  for (const auto& turn : turns) turn->Cancel();
+  engine.Wake();
+  for (const auto& turn : turns) ReadToEnd(*turn);
+}
+
+// What a caller saw of the session when it sent the turn may be gone when the turn begins.
+TEST(EngineAdmission, AnEmptySessionNeedsAPrompt) {
+  TestEngine engine;
+  const auto session = engine.Open();
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
+  EXPECT_FALSE(session->View().turn_running);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+}
+
+TEST(EngineAdmission, TheHistoryNeverExceedsTheContext) {
+  TestEngine engine(R"({"context_limit": 40})");
+  const auto session = engine.Open();
+  RunTurn(*engine, NewTurn(Generate(session, std::string(20, 'a'), 10)));
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(11, 'b'), 1)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInvalidArgument) << outcome.end.status;
+  EXPECT_EQ(session->View().position, 30u);
+  const Outcome full = RunTurn(*engine, NewTurn(Generate(session, std::string(10, 'b'), 1)));
+  EXPECT_EQ(full.end.reason, FinishReason::kContext);
+  EXPECT_EQ(full.end.position, 40u);
+}
+
+TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2, .stream_buffer_bytes = 512});
+  std::vector<std::shared_ptr<Turn>> stalled;
+  for (int i = 0; i < 6; ++i) {
+    stalled.push_back(NewTurn(Generate(engine.Open(), "s", 50000)));
+    ASSERT_TRUE(engine->Start(stalled.back()).ok());
+  }
+  TurnRequest request = Generate(engine.Open(), "f", 50);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
+  CancelAll(*engine, stalled);
+}
+
+TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2});
+  std::vector<std::shared_ptr<Turn>> silent;
+  for (int i = 0; i < 6; ++i) {
+    silent.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(silent.back()).ok());
+    // Half of them have sent something, but less than can be read before more comes.
+    if (i % 2 == 0) silent.back()->AddInput(Bytes("few"), true);
+  }
+  TurnRequest request = Generate(engine.Open(), "f", 50);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  CancelAll(*engine, silent);
+}
+
+TEST(EngineAdmission, OpenTurnsAreBounded) {
+  TestEngine engine("{}", 0, {.max_batch_sequences = 2, .max_open_turns = 3});
+  std::vector<std::shared_ptr<Turn>> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(silent.back()).ok());
+  }
+  const auto next = NewTurn(Generate(engine.Open(), "f", 50));
+  ASSERT_TRUE(engine->Start(next).ok());
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next())) << "it should wait";
+  silent[1]->CloseInput();
+  engine->Wake();
+  EXPECT_TRUE(ReadToEnd(*next).end.status.ok());
+  CancelAll(*engine, silent);
+}
+
+// What waits is bounded by itself, whatever those that run are doing.
+TEST(EngineAdmission, TheQueueIsBounded) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 5; ++i) {
+    turns.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  engine->Flush();
+  const auto session = engine.Open();
+  const absl::Status full = engine->Start(NewAppend(session));
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
+  // A place is free again when one is admitted, and when one that waits gives up.
+  turns[0]->CloseInput();
+  turns[4]->Cancel();
+  engine->Wake();
+  ReadToEnd(*turns[0]);
+  ReadToEnd(*turns[4]);
+  turns.erase(turns.begin() + 4);
+  turns.erase(turns.begin());
+  engine->Flush();
+  engine->Flush();
+  for (int i = 0; i < 2; ++i) {
+    turns.push_back(NewAppend(engine.Open()));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
+  CancelAll(*engine, turns);
+}
+
+// A turn that its session refuses gives back the place it took first.
+TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 2, .max_open_turns = 2, .max_waiting_turns = 2});
+  const auto session = engine.Open();
+  const auto first = NewAppend(session);
+  ASSERT_TRUE(engine->Start(first).ok());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kAborted) << i;
+  }
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 5))).end.status.ok());
+  CancelAll(*engine, {first});
+}
+
+// One whose turn was begun by whoever refused to queue it must be free again.
+TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
+  const auto running = NewAppend(engine.Open());
+  ASSERT_TRUE(engine->Start(running).ok());
+  engine->Flush();
+  engine->Flush();
+  const auto session = engine.Open();
+  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  TurnRequest request = Generate(session, "f", 5);
+  request.holds_turn = true;
+  EXPECT_EQ(engine->Start(NewTurn(request)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(session->View().turn_running);
+  CancelAll(*engine, {running});
+}
+
+// Turns that have come while the engine was busy hold the free places of those that run, and do not
+// count as waiting ones.
+TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
+  TestEngine engine("{}", 0,
+                    {.max_batch_sequences = 8, .max_open_turns = 4, .max_waiting_turns = 4});
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (int i = 0; i < 9; ++i) sessions.push_back(engine.Open());
+  absl::Notification go_on;
+  engine->Close(engine.Open(), [&go_on](uint64_t) { go_on.WaitForNotification(); });
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 8; ++i) {
+    turns.push_back(NewAppend(sessions[static_cast<size_t>(i)]));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  const absl::Status full = engine->Start(NewAppend(sessions[8]));
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
+  go_on.Notify();
+  CancelAll(*engine, turns);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,84 @@
+// Budgets, the bounded queue and slow readers.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
+  TestEngine engine("{}", /*cache_bytes=*/1 << 12);
+  std::vector<std::shared_ptr<Session>> sessions;
+  absl::Status refused;
+  while (refused.ok() && sessions.size() < 10000) {
+    auto session = engine.TryOpen();
+    refused = session.status();
+    if (session.ok()) sessions.push_back(*session);
+  }
+  ASSERT_FALSE(sessions.empty());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  // One that is closed makes room for another.
+  sessions.back()->Close();
+  engine->Close(sessions.back(), [](uint64_t) {});
+  EXPECT_TRUE(engine.TryOpen().ok());
+}
+
+TEST(EngineMemory, FullQueueIsResourceExhausted) {
+  TestEngine engine(R"({"step_delay_us": 5000})", 0,
+                    {.max_batch_sequences = 2, .max_waiting_turns = 3});
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 5; ++i) {
+    turns.push_back(NewTurn(Generate(engine.Open(), "a", 60000)));
+    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+  }
+  const auto session = engine.Open();
+  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "a", 5))).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
+  for (const auto& turn : turns) turn->Cancel();
+  engine->Wake();
+  for (const auto& turn : turns) ReadToEnd(*turn);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
+}
+
+// A reader that stops reading pauses its own turn; the others go on, and it loses nothing.
+TEST(EngineMemory, SlowReaderPausesItselfAlone) {
+  TestEngine engine("{}", 0, {.stream_buffer_bytes = 2048});
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "s", 3000))).text;
+  const auto slow = NewTurn(Generate(engine.Open(), "s", 3000));
+  ASSERT_TRUE(engine->Start(slow).ok());
+  while (!slow->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
+  }
+  EXPECT_TRUE(slow->request.session->View().turn_running) << "it should be paused";
+  EXPECT_LT(slow->stream.queued_bytes(), 4096u);
+  EXPECT_EQ(ReadToEnd(*slow).text, expected);
+}
+
+TEST(EngineMemory, HighPriorityOvertakesInTheQueue) {
+  TestEngine engine(R"({"step_delay_us": 3000})", 0, {.max_batch_sequences = 1});
+  const auto running = NewTurn(Generate(engine.Open(), "a", 10));
+  const auto low = NewTurn(Generate(engine.Open(), "b", 10));
+  TurnRequest request = Generate(engine.Open(), "c", 10);
+  request.priority = Priority::kHigh;
+  const auto high = NewTurn(request);
+  ASSERT_TRUE(engine->Start(running).ok());
+  ASSERT_TRUE(engine->Start(low).ok());
+  ASSERT_TRUE(engine->Start(high).ok());
+  const Outcome high_outcome = ReadToEnd(*high);
+  EXPECT_TRUE(low->request.session->View().turn_running);
+  EXPECT_LT(high_outcome.end.usage.queue_time, ReadToEnd(*low).end.usage.queue_time);
+  ReadToEnd(*running);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,164 @@
+// What an engine tells Prometheus of its turns.
+#include <gtest/gtest.h>
+#include <prometheus/client_metric.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+// The only sample of longstream_`name` with this label.
+prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& name,
+                                const std::string& label = "model",
+                                const std::string& value = "m") {
+  const auto samples = engine.model().Samples("longstream_" + name, label, value);
+  EXPECT_EQ(samples.size(), 1u) << name;
+  return samples.empty() ? prometheus::ClientMetric{} : samples.front();
+}
+
+// Three turns of one session, the last of which replaces what the second has added, so that its
+// caches have to be made anew; and one that is refused.
+class EngineMetrics : public testing::Test {
+ protected:
+  static constexpr uint64_t kTokens = 20;
+
+  EngineMetrics() {
+    const auto session = engine_.Open();
+    Run(Generate(session, "hello", kTokens));
+    Run(Generate(session, "again", kTokens));
+    TurnRequest replaces = Generate(session, "other", kTokens);
+    replaces.kept_tokens = 25;
+    Run(replaces);
+    TurnRequest refused = Generate(session, "late", kTokens);
+    refused.expected_position = 3;
+    EXPECT_EQ(engine_->Start(NewTurn(refused)).code(), absl::StatusCode::kFailedPrecondition);
+  }
+
+  void Run(const TurnRequest& request) {
+    const Outcome outcome = RunTurn(*engine_, NewTurn(request));
+    EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+    usages_.push_back(outcome.end.usage);
+  }
+
+  double Counter(const std::string& name) { return Sample(engine_, name).counter.value; }
+
+  // The histogram has these values, one a turn.
+  void ExpectOfEachTurn(const std::string& name, double (*of)(const TurnUsage& usage)) {
+    const prometheus::ClientMetric::Histogram histogram = Sample(engine_, name).histogram;
+    double sum = 0;
+    for (const TurnUsage& usage : usages_) sum += of(usage);
+    EXPECT_EQ(histogram.sample_count, usages_.size()) << name;
+    EXPECT_NEAR(histogram.sample_sum, sum, 1e-9) << name;
+    EXPECT_GT(sum, 0) << name;
+  }
+
+  TestEngine engine_;
+  std::vector<TurnUsage> usages_;
+};
+
+TEST_F(EngineMetrics, TimesAreThoseOfTheTurns) {
+  using absl::ToDoubleSeconds;
+  ExpectOfEachTurn("request_queue_seconds",
+                   [](const TurnUsage& usage) { return ToDoubleSeconds(usage.queue_time); });
+  ExpectOfEachTurn("request_prefill_seconds",
+                   [](const TurnUsage& usage) { return ToDoubleSeconds(usage.prefill_time); });
+  ExpectOfEachTurn("request_decode_seconds",
+                   [](const TurnUsage& usage) { return ToDoubleSeconds(usage.decode_time); });
+  ExpectOfEachTurn("time_to_first_token_seconds", [](const TurnUsage& usage) {
+    return ToDoubleSeconds(usage.time_to_first_token);
+  });
+  ExpectOfEachTurn("session_bytes", [](const TurnUsage& usage) {
+    return static_cast<double>(usage.bytes.kv + usage.bytes.window + usage.bytes.state);
+  });
+  const auto gaps = Sample(engine_, "inter_token_latency_seconds").histogram;
+  EXPECT_EQ(gaps.sample_count, 3 * (kTokens - 1));
+  const auto whole = Sample(engine_, "request_e2e_seconds").histogram;
+  EXPECT_EQ(whole.sample_count, 3u);
+  EXPECT_GE(whole.sample_sum, gaps.sample_sum);
+}
+
+TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
+  EXPECT_EQ(Counter("prompt_tokens_total"), 15);
+  EXPECT_EQ(Counter("generated_tokens_total"), 3 * kTokens);
+  uint64_t reused = 0;
+  uint64_t recomputed = 0;
+  for (const TurnUsage& usage : usages_) {
+    reused += usage.reused_tokens;
+    recomputed += usage.recomputed_tokens;
+  }
+  EXPECT_GT(reused, 0u);
+  EXPECT_GT(recomputed, 0u);
+  EXPECT_EQ(Counter("reused_tokens_total"), reused);
+  EXPECT_EQ(Counter("recomputed_tokens_total"), recomputed);
+  EXPECT_EQ(Sample(engine_, "requests_total", "finish_reason", "max_tokens").counter.value, 3);
+  EXPECT_EQ(engine_.model().RequestsCounted("FAILED_PRECONDITION"), 1);
+}
+
+// All but the last token may have been read when the caller says that there is no more: then it is
+// the last piece that counts, not the time that the caller took to say so.
+TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
+  constexpr absl::Duration kSilence = absl::Milliseconds(500);
+  TestEngine engine(R"({"step_delay_us": 5000})");
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  std::vector<TurnUsage> usages;
+  for (const uint32_t tokens : {2 * grid + 1, 2 * grid + 2, 0u}) {
+    TurnRequest request;
+    request.kind = TurnKind::kAppend;
+    request.session = engine.Open();
+    const auto turn = NewTurn(request);
+    ASSERT_TRUE(engine->Start(turn).ok());
+    turn->AddInput(Bytes(std::string(tokens, 'a')), /*is_text=*/true);
+    engine->Wake();
+    absl::SleepFor(kSilence);
+    turn->CloseInput();
+    engine->Wake();
+    const Outcome outcome = ReadToEnd(*turn);
+    ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+    usages.push_back(outcome.end.usage);
+  }
+  EXPECT_GE(usages[0].prefill_time, absl::Milliseconds(5));
+  EXPECT_LT(usages[0].prefill_time, kSilence) << "nothing was read after the silence";
+  EXPECT_GE(usages[1].prefill_time, kSilence) << "a token was";
+  EXPECT_EQ(usages[2].prefill_time, absl::ZeroDuration()) << "there was nothing to read";
+  const auto histogram = Sample(engine, "request_prefill_seconds").histogram;
+  EXPECT_EQ(histogram.sample_count, 3u);
+  EXPECT_NEAR(histogram.sample_sum,
+              absl::ToDoubleSeconds(usages[0].prefill_time + usages[1].prefill_time), 1e-9);
+}
+
+TEST(EngineGauges, WhoRunsAndWhoWaits) {
+  TestEngine engine("{}", 0, {.max_open_turns = 1, .stream_buffer_bytes = 512});
+  const auto idle = engine.Open();
+  const auto stalled = NewTurn(Generate(engine.Open(), "s", 50000));
+  ASSERT_TRUE(engine->Start(stalled).ok());
+  while (!stalled->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+  const auto waiting = NewTurn(Generate(engine.Open(), "w", 5));
+  ASSERT_TRUE(engine->Start(waiting).ok());
+  const absl::Time give_up = absl::Now() + absl::Seconds(10);
+  while (Sample(engine, "requests_waiting").gauge.value != 1 && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(Sample(engine, "requests_waiting").gauge.value, 1);
+  EXPECT_EQ(Sample(engine, "requests_running").gauge.value, 1);
+  engine->Flush();  // the rest is set after it, in the same round
+  EXPECT_EQ(Sample(engine, "sessions", "state", "active").gauge.value, 1);
+  EXPECT_EQ(Sample(engine, "sessions", "state", "idle").gauge.value, 2);
+  EXPECT_EQ(Sample(engine, "stream_queued_bytes").gauge.value,
+            static_cast<double>(stalled->stream.queued_bytes()));
+  EXPECT_GT(stalled->stream.queued_bytes(), 512u);
+  stalled->Cancel();
+  engine->Wake();
+  ReadToEnd(*stalled);
+  EXPECT_TRUE(ReadToEnd(*waiting).end.status.ok());
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,174 @@
+// Turns that find no memory: who waits, who passes whom, and who is refused at once.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+// Short, and to be over soon.
+std::shared_ptr<Turn> NewSmall(std::shared_ptr<Session> session) {
+  TurnRequest request = Generate(std::move(session), "f", 2);
+  request.deadline = MonotonicTime::Now() + absl::Seconds(20);
+  return NewTurn(request);
+}
+
+std::shared_ptr<Turn> NewScore() {
+  TurnRequest request;
+  request.kind = TurnKind::kScore;
+  request.prompt = Bytes("scored");
+  request.deadline = MonotonicTime::Now() + absl::Seconds(60);
+  return NewTurn(request);
+}
+
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<Turn>>& turns) {
+  for (const auto& turn : turns) turn->Cancel();
+  engine.Wake();
+  for (const auto& turn : turns) ReadToEnd(*turn);
+}
+
+uint64_t StateBytes() {
+  TestEngine engine;
+  return engine->model().backend().info().state_bytes_per_sequence;
+}
+
+// A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
+// There is room for three sessions and two checkpoints; one of these is taken by a turn that goes
+// on for long, so that a score has to wait and a turn has not.
+class EngineRoom : public testing::Test {
+ protected:
+  EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
+      : engine_(options_json, 5 * StateBytes(), {.stream_buffer_bytes = stream_buffer_bytes}) {
+    for (int i = 0; i < 3; ++i) sessions_.push_back(engine_.Open());
+    EXPECT_TRUE(engine_->Start(holder_ = NewTurn(Generate(sessions_[0], "s", 60000))).ok());
+  }
+
+  // A large turn that waits.
+  std::shared_ptr<Turn> StartLarge() {
+    auto large = NewScore();
+    EXPECT_TRUE(engine_->Start(large).ok());
+    return large;
+  }
+  static bool Waits(Turn& turn) {
+    return std::holds_alternative<std::monostate>(turn.stream.Next());
+  }
+
+  TestEngine engine_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  std::shared_ptr<Turn> holder_;
+};
+
+// The long turn waits for its reader.
+class RoomHeldByAReader : public EngineRoom {
+ protected:
+  RoomHeldByAReader() : EngineRoom("{}", 512) {
+    while (!holder_->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
+  }
+};
+
+// Whoever waits for memory that a stalled reader holds stops nobody, for as long as it takes.
+TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
+  const auto large = StartLarge();
+  for (int i = 0; i < 300; ++i) {
+    const Outcome small = RunTurn(*engine_, NewSmall(sessions_[1]));
+    ASSERT_TRUE(small.end.status.ok()) << i << ": " << small.end.status;
+  }
+  EXPECT_TRUE(Waits(*large));
+  CancelAll(*engine_, {holder_});
+  EXPECT_TRUE(ReadToEnd(*large).end.status.ok());
+}
+
+TEST_F(RoomHeldByAReader, ManyThatDoNotFitStopNobody) {
+  std::vector<std::shared_ptr<Turn>> large;
+  for (int i = 0; i < 20; ++i) large.push_back(StartLarge());
+  const Outcome small = RunTurn(*engine_, NewSmall(sessions_[1]));
+  EXPECT_TRUE(small.end.status.ok()) << small.end.status;
+  for (const auto& turn : large) EXPECT_TRUE(Waits(*turn));
+  CancelAll(*engine_, {holder_});
+  for (const auto& turn : large) EXPECT_TRUE(ReadToEnd(*turn).end.status.ok());
+}
+
+TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
+  engine_.Open();  // a fourth session: a score is not free when all turns have ended
+  const Outcome large = ReadToEnd(*StartLarge());
+  EXPECT_EQ(large.end.status.code(), absl::StatusCode::kResourceExhausted) << large.end.status;
+  const uint64_t state = StateBytes();
+  const std::string expected =
+      "the turn asks for room up to position 6; " + std::to_string(2 * state) +
+      " bytes more are needed of a budget of " + std::to_string(5 * state) +
+      ", of which 0 are free; running turns give back " + std::to_string(state) +
+      " at most, and sessions keep " + std::to_string(4 * state);
+  EXPECT_EQ(large.end.status.message(), expected);
+  EXPECT_TRUE(holder_->request.session->View().turn_running) << "nobody waited for it";
+  CancelAll(*engine_, {holder_});
+}
+
+// The long turn computes.
+class RoomHeldByAStream : public EngineRoom {
+ protected:
+  RoomHeldByAStream() : EngineRoom(R"({"step_delay_us": 200})", 64 << 20) {}
+};
+
+TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
+  const auto large = StartLarge();
+  std::shared_ptr<Turn> small;
+  int passed = 0;
+  while (true) {
+    ASSERT_LT(passed, 1000) << "the large turn would starve";
+    small = NewSmall(sessions_[1]);
+    ASSERT_TRUE(engine_->Start(small).ok());
+    // A turn that is not held up is over after a few rounds of the engine.
+    for (int i = 0; i < 1000 && sessions_[1]->View().turn_running; ++i) engine_->Flush();
+    if (sessions_[1]->View().turn_running) break;
+    ++passed;
+  }
+  EXPECT_GT(passed, 10);
+  EXPECT_TRUE(Waits(*large));
+  CancelAll(*engine_, {holder_});
+  EXPECT_TRUE(ReadToEnd(*large).end.status.ok());
+  EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
+}
+
+// Half of what one session of the whole context takes.
+class RoomForHalfAContext : public testing::Test {
+ protected:
+  static constexpr uint64_t kBudget = 32 << 20;
+
+  RoomForHalfAContext()
+      : engine_("{}", kBudget, {.stream_buffer_bytes = 64 << 20},
+                {LONGSTREAM_BINARY_DIR "/plugins/dense.cpu.so",
+                 LONGSTREAM_SOURCE_DIR "/models/demo/dense"}) {}
+
+  TestEngine engine_;
+};
+
+// A turn without max_tokens asks for the whole context. It is told so, and stops nobody.
+TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
+  const ls_model_info& info = engine_->model().backend().info();
+  ASSERT_EQ(info.context_limit * info.kv_bytes_per_token, 2 * kBudget);
+  const auto stream = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
+  ASSERT_TRUE(engine_->Start(stream).ok());
+  TurnRequest whole = Generate(engine_.Open(), "abc", 0);
+  whole.deadline = MonotonicTime::Now() + absl::Seconds(60);
+  const Outcome refused = RunTurn(*engine_, NewTurn(whole));
+  EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted) << refused.end.status;
+  const std::string message(refused.end.status.message());
+  EXPECT_NE(message.find("max_tokens 0 being the whole context"), std::string::npos) << message;
+  EXPECT_NE(message.find(std::to_string(2 * kBudget) + " bytes more are needed of a budget of " +
+                         std::to_string(kBudget)),
+            std::string::npos)
+      << message;
+  EXPECT_TRUE(stream->request.session->View().turn_running) << "nobody waited for it";
+  CancelAll(*engine_, {stream});
+}
+
+}  // namespace
+}  // namespace longstream

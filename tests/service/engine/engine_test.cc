@@ -1,0 +1,295 @@
+// Turns that end well: text, stop rules, batching, scores, appended input.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "service/tokenizer/text/utf8.h"
+#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+TEST(Engine, GeneratesAndRemembers) {
+  TestEngine engine;
+  const auto session = engine.Open();
+  const Outcome first = RunTurn(*engine, NewTurn(Generate(session, "hello", 20)));
+  ASSERT_TRUE(first.end.status.ok()) << first.end.status;
+  EXPECT_EQ(first.end.reason, FinishReason::kMaxTokens);
+  EXPECT_EQ(first.tokens.size(), 20u);
+  EXPECT_EQ(first.text.size(), 20u);
+  EXPECT_EQ(first.end.position, 25u);
+  EXPECT_EQ(session->View().position, 25u);
+  EXPECT_FALSE(session->View().turn_running);
+  EXPECT_EQ(first.end.usage.prompt_tokens, 5u);
+  EXPECT_EQ(first.end.usage.generated_tokens, 20u);
+  EXPECT_EQ(first.end.usage.reused_tokens, 0u);
+
+  const Outcome second = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  ASSERT_TRUE(second.end.status.ok()) << second.end.status;
+  EXPECT_EQ(second.end.usage.reused_tokens, 24u) << "all but the last token, which was not read";
+  EXPECT_EQ(second.end.usage.recomputed_tokens, 0u);
+}
+
+// One turn of 30 tokens or three of 10 draw the same: the seed and the position decide.
+TEST(Engine, TurnsContinueTheSameStream) {
+  TestEngine engine;
+  const Outcome whole = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abc", 30)));
+  const auto session = engine.Open();
+  std::string text;
+  for (const char* prompt : {"abc", "", ""}) {
+    text += RunTurn(*engine, NewTurn(Generate(session, prompt, 10))).text;
+  }
+  EXPECT_EQ(text, whole.text);
+}
+
+TEST(Engine, TokensDoNotDependOnTheBatch) {
+  const std::string long_prompt(300, 'x');
+  std::vector<std::string> alone;
+  for (int i = 0; i < 12; ++i) {
+    TestEngine engine;
+    alone.push_back(
+        RunTurn(*engine,
+                NewTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)))
+            .text);
+  }
+  TestEngine engine("{}", 0, {.max_batch_tokens = 96, .max_batch_sequences = 8});
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 12; ++i) {
+    turns.push_back(
+        NewTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)));
+    ASSERT_TRUE(engine->Start(turns.back()).ok());
+  }
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(ReadToEnd(*turns[i]).text, alone[i]) << "stream " << i;
+}
+
+TEST(Engine, StopStringIsCutAndNamed) {
+  TestEngine engine;
+  const std::string text = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 60))).text;
+  const std::string stop = text.substr(20, 3);
+  TurnRequest request = Generate(engine.Open(), "q", 60);
+  request.stop.strings = {"never in it", stop};
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.reason, FinishReason::kStopString);
+  EXPECT_EQ(outcome.end.stop_string, stop);
+  EXPECT_EQ(outcome.text, text.substr(0, text.find(stop)));
+}
+
+TEST(Engine, StopTokenGivesNoText) {
+  TestEngine engine;
+  const Outcome free = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 60)));
+  const int32_t stop = free.tokens[30];
+  const size_t first = static_cast<size_t>(std::find(free.tokens.begin(), free.tokens.end(), stop) -
+                                           free.tokens.begin());
+  TurnRequest request = Generate(engine.Open(), "q", 60);
+  request.stop.token_ids = {stop};
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
+  EXPECT_EQ(outcome.end.stop_token, stop);
+  EXPECT_EQ(outcome.text, free.text.substr(0, first));
+  EXPECT_EQ(outcome.end.position, 1 + first + 1) << "the stop token is part of the session";
+}
+
+TEST(Engine, MinTokensBansStopTokens) {
+  TestEngine engine;
+  TurnRequest request = Generate(engine.Open(), "q", 40);
+  for (int32_t id = 'a'; id <= 'm'; ++id) request.stop.token_ids.push_back(id);
+  request.stop.min_tokens = 25;
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_GE(outcome.tokens.size(), 25u);
+  for (size_t i = 0; i < 25; ++i) {
+    EXPECT_FALSE(outcome.tokens[i] >= 'a' && outcome.tokens[i] <= 'm') << "token " << i;
+  }
+}
+
+TEST(Engine, ContextEndIsAFinishReason) {
+  TestEngine engine(R"({"context_limit": 40})");
+  const auto session = engine.Open();
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, std::string(30, 'a'), 0)));
+  ASSERT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
+  EXPECT_EQ(outcome.end.position, 40u);
+  const Outcome again = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
+  EXPECT_EQ(again.end.reason, FinishReason::kContext);
+  EXPECT_TRUE(again.tokens.empty());
+}
+
+TEST(Engine, UnicodeIsNeverSplit) {
+  TestEngine engine(R"({"utf8": true})");
+  const auto turn = NewTurn(Generate(engine.Open(), "q", 400));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  size_t multi_byte = 0;
+  while (true) {
+    const TurnStream::Item item = turn->stream.Next();
+    if (std::holds_alternative<TurnEnd>(item)) break;
+    const auto* event = std::get_if<TurnEvent>(&item);
+    const auto* delta = event == nullptr ? nullptr : std::get_if<DeltaEvent>(event);
+    if (delta == nullptr) continue;
+    EXPECT_EQ(ValidUtf8Prefix(delta->text), delta->text.size());
+    for (const char c : delta->text) multi_byte += static_cast<unsigned char>(c) >= 0xc0;
+  }
+  EXPECT_GT(multi_byte, 0u) << "the model wrote none, so the test has shown nothing";
+}
+
+TEST(Engine, LogProbsAreThoseOfAScore) {
+  TestEngine engine;
+  const auto session = engine.Open();
+  TurnRequest request = Generate(session, "some prompt", 30);
+  request.log_probs = true;
+  request.top_log_probs = 3;
+  const Outcome generated = RunTurn(*engine, NewTurn(request));
+  ASSERT_EQ(generated.log_probs.size(), 30u);
+
+  TurnRequest score;
+  score.kind = TurnKind::kScore;
+  score.prompt = session->tokens;
+  score.top_log_probs = 3;
+  const Outcome scored = RunTurn(*engine, NewTurn(score));
+  ASSERT_TRUE(scored.end.status.ok()) << scored.end.status;
+  ASSERT_EQ(scored.scores.size(), session->tokens.size());
+  EXPECT_TRUE(std::isnan(scored.scores[0].log_prob));
+  for (size_t i = 0; i < 30; ++i) {
+    const TokenLogProb& a = generated.log_probs[i];
+    const TokenLogProb& b = scored.scores[11 + i];
+    EXPECT_EQ(a.token, b.token);
+    EXPECT_FLOAT_EQ(a.log_prob, b.log_prob);
+    ASSERT_EQ(a.top.size(), 3u);
+    EXPECT_EQ(a.top[0].token, b.top[0].token);
+  }
+}
+
+TEST(Engine, ScoreOfOneTokenHasNone) {
+  TestEngine engine;
+  TurnRequest score;
+  score.kind = TurnKind::kScore;
+  score.prompt = Bytes("a");
+  const Outcome outcome = RunTurn(*engine, NewTurn(score));
+  ASSERT_TRUE(outcome.end.status.ok());
+  ASSERT_EQ(outcome.scores.size(), 1u);
+  EXPECT_TRUE(std::isnan(outcome.scores[0].log_prob));
+}
+
+// However a prompt is cut into Append's messages, what follows is the same.
+TEST(Engine, AppendedPiecesEqualOnePrompt) {
+  const std::string prompt(500, 'p');
+  TestEngine engine;
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 20))).text;
+  const auto session = engine.Open();
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = session;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  for (size_t begin = 0; begin < prompt.size(); begin += 77) {
+    turn->AddInput(Bytes(prompt.substr(begin, 77)), /*is_text=*/true);
+    engine->Wake();
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  turn->CloseInput();
+  engine->Wake();
+  const Outcome appended = ReadToEnd(*turn);
+  ASSERT_TRUE(appended.end.status.ok()) << appended.end.status;
+  EXPECT_EQ(appended.end.position, 500u);
+  const Outcome generated = RunTurn(*engine, NewTurn(Generate(session, "", 20)));
+  EXPECT_EQ(generated.text, expected);
+  EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
+}
+
+// A tokenizer that puts a space before a text that begins anew gives each text two lists of ids;
+// which one counts is known when its turn comes.
+TEST(Engine, ATextThatGoesOnTakesItsOtherIds) {
+  const TemporaryDirectory directory;
+  directory.Write("config.json", R"({"model_type": "minimal"})");
+  directory.Write("tokenizer.json", R"({
+    "model": {"type": "BPE", "vocab": {"a": 2, "_": 1, "_a": 3}, "merges": ["_ a"]},
+    "added_tokens": [{"id": 5, "content": "<s>", "special": true}],
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"},
+    "decoder": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"}})");
+  TestModel model;
+  model.directory = directory.string();
+  TestEngine engine("{}", 0, {}, model);
+  const auto session = engine.Open();
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = session;
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  using Ids = std::vector<int32_t>;
+  const auto add_a = [&] { turn->AddInput({3}, /*is_text=*/true, Ids{2}); };
+  add_a();
+  add_a();
+  turn->AddInput({5}, /*is_text=*/true, Ids{5});
+  add_a();
+  turn->CloseInput();
+  engine->Wake();
+  const Outcome appended = ReadToEnd(*turn);
+  ASSERT_TRUE(appended.end.status.ok()) << appended.end.status;
+  EXPECT_EQ(session->tokens, (Ids{3, 2, 5, 3}));
+
+  TurnRequest next = Generate(session, "", 1);
+  next.prompt = {3};
+  next.continued_prompt = Ids{2};
+  ASSERT_TRUE(RunTurn(*engine, NewTurn(next)).end.status.ok());
+  ASSERT_EQ(session->tokens.size(), 6u);
+  EXPECT_EQ(session->tokens[4], 2);
+}
+
+// Penalties included, which count what the source's turns have drawn.
+TEST(Engine, ForkContinuesAlike) {
+  TestEngine engine;
+  const auto source = engine.Open();
+  const auto generate = [](const std::shared_ptr<Session>& session, const char* prompt) {
+    TurnRequest request = Generate(session, prompt, 20);
+    request.sampling.presence_penalty = 2.0f;
+    return NewTurn(request);
+  };
+  RunTurn(*engine, generate(source, "fork me"));
+  const auto target = std::make_shared<Session>(SessionId{1, 1}, "m", source->context_limit(),
+                                                absl::InfiniteDuration());
+  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
+  absl::Status status = absl::UnknownError("not called");
+  engine->Fork(source, target, [&](const absl::Status& forked) { status = forked; });
+  engine->Flush();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(target->View().position, 27u);
+  EXPECT_EQ(target->generated, source->generated);
+  EXPECT_EQ(RunTurn(*engine, generate(target, "")).text,
+            RunTurn(*engine, generate(source, "")).text);
+}
+
+TEST(Engine, PenaltiesSeeTheHistory) {
+  TestEngine engine;
+  TurnRequest request = Generate(engine.Open(), "q", 40);
+  request.sampling.temperature = 0.0f;
+  request.sampling.presence_penalty = 100.0f;  // beyond the wire's limit: never the same byte twice
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  std::set<int32_t> distinct(outcome.tokens.begin(), outcome.tokens.end());
+  EXPECT_EQ(distinct.size(), outcome.tokens.size());
+}
+
+// Presence and frequency are those of what was generated, not of what was given.
+TEST(Engine, PresenceIsNotThatOfThePrompt) {
+  std::string even_bytes;
+  for (int byte = 0; byte < 256; byte += 2) even_bytes += static_cast<char>(byte);
+  TestEngine engine;
+  for (int i = 0; i < 10; ++i) {
+    TurnRequest request = Generate(engine.Open(), even_bytes.substr(0, 118 + i), 1);
+    request.sampling.temperature = 0.0f;
+    const std::vector<int32_t> free = RunTurn(*engine, NewTurn(request)).tokens;
+    request.session = engine.Open();
+    request.sampling.presence_penalty = 100.0f;
+    EXPECT_EQ(RunTurn(*engine, NewTurn(request)).tokens, free) << i;
+  }
+}
+
+}  // namespace
+}  // namespace longstream

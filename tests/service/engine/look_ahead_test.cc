@@ -1,0 +1,300 @@
+// Two steps in flight: when there are two, what the host gains, and how turns end that are in both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+TestModel Asynchronous() { return {LONGSTREAM_TEST_PLUGIN_DIR "/asynchronous_minimal.so", ""}; }
+
+Engine::Options StepsInFlight(size_t most) { return {.max_steps_in_flight = most}; }
+
+std::shared_ptr<Turn> NewTurn(TurnRequest request) {
+  return std::make_shared<Turn>(std::move(request));
+}
+
+// Steps that were submitted while another was in flight (asynchronous.cc).
+uint64_t StepsAhead(TestEngine& engine) { return engine->model().backend().memory().workspace; }
+
+// ---------------------------------------------------------------- when it looks ahead
+
+// Every draw but the first is asked for in flight, unless the token before it ends at a grid line:
+// the minimal backend keeps a state.
+TEST(LookAhead, UpToGridLines) {
+  constexpr uint64_t kPrompt = 4;
+  constexpr uint64_t kTokens = 40;
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  uint64_t expected = 0;
+  for (uint64_t i = 1; i < kTokens; ++i) expected += (kPrompt + i) % grid != 0;
+  RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  EXPECT_EQ(StepsAhead(engine), expected);
+}
+
+// Pieces of a prompt that is read in steps of 64 follow each other in flight.
+TEST(LookAhead, PromptsInPieces) {
+  Engine::Options options = StepsInFlight(2);
+  options.max_batch_tokens = 64;
+  options.max_batch_sequences = 8;
+  TestEngine engine("{}", 0, options, Asynchronous());
+  RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(300, 'x'), 1)));
+  EXPECT_EQ(StepsAhead(engine), 4u);
+}
+
+TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  TurnRequest request = Generate(engine.Open(), "abcd", 40);
+  request.sampling.frequency_penalty = 0.5f;
+  RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(StepsAhead(engine), 0u);
+}
+
+// What an Append's caller sends while its pieces are in flight is taken in behind them. Another
+// turn keeps the engine going round.
+TEST(LookAhead, InputThatArrivesInFlight) {
+  TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
+  const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  ASSERT_TRUE(engine->Start(other).ok());
+  const std::string prompt(320, 'p');
+  const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 10))).text;
+  TurnRequest request;
+  request.kind = TurnKind::kAppend;
+  request.session = engine.Open();
+  const auto turn = NewTurn(request);
+  ASSERT_TRUE(engine->Start(turn).ok());
+  for (size_t begin = 0; begin < prompt.size(); begin += 40) {
+    turn->AddInput(Bytes(prompt.substr(begin, 40)), /*is_text=*/true);
+    engine->Wake();
+    absl::SleepFor(absl::Milliseconds(4));
+  }
+  turn->CloseInput();
+  engine->Wake();
+  EXPECT_EQ(ReadToEnd(*turn).end.position, prompt.size());
+  EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(request.session, "", 10))).text, expected);
+  other->Cancel();
+  engine->Wake();
+  ReadToEnd(*other);
+}
+
+// A turn that cannot be looked ahead for is not left behind by one that can: both draw as many
+// tokens in the same time.
+TEST(LookAhead, NobodyIsLeftBehind) {
+  TestEngine engine(R"({"step_delay_us": 2000})", 0, StepsInFlight(2), Asynchronous());
+  const auto free = NewTurn(Generate(engine.Open(), "abcd", 20000));
+  TurnRequest request = Generate(engine.Open(), "abcd", 60);
+  request.sampling.presence_penalty = 0.5f;
+  const auto penalised = NewTurn(request);
+  absl::Notification ended;
+  penalised->stream.SetReader([&] {  // on the engine thread: the other gets no step more than that
+    for (TurnStream::Item item = penalised->stream.Next(); item.index() != 0;
+         item = penalised->stream.Next()) {
+      const auto* end = std::get_if<TurnEnd>(&item);
+      if (end == nullptr) continue;
+      EXPECT_TRUE(end->status.ok()) << end->status;
+      free->Cancel();
+      return ended.Notify();
+    }
+  });
+  ASSERT_TRUE(engine->Start(penalised).ok());
+  ASSERT_TRUE(engine->Start(free).ok());
+  ended.WaitForNotification();
+  const Outcome outcome = ReadToEnd(*free);
+  EXPECT_LT(outcome.end.usage.generated_tokens, 100u) << "it had two steps for each of the other";
+}
+
+// When the host hears of a token, the step that reads it is on the device already: what the host
+// does with it takes no time of the device.
+TEST(LookAhead, TheHostWorksBesideTheDevice) {
+  constexpr uint64_t kPrompt = 4;
+  constexpr uint64_t kTokens = 40;
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  const uint32_t grid = engine->model().backend().info().prefill_grid;
+  const auto turn = NewTurn(Generate(engine.Open(), "abcd", kTokens));
+  uint64_t heard = 0, read_ahead = 0, late = 0;
+  absl::Notification ended;
+  turn->stream.SetReader([&] {  // on the engine thread
+    for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
+         item = turn->stream.Next()) {
+      if (std::holds_alternative<TurnEnd>(item)) return ended.Notify();
+      const auto* delta = std::get_if<DeltaEvent>(&std::get<TurnEvent>(item));
+      if (delta == nullptr) continue;
+      for (size_t i = 0; i < delta->tokens.size() && ++heard < kTokens; ++i) {
+        read_ahead += (kPrompt + heard) % grid != 0;
+      }
+      if (StepsAhead(engine) < read_ahead) ++late;
+    }
+  });
+  EXPECT_TRUE(engine->Start(turn).ok());
+  ended.WaitForNotification();
+  EXPECT_EQ(heard, kTokens);
+  EXPECT_EQ(late, 0u);
+  EXPECT_EQ(StepsAhead(engine), read_ahead);
+}
+
+TEST(LookAhead, TimesAreTheDevices) {
+  constexpr uint64_t kTokens = 20;
+  TestEngine engine(R"({"step_delay_us": 5000})", 0, StepsInFlight(2), Asynchronous());
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
+  const TurnUsage& usage = outcome.end.usage;
+  EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
+  // Of both together, since a busy host may learn late of the first token, and in time of the last.
+  EXPECT_GE(usage.time_to_first_token + usage.decode_time, kTokens * absl::Milliseconds(5) * 0.98);
+}
+
+// ---------------------------------------------------------------- ends
+
+// The step that reads the token which ends the turn fails: nobody wanted it.
+TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
+  std::vector<std::string> texts;
+  for (const size_t most : {1, 2}) {
+    TestEngine free("{}", 0, StepsInFlight(most), Asynchronous());
+    const Outcome whole = RunTurn(*free, NewTurn(Generate(free.Open(), "q", 60)));
+    // The first token of its kind, so that it is this one that ends the turn.
+    size_t index = 20;
+    const auto is_new = [&](size_t i) {
+      const auto begin = whole.tokens.begin();
+      const auto end = begin + static_cast<std::ptrdiff_t>(i);
+      return std::find(begin, end, whole.tokens[i]) == end;
+    };
+    while (index > 0 && (!is_new(index) || (index + 2) % 16 == 0)) --index;
+    ASSERT_GT(index, 2u);
+    const uint64_t position = 1 + index;  // of the token, and where feeding it fails
+    TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
+                      StepsInFlight(most), Asynchronous());
+    const auto session = engine.Open();
+    TurnRequest request = Generate(session, "q", 60);
+    request.stop.token_ids = {whole.tokens[index]};
+    const Outcome outcome = RunTurn(*engine, NewTurn(request));
+    EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+    EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
+    EXPECT_EQ(outcome.end.position, position + 1);
+    EXPECT_EQ(StepsAhead(engine) > 0, most == 2);
+    // Now the token is wanted.
+    EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
+              absl::StatusCode::kInternal);
+    EXPECT_EQ(session->View().position, position + 1);
+    texts.push_back(outcome.text);
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+// A failure ends its turn after the tokens before it, which the client has got.
+TEST(LookAheadEnd, AFailureInFlightIsTheTurns) {
+  TestEngine engine(R"({"fail_at_position": 30})", 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "start", 1000)));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(outcome.tokens.size(), 26u) << "those at 5 ... 30; what reads the last one fails";
+  EXPECT_EQ(session->View().position, 0u);
+  EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
+}
+
+// The context's end is foreseen: no step in flight goes beyond it.
+TEST(LookAheadEnd, AtTheContext) {
+  TestEngine engine(R"({"context_limit": 40})", 0, StepsInFlight(2), Asynchronous());
+  const Outcome outcome =
+      RunTurn(*engine, NewTurn(Generate(engine.Open(), std::string(30, 'a'), 0)));
+  EXPECT_EQ(outcome.end.reason, FinishReason::kContext);
+  EXPECT_EQ(outcome.end.position, 40u);
+  EXPECT_GT(StepsAhead(engine), 0u);
+}
+
+// Reads until there is a token, from when on two steps are in flight.
+void AwaitToken(Turn& turn) {
+  while (true) {
+    const TurnStream::Item item = turn.stream.Next();
+    const auto* event = std::get_if<TurnEvent>(&item);
+    if (event != nullptr && std::holds_alternative<DeltaEvent>(*event)) return;
+    absl::SleepFor(absl::Microseconds(200));
+  }
+}
+
+// Two steps are in flight when a token is heard of; no other follows them.
+TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
+  TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 1000));
+  uint64_t ahead = 0;
+  TurnEnd end;
+  absl::Notification ended;
+  turn->stream.SetReader([&] {  // on the engine thread
+    for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
+         item = turn->stream.Next()) {
+      if (auto* last = std::get_if<TurnEnd>(&item)) {
+        end = std::move(*last);
+        return ended.Notify();
+      }
+      if (ahead > 0 || !std::holds_alternative<DeltaEvent>(std::get<TurnEvent>(item))) continue;
+      ahead = StepsAhead(engine);
+      turn->Cancel();
+    }
+  });
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ended.WaitForNotification();
+  EXPECT_EQ(end.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_GT(ahead, 0u);
+  EXPECT_EQ(StepsAhead(engine), ahead);
+  EXPECT_EQ(session->View().position, 0u);
+}
+
+TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
+  constexpr absl::Duration kStep = absl::Milliseconds(100);
+  TestEngine engine(R"({"step_delay_us": 100000})", 0, StepsInFlight(2), Asynchronous());
+  TurnRequest request = Generate(engine.Open(), "start", 1000);
+  request.deadline = MonotonicTime::Now() + 3.5 * kStep;
+  const Outcome outcome = RunTurn(*engine, NewTurn(request));
+  EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
+  // Three steps at most are over by then, and two in flight; of all the first alone is not ahead.
+  EXPECT_LE(StepsAhead(engine), 4u);
+}
+
+// Close waits for what is in flight; when it calls back there are no caches, and nobody else has
+// noticed.
+TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
+  const std::string slow = R"({"step_delay_us": 3000})";
+  TestEngine alone("{}", 0, StepsInFlight(2), Asynchronous());
+  const std::string expected = RunTurn(*alone, NewTurn(Generate(alone.Open(), "other", 60))).text;
+  TestEngine engine(slow, 0, StepsInFlight(2), Asynchronous());
+  const auto session = engine.Open();
+  const auto turn = NewTurn(Generate(session, "start", 1000));
+  const auto other = NewTurn(Generate(engine.Open(), "other", 60));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine->Start(other).ok());
+  AwaitToken(*turn);
+  ASSERT_TRUE(session->Close());
+  uint64_t states = 0;
+  const uint64_t state = engine->model().backend().info().state_bytes_per_sequence;
+  engine->Close(session, [&](uint64_t) { states = engine->model().backend().memory().states; });
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  engine->Flush();
+  EXPECT_EQ(states, state) << "the other session's";
+  EXPECT_EQ(ReadToEnd(*other).text, expected);
+}
+
+TEST(LookAheadEnd, AbortAllEndsWhatIsInFlight) {
+  TestEngine engine(R"({"step_delay_us": 3000})", 0, StepsInFlight(2), Asynchronous());
+  std::vector<std::shared_ptr<Turn>> turns;
+  for (int i = 0; i < 4; ++i) {
+    turns.push_back(NewTurn(Generate(engine.Open(), "start", 1000, 1 + i)));
+    ASSERT_TRUE(engine->Start(turns.back()).ok());
+  }
+  AwaitToken(*turns[0]);
+  engine->AbortAll(absl::UnavailableError("over"));
+  for (const auto& turn : turns) {
+    EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_FALSE(turn->request.session->View().turn_running);
+  }
+}
+
+}  // namespace
+}  // namespace longstream

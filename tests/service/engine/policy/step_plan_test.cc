@@ -1,0 +1,235 @@
+// Composition of a step: order, budget, and where prefill pieces are cut.
+#include "service/engine/policy/step_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+constexpr StepLimits kLimits{.max_tokens = 200, .max_sequences = 4, .prefill_grid = 64};
+
+StepCandidate Decode(uint64_t last_step = 0) {
+  return {.position = 10, .remaining = 1, .is_decode = true, .last_step = last_step};
+}
+StepCandidate Prefill(uint64_t position, uint64_t remaining, uint64_t last_step = 0) {
+  return {.position = position, .remaining = remaining, .last_step = last_step};
+}
+
+TEST(PlanStep, DecodeRowsComeFirst) {
+  const StepCandidate candidates[] = {Prefill(0, 1000), Decode(), Decode()};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].candidate, 2u);
+  EXPECT_EQ(plan[2].candidate, 0u);
+  EXPECT_EQ(plan[2].num_tokens, 192u) << "198 rows are left; the last grid line is at 192";
+}
+
+TEST(PlanStep, PromptsAreBoundedBesideDecodeRowsAlone) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  const StepCandidate mixed[] = {Prefill(0, 1000), Decode(), Prefill(0, 1000)};
+  const auto plan = PlanStep(mixed, limits);
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].num_tokens, 64u);
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(mixed, limits).size(), 1u);
+  EXPECT_EQ(PlanStep({mixed, 1}, limits)[0].num_tokens, 192u) << "nobody waits";
+}
+
+StepCandidate Beginning() {
+  StepCandidate candidate = Decode();
+  candidate.is_beginning = true;
+  return candidate;
+}
+
+TEST(PlanStep, PromptsThatEndAreNotBoundedBesideTurnsThatBegin) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Prefill(0, 100)};
+  const auto plan = PlanStep(candidates, limits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[1].num_tokens, 70u);
+  EXPECT_EQ(plan[2].num_tokens, 100u);
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(candidates, limits).size(), 1u) << "decode rows alone are due";
+}
+
+TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 128;
+  StepCandidate open = Prefill(0, 130);
+  open.input_open = true;
+  for (const StepCandidate& prompt : {Prefill(0, 1000), open}) {
+    const StepCandidate candidates[] = {Beginning(), prompt};
+    const auto plan = PlanStep(candidates, limits);
+    ASSERT_EQ(plan.size(), 2u);
+    EXPECT_EQ(plan[1].num_tokens, 128u);
+  }
+  // What whole prompts have taken counts.
+  const StepCandidate mixed[] = {Beginning(), Prefill(0, 70), Prefill(0, 1000)};
+  EXPECT_EQ(PlanStep(mixed, limits).size(), 2u) << "58 are left of the bound, and a piece is 64";
+  // And it is not overtaken.
+  const StepCandidate behind[] = {Beginning(), Prefill(0, 1000), Prefill(0, 70)};
+  ASSERT_EQ(PlanStep(behind, limits).size(), 2u);
+  EXPECT_EQ(PlanStep(behind, limits)[1].num_tokens, 128u);
+}
+
+TEST(PlanStep, OneStreamThatFlowsIsEnoughForTheBound) {
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 64;
+  const StepCandidate candidates[] = {Beginning(), Prefill(0, 70), Decode()};
+  const auto plan = PlanStep(candidates, limits);
+  ASSERT_EQ(plan.size(), 3u);
+  EXPECT_EQ(plan[2].candidate, 1u);
+  EXPECT_EQ(plan[2].num_tokens, 64u);
+}
+
+TEST(PlanStep, PieceEndsOnAnAbsoluteGridLine) {
+  const StepCandidate candidates[] = {Prefill(70, 1000)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(plan[0].num_tokens, 256u - 70u);
+}
+
+TEST(PlanStep, EndOfAPromptNeedsNoGridLine) {
+  const StepCandidate candidates[] = {Prefill(70, 33)};
+  EXPECT_EQ(PlanStep(candidates, kLimits)[0].num_tokens, 33u);
+}
+
+TEST(PlanStep, OpenInputWaitsForTheGridLine) {
+  StepCandidate open = Prefill(70, 33);
+  open.input_open = true;
+  EXPECT_TRUE(PlanStep({&open, 1}, kLimits).empty());
+  open.remaining = 60;
+  ASSERT_EQ(PlanStep({&open, 1}, kLimits).size(), 1u);
+  EXPECT_EQ(PlanStep({&open, 1}, kLimits)[0].num_tokens, 128u - 70u);
+}
+
+TEST(PlanStep, WhoWaitedLongestGoesFirst) {
+  const StepCandidate candidates[] = {Prefill(0, 1000, 9), Prefill(0, 1000, 5), Prefill(0, 30, 7)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_GE(plan.size(), 1u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+}
+
+TEST(PlanStep, PriorityBeforeWaiting) {
+  StepCandidate candidates[] = {Prefill(0, 100, 0), Prefill(0, 100, 9)};
+  candidates[1].priority = 2;
+  EXPECT_EQ(PlanStep(candidates, kLimits)[0].candidate, 1u);
+}
+
+TEST(PlanStep, DecodeRowsLeaveAPromptOneEntry) {
+  const StepCandidate candidates[] = {Decode(7), Decode(3), Decode(5), Decode(4),
+                                      Prefill(0, 30, 9)};
+  const auto plan = PlanStep(candidates, kLimits);
+  ASSERT_EQ(plan.size(), 4u);
+  EXPECT_EQ(plan[0].candidate, 1u);
+  EXPECT_EQ(plan[1].candidate, 3u);
+  EXPECT_EQ(plan[2].candidate, 2u);
+  EXPECT_EQ(plan[3].candidate, 4u) << "the decode row of the latest step waits";
+  EXPECT_EQ(PlanStep({candidates, 4}, kLimits).size(), 4u) << "nobody else wants an entry";
+  StepCandidate waits = Prefill(0, 30);
+  waits.input_open = true;
+  const StepCandidate no_prompt[] = {Decode(), Decode(), Decode(), Decode(), waits};
+  EXPECT_EQ(PlanStep(no_prompt, kLimits)[3].candidate, 3u) << "it cannot be read yet";
+  StepLimits limits = kLimits;
+  limits.max_prompt_tokens = 0;
+  EXPECT_EQ(PlanStep(candidates, limits)[3].candidate, 0u) << "decode rows alone are due";
+}
+
+// The rows of one that has no entry count where prompts are bounded.
+TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
+  StepLimits limits = kLimits;
+  limits.max_sequences = 1;
+  limits.max_prompt_tokens = 64;
+  StepCandidate candidates[] = {Decode(5), Prefill(0, 1000, 4)};
+  ASSERT_EQ(PlanStep(candidates, limits).size(), 1u);
+  EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 1u);
+  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u) << "the stream waits for it";
+  candidates[1].last_step = 6;
+  EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 0u);
+}
+
+// Of candidates that always want a step, each gets one in so many: those of its kind and priority
+// share what the kind gets.
+TEST(PlanStep, EverybodyGoesOn) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    StepLimits limits = kLimits;
+    limits.max_sequences = 1 + random() % 4;
+    std::vector<StepCandidate> candidates(2 + random() % 10);
+    for (StepCandidate& candidate : candidates) {
+      candidate = random() % 2 == 0 ? Decode() : Prefill(0, 1u << 30);
+      candidate.is_beginning = candidate.is_decode && random() % 2 == 0;
+    }
+    const uint64_t patience = 2 * candidates.size();
+    for (uint64_t step = 1; step < 60; ++step) {
+      limits.max_prompt_tokens = 64 * (1 + random() % 3);
+      for (const StepPiece& piece : PlanStep(candidates, limits)) {
+        StepCandidate& candidate = candidates[piece.candidate];
+        candidate.last_step = step;
+        if (!candidate.is_decode) candidate.position += piece.num_tokens;
+      }
+      for (const StepCandidate& candidate : candidates) {
+        ASSERT_LE(step - candidate.last_step, patience)
+            << (candidate.is_decode ? "a decode row" : "a prompt") << " among " << candidates.size()
+            << ", entries " << limits.max_sequences;
+      }
+    }
+  }
+}
+
+// Whatever the candidates, a step stays within its limits and every cut is legal.
+TEST(PlanStep, LimitsHoldForRandomCandidates) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<StepCandidate> candidates(random() % 12);
+    for (StepCandidate& candidate : candidates) {
+      candidate = random() % 2 == 0 ? Decode(random() % 50)
+                                    : Prefill(random() % 500, 1 + random() % 700, random() % 50);
+      candidate.is_beginning = candidate.is_decode && random() % 2 == 0;
+      candidate.input_open = !candidate.is_decode && random() % 4 == 0;
+    }
+    StepLimits limits = kLimits;
+    limits.max_prompt_tokens = 64 * (random() % 4);
+    uint64_t rows = 0, prompts = 0, ending = 0;
+    bool has_decode_rows = false, all_begin = true;
+    const bool has_prompt =
+        limits.max_prompt_tokens > 0 &&
+        std::any_of(candidates.begin(), candidates.end(), [](const StepCandidate& candidate) {
+          return !candidate.is_decode && CanStep(candidate, kLimits.prefill_grid);
+        });
+    const auto plan = PlanStep(candidates, limits);
+    EXPECT_LE(plan.size(), kLimits.max_sequences);
+    for (const StepPiece& piece : plan) {
+      const StepCandidate& candidate = candidates[piece.candidate];
+      const uint64_t end = candidate.position + piece.num_tokens;
+      rows += piece.num_tokens;
+      if (candidate.is_decode) {
+        has_decode_rows = true;
+        all_begin &= candidate.is_beginning;
+      } else {
+        prompts += piece.num_tokens;
+        if (piece.num_tokens == candidate.remaining) ending += piece.num_tokens;
+      }
+      EXPECT_GE(piece.num_tokens, 1u);
+      EXPECT_LE(piece.num_tokens, candidate.remaining);
+      EXPECT_TRUE(end % kLimits.prefill_grid == 0 ||
+                  (piece.num_tokens == candidate.remaining && !candidate.input_open));
+    }
+    EXPECT_LE(rows, kLimits.max_tokens);
+    EXPECT_TRUE(prompts > 0 || !has_prompt) << "a prompt that could be read is not";
+    if (!has_decode_rows) continue;
+    const bool may_exceed = all_begin && limits.max_prompt_tokens > 0;
+    EXPECT_LE(may_exceed ? prompts - ending : prompts, limits.max_prompt_tokens);
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,101 @@
+// Somebody sets the machine's clock while a model is served: what is measured and what is waited
+// for does not change.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "service/serving/dispatcher.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace {
+
+int64_t wall_clock_offset = 0;  // in seconds
+
+}  // namespace
+
+// In the place of libc's: a wall clock that a test can set.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  const long result = syscall(SYS_clock_gettime, clock, time);
+  if (clock == CLOCK_REALTIME)
+    time->tv_sec += __atomic_load_n(&wall_clock_offset, __ATOMIC_RELAXED);
+  return static_cast<int>(result);
+}
+
+namespace longstream {
+namespace {
+
+class WallClock : public testing::Test {
+ protected:
+  ~WallClock() override { Set(absl::ZeroDuration()); }
+
+  // Away from what it is by itself.
+  static void Set(absl::Duration offset) {
+    __atomic_store_n(&wall_clock_offset, absl::ToInt64Seconds(offset), __ATOMIC_RELAXED);
+  }
+
+  // A turn of 100 tokens and some hundred milliseconds, in the middle of which the clock is set.
+  static Outcome RunTurnAcross(absl::Duration offset, absl::Duration deadline) {
+    absl::Notification first_token;  // the reader that uses it goes with the engine
+    TestEngine engine(R"({"step_delay_us": 2000})");
+    TurnRequest request = Generate(engine.Open(), "abc", 100);
+    request.deadline = MonotonicTime::Now() + deadline;
+    const auto turn = std::make_shared<Turn>(request);
+    turn->stream.SetReader([&] {
+      if (!first_token.HasBeenNotified()) first_token.Notify();
+    });
+    EXPECT_TRUE(engine->Start(turn).ok());
+    first_token.WaitForNotification();
+    Set(offset);
+    return ReadToEnd(*turn);
+  }
+};
+
+TEST_F(WallClock, TheTestCanSetIt) {
+  const absl::Time before = absl::Now();
+  Set(absl::Hours(2));
+  EXPECT_GT(absl::Now() - before, absl::Hours(1));
+}
+
+TEST_F(WallClock, SetAheadEndsNoIdleSession) {
+  MinimalModel model;
+  ModelSet models({model.plugins(), model.host(), model.registry(), {}}, {model.Source()}, nullptr);
+  ASSERT_TRUE(models.WaitUntilLoaded().ok());
+  Dispatcher dispatcher(&models, {});
+  const SessionId id{1, 2};
+  absl::Notification opened;
+  dispatcher.OpenSession("m", id, absl::Hours(1),
+                         [&](const absl::StatusOr<SessionView>&) { opened.Notify(); });
+  opened.WaitForNotification();
+  Set(absl::Hours(2));
+  absl::SleepFor(absl::Milliseconds(1300));  // idle sessions are looked at once a second
+  EXPECT_TRUE(dispatcher.Find(id).ok()) << dispatcher.Find(id).status();
+}
+
+TEST_F(WallClock, SetAheadLetsNoDeadlinePass) {
+  const Outcome outcome = RunTurnAcross(absl::Hours(2), absl::Hours(1));
+  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
+  EXPECT_EQ(outcome.tokens.size(), 100u);
+}
+
+TEST_F(WallClock, SetInEitherDirectionChangesNoLatency) {
+  for (const absl::Duration offset : {absl::Hours(2), -absl::Hours(2)}) {
+    const TurnUsage usage = RunTurnAcross(offset, absl::InfiniteDuration()).end.usage;
+    for (const absl::Duration time :
+         {usage.queue_time, usage.prefill_time, usage.decode_time, usage.time_to_first_token}) {
+      EXPECT_GE(time, absl::ZeroDuration()) << offset;
+      EXPECT_LT(time, absl::Hours(1)) << offset;
+    }
+    EXPECT_GT(usage.decode_time, absl::Milliseconds(100)) << "99 steps of 2 ms";
+    Set(absl::ZeroDuration());
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,48 @@
+// JSON of files and of callers as values.
+#include "service/jinja/values/json_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace longstream::chat {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Refusal(const std::string& json) {
+  const auto value = ReadJson(json, /*is_foreign=*/true);
+  return value.ok() ? "" : std::string(value.status().message());
+}
+
+TEST(JsonReaderTest, WholeNumbersBeyond64Bits) {
+  for (const char* number : {"9223372036854775808", "1000000000000000019884624838656"}) {
+    EXPECT_THAT(Refusal(number), HasSubstr("a whole number exceeds 64 bits")) << number;
+    const auto value = ReadJson(number, /*is_foreign=*/false);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_TRUE(value->is_float()) << number;
+  }
+  for (const char* number : {"9223372036854775807", "-9223372036854775808"}) {
+    const auto value = ReadJson(number, /*is_foreign=*/true);
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_TRUE(value->is_int()) << number;
+  }
+}
+
+TEST(JsonReaderTest, DepthIsBounded) {
+  const auto nested = [](int levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  EXPECT_EQ(Refusal(nested(100)), "");
+  EXPECT_THAT(Refusal(nested(101)), HasSubstr("nested deeper than 100 levels"));
+  EXPECT_THAT(Refusal(std::string(1 << 20, '[')), HasSubstr("nested deeper than 100 levels"));
+}
+
+TEST(JsonReaderTest, NotJson) {
+  EXPECT_THAT(Refusal(R"({"a": )"), HasSubstr("not JSON at byte"));
+  EXPECT_THAT(Refusal(""), HasSubstr("not JSON at byte"));
+}
+
+}  // namespace
+}  // namespace longstream::chat

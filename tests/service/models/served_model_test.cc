@@ -1,0 +1,190 @@
+// Which plugin gets a checkpoint, and what is said where none does.
+#include "service/models/served_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+class ServedModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto found = LoadPluginDirectory(LONGSTREAM_BINARY_DIR "/plugins");
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (const auto& plugin : found->plugins) {
+      if (plugin->device() == "cpu") plugins_.push_back(plugin);
+    }
+    source_.name = "m";
+    source_.directory = directory_.string();
+  }
+
+  absl::StatusOr<std::shared_ptr<ServedModel>> Load() {
+    return ServedModel::Load(source_, plugins_, &host_);
+  }
+  std::string Error() {
+    const absl::Status status = Load().status();
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  }
+
+  const TemporaryDirectory directory_;
+  const Host host_{Executor{}, nullptr};
+  std::vector<std::shared_ptr<const Plugin>> plugins_;
+  ModelSource source_;
+};
+
+TEST_F(ServedModelTest, TheConfigChoosesThePlugin) {
+  directory_.Write("config.json", R"({"model_type": "minimal", "eos_token_id": 7})");
+  const auto model = Load();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->name(), "m");
+  EXPECT_EQ((*model)->backend().plugin().name(), "minimal");
+  EXPECT_STREQ((*model)->backend().info().architecture, "minimal");
+  EXPECT_EQ((*model)->tokenizer().kind(), "byte");
+  EXPECT_EQ((*model)->defaults().end_token_ids, std::vector<int32_t>{7});
+}
+
+TEST_F(ServedModelTest, EachDemoCheckpointGetsItsBackend) {
+  for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
+    source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;
+    const auto model = Load();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->backend().plugin().name(), name);
+  }
+}
+
+TEST_F(ServedModelTest, WhereNoneServesItEveryPluginSaysWhy) {
+  directory_.Write("config.json", R"({"model_type": "bert"})");
+  const std::string error = Error();
+  EXPECT_THAT(error, testing::StartsWith("model m: no plugin for device auto serves " +
+                                         directory_.string() + " (dense: "));
+  for (const char* name : {"dense: ", "; hwfa2: ", "; hypenet: ", "; minimal: "}) {
+    const size_t found = error.find(name);
+    ASSERT_NE(found, std::string::npos) << error;
+    const std::string reason = error.substr(found + 2, error.find(';', found + 2) - found - 2);
+    EXPECT_THAT(reason, testing::HasSubstr("bert"));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(Load().status()));
+}
+
+TEST_F(ServedModelTest, ANamedBackendIsTakenWithoutAsking) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  source_.backend = "minimal";
+  EXPECT_TRUE(Load().ok());
+  directory_.Write("config.json", R"({"model_type": "bert"})");
+  EXPECT_EQ(Error(), "model m: model_type: expected minimal, found bert");
+}
+
+TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  source_.backend = "absent";
+  EXPECT_EQ(Error(),
+            "model m: backend: no plugin 'absent' for device auto; there are: dense, hwfa2, "
+            "hypenet, minimal");
+  EXPECT_TRUE(absl::IsNotFound(Load().status()));
+}
+
+// The scheduler divides by it.
+TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  const auto load = [&](const std::string& name) {
+    const auto plugin =
+        Plugin::Load(LONGSTREAM_BINARY_DIR "/test_plugins/registry_" + name + ".so");
+    EXPECT_TRUE(plugin.ok()) << plugin.status();
+    plugins_ = {*plugin};
+    return Load().status();
+  };
+  source_.max_batch_sequences = 64;
+  source_.max_batch_tokens = 64 + 127;
+  const absl::Status wide = load("wide_grid");
+  EXPECT_TRUE(absl::IsFailedPrecondition(wide)) << wide;
+  EXPECT_EQ(wide.message(),
+            "model m: the backend's prefill_grid is 128, a step of 191 tokens has room for "
+            "1 ... 127 beside 64 decode rows");
+  EXPECT_TRUE(absl::IsFailedPrecondition(load("no_grid")));
+  source_.max_batch_tokens = 64 + 128;
+  EXPECT_TRUE(load("wide_grid").ok());
+}
+
+TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  source_.device = "cuda:0";
+  EXPECT_EQ(Error(), "model m: device: there is no plugin for cuda:0");
+  source_.backend = "minimal";
+  EXPECT_EQ(Error(), "model m: device: there is no plugin for cuda:0");
+  EXPECT_TRUE(absl::IsNotFound(Load().status()));
+}
+
+#ifdef LONGSTREAM_HAS_CUDA
+// On a machine without a CUDA device: the plugins load, and say so when a model is opened.
+class CudaPluginTest : public ServedModelTest {
+ protected:
+  void SetUp() override {
+    auto found = LoadPluginDirectory(LONGSTREAM_BINARY_DIR "/plugins");
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_TRUE(found->refused.empty());
+    plugins_ = found->plugins;
+    source_.name = "m";
+    if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there may be a CUDA device";
+  }
+};
+
+TEST_F(CudaPluginTest, WithoutADeviceOpeningSaysWhy) {
+  for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
+    source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;
+    for (const std::string device : {"cuda", "cuda:0", "cuda:7"}) {
+      source_.device = device;
+      EXPECT_THAT(Error(), testing::StartsWith("model m: no CUDA device: ")) << name;
+      EXPECT_TRUE(absl::IsNotFound(Load().status()));
+    }
+    source_.device = "cuda:x";
+    EXPECT_EQ(Error(), "model m: there is no device 'cuda:x' here, expected 'cuda' or 'cuda:N'");
+  }
+}
+
+TEST_F(CudaPluginTest, AutoFallsBackToTheCpu) {
+  for (const std::string name : {"dense", "hwfa2", "hypenet"}) {
+    source_.directory = LONGSTREAM_SOURCE_DIR "/models/demo/" + name;
+    const auto model = Load();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->backend().plugin().name(), name);
+    EXPECT_EQ((*model)->backend().plugin().device(), "cpu");
+  }
+  source_.directory = directory_.string();
+  directory_.Write("config.json", R"({"model_type": "minimal"})");  // which no CUDA plugin serves
+  EXPECT_TRUE(Load().ok());
+}
+#endif
+
+TEST_F(ServedModelTest, DamagedDirectories) {
+  EXPECT_THAT(Error(), testing::AllOf(testing::StartsWith("model m: "),
+                                      testing::HasSubstr(directory_.string() + "/config.json")));
+  EXPECT_TRUE(absl::IsNotFound(Load().status())) << Load().status();
+  directory_.Write("config.json", R"({"model_type": )");
+  EXPECT_THAT(Error(), testing::HasSubstr(directory_.string() + "/config.json"));
+}
+
+TEST_F(ServedModelTest, ErrorsOfEveryPartNameTheModel) {
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
+  source_.options_json = R"({"colour": 1})";
+  EXPECT_EQ(Error(), R"(model m: unknown in options: {"colour":1})");
+  source_.options_json = "{}";
+  directory_.Write("tokenizer.json", "{");
+  EXPECT_THAT(Error(), testing::AllOf(testing::StartsWith("model m: "),
+                                      testing::HasSubstr("tokenizer.json")));
+  std::filesystem::remove(directory_.path() / "tokenizer.json");
+  directory_.Write("generation_config.json", "[]");
+  EXPECT_EQ(Error(), "model m: " + directory_.string() +
+                         "/generation_config.json: expected a JSON object, found array");
+}
+
+}  // namespace
+}  // namespace longstream

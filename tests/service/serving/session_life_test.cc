@@ -1,0 +1,218 @@
+// Open, Fork, Close and turns of one session at the same time: whatever the order, nothing is lost
+// and nothing is left behind.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "service/serving/dispatcher.h"
+#include "service/serving/model_set.h"
+#include "tests/service/engine/scheduler_fixture.h"
+
+namespace longstream {
+namespace {
+
+std::shared_ptr<Session> NewSession(TestEngine& engine, uint64_t low) {
+  const ServedModel& model = engine->model();
+  return std::make_shared<Session>(SessionId{7, low}, model.name(),
+                                   model.backend().info().context_limit, absl::InfiniteDuration());
+}
+
+// Holds the engine's thread inside a message, so that the order of those behind it is known.
+class HeldEngine {
+ public:
+  explicit HeldEngine(TestEngine& engine) : engine_(engine), session_(NewSession(engine, 999)) {
+    engine_->Open(session_, [this](const absl::Status&) { release_.WaitForNotification(); });
+  }
+  // Lets it go and waits until what was asked for meanwhile is done.
+  void Release() {
+    session_->Close();
+    engine_->Close(session_, [](uint64_t) {});
+    release_.Notify();
+    engine_->Flush();
+  }
+
+ private:
+  TestEngine& engine_;
+  const std::shared_ptr<Session> session_;
+  absl::Notification release_;
+};
+
+uint64_t BytesHeld(TestEngine& engine) {
+  const ls_memory memory = engine->model().backend().memory();
+  return memory.states + memory.checkpoints;
+}
+
+TEST(SessionLife, ClosedBeforeItsOpenGetsNoCaches) {
+  TestEngine engine;
+  HeldEngine held(engine);
+  const auto session = NewSession(engine, 1);
+  ASSERT_TRUE(session->Close());
+  engine->Close(session, [](uint64_t) {});
+  absl::Status opened;
+  engine->Open(session, [&](const absl::Status& status) { opened = status; });
+  held.Release();
+  EXPECT_EQ(opened.code(), absl::StatusCode::kCancelled) << opened;
+  EXPECT_EQ(BytesHeld(engine), 0u) << "the session is kept for good";
+}
+
+TEST(SessionLife, ForkOfASessionClosedMeanwhileIsNotFound) {
+  TestEngine engine;
+  const auto source = engine.Open();
+  HeldEngine held(engine);
+  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
+  ASSERT_TRUE(source->Close());
+  engine->Close(source, [](uint64_t) {});
+  const auto target = NewSession(engine, 1);
+  absl::Status forked;
+  engine->Fork(source, target, [&](const absl::Status& status) { forked = status; });
+  held.Release();
+  EXPECT_EQ(forked.code(), absl::StatusCode::kNotFound) << forked;
+  EXPECT_EQ(target->BeginTurn(std::nullopt).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(BytesHeld(engine), 0u);
+}
+
+TEST(SessionLife, ForkWhoseTargetIsClosedMeanwhileIsCancelled) {
+  TestEngine engine;
+  const auto source = engine.Open();
+  HeldEngine held(engine);
+  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
+  const auto target = NewSession(engine, 1);
+  ASSERT_TRUE(target->Close());
+  engine->Close(target, [](uint64_t) {});
+  absl::Status forked;
+  engine->Fork(source, target, [&](const absl::Status& status) { forked = status; });
+  held.Release();
+  EXPECT_EQ(forked.code(), absl::StatusCode::kCancelled) << forked;
+  EXPECT_TRUE(RunTurn(*engine, std::make_shared<Turn>(Generate(source, "a", 3))).end.status.ok());
+}
+
+TEST(SessionLife, TurnOfASessionClosedMeanwhileIsCancelled) {
+  TestEngine engine;
+  const auto session = engine.Open();
+  HeldEngine held(engine);
+  const auto turn = std::make_shared<Turn>(Generate(session, "a", 1000));
+  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(session->Close());  // its message is still to come when the turn's is run
+  held.Release();
+  EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
+  engine->Close(session, [](uint64_t) {});
+  engine->Flush();
+  EXPECT_EQ(BytesHeld(engine), 0u);
+}
+
+// A session in the table that has no caches yet cannot be used.
+TEST(SessionLife, SessionBeingOpenedIsBusy) {
+  TestEngine engine;
+  HeldEngine held(engine);
+  const auto session = NewSession(engine, 1);
+  engine->Open(session, [](const absl::Status&) {});
+  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
+  held.Release();
+  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
+}
+
+// Three ids, and callers that do everything with them at once.
+class SessionHammer : public testing::Test {
+ protected:
+  static constexpr int kThreads = 6;
+  static constexpr int kCallsPerThread = 400;
+
+  SessionHammer()
+      : models_({model_.plugins(), model_.host(), model_.registry(), {}},
+                {model_.Source(R"({"step_delay_us": 50})")}, nullptr),
+        dispatcher_(&models_, {}) {
+    EXPECT_TRUE(models_.WaitUntilLoaded().ok());
+  }
+
+  // Runs `call` with a callback for views and waits for it.
+  void Await(const std::function<void(Dispatcher::Opened)>& call) {
+    absl::Notification done;
+    call([&](const absl::StatusOr<SessionView>&) { done.Notify(); });
+    done.WaitForNotification();
+  }
+
+  void Close(const SessionId& id) {
+    absl::Notification done;
+    dispatcher_.CloseSession(id, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
+    done.WaitForNotification();
+  }
+
+  // Starts a turn and, where it is started, reads or cancels it.
+  void Run(const SessionId& id, TurnKind kind, bool cancel) {
+    absl::StatusOr<SessionRoute> route = dispatcher_.Route(id);
+    if (!route.ok()) return;
+    TurnRequest request = Generate(route->session, kind == TurnKind::kGenerate ? "ab" : "", 20);
+    request.kind = kind;
+    const auto turn = std::make_shared<Turn>(std::move(request));
+    if (!route->engine->Start(turn).ok()) return;
+    ++turns_;
+    if (kind == TurnKind::kAppend) {
+      turn->AddInput(Bytes("some input"), true);
+      turn->CloseInput();
+    }
+    if (cancel) turn->Cancel();
+    route->engine->Wake();
+    ReadToEnd(*turn);
+  }
+
+  void CallAtRandom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < kCallsPerThread; ++i) {
+      const SessionId id{0, random() % kIds};
+      const SessionId other{0, random() % kIds};
+      switch (random() % 6) {
+        case 0:
+        case 1:
+          Await([&](Dispatcher::Opened opened) {
+            dispatcher_.OpenSession("m", id, std::nullopt, std::move(opened));
+          });
+          break;
+        case 2:
+          Await([&](Dispatcher::Opened opened) {
+            dispatcher_.ForkSession(id, other, std::nullopt, std::move(opened));
+          });
+          break;
+        case 3:
+          Close(id);
+          break;
+        case 4:
+          Run(id, TurnKind::kGenerate, random() % 2 == 0);
+          break;
+        default:
+          Run(id, TurnKind::kAppend, random() % 2 == 0);
+          break;
+      }
+    }
+  }
+
+  static constexpr uint64_t kIds = 3;
+  MinimalModel model_;
+  ModelSet models_;
+  Dispatcher dispatcher_;
+  std::atomic<int> turns_{0};
+};
+
+TEST_F(SessionHammer, NothingIsLeftBehind) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] { CallAtRandom(static_cast<uint64_t>(t)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(turns_.load(), 0) << "no turn was ever started, so the test has shown little";
+  for (uint64_t low = 0; low < kIds; ++low) Close(SessionId{0, low});
+  EXPECT_TRUE(dispatcher_.List(std::nullopt, 10, "").empty());
+  const auto engine = models_.Find("m");
+  ASSERT_TRUE(engine.ok());
+  EXPECT_EQ((*engine)->num_turns(), 0u);
+  const ls_memory memory = (*engine)->model().backend().memory();
+  EXPECT_EQ(memory.states + memory.checkpoints, 0u);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,145 @@
+// Damaged tokenizer files of every kind: each is refused with a sentence, or gives a tokenizer that
+// works; none ends the process.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/text/utf8.h"
+#include "service/tokenizer/tokenizer.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+
+std::string ReadGolden(const std::string& file) {
+  std::ifstream stream(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/" + file, std::ios::binary);
+  EXPECT_TRUE(stream.is_open()) << file;
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Loads a directory with this file and, where that succeeds, uses the tokenizer. Returns whether it
+// did.
+bool LoadAndUse(const std::string& name, const std::string& content) {
+  const TemporaryDirectory directory;
+  directory.Write(name, content);
+  const auto tokenizer = LoadTokenizer(directory.path(), 4096);
+  if (!tokenizer.ok()) {
+    EXPECT_FALSE(tokenizer.status().message().empty());
+    return false;
+  }
+  const auto ids = (*tokenizer)
+                       ->Encode("def f(x): <s>e\u0301\u00bd 123  \n\U0001F680 \u2581<pad>",
+                                {.parse_special = true});
+  if (!ids.ok()) return true;
+  const std::string text = (*tokenizer)->Decode(*ids);
+  EXPECT_EQ(ValidUtf8Prefix(text), text.size());
+  return true;
+}
+
+class LoadFuzzTest : public testing::TestWithParam<const char*> {
+ protected:
+  std::mt19937 random_{11};
+};
+
+// A value of the tree, chosen by going down at random.
+json* Somewhere(json* value, std::mt19937* random) {
+  while (value->is_structured() && !value->empty() && (*random)() % 5 != 0) {
+    auto member = value->begin();
+    // Most of a vocabulary is alike: its first members do.
+    std::advance(member,
+                 static_cast<std::ptrdiff_t>((*random)() % std::min<size_t>(value->size(), 20)));
+    value = &*member;
+  }
+  return value;
+}
+
+using JsonFuzzTest = LoadFuzzTest;
+
+TEST_P(JsonFuzzTest, SurvivesChangedValues) {
+  const json golden = json::parse(ReadGolden(std::string(GetParam()) + "/tokenizer.json"));
+  const std::vector<json> values = {nullptr,
+                                    true,
+                                    -1,
+                                    0,
+                                    7,
+                                    1e300,
+                                    4095,
+                                    4096,
+                                    18446744073709551615u,
+                                    "",
+                                    "a",
+                                    " ",
+                                    "<0x41>",
+                                    "first",
+                                    "Isolated",
+                                    "BPE",
+                                    "Unigram",
+                                    "ByteLevel",
+                                    "Metaspace",
+                                    "Precompiled",
+                                    "Replace",
+                                    "Strip",
+                                    "(",
+                                    "a*",
+                                    "\\p{L}+",
+                                    std::string("\0", 1),
+                                    json::array(),
+                                    json::object(),
+                                    json::array({"a", "b"}),
+                                    json{{"String", "a"}},
+                                    json{{"Regex", "[a-"}}};
+  int loaded = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    json damaged = golden;
+    for (size_t changes = 1 + random_() % 3; changes > 0; --changes) {
+      *Somewhere(&damaged, &random_) = values[random_() % values.size()];
+    }
+    loaded += LoadAndUse("tokenizer.json", damaged.dump()) ? 1 : 0;
+  }
+  EXPECT_GT(loaded, 0) << "some changes are harmless";
+  EXPECT_LT(loaded, 300);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, JsonFuzzTest,
+                         testing::Values("llama3", "llama2", "mistral", "unigram", "unigram_bytes"),
+                         [](const auto& family) { return std::string(family.param); });
+
+using ModelFuzzTest = LoadFuzzTest;
+
+TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
+  const std::string golden = ReadGolden(std::string(GetParam()) + "/tokenizer.model");
+  int loaded = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    std::string damaged = golden;
+    for (size_t changes = random_() % 4; changes > 0; --changes) {
+      damaged[random_() % damaged.size()] = static_cast<char>(random_());
+    }
+    if (random_() % 4 == 0) damaged.resize(random_() % damaged.size());
+    // The specifications stand at the end, and a map takes most of them.
+    if (random_() % 2 == 0) {
+      damaged[damaged.size() - 1 - random_() % std::min<size_t>(damaged.size(), 600)] ^= 0x11;
+    }
+    loaded += LoadAndUse("tokenizer.model", damaged) ? 1 : 0;
+  }
+  EXPECT_GT(loaded, 0) << "some changes are harmless";
+  EXPECT_LT(loaded, 500);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelFuzzTest,
+                         testing::Values("spm_llama", "spm_gemma", "spm_unigram"),
+                         [](const auto& family) { return std::string(family.param); });
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,401 @@
+// Model directories: which tokenizer they give, and the sentence for each thing that is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/text/byte_alphabet.h"
+#include "service/tokenizer/tokenizer.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr int kVocabSize = 4096;
+
+using Ids = std::vector<int32_t>;
+
+// A model directory of its own for each test, empty at first.
+class LoadTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) const {
+    directory_.Write(name, text);
+  }
+  std::filesystem::path File(const std::string& name) const { return directory_.path() / name; }
+
+  // Writes the golden tokenizer of a family, edited.
+  void WriteFamily(const std::string& family, const std::function<void(json&)>& edit) const {
+    std::ifstream file(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/" + family +
+                       "/tokenizer.json");
+    json tokenizer = json::parse(file);
+    edit(tokenizer);
+    Write("tokenizer.json", tokenizer.dump());
+  }
+
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
+    return LoadTokenizer(directory_.path(), vocab_size);
+  }
+
+  absl::Status LoadEdited(const std::function<void(json&)>& edit) const {
+    WriteFamily("llama3", edit);
+    return Load().status();
+  }
+
+  uint64_t FingerprintOfEdited(const std::function<void(json&)>& edit) const {
+    WriteFamily("llama3", edit);
+    const auto tokenizer = Load();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return (*tokenizer)->fingerprint();
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+void Unedited(json&) {}
+
+TEST_F(LoadTest, PlainBytesWithoutFiles) {
+  const auto tokenizer = Load(300);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->kind(), "byte");
+  EXPECT_EQ((*tokenizer)->vocab_size(), 300);
+  EXPECT_EQ(*(*tokenizer)->Encode(std::string("h\xC3\xA9\xFF\0", 5)),
+            (Ids{'h', 0xC3, 0xA9, 0xFF, 0}));
+  EXPECT_EQ((*tokenizer)->Decode(Ids{'h', 0xC3, 0xA9, 0xFF, 299, -1, 1000, '!'}), "h\u00e9\uFFFD!");
+  EXPECT_EQ((*tokenizer)->TokenBytes(0xFF), "\xFF");
+  EXPECT_EQ((*tokenizer)->TokenBytes(256), "");
+  EXPECT_FALSE((*tokenizer)->IsSpecial(0));
+  EXPECT_EQ((*tokenizer)->eos_id(), std::nullopt);
+  EXPECT_THAT((*tokenizer)->sequence_prefix(), ElementsAre());
+}
+
+TEST_F(LoadTest, PlainBytesNeedAVocabularyFor256) {
+  EXPECT_TRUE(Load(256).ok());
+  EXPECT_EQ(Load(255).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Load(255).status().message(), HasSubstr("expected vocab_size >= 256, found 255"));
+}
+
+TEST_F(LoadTest, RefusesOtherTokenizersByName) {
+  Write("tekken.json", "{}");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Load().status().message(), HasSubstr("tekken.json is not supported"));
+}
+
+TEST_F(LoadTest, ReadsTheFamilies) {
+  WriteFamily("llama3", Unedited);
+  Write("tokenizer_config.json",
+        R"({"bos_token": "<|begin_of_text|>", "eos_token": {"content": "<|eot_id|>"}})");
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->kind(), "bpe");
+  EXPECT_EQ((*tokenizer)->vocab_size(), kVocabSize);
+  const auto ids = (*tokenizer)->Encode("<|begin_of_text|><|eot_id|>", {.parse_special = true});
+  ASSERT_TRUE(ids.ok());
+  ASSERT_EQ(ids->size(), 2u);
+  EXPECT_EQ((*tokenizer)->bos_id(), ids->front());
+  EXPECT_EQ((*tokenizer)->eos_id(), ids->back());
+  EXPECT_THAT((*tokenizer)->sequence_prefix(), ElementsAre(ids->front()));
+  EXPECT_TRUE((*tokenizer)->IsSpecial(ids->back()));
+  EXPECT_EQ((*tokenizer)->TokenBytes(ids->back()), "<|eot_id|>");
+  EXPECT_FALSE((*tokenizer)->IsSpecial('a'));
+  EXPECT_FALSE((*tokenizer)->IsSpecial(-1));
+  EXPECT_EQ((*tokenizer)->TokenBytes(kVocabSize - 1), "") << "a row without a token";
+  EXPECT_EQ((*tokenizer)->TokenBytes(-1), "");
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "<|begin_of_text|><|eot_id|>");
+  EXPECT_EQ((*tokenizer)->Decode(*ids, {.skip_special = true}), "");
+}
+
+TEST_F(LoadTest, ReadsSpecialTokensAsTextByDefault) {
+  WriteFamily("qwen3", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto text = (*tokenizer)->Encode("<|im_end|>");
+  const auto special = (*tokenizer)->Encode("<|im_end|>", {.parse_special = true});
+  ASSERT_TRUE(text.ok() && special.ok());
+  EXPECT_GT(text->size(), 1u);
+  EXPECT_EQ(special->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Encode("<think>")->size(), 1u) << "added, but not special";
+}
+
+// A text model with the tokenizer of one that sees images too: its place for an image is no token.
+TEST_F(LoadTest, AddedTokensBeyondTheVocabularyAreNone) {
+  WriteFamily("gemma", [](json& t) {
+    t["added_tokens"].push_back(
+        {{"id", kVocabSize}, {"content", "<image_soft_token>"}, {"special", true}});
+  });
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto ids = (*tokenizer)->Encode("<image_soft_token>", {.parse_special = true});
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  EXPECT_GT(ids->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "<image_soft_token>");
+}
+
+TEST_F(LoadTest, AddedTokensGiveBackTheTextTheyWereFoundIn) {
+  WriteFamily("flags", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  // Every character of it is a letter of the byte alphabet, but it is not written in that.
+  const auto ids = (*tokenizer)->Encode("caf\u00e9");
+  ASSERT_TRUE(ids.ok());
+  ASSERT_EQ(ids->size(), 1u);
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "cafe\u0301") << "as the file spells it";
+}
+
+TEST_F(LoadTest, NamesTheInvalidByteOfAText) {
+  WriteFamily("gpt2", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const auto ids = (*tokenizer)->Encode("fine until\xFF here");
+  EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ids.status().message(), "expected UTF-8 text, found invalid UTF-8 at byte 10");
+  EXPECT_EQ((*tokenizer)->Encode("cut \xE2\x82").status().message(),
+            "expected UTF-8 text, found invalid UTF-8 at byte 4");
+  EXPECT_EQ((*tokenizer)->Encode("")->size(), 0u);
+}
+
+TEST_F(LoadTest, EncodesFromManyThreads) {
+  WriteFamily("qwen3", Unedited);
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::string text = "def read(self): # e\u0301tait 1234 \u4e2d\u6587 <think>  \n";
+  const Ids expected = *(*tokenizer)->Encode(text);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (int& count : wrong) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) count += *(*tokenizer)->Encode(text) != expected;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
+}
+
+TEST_F(LoadTest, NamesFileKeyExpectedAndFound) {
+  const std::string file = File("tokenizer.json").string();
+  const auto message = [&](const std::function<void(json&)>& edit) {
+    const absl::Status status = LoadEdited(edit);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message([](json& t) { t.erase("model"); }),
+            file + ": model: expected an object, found nothing");
+  EXPECT_EQ(message([](json& t) {
+              t["model"]["vocab"] = json::array({1, 2});
+            }),
+            file + ": model.vocab: expected an object, found an array of 2");
+  EXPECT_EQ(
+      message([](json& t) { t["model"]["vocab"]["a"] = 4096; }),
+      file + ": model.vocab.a: expected an id below 4096, the model's vocabulary, found 4096");
+  EXPECT_EQ(message([](json& t) { t["model"]["vocab"]["a"] = -1; }),
+            file + ": model.vocab.a: expected an id below 4096, the model's vocabulary, found -1");
+  EXPECT_EQ(message([](json& t) { t["model"]["vocab"]["a"] = 0; }),
+            file + ": expected one token for id 0, found \"!\" and \"a\"");
+  EXPECT_EQ(message([](json& t) { t["model"]["merges"][3] = "abc"; }),
+            file + ": model.merges[3]: expected two tokens with one space between, found \"abc\"");
+  EXPECT_EQ(message([](json& t) {
+              t["model"]["merges"][3] = {"a", "b", "c"};
+            }),
+            file + ": model.merges[3]: expected a pair of tokens, found an array of 3");
+  EXPECT_EQ(message([](json& t) { t["model"]["ignore_merges"] = "yes"; }),
+            file + ": model.ignore_merges: expected true or false, found \"yes\"");
+  EXPECT_EQ(message([](json& t) { t["added_tokens"][0]["id"] = 7; }),
+            file + ": expected one token for id 7, found \"(\" and \"<|begin_of_text|>\"");
+  EXPECT_THAT(message([](json& t) { t["added_tokens"][1] = t["added_tokens"][0]; }),
+              StartsWith(file + ": added_tokens: expected each text once, found "
+                                "\"<|begin_of_text|>\" for ids "));
+  EXPECT_EQ(message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; }),
+            file +
+                ": pre_tokenizer.pretokenizers[0].behavior: expected Isolated, Removed, "
+                "Contiguous, MergedWithPrevious or MergedWithNext, found \"Odd\"");
+  EXPECT_EQ(message([](json& t) { t["version"] = "2.0"; }),
+            file + ": version: expected \"1.0\", found \"2.0\"");
+  EXPECT_EQ(
+      message([](json& t) {
+        t["post_processor"] = {{"type", "TemplateProcessing"},
+                               {"single", json::array({{{"SpecialToken", {{"id", "<s>"}}}}})}};
+      }),
+      file +
+          ": post_processor.special_tokens.<s>.ids: expected the ids of a token in front of a "
+          "text, found nothing");
+}
+
+TEST_F(LoadTest, RefusesByNameWhatIsNotSupported) {
+  const auto message = [&](const std::function<void(json&)>& edit) {
+    const absl::Status status = LoadEdited(edit);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith(directory_.string()));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message([](json& t) { t["model"]["type"] = "WordPiece"; }),
+              HasSubstr("model.type: model type \"WordPiece\" is not supported"));
+  EXPECT_THAT(message([](json& t) { t["model"]["type"] = "Unigram"; }),
+              HasSubstr("model.type: a Unigram model with ByteLevel is not supported"));
+  EXPECT_THAT(message([](json& t) { t["model"]["dropout"] = 0.1; }),
+              HasSubstr("model.dropout: dropout is not supported"));
+  EXPECT_THAT(message([](json& t) { t["model"]["end_of_word_suffix"] = "</w>"; }),
+              HasSubstr("a end_of_word_suffix is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["normalizer"] = {{"type", "Lowercase"}};
+              }),
+              HasSubstr("normalizer.type: normalizer \"Lowercase\" is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["normalizer"] = {{"type", "Sequence"},
+                                   {"normalizers", json::array({{{"type", "NFKC"}}})}};
+              }),
+              HasSubstr("normalizer.normalizers[0].type: normalizer \"NFKC\" is not supported"));
+  EXPECT_THAT(
+      message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["type"] = "Punctuation"; }),
+      HasSubstr("pre-tokenizer \"Punctuation\" is not supported"));
+  EXPECT_THAT(message([](json& t) { t["pre_tokenizer"]["pretokenizers"].erase(1); }),
+              HasSubstr("a decoder ByteLevel without the pre-tokenizer is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                auto& steps = t["pre_tokenizer"]["pretokenizers"];
+                steps.push_back(steps[0]);
+              }),
+              HasSubstr("after ByteLevel a pre-tokenizer \"Split\" is not supported"));
+  EXPECT_THAT(
+      message([](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"; }),
+      HasSubstr("uses the escape \\w at byte 0, which is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["decoder"] = {{"type", "Metaspace"}};
+              }),
+              HasSubstr("decoder: a decoder that is not one ByteLevel is not supported"));
+  EXPECT_THAT(message([](json& t) { t["decoder"] = nullptr; }),
+              HasSubstr("decoder: a decoder that is not one ByteLevel is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                t["post_processor"] = {{"type", "BertProcessing"}};
+              }),
+              HasSubstr("post-processor \"BertProcessing\" is not supported"));
+  EXPECT_THAT(message([](json& t) {
+                for (int i = 0; i < 20; ++i) {
+                  t["pre_tokenizer"] = {{"type", "Sequence"},
+                                        {"pretokenizers", json::array({t["pre_tokenizer"]})}};
+                }
+              }),
+              HasSubstr("so deep a Sequence is not supported"));
+}
+
+TEST_F(LoadTest, ReportsDamagedFiles) {
+  Write("tokenizer.json", "{\"model\": ");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Load().status().message()),
+              AllOf(StartsWith(File("tokenizer.json").string() + ": not JSON"),
+                    HasSubstr("line 1, column 11")));
+  Write("tokenizer.json", "");
+  EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
+  Write("tokenizer.json", "[1, 2]");
+  EXPECT_THAT(Load().status().message(), HasSubstr("expected an object, found an array of 2"));
+  Write("tokenizer.json", std::string(1'000'000, '['));
+  EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
+  std::filesystem::remove(File("tokenizer.json"));
+  std::filesystem::create_directory(File("tokenizer.json"));
+  EXPECT_EQ(Load().status().message(), File("tokenizer.json").string() + ": is no regular file");
+}
+
+// A clone without the extension.
+TEST_F(LoadTest, ReportsPointersOfGitLfs) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    Write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n");
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Load().status().message(),
+              File(name).string() + ": expected the file itself, found a pointer of Git LFS to it");
+    std::filesystem::remove(File(name));
+  }
+}
+
+// The hub's cache whose blobs are gone: not a directory without a tokenizer.
+TEST_F(LoadTest, ReportsLinksThatLeadNowhere) {
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
+    if (std::string_view(name) == "tokenizer_config.json") WriteFamily("llama3", Unedited);
+    std::filesystem::create_symlink("../blobs/7", File(name));
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Load().status().message(),
+              File(name).string() +
+                  ": is a link to ../blobs/7, which is not there: the directory is incomplete");
+    std::filesystem::remove(File(name));
+  }
+}
+
+TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
+  WriteFamily("gpt2", Unedited);
+  Write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      Load().status().message(),
+      HasSubstr("expected the eos_token of tokenizer_config.json, \"<|im_end|>\", among the "
+                "tokens, found it nowhere"));
+  Write("tokenizer_config.json", R"({"eos_token": 5})");
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("tokenizer_config.json: eos_token: expected a string, found 5"));
+}
+
+TEST_F(LoadTest, FingerprintsStayWhatTheyAre) {
+  json tokenizer = {
+      {"model", {{"type", "BPE"}, {"vocab", {{"Ġa", 256}}}, {"merges", json::array({"Ġ a"})}}},
+      {"added_tokens", json::array({{{"id", 257}, {"content", "<end>"}, {"special", true}}})},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+  };
+  for (int byte = 0; byte < 256; ++byte) {
+    tokenizer["model"]["vocab"][ByteToAlphabet(static_cast<unsigned char>(byte))] = byte;
+  }
+  Write("tokenizer.json", tokenizer.dump());
+  const auto bpe = Load();
+  ASSERT_TRUE(bpe.ok()) << bpe.status();
+  // Snapshots of sessions hold these numbers; a change would make all of them unusable.
+  EXPECT_EQ((*bpe)->fingerprint(), 6849964927544521530u);
+  std::filesystem::remove(File("tokenizer.json"));
+  EXPECT_EQ((*Load())->fingerprint(), 12207265571551811227u);
+}
+
+TEST_F(LoadTest, FingerprintsTellTokenizersApart) {
+  const uint64_t unedited = FingerprintOfEdited(Unedited);
+  // The form of the file does not matter.
+  EXPECT_EQ(FingerprintOfEdited([](json& t) {
+              for (json& merge : t["model"]["merges"]) {
+                merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+              }
+              t["truncation"] = nullptr;
+            }),
+            unedited);
+  const std::vector<std::function<void(json&)>> edits = {
+      [](json& t) { t["model"]["vocab"]["new"] = 2000; },
+      [](json& t) { std::swap(t["model"]["merges"][0], t["model"]["merges"][1]); },
+      [](json& t) { t["model"]["merges"].erase(5); },
+      [](json& t) { t["model"]["ignore_merges"] = false; },
+      [](json& t) { t["added_tokens"][0]["lstrip"] = true; },
+      [](json& t) { t["added_tokens"][0]["special"] = false; },
+      [](json& t) { t["added_tokens"][0]["content"] = "<other>"; },
+      [](json& t) {
+        t["normalizer"] = {{"type", "NFC"}};
+      },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["invert"] = true; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a"; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][1]["use_regex"] = true; },
+      [](json& t) { t["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; },
+  };
+  std::set<uint64_t> fingerprints = {unedited};
+  for (const auto& edit : edits) fingerprints.insert(FingerprintOfEdited(edit));
+  EXPECT_EQ(fingerprints.size(), edits.size() + 1);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,263 @@
+// Directories with a tokenizer.model: what is read of it and beside it, and the sentence for each
+// thing that is wrong.
+#include "service/tokenizer/files/sentencepiece_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sentencepiece_model.pb.h"
+#include "service/tokenizer/files/load_tokenizer.h"
+#include "service/tokenizer/tokenizer.h"
+#include "tests/temporary_directory.h"
+
+namespace longstream {
+namespace {
+
+using sentencepiece::Model;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Ids = std::vector<int32_t>;
+
+constexpr int kVocabSize = 4096;
+
+class SentencePieceModelTest : public testing::Test {
+ protected:
+  // Writes the golden model of a family, edited.
+  void WriteModel(
+      const std::string& family, const std::function<void(Model&)>& edit = [](Model&) {}) const {
+    std::ifstream file(
+        LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/" + family + "/tokenizer.model",
+        std::ios::binary);
+    Model model;
+    ASSERT_TRUE(model.ParseFromIstream(&file));
+    edit(model);
+    Write("tokenizer.model", model.SerializeAsString());
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    directory_.Write(name, text);
+  }
+
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int vocab_size = kVocabSize) const {
+    return LoadTokenizer(directory_.path(), vocab_size);
+  }
+  std::unique_ptr<Tokenizer> Loaded() const {
+    auto tokenizer = Load();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+  }
+
+  std::string Message(const std::function<void(Model&)>& edit, absl::StatusCode code) const {
+    WriteModel("spm_llama", edit);
+    const absl::Status status = Load().status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith(directory_.string()));
+    return std::string(status.message());
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+Ids Encode(const Tokenizer& tokenizer, const std::string& text) {
+  const auto ids = tokenizer.Encode(text, {.parse_special = true});
+  EXPECT_TRUE(ids.ok()) << ids.status();
+  return ids.ok() ? *ids : Ids();
+}
+
+TEST_F(SentencePieceModelTest, NeedsNoFileBesideIt) {
+  WriteModel("spm_llama");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->kind(), "bpe");
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), 2);
+  EXPECT_THAT(tokenizer->sequence_prefix(), ElementsAre(1));
+  EXPECT_EQ(Encode(*tokenizer, "<s>"), Ids{1});
+  EXPECT_TRUE(tokenizer->IsSpecial(1));
+  EXPECT_EQ(tokenizer->TokenBytes(1), "<s>");
+  EXPECT_EQ(tokenizer->TokenBytes(3), std::string(1, '\0')) << "the first byte token";
+  EXPECT_EQ(tokenizer->Decode(Encode(*tokenizer, " def x")), " def x");
+}
+
+TEST_F(SentencePieceModelTest, KnowsUnigramModels) {
+  WriteModel("spm_unigram");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->kind(), "unigram");
+  EXPECT_EQ(tokenizer->Decode(Encode(*tokenizer, "  def   x ")), "def x");
+}
+
+TEST_F(SentencePieceModelTest, IsNotReadBesideATokenizerJson) {
+  WriteModel("spm_llama");
+  std::ifstream json(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/gpt2/tokenizer.json");
+  std::ostringstream text;
+  text << json.rdbuf();
+  Write("tokenizer.json", text.str());
+  EXPECT_EQ(Loaded()->Decode(Encode(*Loaded(), " x")), " x");
+  EXPECT_THAT(Loaded()->sequence_prefix(), ElementsAre());
+}
+
+TEST_F(SentencePieceModelTest, ReadsTokenizerConfig) {
+  WriteModel("spm_llama");
+  Write("tokenizer_config.json", R"({
+    "bos_token": {"content": "<s>"}, "eos_token": "<|end|>", "add_bos_token": false,
+    "added_tokens_decoder": {
+      "0": {"content": "<unk>", "special": true},
+      "2000": {"content": "<|end|>", "special": true, "rstrip": true},
+      "2001": {"content": "<tool>", "special": false}}})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_THAT(tokenizer->sequence_prefix(), ElementsAre());
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), 2000);
+  EXPECT_EQ(Encode(*tokenizer, "<|end|> \n<tool>"), (Ids{2000, 2001}));
+  EXPECT_TRUE(tokenizer->IsSpecial(2000));
+  EXPECT_FALSE(tokenizer->IsSpecial(2001));
+}
+
+TEST_F(SentencePieceModelTest, ReadsOlderFiles) {
+  WriteModel("spm_llama");
+  Write("added_tokens.json", R"({"<|end|>": 2000, "<tool>": 2001, "<x>": 2002})");
+  Write("special_tokens_map.json", R"({"eos_token": "<|end|>", "bos_token": {"content": "<s>"},
+    "additional_special_tokens": ["<x>"]})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->eos_id(), 2000);
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_TRUE(tokenizer->IsSpecial(2000));
+  EXPECT_FALSE(tokenizer->IsSpecial(2001));
+  EXPECT_TRUE(tokenizer->IsSpecial(2002));
+}
+
+// Other programs write the map with lists and dictionaries of their own.
+TEST_F(SentencePieceModelTest, SpecialTokensAreNamedInManyForms) {
+  WriteModel("spm_llama");
+  Write("added_tokens.json", R"({"<a>": 2000, "<b>": 2001, "<c>": 2002, "<d>": 2003})");
+  Write("special_tokens_map.json", R"({"additional_special_tokens": [{"content": "<a>"}],
+    "extra_special_tokens": {"image_token": "<b>"}, "others": ["<c>"], "pad_token": null})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  for (const int32_t id : {2000, 2001, 2002}) EXPECT_TRUE(tokenizer->IsSpecial(id)) << id;
+  EXPECT_FALSE(tokenizer->IsSpecial(2003));
+}
+
+TEST_F(SentencePieceModelTest, SpecialTokensAreNotNestedWithoutEnd) {
+  WriteModel("spm_llama");
+  Write("special_tokens_map.json",
+        R"({"others": )" + std::string(100, '[') + std::string(100, ']') + "}");
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("is nested deeper than the names of special tokens are"));
+}
+
+TEST_F(SentencePieceModelTest, TokensBeyondTheVocabularyAreNone) {
+  WriteModel("spm_llama");
+  Write(
+      "tokenizer_config.json",
+      R"({"added_tokens_decoder": {"4095": {"content": "<last>"}, "4096": {"content": "<no>"}}})");
+  Write("added_tokens.json", R"({"<no>": 4096, "<never>": 99999999999})");
+  const auto tokenizer = Loaded();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(Encode(*tokenizer, "<last>"), Ids{4095});
+  EXPECT_GT(Encode(*tokenizer, "<no>").size(), 1u);
+  EXPECT_GT(Encode(*tokenizer, "<never>").size(), 1u);
+}
+
+TEST_F(SentencePieceModelTest, PutsSpacesAsTheConfigurationSays) {
+  WriteModel("spm_llama");
+  const Ids alone = Encode(*Loaded(), "x");
+  EXPECT_EQ(Encode(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
+  Write("tokenizer_config.json", R"({"legacy": false})");
+  EXPECT_EQ(Encode(*Loaded(), "x"), alone);
+  EXPECT_NE(Encode(*Loaded(), "<s>x"), (Ids{1, alone[0]}));
+  Write("tokenizer_config.json", R"({"add_prefix_space": false})");
+  EXPECT_NE(Encode(*Loaded(), "x"), alone);
+  EXPECT_FALSE(Loaded()->puts_space_first());
+}
+
+TEST_F(SentencePieceModelTest, TellsTokenizersApart) {
+  WriteModel("spm_llama");
+  const uint64_t unedited = Loaded()->fingerprint();
+  EXPECT_EQ(Loaded()->fingerprint(), unedited);
+  WriteModel("spm_llama", [](Model& model) { model.mutable_pieces(400)->set_score(-1e6f); });
+  EXPECT_NE(Loaded()->fingerprint(), unedited);
+  WriteModel("spm_llama");
+  Write("tokenizer_config.json", R"({"legacy": false})");
+  EXPECT_NE(Loaded()->fingerprint(), unedited);
+}
+
+TEST_F(SentencePieceModelTest, NamesWhatIsWrong) {
+  const auto message = [&](const std::function<void(Model&)>& edit) {
+    return Message(edit, absl::StatusCode::kInvalidArgument);
+  };
+  EXPECT_THAT(message([](Model& model) { model.clear_pieces(); }),
+              HasSubstr("tokenizer.model: not a SentencePiece model"));
+  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->clear_piece(); }),
+              HasSubstr("pieces[300]: expected a text, found an empty one"));
+  EXPECT_THAT(
+      message([](Model& model) { model.mutable_pieces(300)->set_piece(std::string(1025, 'a')); }),
+      HasSubstr("pieces[300]: expected at most 1024 bytes, found 1025"));
+  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(300)->set_piece("\xFF"); }),
+              HasSubstr("pieces[300]: expected UTF-8, found other bytes"));
+  EXPECT_THAT(message([](Model& model) {
+                model.mutable_pieces(300)->set_score(std::numeric_limits<float>::quiet_NaN());
+              }),
+              HasSubstr("pieces[300]: expected a finite score, found nan"));
+  EXPECT_THAT(message([](Model& model) { model.mutable_pieces(9)->set_piece("<0x1>"); }),
+              HasSubstr("pieces[9]: expected a byte such as <0x0A>, found \"<0x1>\""));
+  EXPECT_THAT(message([](Model& model) {
+                model.mutable_pieces(10)->set_type(Model::Piece::NORMAL);
+                model.mutable_pieces(10)->set_piece("other");
+              }),
+              HasSubstr("expected a piece for each byte, found none for byte 7"));
+  EXPECT_THAT(
+      message([](Model& model) { model.mutable_pieces(0)->set_type(Model::Piece::CONTROL); }),
+      HasSubstr("expected a piece of type UNKNOWN, found none"));
+  EXPECT_THAT(message([](Model& model) {
+                model.mutable_pieces(300)->set_piece(model.pieces(301).piece());
+              }),
+              HasSubstr("expected one id for the token"));
+  WriteModel("spm_llama");
+  EXPECT_THAT(Load(400).status().message(),
+              HasSubstr("expected at most 400 pieces, the model's vocabulary, found more"));
+  Write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<a>"}}})");
+  EXPECT_THAT(Load().status().message(),
+              HasSubstr("tokenizer_config.json: added_tokens_decoder.x: expected an id as the key, "
+                        "found \"x\""));
+  Write("tokenizer.model", "IQ== 0\nIg== 1\n");
+  Write("tokenizer_config.json", "{}");
+  EXPECT_THAT(Load().status().message(), HasSubstr("not a SentencePiece model"));
+}
+
+TEST_F(SentencePieceModelTest, RefusesByNameWhatIsNotSupported) {
+  const auto message = [&](const std::function<void(Model&)>& edit) {
+    return Message(edit, absl::StatusCode::kUnimplemented);
+  };
+  EXPECT_THAT(message([](Model& model) { model.mutable_trainer_spec()->set_model_type(3); }),
+              HasSubstr("trainer_spec.model_type 3 is not supported"));
+  EXPECT_THAT(message([](Model& model) {
+                model.mutable_trainer_spec()->set_treat_whitespace_as_suffix(true);
+              }),
+              HasSubstr("trainer_spec.treat_whitespace_as_suffix is not supported"));
+  EXPECT_THAT(
+      message([](Model& model) { model.mutable_normalizer_spec()->set_escape_whitespaces(false); }),
+      HasSubstr("normalizer_spec.escape_whitespaces: false is not supported"));
+  EXPECT_THAT(message([](Model& model) {
+                model.mutable_denormalizer_spec()->set_precompiled_charsmap("x");
+              }),
+              HasSubstr("a denormalizer_spec is not supported"));
+  EXPECT_THAT(
+      message([](Model& model) { model.mutable_pieces(300)->set_type(Model::Piece::UNUSED); }),
+      HasSubstr("pieces[300]: an unused piece is not supported"));
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,170 @@
+// Stop strings across pieces of text, against a search of the whole text.
+#include "service/tokenizer/stream/stop_matcher.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
+  auto matcher = StopMatcher::Create(stop_strings);
+  EXPECT_TRUE(matcher.ok()) << matcher.status();
+  return *std::move(matcher);
+}
+
+// What each piece releases, as "text|text|"; a stop ends it with "#index".
+std::string Trace(const std::vector<std::string>& stop_strings,
+                  const std::vector<std::string_view>& pieces) {
+  StopMatcher matcher = Matcher(stop_strings);
+  std::string trace;
+  for (const std::string_view piece : pieces) {
+    const std::optional<size_t> found = matcher.Push(piece, &trace);
+    if (found) return trace + "#" + std::to_string(*found);
+    trace += "|";
+  }
+  matcher.Flush(&trace);
+  return trace;
+}
+
+TEST(StopMatcher, HoldsNothingBackWithoutStopStrings) {
+  EXPECT_EQ(Trace({}, {"a", "bc"}), "a|bc|");
+}
+
+TEST(StopMatcher, CutsBeforeTheStopString) {
+  EXPECT_EQ(Trace({"END"}, {"some END text"}), "some #0");
+  EXPECT_EQ(Trace({"END"}, {"END"}), "#0");
+  EXPECT_EQ(Trace({"END"}, {"text END"}), "text #0");
+}
+
+TEST(StopMatcher, FindsAStopStringAtTheFirstByte) { EXPECT_EQ(Trace({"a"}, {"abc"}), "#0"); }
+
+TEST(StopMatcher, FindsAStopStringAcrossThreePieces) {
+  EXPECT_EQ(Trace({"<stop>"}, {"text <s", "to", "p> more"}), "text ||#0");
+}
+
+TEST(StopMatcher, ReleasesWhatTurnsOutToBeNone) {
+  EXPECT_EQ(Trace({"<stop>"}, {"a<st", "ep>b"}), "a|<step>b|");
+  EXPECT_EQ(Trace({"<stop>"}, {"a<st"}), "a|<st") << "released at the end";
+}
+
+TEST(StopMatcher, KeepsTheCandidateThatOverlapsAFailedOne) {
+  EXPECT_EQ(Trace({"aab"}, {"a", "a", "a", "b"}), "||a|#0");
+  EXPECT_EQ(Trace({"abac"}, {"aba", "bac"}), "|ab#0");
+  EXPECT_EQ(Trace({"\n\nUser"}, {"\n\n", "\n", "\nUs", "er"}), "|\n|\n|#0");
+}
+
+TEST(StopMatcher, TakesTheFirstStopStringThatIsComplete) {
+  EXPECT_EQ(Trace({"abcd", "bc"}, {"xab", "cd"}), "x|a#1") << "bc ends before abcd does";
+  EXPECT_EQ(Trace({"bc", "abc"}, {"xabc"}), "x#1") << "both end here: the longer";
+  EXPECT_EQ(Trace({"x", "y"}, {"ay", "x"}), "a#1");
+  EXPECT_EQ(Trace({"same", "same"}, {"a same"}), "a #0");
+}
+
+TEST(StopMatcher, HoldsBackForTheLongestCandidate) {
+  EXPECT_EQ(Trace({"bcde", "abcx"}, {"abc", "dz"}), "|abcdz|");
+  EXPECT_EQ(Trace({"bcde", "abcx"}, {"abc", "de"}), "|a#0");
+}
+
+TEST(StopMatcher, WorksOnUnicode) {
+  EXPECT_EQ(Trace({"終わり"}, {"これで終", "わ", "り。"}), "これで||#0");
+  // The first two bytes of these characters agree, but a character is not released in halves.
+  EXPECT_EQ(Trace({"\u3042"}, {"\u3041", "\u3042"}), "\u3041|#0");
+  EXPECT_EQ(Trace({"🛑🛑"}, {"a🛑", "b🛑", "🛑"}), "a|🛑b|#0");
+}
+
+TEST(StopMatcher, StartsAnewAfterAFlush) {
+  StopMatcher matcher = Matcher({"stop"});
+  std::string text;
+  EXPECT_EQ(matcher.Push("st", &text), std::nullopt);
+  matcher.Flush(&text);
+  EXPECT_EQ(matcher.Push("op stop", &text), 0u);
+  EXPECT_EQ(text, "stop ");
+}
+
+TEST(StopMatcher, RefusesWhatCannotBeFound) {
+  EXPECT_EQ(StopMatcher::Create({"a", ""}).status().message(), "stop string 1 is empty");
+  EXPECT_EQ(StopMatcher::Create({"ab\xFF"}).status().message(),
+            "stop string 0 is not UTF-8 at byte 2");
+}
+
+// The plain definition: the least end of an occurrence, and of those the longest stop string.
+struct Occurrence {
+  size_t begin;
+  size_t index;
+};
+std::optional<Occurrence> Search(const std::vector<std::string>& stop_strings,
+                                 const std::string& text) {
+  for (size_t end = 1; end <= text.size(); ++end) {
+    std::optional<Occurrence> found;
+    for (size_t i = 0; i < stop_strings.size(); ++i) {
+      const std::string& stop = stop_strings[i];
+      if (stop.size() > end || text.compare(end - stop.size(), stop.size(), stop) != 0) continue;
+      if (!found || end - stop.size() < found->begin) found = {end - stop.size(), i};
+    }
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+// Bytes at the end of the text that may begin a stop string.
+size_t Undecided(const std::vector<std::string>& stop_strings, std::string_view text) {
+  size_t longest = 0;
+  for (const std::string& stop : stop_strings) {
+    for (size_t length = std::min(stop.size() - 1, text.size()); length > longest; --length) {
+      if (text.ends_with(std::string_view(stop).substr(0, length))) longest = length;
+    }
+  }
+  return longest;
+}
+
+TEST(StopMatcher, AgreesWithASearchOfTheWholeText) {
+  std::mt19937 random(7);
+  const auto draw = [&](size_t low, size_t high) {
+    return std::uniform_int_distribution<size_t>(low, high)(random);
+  };
+  const auto draw_text = [&](size_t length) {
+    std::string text;
+    while (text.size() < length) text += static_cast<char>('a' + draw(0, 1));
+    return text;
+  };
+  int stopped = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::vector<std::string> stop_strings(draw(1, 3));
+    for (std::string& stop : stop_strings) stop = draw_text(draw(2, 9));
+    const std::string text = draw_text(40);
+    const std::optional<Occurrence> expected = Search(stop_strings, text);
+
+    StopMatcher matcher = Matcher(stop_strings);
+    std::string out;
+    std::optional<size_t> found;
+    for (size_t at = 0; at < text.size() && !found;) {
+      const size_t length = std::min(draw(0, 5), text.size() - at);
+      found = matcher.Push(std::string_view(text).substr(at, length), &out);
+      at += length;
+      if (found) continue;
+      const std::string_view seen = std::string_view(text).substr(0, at);
+      ASSERT_EQ(out, seen.substr(0, at - Undecided(stop_strings, seen))) << "neither less nor more";
+    }
+    ASSERT_EQ(found.has_value(), expected.has_value()) << text;
+    if (found) {
+      ++stopped;
+      ASSERT_EQ(*found, expected->index) << text;
+      ASSERT_EQ(out, text.substr(0, expected->begin));
+    } else {
+      matcher.Flush(&out);
+      ASSERT_EQ(out, text);
+    }
+  }
+  EXPECT_GT(stopped, 500);
+  EXPECT_LT(stopped, 2900);
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,187 @@
+// Deltas of a token stream: whole characters, no part of a stop string, and the position reached.
+#include "service/tokenizer/stream/stream_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "service/tokenizer/models/byte_tokenizer.h"
+#include "service/tokenizer/text/utf8.h"
+#include "service/tokenizer/tokenizer.h"
+
+namespace longstream {
+namespace {
+
+// Token i is the i-th string; those in angle brackets are special.
+class ListTokenizer : public Tokenizer {
+ public:
+  explicit ListTokenizer(std::vector<std::string> tokens)
+      : Tokenizer({.vocab_size = static_cast<int>(tokens.size())}), tokens_(std::move(tokens)) {}
+
+  std::string_view kind() const override { return "list"; }
+  std::string_view TokenBytes(int32_t id) const override {
+    return tokens_[static_cast<size_t>(id)];
+  }
+  bool IsSpecial(int32_t id) const override { return TokenBytes(id).starts_with('<'); }
+
+ private:
+  absl::StatusOr<std::vector<int32_t>> EncodeText(std::string_view, EncodeOptions) const override {
+    return absl::UnimplementedError("a list of tokens");
+  }
+
+  std::vector<std::string> tokens_;
+};
+
+StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
+  auto matcher = StopMatcher::Create(stop_strings);
+  EXPECT_TRUE(matcher.ok()) << matcher.status();
+  return *std::move(matcher);
+}
+
+// The deltas of all tokens in order, the last of them by Finish, as "text@position text@position";
+// a stop ends it with "#index".
+std::string Trace(const std::vector<std::string>& tokens,
+                  const std::vector<std::string>& stop_strings, StreamDecoderOptions options = {}) {
+  const ListTokenizer tokenizer(tokens);
+  StreamDecoder decoder(tokenizer, Matcher(stop_strings), options);
+  std::string trace;
+  for (size_t id = 0; id <= tokens.size(); ++id) {
+    const TextDelta delta =
+        id < tokens.size() ? decoder.Push(static_cast<int32_t>(id)) : decoder.Finish();
+    trace += (id == 0 ? "" : " ") + delta.text + "@" + std::to_string(delta.position);
+    if (delta.stop) return trace + "#" + std::to_string(*delta.stop);
+  }
+  return trace;
+}
+
+TEST(StreamDecoder, GivesEachTokenAtOnce) {
+  EXPECT_EQ(Trace({"one", "two", "", "3"}, {}), "one@1 two@2 @3 3@4 @4");
+}
+
+TEST(StreamDecoder, CountsFromTheStartPosition) {
+  EXPECT_EQ(Trace({"a", "b"}, {}, {.start_position = 1000}), "a@1001 b@1002 @1002");
+}
+
+TEST(StreamDecoder, HoldsBackAnIncompleteCharacter) {
+  EXPECT_EQ(Trace({"a\xE2", "\x82", "\xACz"}, {}), "a@0 @0 \u20acz@3 @3");
+  EXPECT_EQ(Trace({"a", "\xF0\x9F", "\x98\x80"}, {}), "a@1 @1 \U0001F600@3 @3");
+}
+
+TEST(StreamDecoder, CountsATokenOnceItsLastByteIsOut) {
+  // The first token ends with the euro sign, the second is held back by its own last byte.
+  EXPECT_EQ(Trace({"\xE2\x82", "\xAC!\xC3", "\xA9"}, {}), "@0 \u20ac!@1 \u00e9@3 @3");
+  // An empty token within a character ends with it.
+  EXPECT_EQ(Trace({"\xE2\x82", "", "\xAC"}, {}), "@0 @0 \u20ac@3 @3");
+}
+
+TEST(StreamDecoder, ReplacesInvalidBytes) {
+  EXPECT_EQ(Trace({"a", "\xFF", "b"}, {}), "a@1 \uFFFD@2 b@3 @3");
+  EXPECT_EQ(Trace({"\xE2\x82", "x"}, {}), "@0 \uFFFDx@2 @2");
+  EXPECT_EQ(Trace({"a", "\xE2", "\x82"}, {}), "a@1 @1 @1 \uFFFD@3") << "an incomplete tail";
+}
+
+TEST(StreamDecoder, FindsAStopStringAcrossThreeDeltas) {
+  EXPECT_EQ(Trace({"text", " <s", "to", "p> more", "never seen"}, {"<stop>"}),
+            "text@1  @1 @1 @1#0");
+}
+
+TEST(StreamDecoder, ReleasesAFailedCandidateWithItsPosition) {
+  EXPECT_EQ(Trace({"a", "<s", "t", "e", "p"}, {"<stop>"}), "a@1 @1 @1 <ste@4 p@5 @5");
+  EXPECT_EQ(Trace({"a", "<s", "t"}, {"<stop>"}), "a@1 @1 @1 <st@3") << "released by Finish";
+}
+
+TEST(StreamDecoder, CoversTheTokensBeforeACandidate) {
+  // "b" of the second token is undecided; the first is out, the second becomes so with the third.
+  EXPECT_EQ(Trace({"a", "ab", "d"}, {"bc"}), "a@1 a@1 bd@3 @3");
+  EXPECT_EQ(Trace({"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}), "@0 @0 @0 xyzxyw@4 @4");
+  EXPECT_EQ(Trace({"x", "y", "xyz"}, {"xyxyzz"}), "@0 @0 @0 xyxyz@3");
+}
+
+TEST(StreamDecoder, FindsAStopStringAtTheFirstByte) { EXPECT_EQ(Trace({"\nab"}, {"\n"}), "@0#0"); }
+
+TEST(StreamDecoder, FindsUnicodeStopStringsByTheirBytes) {
+  EXPECT_EQ(Trace({"ok", "\xE7\xB5", "\x82\xE3\x82", "\x8F", "\xE3\x82\x8A"}, {"終わり"}),
+            "ok@1 @1 @1 @1 @1#0");
+}
+
+TEST(StreamDecoder, SearchesTheReplacementCharacterToo) {
+  EXPECT_EQ(Trace({"a", "\xE2"}, {"\uFFFD"}), "a@1 @1 @1#0") << "Finish completes a stop string";
+}
+
+TEST(StreamDecoder, DoesNotSearchTheFirstTokens) {
+  EXPECT_EQ(Trace({"stop", "st", "op"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 op@3 @3");
+  EXPECT_EQ(Trace({"stop", "st", "stop"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 @2#0");
+}
+
+TEST(StreamDecoder, SkipsSpecialTokens) {
+  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}, {.decode = {.skip_special = true}}), "a@1 @2 b@3 @3");
+  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}), "a@1 <end>@2 b@3 @3");
+}
+
+// Any bytes in any tokens: the deltas put together are Decode of the tokens, each is UTF-8, and the
+// positions rise to the number of tokens.
+TEST(StreamDecoder, AgreesWithDecode) {
+  std::mt19937 random(11);
+  // Lead bytes, continuations and ASCII, so that characters are completed, broken and invalid.
+  constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<std::string> tokens(1 + random() % 20);
+    std::vector<int32_t> ids;
+    for (std::string& token : tokens) {
+      for (size_t n = random() % 5; n > 0; --n) token += kBytes[random() % kBytes.size()];
+      ids.push_back(static_cast<int32_t>(ids.size()));
+    }
+    const ListTokenizer tokenizer(tokens);
+    StreamDecoder decoder(tokenizer, Matcher({"aab", "\u20acb\u20ac"}));
+    const std::string whole = tokenizer.Decode(ids);
+    const bool stops =
+        whole.find("aab") != std::string::npos || whole.find("\u20acb\u20ac") != std::string::npos;
+    std::string text;
+    uint64_t position = 0;
+    bool stopped = false;
+    for (size_t i = 0; i <= ids.size() && !stopped; ++i) {
+      const TextDelta delta = i < ids.size() ? decoder.Push(ids[i]) : decoder.Finish();
+      EXPECT_EQ(ValidUtf8Prefix(delta.text), delta.text.size());
+      EXPECT_GE(delta.position, position);
+      EXPECT_LE(delta.position, i + 1);
+      position = delta.position;
+      text += delta.text;
+      stopped = delta.stop.has_value();
+    }
+    EXPECT_EQ(stopped, stops);
+    if (stopped) {
+      EXPECT_EQ(whole.substr(0, text.size()), text);
+    } else {
+      EXPECT_EQ(text, whole);
+      EXPECT_EQ(position, ids.size());
+    }
+  }
+}
+
+// The definition of a position, from the whole stream: a token is covered once the text that its
+// bytes decode to, with what came before, is out. Plain bytes: one token each.
+TEST(StreamDecoder, PositionsFollowTheirDefinition) {
+  const ByteTokenizer tokenizer(256);
+  const std::string bytes = "x\xE2\x82\xAC\xC3(\xF0\x9F\x98\x80stop\xE2\x82-st!\xFF.";
+  // Length of the text when each byte is out: that of the text at the end of its character.
+  const std::vector<size_t> ends = {1,  4,  4,  4,  7,  8,  12, 12, 12, 12, 13,
+                                    14, 15, 16, 19, 19, 20, 21, 22, 23, 26, 27};
+  ASSERT_EQ(ends.size(), bytes.size());
+  StreamDecoder decoder(tokenizer, Matcher({"stop!", "-st?"}));
+  size_t length = 0;
+  for (const char byte : bytes) {
+    const TextDelta delta = decoder.Push(static_cast<unsigned char>(byte));
+    length += delta.text.size();
+    uint64_t covered = 0;
+    while (covered < ends.size() && ends[covered] <= length) ++covered;
+    EXPECT_EQ(delta.position, covered) << "after " << length << " bytes of text";
+  }
+  EXPECT_EQ(length, 27u);
+}
+
+}  // namespace
+}  // namespace longstream

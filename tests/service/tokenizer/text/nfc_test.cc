@@ -1,0 +1,89 @@
+// Form C, and that long runs of marks change nothing but the time.
+#include "service/tokenizer/text/nfc.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+std::string Nfc(std::string_view text) {
+  std::string buffer = "left over";
+  const auto normalized = NormalizeNfc(text, &buffer);
+  EXPECT_TRUE(normalized.ok()) << normalized.status();
+  return std::string(*normalized);
+}
+
+std::string Times(int count, std::string_view text) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+TEST(Nfc, ComposesAndOrders) {
+  EXPECT_EQ(Nfc(""), "");
+  EXPECT_EQ(Nfc("plain"), "plain");
+  EXPECT_EQ(Nfc("e\u0301"), "\u00e9");
+  EXPECT_EQ(Nfc("a\u0301\u0323"), "\u1ea1\u0301") << "the dot below binds first";
+  EXPECT_EQ(Nfc("\u1112\u1161\u11ab"), "\ud55c");
+  EXPECT_EQ(Nfc("\u212b\u2126"), "\u00c5\u03a9");
+  EXPECT_EQ(Nfc("\u0958"), "\u0915\u093c") << "excluded from composition";
+}
+
+TEST(Nfc, KnowsTheCharactersOfUnicode9) {
+  // A mark of Unicode 11 (class 230) before one of class 7, and one of Unicode 9 in its place.
+  EXPECT_EQ(Nfc("\u09be\u09fe\u09bc"), "\u09be\u09fe\u09bc");
+  EXPECT_EQ(Nfc("\u09be\u1dfb\u09bc"), "\u09be\u09bc\u1dfb");
+  EXPECT_EQ(Nfc("e\u09fe\u0301"), "e\u09fe\u0301");
+  EXPECT_EQ(Nfc("\U00011935\U00011930"), "\U00011935\U00011930") << "composes since Unicode 13";
+  EXPECT_EQ(Nfc("e\u0301\u09fe"), "\u00e9\u09fe");
+}
+
+TEST(Nfc, LeavesTextInFormCWhereItIs) {
+  const std::string text = "d\u00e9j\u00e0 vu";
+  std::string buffer;
+  const auto normalized = NormalizeNfc(text, &buffer);
+  ASSERT_TRUE(normalized.ok());
+  EXPECT_EQ(normalized->data(), text.data());
+}
+
+// Marks of one class keep their order and classes ascend; of the first class, one composes.
+TEST(Nfc, OrdersLongRuns) {
+  for (const int count : {10, 63, 64, 65, 1000}) {
+    const std::string high = Times(count, "\u0301");
+    const std::string low = Times(count, "\u0316");
+    EXPECT_EQ(Nfc("x" + high + low + "y"), "x" + low + high + "y") << count;
+    EXPECT_EQ(Nfc("e" + high + low), "\u00e9" + low + Times(count - 1, "\u0301")) << count;
+    // U+0F73 is U+0F71 (class 129) and U+0F72 (class 130).
+    EXPECT_EQ(Nfc("x" + Times(count, "\u0f73")),
+              "x" + Times(count, "\u0f71") + Times(count, "\u0f72"));
+  }
+}
+
+TEST(Nfc, TreatsLongRunsLikeShortOnes) {
+  // A run that is cut by a character of class 0 has short parts, which ICU orders by itself; the
+  // character in the middle (U+034F, which joins nothing) must keep the parts apart.
+  const std::vector<std::string> marks = {"\u0301", "\u0316", "\u0327", "\u0345",
+                                          "\u0f73", "\u0344", "\u3099", "\u05b0"};
+  std::mt19937 random(5);
+  const auto draw = [&](int length) {
+    std::string run;
+    for (int i = 0; i < length; ++i) run += marks[random() % marks.size()];
+    return run;
+  };
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::string left = "e" + draw(30);
+    const std::string right = "\u034f" + draw(30);
+    EXPECT_EQ(Nfc(left + right), Nfc(left) + Nfc(right));
+    // Ordering is idempotent, and what was ordered in a long run is what ICU finds in order.
+    const std::string ordered = Nfc("e" + draw(200));
+    EXPECT_EQ(Nfc(ordered), ordered);
+  }
+}
+
+}  // namespace
+}  // namespace longstream

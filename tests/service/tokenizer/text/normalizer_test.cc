@@ -1,0 +1,111 @@
+// Each step of a normalizer, and steps one after another.
+#include "service/tokenizer/text/normalizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+using testing::HasSubstr;
+using Kind = NormalizerStep::Kind;
+
+NormalizerStep Step(Kind kind) {
+  NormalizerStep step;
+  step.kind = kind;
+  return step;
+}
+
+NormalizerStep Prepend(const std::string& text) {
+  NormalizerStep step = Step(Kind::kPrepend);
+  step.text = text;
+  return step;
+}
+
+NormalizerStep Replace(const std::string& pattern, bool literal, const std::string& text) {
+  NormalizerStep step = Step(Kind::kReplace);
+  step.pattern = {pattern, literal};
+  step.text = text;
+  return step;
+}
+
+NormalizerStep Strip(bool left, bool right) {
+  NormalizerStep step = Step(Kind::kStrip);
+  step.left = left;
+  step.right = right;
+  return step;
+}
+
+std::string Normalized(const std::vector<NormalizerStep>& steps, std::string_view text,
+                       TextPlace place = TextPlace::kSequenceBegin,
+                       const std::vector<std::string>& symbols = {}) {
+  TokenizerSpec spec;
+  spec.normalizer = steps;
+  spec.symbols = symbols;
+  const auto normalizer = Normalizer::Create(spec);
+  EXPECT_TRUE(normalizer.ok()) << normalizer.status();
+  std::string buffer;
+  const auto normalized = normalizer->Run(text, place, &buffer);
+  EXPECT_TRUE(normalized.ok()) << normalized.status();
+  return std::string(*normalized);
+}
+
+TEST(Normalizer, LeavesATextWithoutSteps) { EXPECT_EQ(Normalized({}, " a "), " a "); }
+
+TEST(Normalizer, PrependsToWhatIsNotEmpty) {
+  EXPECT_EQ(Normalized({Prepend("_")}, "a"), "_a");
+  EXPECT_EQ(Normalized({Prepend("_")}, ""), "");
+  EXPECT_EQ(Normalized({Strip(true, true), Prepend("_")}, "  "), "") << "empty by then";
+  EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kNewPiece), "_a");
+  EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kContinues), "a");
+  NormalizerStep first = Prepend("_");
+  first.scheme = PrependScheme::kFirst;
+  EXPECT_EQ(Normalized({first}, "a"), "_a");
+  EXPECT_EQ(Normalized({first}, "a", TextPlace::kNewPiece), "a");
+}
+
+TEST(Normalizer, Replaces) {
+  EXPECT_EQ(Normalized({Replace(" ", true, "\u2581")}, " a  b"), "\u2581a\u2581\u2581b");
+  EXPECT_EQ(Normalized({Replace("aa", true, "a")}, "aaaaa"), "aaa") << "from the left, each once";
+  EXPECT_EQ(Normalized({Replace(" {2,}", false, "_")}, "a   b c  "), "a_b c_");
+  EXPECT_EQ(Normalized({Replace("x+", false, "")}, "xaxxb"), "ab");
+}
+
+TEST(Normalizer, StripsWhiteSpaceOfUnicode) {
+  EXPECT_EQ(Normalized({Strip(true, false)}, "\u3000 a "), "a ");
+  EXPECT_EQ(Normalized({Strip(false, true)}, " a\u00a0\n"), " a");
+  EXPECT_EQ(Normalized({Strip(true, true)}, "\u200ba "), "\u200ba") << "no white space";
+}
+
+TEST(Normalizer, AppliesStepsInOrder) {
+  EXPECT_EQ(Normalized({Step(Kind::kNfc), Prepend(" "), Replace(" ", true, "_")}, "e\u0301 x"),
+            "_\u00e9_x");
+}
+
+TEST(Normalizer, CollapsesSpaces) {
+  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a   b \t c  "), "a b \t c");
+  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "   "), "");
+  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a ", TextPlace::kContinues), " a");
+  EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "a \u2581 "), "a")
+      << "the mark at the end too";
+}
+
+TEST(Normalizer, LeavesSymbolsAsTheyAre) {
+  EXPECT_EQ(Normalized({Step(Kind::kSentencePiece)}, "a<x>b", TextPlace::kSequenceBegin, {"<x>"}),
+            "a<x>b");
+}
+
+TEST(Normalizer, ReportsADamagedMap) {
+  TokenizerSpec spec;
+  spec.normalizer = {Step(Kind::kCharsmap)};
+  spec.normalizer[0].text = "abc";
+  EXPECT_THAT(Normalizer::Create(spec).status().message(),
+              HasSubstr("precompiled_charsmap: expected the size of a trie"));
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,140 @@
+// Runs CUDA kernels on the CPU, thread by thread, so that tests can execute them without a GPU.
+//
+// The threads of a block are fibers. One runs until it waits (for the block at __syncthreads, for
+// its warp at a shuffle or vote), then the next; blocks follow each other. Everything happens on
+// the calling OS thread, in an order that LONGSTREAM_SIMT_ORDER chooses: forward (default),
+// backward, or a number that seeds a shuffle. A kernel whose result depends on it lacks a barrier.
+//
+// What ends the process, with a sentence that names the block and the threads: a barrier that not
+// all threads reach, a shuffle from a lane outside its mask, lanes of one mask at different
+// operations, copies or products left unawaited (warpgroup.h), a thread of an overlapping launch
+// that has not awaited the kernels before. Shared memory begins as NaN and ends, for ASan, where
+// the launch says. Not modelled: threads of a warp running in lockstep, memory that other threads
+// see late, blocks that wait for each other.
+#ifndef LONGSTREAM_TESTS_SIMT_HARNESS_BLOCK_H_
+#define LONGSTREAM_TESTS_SIMT_HARNESS_BLOCK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <type_traits>
+
+#include "tests/simt/harness/vector_types.h"
+
+namespace longstream::simt {
+
+struct Launch {
+  const void* kernel = nullptr;  // its address
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  bool overlaps = false;  // may begin before the kernels before it have ended
+};
+
+class Block;
+
+// A launch that runs: body() once for each thread of each block. While it does, those of other OS
+// threads wait.
+class Running {
+ public:
+  Running(const Launch& launch, const std::function<void()>& body);  // both must outlive it
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // The first block, until its threads await earlier kernels. At most once, before Finish.
+  void Begin();
+  // All, or what Begin has left.
+  void Finish();
+
+ private:
+  const Launch& launch_;
+  const std::function<void()>& body_;
+  std::unique_ptr<Block> block_;  // there from Begin to Finish
+};
+
+// Without it a kernel may not have more than 48 KiB of shared memory.
+void AllowSharedBytes(const void* kernel, size_t bytes);
+
+// Below: called by kernels, in a thread of a block.
+
+struct Place {
+  uint3 thread;
+  uint3 block;
+  dim3 block_size;
+  dim3 grid_size;
+  int lane = 0;  // of its warp
+};
+extern Place place;  // of the thread that runs
+
+inline int Lane() { return place.lane; }
+std::byte* SharedMemory();  // 1024-byte aligned
+
+void BlockBarrier();
+struct Votes {
+  int any = 0;
+  int all = 0;
+  int count = 0;
+};
+Votes BlockVote(int predicate);
+
+void WarpBarrier(uint32_t mask);
+uint32_t Ballot(uint32_t mask, int predicate);
+
+// A value among others, of one size for all types: a copy of it takes an instruction or two.
+template <size_t kSize>
+struct Bytes {
+  template <typename T>
+  explicit Bytes(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kSize);
+    std::memcpy(data, &value, sizeof(T));
+  }
+  Bytes() = default;
+  template <typename T>
+  T As() const {
+    T value;
+    std::memcpy(&value, data, sizeof(T));
+    return value;
+  }
+
+  std::byte data[kSize] = {};
+};
+using ShuffledBytes = Bytes<16>;
+using GatheredBytes = Bytes<32>;
+
+// Leaves `value` for the lanes of `mask`, returns that of lane `from`.
+ShuffledBytes ShuffleBytes(uint32_t mask, const ShuffledBytes& value, int from);
+
+template <typename T>
+T Shuffle(uint32_t mask, T value, int from) {
+  return ShuffleBytes(mask, ShuffledBytes(value), from).As<T>();
+}
+
+// Leaves `value` for the 32 lanes of the warp; all of them take part. Returns what each left, valid
+// until the warp's next operation.
+const GatheredBytes* GatherBytes(const GatheredBytes& value);
+
+// One operation where a device does in one instruction what would be many shuffles.
+template <typename T>
+class Gathered {
+ public:
+  explicit Gathered(const T& value) : bytes_(GatherBytes(GatheredBytes(value))) {}
+  T operator[](int lane) const { return bytes_[lane].template As<T>(); }
+
+ private:
+  const GatheredBytes* bytes_;
+};
+
+void AwaitEarlierKernels();
+// Reads the byte, so that it must be there.
+void Prefetch(const void* address);
+
+void CopyLater(void* to, const void* from, size_t bytes, size_t zeros);
+void CommitCopies();
+void WaitForCopies(size_t groups);
+
+}  // namespace longstream::simt
+
+#endif  // LONGSTREAM_TESTS_SIMT_HARNESS_BLOCK_H_

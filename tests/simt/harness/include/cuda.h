@@ -1,0 +1,28 @@
+// Stands in for <cuda.h>: what kernels/cuda asks of the driver itself
+// (tests/simt/harness/driver.cc). The functions are found by cudaGetDriverEntryPointByVersion.
+#ifndef LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_
+#define LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_
+
+#include <cstddef>
+
+enum CUresult {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+  CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_INVALID_CONTEXT = 201,
+};
+using CUdevice = int;
+using CUcontext = struct CUctx_st*;
+
+CUresult cuGetErrorString(CUresult error, const char** text);
+CUresult cuDeviceGet(CUdevice* device, int ordinal);
+// The context of a device is there while anyone holds it.
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
+CUresult cuDevicePrimaryCtxRelease(CUdevice device);
+// A context that nobody holds is an error.
+CUresult cuCtxPushCurrent(CUcontext context);
+CUresult cuCtxPopCurrent(CUcontext* context);
+// Of the context on top.
+CUresult cuMemGetInfo(size_t* free, size_t* total);
+
+#endif  // LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_

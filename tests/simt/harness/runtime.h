@@ -1,0 +1,197 @@
+// The CUDA runtime of the SIMT harness, as much of it as kernels/cuda uses. Memory of the "device"
+// is memory of the host.
+//
+// Work of a stream is done as late as it may be: when a host waits for it. Who reads results or
+// fills a buffer again without waiting therefore sees what was there before, or has its own
+// mistake computed with. What is recorded into a graph keeps the arguments that it was launched
+// with. The stream nullptr does its work at once.
+//
+// The first block of a kernel that may overlap is begun before the two kernels before it: what it
+// reads before it awaits them is old, and what it writes they read. Graphs overlap with nothing.
+//
+// Calls give the errors that a caller has to handle: no driver or device, no memory, what must not
+// happen while a stream records, a launch while another device than the stream's is current. Other
+// misuse ends the process with a sentence. Not thread-safe.
+//
+// A context is on each device that was current once, or that someone holds one on (include/cuda.h).
+#ifndef LONGSTREAM_TESTS_SIMT_HARNESS_RUNTIME_H_
+#define LONGSTREAM_TESTS_SIMT_HARNESS_RUNTIME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/simt/harness/block.h"
+#include "tests/simt/harness/vector_types.h"
+
+#define CUDART_VERSION 13000
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorDevicesUnavailable = 46,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+
+struct cudaDeviceProp {
+  char name[256] = "SIMT harness";
+  int major = 9;
+  int minor = 0;
+  size_t sharedMemPerBlockOptin = 232448;
+};
+
+namespace longstream::simt {
+
+struct MachineDevice : cudaDeviceProp {
+  size_t memory_bytes = size_t{256} << 20;
+  bool is_taken = false;  // another process has it for itself
+};
+
+// What the runtime finds, for tests to change, and what it has done, for them to look at.
+struct Machine {
+  int driver_version = CUDART_VERSION;  // 0: there is no driver
+  std::vector<MachineDevice> devices = {{}};
+  bool can_record = true;           // else the end of a recording fails
+  bool can_record_overlaps = true;  // else that of one with a launch that may overlap
+  std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
+
+  std::map<int, int> contexts;  // by device: how often it is held, 1 for having been current
+  size_t num_graphs = 0;        // that can be launched
+  size_t graph_launches = 0;
+};
+Machine& TheMachine();
+
+// Something that a stream does. Of a launch `run` is what each thread does.
+struct Work {
+  std::function<void()> run;
+  Launch launch;  // kernel: nullptr where it is none
+  bool is_kernel() const { return launch.kernel != nullptr; }
+};
+
+// Does `work` on the stream, or records it.
+void Enqueue(cudaStream_t stream, Work work);
+
+// Whether the stream's device is of compute capability 9.0 or more.
+bool KernelsCanOverlap(cudaStream_t stream);
+// Whether the stream's device is current.
+bool IsCurrent(cudaStream_t stream);
+
+// Bytes that are free on a device.
+size_t FreeBytes(int device);
+
+}  // namespace longstream::simt
+
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1
+};
+inline constexpr unsigned long long cudaEnableDefault = 0;
+// Of what include/cuda.h has.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* found);
+
+// Filled with 0xff: what nobody has written is NaN.
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaMallocHost(void** memory, size_t bytes);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream = nullptr);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed = 0;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+// A launch that may overlap is an error on a device that knows nothing of that.
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  bool overlaps = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    overlaps |= config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  }
+  if (!longstream::simt::IsCurrent(config->stream)) return cudaErrorInvalidResourceHandle;
+  if (overlaps && !longstream::simt::KernelsCanOverlap(config->stream)) {
+    return cudaErrorNotSupported;
+  }
+  longstream::simt::Enqueue(
+      config->stream,
+      {[kernel, values = std::tuple<Parameters...>(arguments...)] { std::apply(kernel, values); },
+       {reinterpret_cast<const void*>(kernel), config->gridDim, config->blockDim,
+        config->dynamicSmemBytes, overlaps}});
+  return cudaSuccess;
+}
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int bytes) {
+  longstream::simt::AllowSharedBytes(reinterpret_cast<const void*>(kernel),
+                                     static_cast<size_t>(bytes));
+  return cudaSuccess;
+}
+
+#endif  // LONGSTREAM_TESTS_SIMT_HARNESS_RUNTIME_H_

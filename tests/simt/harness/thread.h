@@ -1,0 +1,56 @@
+// A thread of a block, as the harness sees it.
+#ifndef LONGSTREAM_TESTS_SIMT_HARNESS_THREAD_H_
+#define LONGSTREAM_TESTS_SIMT_HARNESS_THREAD_H_
+
+#include <cstdint>
+
+#include "tests/simt/harness/block.h"
+#include "tests/simt/harness/copies.h"
+#include "tests/simt/harness/fiber.h"
+#include "tests/simt/harness/warpgroup.h"
+
+namespace longstream::simt {
+
+inline constexpr unsigned kWarp = 32;
+
+enum class State { kReady, kBlockBarrier, kWarpOperation, kEarlierKernels, kDone };
+enum class Operation {
+  kBarrier,
+  kBallot,
+  kShuffle,
+  kGather,
+  // Of a warpgroup.
+  kProduct,
+  kProductFence,
+  kProductCommit,
+  kProductWait,
+};
+
+inline constexpr const char* kOperationNames[] = {"__syncwarp",     "a vote",      "a shuffle",
+                                                  "an exchange",    "a product",   "wgmma's fence",
+                                                  "wgmma's commit", "wgmma's wait"};
+
+struct Thread {
+  State state = State::kReady;
+  unsigned number = 0;
+  // The warp operation it waits in.
+  Operation operation = Operation::kBarrier;
+  uint32_t mask = 0;
+  unsigned from = 0;
+  int predicate = 0;
+  uint32_t ballot = 0;
+  ShuffledBytes given;
+  ShuffledBytes taken;
+  GatheredBytes gathered;
+  Fiber fiber;
+  uint3 index{};
+  Product product;  // of its warpgroup
+
+  Copies copies;
+  bool has_awaited = false;        // the kernels before
+  bool has_fenced_writes = false;  // since the last barrier
+};
+
+}  // namespace longstream::simt
+
+#endif  // LONGSTREAM_TESTS_SIMT_HARNESS_THREAD_H_

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Writes every golden value under tests/golden anew; what `make golden` runs.
+# LONGSTREAM_VENV names a Python environment to use in place of build/venv.
+set -euo pipefail
+
+golden=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+python=$("$golden/../setup_venv.sh" "${LONGSTREAM_VENV:-$golden/../../build/venv}")
+export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
+"$python" "$golden/make_goldens.py"
+"$python" "$golden/tokenizer_golden.py"
+"$python" -W ignore "$golden/chat_golden.py"

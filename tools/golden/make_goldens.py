@@ -1,0 +1,363 @@
+"""Writes tests/golden: small random checkpoints with the logits they must give.
+
+    python make_goldens.py [--out ../../tests/golden] [--case NAME ...]
+
+The weights are rounded to the stored type first, and the logits are computed from the rounded
+values: by transformers' own classes (eager attention, float32) for the public models, by
+golden_reference.py (float64, token by token) for the others. The transformers cases are computed
+by the reference too, and the run fails when the two disagree.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import zlib
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from golden_cases import CASES
+from golden_reference import POST_NORM, Reference, hypenet_mixers
+
+LENGTH = 288  # Tokens of every prompt.
+GREEDY = 24  # Tokens continued greedily after it.
+ROW_STEP = 15
+GREEDY_MARGIN = 0.02  # Between the best two logits, so that float32 rounding decides nothing.
+REFERENCE_TOLERANCE = 1e-4
+LOGIT_STD = (0.9, 1.15)  # The parity tests' absolute tolerance presumes logits of std about 1.
+QK_PROJECTIONS = ("q_proj.weight", "k_proj.weight")
+
+
+def attention_shapes(heads, kv_heads, width, input_width):
+    return {
+        "q_proj.weight": (heads * width, input_width),
+        "k_proj.weight": (kv_heads * width, input_width),
+        "v_proj.weight": (kv_heads * width, input_width),
+        "o_proj.weight": (input_width, heads * width),
+    }
+
+
+def mixer_shapes(config, layer):
+    """Names and shapes of one layer's self_attn tensors."""
+    d, heads, kv_heads = (
+        config[key] for key in ("hidden_size", "num_attention_heads", "num_key_value_heads")
+    )
+    width = config.get("head_dim", d // heads)
+    norms = {"q_norm.weight": (width,), "k_norm.weight": (width,)}
+    attention = attention_shapes(heads, kv_heads, width, d)
+    kind = config["model_type"]
+    if kind == "phi3":
+        fused = (heads + 2 * kv_heads) * width
+        return {"qkv_proj.weight": (fused, d), "o_proj.weight": attention["o_proj.weight"]}
+    if kind in ("bloom", "qwen2") or config.get("attention_bias"):
+        without = ("o_proj.weight",) if kind in ("glm", "qwen2") else ()
+        biased = {n: s for n, s in attention.items() if n not in without}
+        attention |= {n.replace("weight", "bias"): (s[0],) for n, s in biased.items()}
+    if kind == "afmoe":
+        return attention | norms | {"o_gate.weight": (heads * width, d)}
+    if kind == "cohere" and config.get("use_qk_norm"):
+        each = {"q_norm.weight": (heads, width), "k_norm.weight": (kv_heads, width)}
+        return attention | each
+    if kind in ("bloom", "cohere", "cohere2", "gemma", "gemma2", "glm", "granite", "mpt",
+                 "llama", "mistral", "qwen2", "smollm3"):
+        return attention
+    if kind in ("exaone4", "gemma3_text", "qwen3"):
+        return attention | norms
+    if kind in ("olmo2", "olmo3"):
+        whole = {"q_norm.weight": (heads * width,), "k_norm.weight": (kv_heads * width,)}
+        return attention | whole
+    if kind == "hwfa2":
+        return attention | (norms if config.get("use_qk_norm", True) else {})
+    mixer = hypenet_mixers(config)[layer]
+    if mixer == "attn" and config.get("hypenet_profile") == "chunked":
+        return attention | (norms if config["use_qk_norm"] else {})
+    if mixer == "attn":
+        gate = {"o_gate.weight": (heads * width, d)}
+        norms = norms if config.get("use_qk_norm", True) else {}
+        return attention | norms | (gate if config.get("attn_use_output_gate") else {})
+    if mixer == "gated-rnn":
+        state = config["rnn_state_dim"]
+        return {
+            "q_proj.weight": (state, d),
+            "k_proj.weight": (state, d),
+            "v_proj.weight": (d, d),
+            "f_proj.weight": (state, d),
+            "f_proj.bias": (state,),
+            "o_proj.weight": (d, d),
+        }
+    heads, width = config["lightning_nh"], config["lightning_head_dim"]
+    lightning = attention_shapes(heads, config["lightning_nkv"], width, d)
+    if config.get("lightning_use_qk_norm"):
+        lightning |= {"q_norm.weight": (width,), "k_norm.weight": (width,)}
+    if config.get("lightning_use_output_norm"):
+        lightning["o_norm.weight"] = (heads * width,)
+    if config.get("lightning_use_output_gate"):
+        lightning["z_proj.weight"] = (heads * width, d)
+    return lightning
+
+
+def gau_shapes(config):
+    """Names and shapes of one layer whose block is a gated attention unit."""
+    d, s = config["hidden_size"], config.get("gau_key_dim", 128)
+    e = config.get("gau_expansion", 2 * d)
+    affine = {f"gau.{name}_{part}": (s,) for name in "qk" for part in ("scale", "offset")}
+    return affine | {
+        "gau.in_proj.weight": (2 * e + s, d),
+        "gau.out_proj.weight": (d, e),
+        "post_attention_layernorm.weight": (d,),
+    }
+
+
+def tensor_shapes(config):
+    d, ff, vocab = config["hidden_size"], config.get("intermediate_size"), config["vocab_size"]
+    shapes = {"model.embed_tokens.weight": (vocab, d), "model.norm.weight": (d,)}
+    if not config["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (vocab, d)
+    if config.get("hypenet_profile") == "chunked":
+        shapes["model.chunk_embed.weight"] = (config["num_chunks"], d)
+    if config["model_type"] == "bloom":
+        shapes["model.embed_norm.weight"] = shapes["model.embed_norm.bias"] = (d,)
+        shapes["model.norm.bias"] = (d,)
+    for layer in range(config["num_hidden_layers"]):
+        if config.get("block_type") == "gau":
+            unit = gau_shapes(config).items()
+            shapes |= {f"model.layers.{layer}.{name}": shape for name, shape in unit}
+            shapes.pop("model.norm.weight", None)
+            continue
+        mixer = mixer_shapes(config, layer)
+        block = {f"self_attn.{name}": shape for name, shape in mixer.items()} | {
+            "post_attention_layernorm.weight": (d,),
+            "mlp.down_proj.weight": (d, ff),
+        }
+        if config["model_type"] in ("afmoe", "gemma2", "gemma3_text"):
+            block["pre_feedforward_layernorm.weight"] = (d,)
+            block["post_feedforward_layernorm.weight"] = (d,)
+        last = config["model_type"] in POST_NORM
+        block["post_feedforward_layernorm.weight" if last else "input_layernorm.weight"] = (d,)
+        if config["model_type"].startswith("cohere"):
+            del block["post_attention_layernorm.weight"]
+        if config["model_type"] in ("glm", "phi3"):
+            block["mlp.gate_up_proj.weight"] = (2 * ff, d)
+        elif config["model_type"] in ("bloom", "mpt"):
+            block["mlp.up_proj.weight"] = (ff, d)
+        else:
+            block |= {"mlp.gate_proj.weight": (ff, d), "mlp.up_proj.weight": (ff, d)}
+        if config["model_type"] == "bloom":
+            norms = [name for name in block if name.endswith("norm.weight")]
+            block |= {name.replace("weight", "bias"): (d,) for name in norms}
+        if config.get("mlp_bias") or config["model_type"] == "bloom":
+            biased = [name for name in block if name.startswith("mlp.")]
+            block |= {name.replace("weight", "bias"): block[name][:1] for name in biased}
+        shapes |= {f"model.layers.{layer}.{name}": shape for name, shape in block.items()}
+    return shapes
+
+
+def random_tensors(config, dtype, random):
+    """Weights that give every part of the model a say: logits of std ≈ 1, scores of std ≈ 2."""
+    tensors, shapes = {}, tensor_shapes(config)
+    for name, shape in sorted(shapes.items()):
+        noise = random.standard_normal(shape)
+        if name.endswith("norm.weight"):
+            value = 1.0 + 0.2 * noise
+            if config["model_type"].startswith("gemma"):
+                value -= 1.0  # What is stored.
+            if name.endswith("q_norm.weight"):
+                value *= 2.0
+        elif name.endswith("f_proj.bias"):
+            value = 2.5 + noise  # Slow gates: the state reaches across chunks.
+        elif name.endswith("norm.bias"):
+            value = 0.1 * noise
+        elif name.endswith((".bias", "_offset")) or "chunk_embed" in name:
+            value = 0.5 * noise
+        elif name.endswith("_scale"):
+            value = 2.0 + 0.5 * noise
+        else:
+            value = noise / np.sqrt(shape[1])
+            mixer, _, matrix = name.partition("self_attn.")
+            if f"{mixer}self_attn.f_proj.bias" in shapes and matrix in QK_PROJECTIONS:
+                value *= 0.3  # A sum over the past, unlike softmax: keep it from drowning the rest.
+            elif matrix == "q_proj.weight" and f"{mixer}self_attn.q_norm.weight" not in shapes:
+                value *= 1.5
+            elif matrix == "qkv_proj.weight":
+                value[: config["hidden_size"]] *= 1.5  # The rows of q.
+            elif name.endswith("gau.out_proj.weight"):
+                value *= 4.0  # Of a product of two silus.
+            if name == "lm_head.weight":
+                value *= config.get("logits_scaling", 1.0) / config.get("logit_scale", 1.0)
+        tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))
+    return tensors
+
+
+def save_directory(directory, case, stored):
+    """config.json and the weights, whole or as transformers shards them."""
+    config, tensors = dict(stored[0]), stored[1]
+    if case.get("shards"):
+        model = transformers_model(config, tensors, getattr(torch, case["dtype"]))
+        model.save_pretrained(directory, max_shard_size="20KB")
+        (directory / "generation_config.json").unlink(missing_ok=True)
+        return
+    config["torch_dtype"] = case["dtype"]
+    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    if "overrides" in case:
+        text = json.dumps(case["overrides"], indent=2) + "\n"
+        (directory / "overrides.json").write_text(text)
+
+
+def transformers_model(config, tensors, dtype):
+    import transformers
+
+    fields = {k: v for k, v in config.items() if k not in ("architectures", "model_type")}
+    # transformers 5 takes θ as one of the rope_parameters.
+    theta = fields.pop("rope_theta")
+    fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+    family = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}[config["model_type"]]
+    settings = getattr(transformers, family + "Config")(**fields)
+    settings._attn_implementation = "eager"
+    model = getattr(transformers, family + "ForCausalLM")(settings).to(dtype).eval()
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    tied = ["lm_head.weight"] if config["tie_word_embeddings"] else []
+    assert missing == tied and not unexpected, (missing, unexpected)
+    return model
+
+
+@torch.no_grad()
+def transformers_logits(directory, tokens):
+    """Logits [T, V] of the saved directory, read back and run by transformers itself."""
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    return model(torch.from_numpy(tokens)[None].long()).logits[0]
+
+
+def load_directory(directory):
+    config = json.loads((directory / "config.json").read_text())
+    tensors = {}
+    for path in sorted(directory.glob("model*.safetensors")):
+        tensors |= load_file(path)
+    return config, tensors
+
+
+def reference_run(directory, overrides, prompt):
+    """Logits of prompt + greedy continuation [T + n, V], the continuation, its least margin."""
+    config, tensors = load_directory(directory)
+    model = Reference(config, tensors, overrides, context=LENGTH + GREEDY)
+    rows = [model.step(int(token)) for token in prompt]
+    greedy, margin = [], float("inf")
+    for _ in range(GREEDY):
+        best = torch.topk(rows[-1], 2)
+        margin = min(margin, float(best.values[0] - best.values[1]))
+        greedy.append(int(best.indices[0]))
+        rows.append(model.step(greedy[-1]))
+    return torch.stack(rows), np.array(greedy, dtype=np.int32), margin
+
+
+def kept_rows(case):
+    rows = set(range(0, LENGTH, ROW_STEP)) | {0, 1, 2, LENGTH - 2, LENGTH - 1}
+    for edge in case.get("edges", []):
+        rows |= {edge - 1, edge, edge + 1}
+    return sorted(row for row in rows if row < LENGTH)
+
+
+def write_case(name, case, out):
+    directory = out / name
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    config = case["config"]
+    tensors = random_tensors(config, case["dtype"], random)
+    save_directory(directory, case, case.get("store", lambda *stored: stored)(config, tensors))
+    margin = 0.0
+    while margin < GREEDY_MARGIN:
+        tokens = random.integers(0, config["vocab_size"], LENGTH).astype(np.int32)
+        logits, greedy, margin = reference_run(directory, case.get("overrides"), tokens)
+    line = f"{name}: std {logits.std():.2f}, greedy margin {margin:.3f}"
+    if not LOGIT_STD[0] <= logits.std() <= LOGIT_STD[1]:
+        raise SystemExit(f"{line}: the std is not within {LOGIT_STD}")
+    if case.get("source") == "transformers":
+        theirs = transformers_logits(directory, np.concatenate([tokens, greedy]))
+        worst = float((theirs - logits).abs().max())
+        line += f", transformers against the reference: max |Δ| {worst:.1e}"
+        if worst > REFERENCE_TOLERANCE:
+            raise SystemExit(f"{line}: more than {REFERENCE_TOLERANCE}")
+        logits = theirs
+    rows = np.array(kept_rows(case), dtype=np.int32)
+    save_file(
+        {
+            "tokens": torch.from_numpy(tokens),
+            "rows": torch.from_numpy(rows),
+            "logits": logits[rows].float().contiguous(),
+            "greedy": torch.from_numpy(greedy),
+        },
+        directory / "golden.safetensors",
+    )
+    size = sum(path.stat().st_size for path in directory.iterdir())
+    print(f"{line}, {size / 1024:.0f} KiB", flush=True)
+    return size
+
+
+def write_readme(out):
+    lines = [
+        "# Golden values",
+        "",
+        "Written by `make golden` (tools/golden/make_goldens.py); read by the backends' parity tests.",
+        "Each directory of the table is a checkpoint (`config.json`, safetensors) together with",
+        "`golden.safetensors` (`tokenizer/` is tools/golden/tokenizer_golden.py's):",
+        "",
+        "- `tokens` int32 [T]: the prompt;",
+        "- `rows` int32 [R], `logits` float32 [R, V]: logits after reading `tokens[0 … rows[r]]`;",
+        "- `greedy` int32 [n]: what greedy decoding appends to the prompt. The best two logits are",
+        f"  at least {GREEDY_MARGIN} apart at each of these steps.",
+        "",
+        "`overrides.json`, where there is one, holds the options to give at load: `rerope_window`",
+        "(full layers use ReRoPE of this width), `leaky_rerope_factor` (Leaky ReRoPE instead),",
+        "`window` with `full_layers` (every other layer becomes window attention with RoPE), `logn`",
+        "(log n scaling of the full layers), `training_length` (its N; else the config's, else",
+        "`max_position_embeddings`) and `rope_scaling` (in place of the config's).",
+        "",
+        f"Frequencies that depend on a length are those of {LENGTH + GREEDY} tokens, prompt and",
+        "continuation: transformers computes them in one pass, and a server for a context of that",
+        "length has the same from the first token on.",
+        "",
+        "The logits follow from the stored (rounded) weights without any further rounding:",
+        "float32 by transformers' classes, float64 by tools/golden/golden_reference.py otherwise.",
+        "",
+        "| case | weights | from | what it exercises |",
+        "|---|---|---|---|",
+    ]
+    for name, case in CASES.items():
+        source = case.get("source", "reference")
+        lines.append(f"| `{name}` | {case['dtype']} | {source} | {case['note']} |")
+    lines += [
+        "",
+        "What the two HypeNet profiles leave open is decided here as follows.",
+        "",
+        "- Lightning layers with fewer K/V heads: consecutive query heads share one K/V head.",
+        "- `hype a`: q is multiplied by ln(p + a) / ln(a), p the 0-based position.",
+        "- Chunked attention: h = RMSNorm(x); q and k are projected from h + E[p div C], v from h;",
+        "  QK-norm if `use_qk_norm`, then RoPE by p mod C on both; scores over √D.",
+        "- Chunked RNN: `rnn_state_dim` is the total over the heads, so q, k and f have",
+        "  `rnn_state_dim / rnn_heads` columns a head and v has d / `rnn_heads`; no norm, no",
+        "  activation on q and k, no scale on o, no output norm, no gate.",
+    ]
+    (out / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests" / "golden")
+    parser.add_argument("--case", nargs="*", choices=sorted(CASES), default=list(CASES))
+    args = parser.parse_args()
+    torch.set_num_threads(1)  # One order of summation, whatever the machine.
+    total = sum(write_case(name, CASES[name], args.out) for name in args.case)
+    write_readme(args.out)
+    print(f"{len(args.case)} cases, {total / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
