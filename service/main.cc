@@ -24,8 +24,8 @@
 #include "service/models/plugin.h"
 #include "service/server/grpc_server.h"
 #include "service/server/library_logs.h"
-#include "service/serving/dispatcher.h"
-#include "service/serving/model_set.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
 
 namespace longstream {
 namespace {
@@ -182,7 +182,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   AddBuildInfo(registry.get(), LONGSTREAM_VERSION);
 
   ModelAnnouncer announcer(&log);
-  ModelSet::Options options;
+  ModelRegistry::Options options;
   options.plugins = plugins->plugins;
   options.host = &host;
   options.metrics = registry.get();
@@ -196,13 +196,13 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
     log.Write(LogLevel::kError, "turn_failed",
               {{"model", std::string(model)}, {"error", absl::StrCat(status.message())}});
   };
-  ModelSet models(options, Sources(config),
-                  [&announcer](const ModelStatus& status) { announcer.Announce(status); });
-  Dispatcher dispatcher(&models,
-                        {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
+  ModelRegistry models(options, Sources(config),
+                       [&announcer](const ModelStatus& status) { announcer.Announce(status); });
+  SessionManager sessions(&models,
+                          {config.max_sessions, config.idle_timeout, config.max_idle_timeout});
 
   absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-      GrpcServer::Start(ServerOptions(config), &models, &dispatcher);
+      GrpcServer::Start(ServerOptions(config), &models, &sessions);
   if (!server.ok()) {
     announcer.ForgetServer();
     return Fail(log, server.status());
@@ -228,7 +228,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
   log.Write(LogLevel::kInfo, "draining", {{"signal", std::to_string(signal)}});
   announcer.ForgetServer();
   (*server)->SetNotServing();
-  dispatcher.Drain(config.grace);
+  sessions.Drain(config.grace);
   (*server)->Shutdown(MonotonicTime::Now() + kLastMessages);
   log.Write(LogLevel::kInfo, "stopped");
   return 0;

@@ -10,11 +10,11 @@
 namespace longstream {
 
 enum class CacheKind {
-  kPages,        // pages in use, shared ones once
-  kRings,        // rings of live sequences
-  kStates,       // recurrent memory of live sequences
-  kCheckpoints,  // copies of both
-  kPromised,     // pages that reservations have not used yet
+  kPages,     // pages in use, shared ones once
+  kRings,     // rings of live sequences
+  kStates,    // recurrent memory of live sequences
+  kRollback,  // copies of both
+  kPromised,  // pages that reservations have not used yet
 };
 
 // count * each, or the largest number where that is more than 64 bits hold: no budget has that

@@ -90,7 +90,7 @@ void Total(CacheLayout* layout) {
   for (const LayerCacheLayout& layer : layout->layers) {
     layout->bytes_per_token += layer.bytes_per_token;
     (layer.recurrent ? layout->state_bytes : layout->ring_bytes) += layer.bytes_fixed;
-    if (!layer.near) layout->checkpoint_bytes += layer.bytes_fixed;
+    if (!layer.near) layout->rollback_bytes += layer.bytes_fixed;
     if (layer.near) {
       layout->has_near_rings = true;
       layout->min_near_slots = std::min<int64_t>(layout->min_near_slots, layer.near->slots);
@@ -118,7 +118,7 @@ CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
       PlaceWindow(mixer, layout.ring_type, slot, &layout.layers[i]);
     if (mixer.recurrent()) PlaceRecurrent(mixer, slot, &layout.layers[i]);
   }
-  layout.checkpoint_end = slot.end();
+  layout.rollback_end = slot.end();
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const MixerSpec& mixer = spec.layers[i];
     LayerCacheLayout& layer = layout.layers[i];

@@ -81,23 +81,23 @@ struct LayerCacheLayout {
 
 // A page id stands for one page in every paged layer; a slot holds the rings and the recurrent
 // memory of all layers of one sequence, near rings last: those are made again from the pages, so a
-// checkpoint's copy ends where they begin. Arrays begin at multiples of 64 bytes; byte counts are
-// those of the arrays, without the gaps.
+// rollback point's copy ends where they begin. Arrays begin at multiples of 64 bytes; byte counts
+// are those of the arrays, without the gaps.
 struct CacheLayout {
   DType page_type = DType::kF32;  // of keys and values in pages
   DType ring_type = DType::kF32;  // of those in rings: likewise, but bf16 beside int8 pages
   std::vector<LayerCacheLayout> layers;
 
-  uint64_t page_bytes = 0;        // one page in all layers
-  uint64_t bytes_per_token = 0;   // page_bytes / kPageTokens
-  uint64_t ring_bytes = 0;        // rings, near ones included
-  uint64_t state_bytes = 0;       // recurrent memory
-  uint64_t checkpoint_bytes = 0;  // of a copy: rings but the near ones, recurrent memory
+  uint64_t page_bytes = 0;       // one page in all layers
+  uint64_t bytes_per_token = 0;  // page_bytes / kPageTokens
+  uint64_t ring_bytes = 0;       // rings, near ones included
+  uint64_t state_bytes = 0;      // recurrent memory
+  uint64_t rollback_bytes = 0;   // of a copy: rings but the near ones, recurrent memory
 
-  int64_t checkpoint_end = 0;  // bytes of a slot that a copy covers
-  int64_t slot_stride = 0;     // bytes from a slot to the next
-  // Bytes from a checkpoint's copy to the next.
-  int64_t checkpoint_stride() const { return (checkpoint_end + 63) / 64 * 64; }
+  int64_t rollback_end = 0;  // bytes of a slot that a copy covers
+  int64_t slot_stride = 0;   // bytes from a slot to the next
+  // Bytes from a rollback point's copy to the next.
+  int64_t rollback_stride() const { return (rollback_end + 63) / 64 * 64; }
 
   bool has_pages() const { return page_bytes > 0; }
   bool has_near_rings = false;

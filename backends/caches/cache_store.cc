@@ -15,7 +15,7 @@ uint64_t Limit(const CacheLayout& layout, uint64_t budget_bytes, Device& device)
 }
 
 uint64_t SlotBytes(const CacheLayout& layout) {
-  return static_cast<uint64_t>(layout.slot_stride + layout.checkpoint_stride());
+  return static_cast<uint64_t>(layout.slot_stride + layout.rollback_stride());
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens) {
 
 PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory) {
   if (layout.slot_stride == 0) return {budget_bytes, 0};
-  // A sequence has one live slot and at most one checkpoint.
+  // A sequence has one live slot and at most one rollback point.
   if (host_memory) return {budget_bytes, budget_bytes / (layout.ring_bytes + layout.state_bytes)};
   const uint64_t slot_bytes = SlotBytes(layout);
   if (!layout.has_pages()) return {0, budget_bytes / slot_bytes};

@@ -24,7 +24,7 @@ uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens);
 //
 // On a host each may take all of it: address space is mapped for the whole budget, and memory is
 // used as sequences touch it. Elsewhere the pools are there from the beginning, so they share it:
-// of a model with both, slots with their checkpoints get half.
+// of a model with both, slots with their rollback copies get half.
 struct PoolSizes {
   uint64_t page_bytes = 0;
   uint64_t num_slots = 0;

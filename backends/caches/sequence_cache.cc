@@ -1,4 +1,4 @@
-// Pages, slot, checkpoint and reservation of one sequence.
+// Pages, slot, rollback point and reservation of one sequence.
 #include "backends/caches/sequence_cache.h"
 
 #include <algorithm>
@@ -61,15 +61,15 @@ void SequenceCache::Reserve(int64_t tokens) {
   const int64_t end = position_ + tokens;
   const int64_t needed =
       NumPages(end) - static_cast<int64_t>(pages_.size()) + CountShared(FirstWritable());
-  const bool needs_copy = !saved_ && layout.checkpoint_end > 0;
+  const bool needs_copy = !saved_ && layout.rollback_end > 0;
   const int64_t more = std::max<int64_t>(needed - promised_, 0);
   store_.budget.Require(
-      static_cast<uint64_t>(more) * layout.page_bytes + (needs_copy ? layout.checkpoint_bytes : 0),
+      static_cast<uint64_t>(more) * layout.page_bytes + (needs_copy ? layout.rollback_bytes : 0),
       ("a reservation of " + std::to_string(tokens) + " tokens").c_str());
   pages_.reserve(static_cast<size_t>(NumPages(end)));
   store_.pages.Promise(more);
   promised_ += more;
-  if (needs_copy) saved_ = Saved{store_.slots.TakeCheckpoint(), {}};
+  if (needs_copy) saved_ = Saved{store_.slots.TakeRollbackCopy(), {}};
   if (promised_ > needed) {
     store_.pages.TakeBackPromise(promised_ - needed);
     promised_ = needed;
@@ -79,24 +79,24 @@ void SequenceCache::Reserve(int64_t tokens) {
 
 void SequenceCache::ReleaseReservation() {
   if (promised_ > 0) store_.pages.TakeBackPromise(promised_);
-  if (saved_) store_.slots.GiveCheckpoint(saved_->checkpoint);
+  if (saved_) store_.slots.GiveRollbackCopy(saved_->copy);
   promised_ = reserved_end_ = 0;
   saved_.reset();
-  checkpoint_.reset();
+  rollback_point_.reset();
 }
 
-void SequenceCache::Checkpoint() {
+void SequenceCache::MarkRollbackPoint() {
   if (failed_ || !has_reservation()) {
     throw BackendError(LS_FAILED_PRECONDITION,
-                       failed_ ? "checkpoint: the sequence has failed; truncate it first"
-                               : "checkpoint: no reservation stands");
+                       failed_ ? "rollback point: the sequence has failed; truncate it first"
+                               : "rollback point: no reservation stands");
   }
   // Going back to position 0 needs no copy.
   if (saved_ && position_ > 0) {
-    store_.slots.Save(slot_, saved_->checkpoint);
+    store_.slots.Save(slot_, saved_->copy);
     saved_->written = written_;
   }
-  checkpoint_ = position_;
+  rollback_point_ = position_;
 }
 
 int64_t SequenceCache::Truncate(int64_t position) {
@@ -105,7 +105,7 @@ int64_t SequenceCache::Truncate(int64_t position) {
   const bool restore = !IsFree(target);
   if (target < FirstWritable()) {
     ExtendPromise(target);
-    if (checkpoint_) checkpoint_ = target;
+    if (rollback_point_) rollback_point_ = target;
   }
   DropPages(target);
   position_ = target;
@@ -117,7 +117,7 @@ int64_t SequenceCache::Truncate(int64_t position) {
     return 0;
   }
   if (restore) {
-    store_.slots.Restore(saved_->checkpoint, slot_);
+    store_.slots.Restore(saved_->copy, slot_);
     written_.rings = saved_->written.rings;
     written_.grid_line = saved_->written.grid_line;
   }
@@ -129,19 +129,20 @@ int64_t SequenceCache::Truncate(int64_t position) {
 
 int64_t SequenceCache::RollbackTarget(int64_t position) const {
   const bool pages_only = store_.layout.slot_stride == 0;
-  const int64_t lowest = checkpoint_ && !pages_only ? *checkpoint_ : 0;
+  const int64_t lowest = rollback_point_ && !pages_only ? *rollback_point_ : 0;
   if (position >= lowest && position <= position_) {
     if (IsFree(position)) return position;
-    if (checkpoint_) return *checkpoint_;
+    if (rollback_point_) return *rollback_point_;
     if (failed_ && position == position_) return 0;
   }
   const std::string found = "position: found " + std::to_string(position) + ", expected ";
-  if (position > position_ || checkpoint_) {
+  if (position > position_ || rollback_point_) {
     throw BackendError(LS_INVALID_ARGUMENT,
                        found + std::to_string(lowest) + " ... " + std::to_string(position_));
   }
-  throw BackendError(LS_INVALID_ARGUMENT,
-                     found + "one that rings and states still hold, for there is no checkpoint");
+  throw BackendError(
+      LS_INVALID_ARGUMENT,
+      found + "one that rings and states still hold, for there is no rollback point");
 }
 
 bool SequenceCache::IsFree(int64_t position) const {
@@ -152,7 +153,7 @@ bool SequenceCache::IsFree(int64_t position) const {
 }
 
 int64_t SequenceCache::FirstWritable() const {
-  return checkpoint_ ? std::min(*checkpoint_, position_) : position_;
+  return rollback_point_ ? std::min(*rollback_point_, position_) : position_;
 }
 
 int64_t SequenceCache::CountShared(int64_t position) const {
@@ -166,11 +167,12 @@ int64_t SequenceCache::CountShared(int64_t position) const {
 void SequenceCache::ExtendPromise(int64_t position) {
   if (!has_reservation()) return;
   const int64_t more = CountShared(position) - CountShared(FirstWritable());
-  // Not LS_RESOURCE_EXHAUSTED: a rollback that the checkpoint covers never needs more.
+  // Not LS_RESOURCE_EXHAUSTED: a rollback that the rollback point covers never needs more.
   if (!store_.pages.CanPromise(more)) {
     throw BackendError(LS_INVALID_ARGUMENT,
-                       "position: found " + std::to_string(position) + ", before the checkpoint; " +
-                           std::to_string(more) + " pages from there on are shared with a fork" +
+                       "position: found " + std::to_string(position) +
+                           ", before the rollback point; " + std::to_string(more) +
+                           " pages from there on are shared with a fork" +
                            " and the cache budget has no room for others in their place;" +
                            " give the reservation back first");
   }
@@ -240,7 +242,7 @@ void SequenceCache::NearRingsRebuilt() {
 CacheBytes SequenceCache::bytes() const {
   const CacheLayout& layout = store_.layout;
   return {pages_.size() * layout.page_bytes, layout.ring_bytes, layout.state_bytes,
-          saved_ ? layout.checkpoint_bytes : 0};
+          saved_ ? layout.rollback_bytes : 0};
 }
 
 int64_t SequenceCache::NumPages(int64_t tokens) const {

@@ -1,4 +1,4 @@
-// What one sequence remembers: its pages, its slot, its checkpoint and its reservation.
+// What one sequence remembers: its pages, its slot, its rollback point and its reservation.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 #define LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 
@@ -17,7 +17,7 @@ struct CacheBytes {
   uint64_t pages = 0;
   uint64_t rings = 0;
   uint64_t states = 0;
-  uint64_t checkpoint = 0;
+  uint64_t rollback = 0;
 };
 
 // Bookkeeping alone: the ops write the memory. Not thread-safe, like the store.
@@ -30,12 +30,12 @@ struct CacheBytes {
 //               (near_rings_stale).
 //   states      positions between the same two grid lines.
 //   position 0  always: there memory is empty.
-// Everything else goes back to the checkpoint, whose rings and states have been copied.
+// Everything else goes back to the rollback point, whose rings and states have been copied.
 //
 // What is paid for. `promised` pages are set aside until a step takes them:
 //   pages of the positions up to the reservation's end that are not held yet, and
-//   one for each shared page that a step may come to write: those from the checkpoint's page on
-//   (the current position's where there is no checkpoint), because a rollback may lead there.
+//   one for each shared page that a step may come to write: those from the rollback point's page on
+//   (the current position's where there is no rollback point), because a rollback may lead there.
 // A fork makes more pages shared, so it pays for the source's as well.
 class SequenceCache {
  public:
@@ -47,7 +47,7 @@ class SequenceCache {
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 
-  // The same history, pages shared, slot copied; no checkpoint and no reservation.
+  // The same history, pages shared, slot copied; no rollback point and no reservation.
   // Throws BackendError: LS_RESOURCE_EXHAUSTED, or LS_FAILED_PRECONDITION where this one is failed.
   std::unique_ptr<SequenceCache> Fork();
 
@@ -60,12 +60,12 @@ class SequenceCache {
 
   // Marks the current position for Truncate. Throws BackendError(LS_FAILED_PRECONDITION) without a
   // reservation or where the sequence is failed.
-  void Checkpoint();
+  void MarkRollbackPoint();
 
-  // Goes back to `position` where that is free, else to the checkpoint, and returns the position
-  // reached, from which the sequence is sound again. A failed sequence without a checkpoint may go
-  // back as far as 0. Throws BackendError(LS_INVALID_ARGUMENT) for a position that cannot be
-  // reached.
+  // Goes back to `position` where that is free, else to the rollback point, and returns the
+  // position reached, from which the sequence is sound again. A failed sequence without a rollback
+  // point may go back as far as 0. Throws BackendError(LS_INVALID_ARGUMENT) for a position that
+  // cannot be reached.
   int64_t Truncate(int64_t position);
 
   // Room for the next `tokens` tokens, which the ops then fill: the position moves behind them.
@@ -101,19 +101,19 @@ class SequenceCache {
     int64_t grid_line = 0;  // the last grid line that the states have crossed
   };
   struct Saved {
-    int32_t checkpoint = 0;  // in the slot store
+    int32_t copy = 0;  // in the slot store
     Written written;
   };
 
   int64_t NumPages(int64_t tokens) const;
-  // The first position that a step, perhaps after a rollback to the checkpoint, may write.
+  // The first position that a step, perhaps after a rollback to the rollback point, may write.
   int64_t FirstWritable() const;
   // Held pages with other holders, from the one that contains `position` on.
   int64_t CountShared(int64_t position) const;
   bool IsFree(int64_t position) const;
   // Where a rollback that asks for `position` ends. Throws where it cannot be reached.
   int64_t RollbackTarget(int64_t position) const;
-  // Pays for the shared pages that going behind the checkpoint makes writable.
+  // Pays for the shared pages that going behind the rollback point makes writable.
   void ExtendPromise(int64_t position);
   void DropPages(int64_t position);
   void ReleaseReservation();
@@ -126,10 +126,10 @@ class SequenceCache {
   Written written_;
   bool near_rings_stale_ = false;
 
-  int64_t reserved_end_ = 0;           // position; 0: no reservation
-  int64_t promised_ = 0;               // pages
-  std::optional<Saved> saved_;         // room for the checkpoint's copy, where one is needed
-  std::optional<int64_t> checkpoint_;  // position
+  int64_t reserved_end_ = 0;    // position; 0: no reservation
+  int64_t promised_ = 0;        // pages
+  std::optional<Saved> saved_;  // room for the rollback point's copy, where one is needed
+  std::optional<int64_t> rollback_point_;  // position
 };
 
 }  // namespace longstream

@@ -13,9 +13,10 @@ SlotStore::SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budge
   live_.stride = static_cast<size_t>(layout.slot_stride);
   live_.memory = DeviceMemory(device, (capacity + 1) * live_.stride, "rings and states");
   live_.memory.SetPieceBytes(live_.stride);
-  checkpoints_.stride = static_cast<size_t>(layout.checkpoint_stride());
-  checkpoints_.memory = DeviceMemory(device, capacity * checkpoints_.stride, "checkpoints");
-  checkpoints_.memory.SetPieceBytes(checkpoints_.stride);
+  rollback_copies_.stride = static_cast<size_t>(layout.rollback_stride());
+  rollback_copies_.memory =
+      DeviceMemory(device, capacity * rollback_copies_.stride, "rollback copies");
+  rollback_copies_.memory.SetPieceBytes(rollback_copies_.stride);
 }
 
 int32_t SlotStore::Pieces::Take() {
@@ -36,7 +37,7 @@ int32_t SlotStore::TakeLive() {
     throw BackendError(LS_RESOURCE_EXHAUSTED,
                        "rings and states: all of " + std::to_string(capacity_) + " are in use");
   }
-  checkpoints_.ids.Prepare(live_.ids.num_taken() + 1);
+  rollback_copies_.ids.Prepare(live_.ids.num_taken() + 1);
   const int32_t slot = live_.Take();
   budget_.Add(CacheKind::kRings, layout_.ring_bytes);
   budget_.Add(CacheKind::kStates, layout_.state_bytes);
@@ -50,15 +51,15 @@ void SlotStore::GiveLive(int32_t slot) {
   live_.Give(slot);
 }
 
-int32_t SlotStore::TakeCheckpoint() {
-  const int32_t checkpoint = checkpoints_.Take();
-  budget_.Add(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
-  return checkpoint;
+int32_t SlotStore::TakeRollbackCopy() {
+  const int32_t copy = rollback_copies_.Take();
+  budget_.Add(CacheKind::kRollback, layout_.rollback_bytes);
+  return copy;
 }
 
-void SlotStore::GiveCheckpoint(int32_t checkpoint) {
-  budget_.Remove(CacheKind::kCheckpoints, layout_.checkpoint_bytes);
-  checkpoints_.Give(checkpoint);
+void SlotStore::GiveRollbackCopy(int32_t copy) {
+  budget_.Remove(CacheKind::kRollback, layout_.rollback_bytes);
+  rollback_copies_.Give(copy);
 }
 
 void SlotStore::Clear(int32_t slot) {
@@ -77,17 +78,15 @@ void SlotStore::CopyAll(int32_t from, int32_t to) {
 }
 
 // NOLINTNEXTLINE(readability-make-member-function-const)
-void SlotStore::Save(int32_t slot, int32_t checkpoint) {
-  if (layout_.checkpoint_end == 0) return;
-  device_.Copy(checkpoints_.data(checkpoint), data(slot),
-               static_cast<size_t>(layout_.checkpoint_end));
+void SlotStore::Save(int32_t slot, int32_t copy) {
+  if (layout_.rollback_end == 0) return;
+  device_.Copy(rollback_copies_.data(copy), data(slot), static_cast<size_t>(layout_.rollback_end));
 }
 
 // NOLINTNEXTLINE(readability-make-member-function-const)
-void SlotStore::Restore(int32_t checkpoint, int32_t slot) {
-  if (layout_.checkpoint_end == 0) return;
-  device_.Copy(data(slot), checkpoints_.data(checkpoint),
-               static_cast<size_t>(layout_.checkpoint_end));
+void SlotStore::Restore(int32_t copy, int32_t slot) {
+  if (layout_.rollback_end == 0) return;
+  device_.Copy(data(slot), rollback_copies_.data(copy), static_cast<size_t>(layout_.rollback_end));
 }
 
 RingCache SlotStore::Ring(const RingLayout& ring, bool has_values) const {

@@ -13,13 +13,13 @@
 
 namespace longstream {
 
-// Live slots and checkpoints, the copies of a part of them, lie apart: a checkpoint taken at
-// position 0 copies nothing and so costs no memory. Both are handed out lowest first and their
+// Live slots and rollback copies, the copies of a part of them, lie apart: a rollback point taken
+// at position 0 copies nothing and so costs no memory. Both are handed out lowest first and their
 // memory is never given back. What is free is poisoned under AddressSanitizer. Not thread-safe.
 class SlotStore {
  public:
-  // Memory for `capacity` live slots, as many checkpoints, and the spare slot. What is referred to
-  // must outlive the store.
+  // Memory for `capacity` live slots, as many rollback copies, and the spare slot. What is referred
+  // to must outlive the store.
   SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
   // A slot with empty memory: states zero, rings without meaning.
@@ -32,17 +32,17 @@ class SlotStore {
   int32_t spare() const { return layout_.slot_stride == 0 ? 0 : static_cast<int32_t>(capacity_); }
 
   // Room for a copy, without meaning. Allocates nothing.
-  // REQUIRES: budget.Require(layout.checkpoint_bytes) passed; no more copies than live slots.
-  int32_t TakeCheckpoint();
-  void GiveCheckpoint(int32_t checkpoint);
+  // REQUIRES: budget.Require(layout.rollback_bytes) passed; no more copies than live slots.
+  int32_t TakeRollbackCopy();
+  void GiveRollbackCopy(int32_t copy);
 
   // The memory of position 0: zeroes the states.
   void Clear(int32_t slot);
   // A live slot into a live one.
   void CopyAll(int32_t from, int32_t to);
-  // What a checkpoint covers.
-  void Save(int32_t slot, int32_t checkpoint);
-  void Restore(int32_t checkpoint, int32_t slot);
+  // What a rollback point covers.
+  void Save(int32_t slot, int32_t copy);
+  void Restore(int32_t copy, int32_t slot);
 
   // One layer's caches as ops see them, for all slots.
   RingCache ring(size_t layer) const;
@@ -71,7 +71,7 @@ class SlotStore {
   Device& device_;
   const uint64_t capacity_;
   Pieces live_;
-  Pieces checkpoints_;
+  Pieces rollback_copies_;
 };
 
 }  // namespace longstream

@@ -84,8 +84,8 @@ class Decoder {
   Projections Project(Stream& stream, const StepRows& rows, size_t layer);
   // Those of a gated attention unit; `gate` is u.
   Projections ProjectGau(Stream& stream, size_t layer);
-  // What a layer does to q, k and v, in place, before they turn: clips them, and norms queries and
-  // keys over all heads together or each head with weights of its own.
+  // What a layer does to q, k and v, in place, before they rotate: clips them, and norms queries
+  // and keys over all heads together or each head with weights of its own.
   void ClipAndNorm(Stream& stream, const Projections& in, size_t layer);
   // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
   // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.

@@ -53,7 +53,7 @@ void PositionTables::UploadFrequencies(Device& device) {
     const int32_t rotated = rope.rotated == 0 ? head_dim : rope.rotated;
     for (int32_t i = 0; i < head_dim / 2; ++i) {
       if (i >= rotated / 2) {
-        frequencies.push_back(0.0);  // does not turn
+        frequencies.push_back(0.0);  // does not rotate
       } else if (rope.inv_freq.empty()) {
         frequencies.push_back(std::pow(rope.theta, -2.0 * i / rotated));
       } else {

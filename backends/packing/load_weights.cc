@@ -55,7 +55,7 @@ std::string_view GateName(const MixerSpec& mixer, const TensorNames& names) {
 std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
   const int32_t half = mixer.head_dim / 2;
   const int32_t turning = mixer.rope.rotated == 0 ? half : mixer.rope.rotated / 2;  // pairs
-  if (!mixer.turns() || (turning == half && !mixer.rope.neighbours)) return {};
+  if (!mixer.rotates() || (turning == half && !mixer.rope.neighbours)) return {};
   std::vector<int32_t> order;
   for (int32_t i = 0; i < mixer.head_dim; ++i) {
     if (i >= 2 * turning) {

@@ -55,7 +55,7 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
           "context_limit: the keys and values of " + std::to_string(context_limit) +
               " tokens are more bytes than can be counted");
   const uint64_t needed =
-      layout.ring_bytes + layout.state_bytes + layout.checkpoint_bytes + layout.page_bytes;
+      layout.ring_bytes + layout.state_bytes + layout.rollback_bytes + layout.page_bytes;
   Require(needed <= caches.budget.limit(), LS_INVALID_ARGUMENT,
           "cache_bytes_budget: one sequence needs " + std::to_string(needed) + " bytes, found " +
               std::to_string(caches.budget.limit()));
@@ -114,7 +114,7 @@ ls_memory Model::memory() const {
   memory.pages = budget.held(CacheKind::kPages);
   memory.rings = budget.held(CacheKind::kRings);
   memory.states = budget.held(CacheKind::kStates);
-  memory.checkpoints = budget.held(CacheKind::kCheckpoints);
+  memory.checkpoints = budget.held(CacheKind::kRollback);
   // Rows of full logits are left out: their memory is touched only where a host asks for them.
   const uint64_t page_tables =
       static_cast<uint64_t>(longest_table_) * limits_.max_batch_sequences * sizeof(int32_t);
@@ -157,7 +157,7 @@ void Model::PreparePageTables(int64_t tokens) {
   longest_table_ = pages;
 }
 
-void Model::Checkpoint(ls_sequence& sequence) { sequence.cache->Checkpoint(); }
+void Model::MarkRollbackPoint(ls_sequence& sequence) { sequence.cache->MarkRollbackPoint(); }
 
 uint64_t Model::Truncate(ls_sequence& sequence, uint64_t position) {
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();

@@ -61,7 +61,7 @@ class Model {
   std::unique_ptr<ls_sequence> Create();
   std::unique_ptr<ls_sequence> Fork(ls_sequence& source);
   void Reserve(ls_sequence& sequence, uint64_t tokens);
-  void Checkpoint(ls_sequence& sequence);
+  void MarkRollbackPoint(ls_sequence& sequence);
   uint64_t Truncate(ls_sequence& sequence, uint64_t position);
   void Export(const ls_sequence& sequence, const ls_writer& writer) const;
   std::unique_ptr<ls_sequence> Import(const ls_reader& reader);

@@ -120,7 +120,7 @@ ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& we
   info_.kv_bytes_per_token = layout.bytes_per_token;
   info_.window_bytes_per_sequence = layout.ring_bytes;
   info_.state_bytes_per_sequence = layout.state_bytes;
-  info_.checkpoint_bytes_per_sequence = layout.checkpoint_bytes;
+  info_.checkpoint_bytes_per_sequence = layout.rollback_bytes;
   info_.fingerprint = FingerprintOf(spec, weights, layout);
   info_.kernels = ops.name;
 }

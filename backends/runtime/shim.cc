@@ -125,7 +125,7 @@ ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_erro
 }
 
 ls_code Checkpoint(ls_model* model, ls_sequence* sequence, ls_error error) {
-  return Barrier(error, [&] { model->model->Checkpoint(*sequence); });
+  return Barrier(error, [&] { model->model->MarkRollbackPoint(*sequence); });
 }
 
 ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint64_t* restored,
@@ -139,7 +139,7 @@ uint64_t Position(const ls_sequence* sequence) {
 
 ls_code Bytes(const ls_model*, const ls_sequence* sequence, ls_sequence_bytes* bytes) {
   const CacheBytes held = sequence->cache->bytes();
-  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.checkpoint});
+  Fill(bytes, ls_sequence_bytes{0, held.pages, held.rings, held.states, held.rollback});
   return LS_OK;
 }
 

@@ -41,7 +41,7 @@ enum class LogitScaleKind {
   kHype,             // ln(p + a) / ln(a), a = logit_scale_base
 };
 
-// Norm of queries and keys before they turn. The last two of attention only.
+// Norm of queries and keys before they rotate. The last two of attention only.
 enum class QkNorm {
   kNone,
   kHead,      // RMSNorm per head, all with the same weights
@@ -49,17 +49,18 @@ enum class QkNorm {
   kEachHead,  // LayerNorm per head, each with weights of its own
 };
 
-// Rotary position embedding of a layer: pair i of a head turns by p * inv_freq[i]. What a config's
-// scaling does to RoPE is worked out when the model loads, so that a layer knows numbers only.
+// Rotary position embedding of a layer: pair i of a head rotates by p * inv_freq[i]. What a
+// config's scaling does to RoPE is worked out when the model loads, so that a layer knows numbers
+// only.
 struct RopeSpec {
   double theta = 10000.0;
-  // Elements of a head that turn, its first ones; 0: all of them.
+  // Elements of a head that rotate, its first ones; 0: all of them.
   int32_t rotated = 0;
   // Pairs are neighbours 2 i and 2 i + 1 in the checkpoint, not halves i and i + rotated / 2.
   bool neighbours = false;
   // [rotated / 2]; empty: theta^(-2 i / rotated).
   std::vector<double> inv_freq{};
-  // The attention factor, on what turns of queries and of keys.
+  // The attention factor, on what rotates of queries and of keys.
   float magnitude = 1.0f;
 
   bool operator==(const RopeSpec&) const = default;
@@ -100,8 +101,10 @@ struct MixerSpec {
   bool rerope() const {
     return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
   }
-  // Whether queries and keys turn at all.
-  bool turns() const { return position != PositionKind::kNone && position != PositionKind::kAlibi; }
+  // Whether queries and keys rotate at all.
+  bool rotates() const {
+    return position != PositionKind::kNone && position != PositionKind::kAlibi;
+  }
 };
 
 struct ModelSpec {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/config/batch_limits.h"
 
 namespace longstream {
 
@@ -34,8 +35,8 @@ struct ServerConfig {
   absl::Duration grace = absl::Seconds(30);       // for running turns after SIGTERM
   std::string log_level = "info";                 // debug, info, warning, error
 
-  uint32_t max_batch_tokens = 576;
-  uint32_t max_batch_sequences = 64;
+  uint32_t max_batch_tokens = kDefaultBatchTokens;
+  uint32_t max_batch_sequences = kDefaultBatchSequences;
   uint64_t max_open_turns = 1024;
   uint64_t max_waiting_turns = 256;
   uint64_t stream_buffer_bytes = 65536;

@@ -15,7 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/core/executor.h"
-#include "service/engine/policy/memory_outlook.h"
+#include "service/config/batch_limits.h"
+#include "service/engine/policy/admission_budget.h"
 #include "service/engine/policy/prefill_speed.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
@@ -44,12 +45,13 @@ namespace longstream {
 class Engine {
  public:
   struct Options {
-    uint32_t max_batch_tokens = 576;
-    uint32_t max_batch_sequences = 64;   // of a step; also of turns that compute at the same time
+    uint32_t max_batch_tokens = kDefaultBatchTokens;
+    uint32_t max_batch_sequences =
+        kDefaultBatchSequences;          // of a step; also of turns that compute at the same time
     size_t max_open_turns = 1024;        // those that wait for their reader or for input included
     size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
-    double max_decode_stretch = 6;       // > 1; of a step that also reads prompts (MixedStep)
+    double max_decode_stretch = 6;       // > 1; of a step that also reads prompts (StepCostModel)
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
@@ -150,7 +152,7 @@ class Engine {
   using Turns = StepPipeline::Turns;
   class AdmissionRound;
   uint64_t FreeBytes() const;
-  MemoryOutlook Outlook() const;
+  AdmissionBudget Budget() const;
   // What TakePlace looks at, when so many turns have left the queue and so many compute.
   void PublishRoom(size_t left_queue, size_t computing) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/engine/engine.h"
-#include "service/engine/policy/memory_outlook.h"
+#include "service/engine/policy/admission_budget.h"
 
 namespace longstream {
 namespace {
@@ -58,14 +58,14 @@ class Engine::AdmissionRound {
 
   // For the turn for which there was none: OK where it waits for memory, else how it ends.
   absl::Status Wait(ActiveTurn& turn, const absl::Status& no_memory) {
-    if (!outlook_.has_value()) outlook_ = engine_.Outlook();
+    if (!budget_.has_value()) budget_ = engine_.Budget();
     const uint64_t wanted = wanted_.total();
-    if (engine_.running_.empty() || !outlook_->CanCome(wanted)) {
+    if (engine_.running_.empty() || !budget_->CanCome(wanted)) {
       const absl::Status why = no_memory.message().empty() ? turn.NoRoom() : no_memory;
       return absl::ResourceExhaustedError(
-          absl::StrCat(why.message(), "; ", outlook_->Refusal(wanted)));
+          absl::StrCat(why.message(), "; ", budget_->Refusal(wanted)));
     }
-    blocked_.push_back({&turn, outlook_->IsComing(wanted)});
+    blocked_.push_back({&turn, budget_->IsComing(wanted)});
     return absl::OkStatus();
   }
 
@@ -77,19 +77,19 @@ class Engine::AdmissionRound {
 
   // Whether one before it has found less of either kind of memory missing.
   bool IsMissing() const {
-    return std::any_of(missing_.begin(), missing_.end(), [this](const CacheBytes& missing) {
+    return std::any_of(missing_.begin(), missing_.end(), [this](const PoolBytes& missing) {
       return missing.pages <= wanted_.pages && missing.fixed <= wanted_.fixed;
     });
   }
 
   Engine& engine_;
   size_t computing_ = 0;
-  CacheBytes wanted_;  // by the turn in question
+  PoolBytes wanted_;  // by the turn in question
   std::vector<Blocked> blocked_;
-  std::vector<CacheBytes> missing_;  // what was tried to be taken in vain
+  std::vector<PoolBytes> missing_;  // what was tried to be taken in vain
   // At first need. What is admitted after that takes as much from what is free as it adds to what
   // is coming: their sum stays.
-  std::optional<MemoryOutlook> outlook_;
+  std::optional<AdmissionBudget> budget_;
 };
 
 uint64_t Engine::FreeBytes() const {
@@ -97,15 +97,15 @@ uint64_t Engine::FreeBytes() const {
   return memory.budget - std::min(memory.budget, memory.reserved);
 }
 
-MemoryOutlook Engine::Outlook() const {
-  MemoryOutlook outlook;
-  outlook.budget = model_->backend().memory().budget;
-  outlook.free = FreeBytes();
+AdmissionBudget Engine::Budget() const {
+  AdmissionBudget budget;
+  budget.total = model_->backend().memory().budget;
+  budget.free = FreeBytes();
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    outlook.most_coming += turn->MostBytesBack();
-    if (turn->Computes()) outlook.coming += turn->BytesUnused();
+    budget.most_coming += turn->MostBytesBack();
+    if (turn->Computes()) budget.coming += turn->BytesUnused();
   }
-  return outlook;
+  return budget;
 }
 
 void Engine::AdmitWaiting() {

@@ -40,7 +40,7 @@ absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
     if (candidate->is_decode) return absl::ZeroDuration();
     tokens += candidate->remaining;
   }
-  return tokens < limits_.max_tokens ? mixed_step_.PromptTime(tokens) : absl::ZeroDuration();
+  return tokens < limits_.max_tokens ? cost_model_.PromptTime(tokens) : absl::ZeroDuration();
 }
 
 void StepPipeline::Drain() {
@@ -64,7 +64,7 @@ bool StepPipeline::Submit(const Turns& turns) {
     able = {*alone};
   }
   StepLimits limits = limits_;
-  limits.max_prompt_tokens = mixed_step_.PromptTokens();
+  limits.max_prompt_tokens = cost_model_.PromptTokens();
   const std::vector<StepPiece> plan = PlanStep(candidates, limits);
   if (plan.empty()) return false;
 
@@ -105,7 +105,7 @@ void StepPipeline::TakeInOldest() {
   if (results.ok()) {
     // It has the device to itself when the step before is done.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
-    mixed_step_.Learn(step.decode_rows, step.prompt_tokens, time);
+    cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {
       prefill_speed_->Learn(step.prompt_tokens, time, now);
     }

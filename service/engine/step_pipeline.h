@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "service/clock/monotonic_time.h"
-#include "service/engine/policy/mixed_step.h"
 #include "service/engine/policy/prefill_speed.h"
+#include "service/engine/policy/step_cost_model.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/turn/active_turn.h"
 #include "service/models/backend_model.h"
@@ -42,7 +42,7 @@ class StepPipeline {
                size_t most_in_flight, PrefillSpeed* prefill_speed)
       : backend_(backend),
         limits_(limits),
-        mixed_step_(limits.prefill_grid, max_decode_stretch),
+        cost_model_(limits.prefill_grid, max_decode_stretch),
         most_in_flight_(most_in_flight),
         prefill_speed_(prefill_speed) {}
 
@@ -77,7 +77,7 @@ class StepPipeline {
 
   BackendModel& backend_;
   const StepLimits limits_;
-  MixedStep mixed_step_;
+  StepCostModel cost_model_;
   const size_t most_in_flight_;
   PrefillSpeed* const prefill_speed_;
 

@@ -180,7 +180,7 @@ absl::Status Sequence::Reserve(uint64_t tokens) {
       model_->table().sequence_reserve(model_->model_, handle_, tokens, error.abi()));
 }
 
-absl::Status Sequence::Checkpoint() {
+absl::Status Sequence::MarkRollbackPoint() {
   ErrorText error;
   return error.ToStatus(model_->table().sequence_checkpoint(model_->model_, handle_, error.abi()));
 }

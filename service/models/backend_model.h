@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backends/api/backend.h"
+#include "service/config/batch_limits.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
 
@@ -32,8 +33,8 @@ class BackendModel {
     std::string options_json = "{}";
     std::vector<std::string> devices = {"cpu"};
     uint64_t cache_bytes_budget = 0;  // 0: unlimited
-    uint32_t max_batch_tokens = 576;
-    uint32_t max_batch_sequences = 64;
+    uint32_t max_batch_tokens = kDefaultBatchTokens;
+    uint32_t max_batch_sequences = kDefaultBatchSequences;
   };
 
   // `host` outlives the model. FAILED_PRECONDITION: its prefill_grid does not fit into a step.
@@ -89,7 +90,7 @@ class Sequence {
   ls_sequence_bytes bytes() const;
 
   absl::Status Reserve(uint64_t tokens);
-  absl::Status Checkpoint();
+  absl::Status MarkRollbackPoint();
   // The position restored, <= `position`.
   absl::StatusOr<uint64_t> Truncate(uint64_t position);
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/chat/chat_files.h"
+#include "service/config/batch_limits.h"
 #include "service/models/backend_model.h"
 #include "service/models/host.h"
 #include "service/models/plugin.h"
@@ -28,8 +29,8 @@ struct ModelSource {
   std::string options_json = "{}";
   std::string version = "1";
   uint64_t cache_bytes_budget = 0;
-  uint32_t max_batch_tokens = 576;
-  uint32_t max_batch_sequences = 64;
+  uint32_t max_batch_tokens = kDefaultBatchTokens;
+  uint32_t max_batch_sequences = kDefaultBatchSequences;
 };
 
 // What a request that says nothing gets, as the model's directory says.

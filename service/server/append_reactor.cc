@@ -25,11 +25,11 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
   AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
-                const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls)
+                const SessionManager* sessions, TextThreads* threads, CallCount* calls)
       : call_(calls),
         context_(context),
         response_(response),
-        dispatcher_(dispatcher),
+        sessions_(sessions),
         threads_(threads) {}
 
   void Begin() {
@@ -102,7 +102,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   }
 
   absl::StatusOr<Begun> BeginTurn() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::StatusOr<SessionRoute> route = FindSession(request_.session_id(), *dispatcher_);
+    absl::StatusOr<SessionRoute> route = FindSession(request_.session_id(), *sessions_);
     if (!route.ok()) return route.status();
     absl::StatusOr<TurnRequest> request =
         CheckAppend(request_, route->engine->model(), std::move(route->session));
@@ -170,7 +170,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   const CallCount::Call call_;
   grpc::CallbackServerContext* const context_;
   v1::AppendResponse* const response_;
-  const Dispatcher* const dispatcher_;
+  const SessionManager* const sessions_;
   TextThreads* const threads_;
 
   // Of the reads, which come one after the other.
@@ -190,10 +190,10 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
-                                                             const Dispatcher* dispatcher,
+                                                             const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls) {
-  auto reactor = std::make_shared<AppendReactor>(context, response, dispatcher, threads, calls);
+  auto reactor = std::make_shared<AppendReactor>(context, response, sessions, threads, calls);
   reactor->Begin();
   return reactor.get();
 }

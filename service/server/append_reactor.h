@@ -7,14 +7,14 @@
 #include "longstream/v1/longstream.pb.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
-#include "service/serving/dispatcher.h"
+#include "service/serving/session_manager.h"
 
 namespace longstream {
 
 // A reactor that deletes itself when its call is done. What it is given outlives it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
-                                                             const Dispatcher* dispatcher,
+                                                             const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls);
 

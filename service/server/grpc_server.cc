@@ -37,11 +37,11 @@ GrpcServer::GrpcServer() = default;
 GrpcServer::~GrpcServer() { Shutdown(MonotonicTime::Now()); }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
-                                                              const ModelSet* models,
-                                                              Dispatcher* dispatcher) {
+                                                              const ModelRegistry* models,
+                                                              SessionManager* sessions) {
   EnablePlugins();
   std::unique_ptr<GrpcServer> server(new GrpcServer());
-  server->service_ = std::make_unique<ServiceImpl>(models, dispatcher, options.max_transit_bytes);
+  server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
   // One process owns the port: a second server must fail to start, not share its traffic.

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
-#include "service/serving/dispatcher.h"
+#include "service/serving/session_manager.h"
 
 namespace grpc {
 class Server;
@@ -43,8 +43,8 @@ class GrpcServer {
   // Listens from here on. UNAVAILABLE where the address cannot be bound. What it is given outlives
   // the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
-                                                           const ModelSet* models,
-                                                           Dispatcher* dispatcher);
+                                                           const ModelRegistry* models,
+                                                           SessionManager* sessions);
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

@@ -34,12 +34,12 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
 
 // Answers a call with a session once it is there. `is_drawn`: the caller learns the id from the
 // answer alone; who has gone by then never will, and nobody could close the session.
-Dispatcher::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
-                              const grpc::CallbackServerContext* context, bool is_drawn,
-                              Dispatcher* dispatcher, v1::Session* response) {
+SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
+                                  const grpc::CallbackServerContext* context, bool is_drawn,
+                                  SessionManager* sessions, v1::Session* response) {
   return [=](const absl::StatusOr<SessionView>& view) {
     if (view.ok() && is_drawn && context->IsCancelled()) {
-      dispatcher->CloseSession(view->id, [](const absl::StatusOr<uint64_t>&) {});
+      sessions->CloseSession(view->id, [](const absl::StatusOr<uint64_t>&) {});
       return reactor->Finish(ToGrpc(absl::CancelledError("the caller cancelled the call")));
     }
     if (view.ok()) ToProto(*view, response);
@@ -57,8 +57,8 @@ grpc::ServerUnaryReactor* ServiceImpl::OpenSession(grpc::CallbackServerContext* 
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   auto* reactor = new UnaryReactor(&calls_);
-  dispatcher_->OpenSession(request->model(), *id, *timeout,
-                           AnswerWith(reactor, context, !id->has_value(), dispatcher_, response));
+  sessions_->OpenSession(request->model(), *id, *timeout,
+                         AnswerWith(reactor, context, !id->has_value(), sessions_, response));
   return reactor;
 }
 
@@ -72,8 +72,8 @@ grpc::ServerUnaryReactor* ServiceImpl::ForkSession(grpc::CallbackServerContext* 
   const auto timeout = CheckIdleTimeout(request->has_idle_timeout(), request->idle_timeout());
   if (!timeout.ok()) return Finish(&calls_, timeout.status());
   auto* reactor = new UnaryReactor(&calls_);
-  dispatcher_->ForkSession(*source, *id, *timeout,
-                           AnswerWith(reactor, context, !id->has_value(), dispatcher_, response));
+  sessions_->ForkSession(*source, *id, *timeout,
+                         AnswerWith(reactor, context, !id->has_value(), sessions_, response));
   return reactor;
 }
 
@@ -83,7 +83,7 @@ grpc::ServerUnaryReactor* ServiceImpl::CloseSession(grpc::CallbackServerContext*
   const auto id = SessionId::Parse(request->session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
   auto* reactor = new UnaryReactor(&calls_);
-  dispatcher_->CloseSession(*id, [reactor, response](const absl::StatusOr<uint64_t>& position) {
+  sessions_->CloseSession(*id, [reactor, response](const absl::StatusOr<uint64_t>& position) {
     if (position.ok()) response->set_position(*position);
     reactor->Finish(ToGrpc(position.status()));
   });
@@ -95,7 +95,7 @@ grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /
                                                   v1::Session* response) {
   const auto id = SessionId::Parse(request->session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  const auto session = dispatcher_->Find(*id);
+  const auto session = sessions_->Find(*id);
   if (session.ok()) ToProto((*session)->View(), response);
   return Finish(&calls_, session.status());
 }
@@ -116,7 +116,7 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
   }
   const size_t limit = page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
   // One more than the page tells whether there is another.
-  const std::vector<SessionView> views = dispatcher_->List(*after, limit + 1, request->model());
+  const std::vector<SessionView> views = sessions_->List(*after, limit + 1, request->model());
   for (size_t i = 0; i < views.size() && i < limit; ++i) {
     ToProto(views[i], response->add_sessions());
   }
@@ -141,12 +141,12 @@ grpc::ServerUnaryReactor* ServiceImpl::GetModel(grpc::CallbackServerContext* /*c
 
 grpc::ServerReadReactor<v1::AppendRequest>* ServiceImpl::Append(
     grpc::CallbackServerContext* context, v1::AppendResponse* response) {
-  return NewAppendReactor(context, response, dispatcher_, &text_threads_, &calls_);
+  return NewAppendReactor(context, response, sessions_, &text_threads_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  return NewGenerateReactor(context, *request, dispatcher_, &text_threads_, &calls_);
+  return NewGenerateReactor(context, *request, sessions_, &text_threads_, &calls_);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(

@@ -1,4 +1,4 @@
-// The gRPC service: one reactor per call, each a translation to the dispatcher.
+// The gRPC service: one reactor per call, each a translation to the sessions.
 #ifndef LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 #define LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 
@@ -7,7 +7,7 @@
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
-#include "service/serving/dispatcher.h"
+#include "service/serving/session_manager.h"
 
 namespace longstream {
 
@@ -15,8 +15,8 @@ namespace longstream {
 class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
   // `max_waiting_bytes`: of requests whose long texts wait to be read.
-  ServiceImpl(const ModelSet* models, Dispatcher* dispatcher, uint64_t max_waiting_bytes)
-      : models_(models), dispatcher_(dispatcher), text_threads_(kTextThreads, max_waiting_bytes) {}
+  ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_waiting_bytes)
+      : models_(models), sessions_(sessions), text_threads_(kTextThreads, max_waiting_bytes) {}
 
   // Blocks until no call is in progress, at most until `deadline`.
   void WaitForCalls(MonotonicTime deadline) { calls_.WaitUntilNone(deadline); }
@@ -53,8 +53,8 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
   // Two, so that one text of many megabytes leaves a way for the next.
   static constexpr int kTextThreads = 2;
 
-  const ModelSet* const models_;
-  Dispatcher* const dispatcher_;
+  const ModelRegistry* const models_;
+  SessionManager* const sessions_;
   CallCount calls_;
   TextThreads text_threads_;  // last: its work is on calls
 };

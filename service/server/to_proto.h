@@ -4,7 +4,7 @@
 
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn_events.h"
-#include "service/serving/model_set.h"
+#include "service/serving/model_registry.h"
 #include "service/sessions/session.h"
 #include "service/tokenizer/tokenizer.h"
 

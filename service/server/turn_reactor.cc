@@ -166,8 +166,8 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
 };
 
 absl::StatusOr<CheckedTurn> Check(const v1::GenerateRequest& request,
-                                  const Dispatcher& dispatcher) {
-  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), dispatcher);
+                                  const SessionManager& sessions) {
+  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), sessions);
   if (!route.ok()) return route.status();
   absl::StatusOr<TurnRequest> turn =
       CheckGenerate(request, route->engine->model(), std::move(route->session));
@@ -178,7 +178,7 @@ absl::StatusOr<CheckedTurn> Check(const v1::GenerateRequest& request,
   return CheckedTurn{std::move(route->engine), *std::move(turn)};
 }
 
-absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const ModelSet& models) {
+absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const ModelRegistry& models) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find(request.model());
   if (!engine.ok()) return engine.status();
   const ServedModel& model = (*engine)->model();
@@ -211,10 +211,10 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
 }  // namespace
 
 absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
-                                         const Dispatcher& dispatcher) {
+                                         const SessionManager& sessions) {
   absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
   if (!id.ok()) return id.status();
-  return dispatcher.Route(*id);
+  return sessions.Route(*id);
 }
 
 MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
@@ -226,13 +226,13 @@ MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls) {
-  return NewReactor<GenerateReactor>(context, request, *dispatcher, threads, calls);
+    const SessionManager* sessions, TextThreads* threads, CallCount* calls) {
+  return NewReactor<GenerateReactor>(context, request, *sessions, threads, calls);
 }
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
-                                                             const ModelSet& models,
+                                                             const ModelRegistry& models,
                                                              TextThreads* threads,
                                                              CallCount* calls) {
   return NewReactor<ScoreReactor>(context, request, models, threads, calls);

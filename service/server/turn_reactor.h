@@ -10,7 +10,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/server/call_count.h"
 #include "service/server/text_threads.h"
-#include "service/serving/dispatcher.h"
+#include "service/serving/session_manager.h"
 
 namespace longstream {
 
@@ -18,17 +18,17 @@ namespace longstream {
 // call.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
-    const Dispatcher* dispatcher, TextThreads* threads, CallCount* calls);
+    const SessionManager* sessions, TextThreads* threads, CallCount* calls);
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
-                                                             const ModelSet& models,
+                                                             const ModelRegistry& models,
                                                              TextThreads* threads,
                                                              CallCount* calls);
 
 // The session that a request names, and its engine.
 absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
-                                         const Dispatcher& dispatcher);
+                                         const SessionManager& sessions);
 
 // When the call's deadline passes; never where it has none. What the wire gives is a moment of the
 // wall clock, which from here on nothing depends on.

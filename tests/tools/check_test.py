@@ -12,7 +12,7 @@ import unittest.mock
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CHECKS = REPOSITORY / "tools/check"
 sys.path.insert(0, str(CHECKS))
-import op_names  # noqa: E402
+import layering  # noqa: E402
 
 
 class CheckTest(unittest.TestCase):
@@ -57,9 +57,11 @@ class FormatTest(CheckTest):
 class LayeringTest(CheckTest):
     def setUp(self):
         super().setUp()
-        for path in ("kernels/core/dtype.h", "kernels/ops/gemm/norm.h", "backends/api/backend.h",
-                     "backends/dense/plan.h", "service/config/config.h",
-                     "service/engine/engine.h", "service/sessions/session.h",
+        for path in ("kernels/core/dtype.h", "kernels/ops/gemm/norm.h",
+                     "kernels/cpu/attention/head_rows.h", "kernels/cpu/gemm/panel.h",
+                     "backends/api/backend.h", "backends/dense/dense.h",
+                     "service/config/config.h", "service/engine/engine.h",
+                     "service/engine/policy/step_plan.h", "service/sessions/session.h",
                      "tests/kernels/data.h"):
             self.write(path, "")
 
@@ -69,79 +71,101 @@ class LayeringTest(CheckTest):
         (self.root / path).unlink()
 
     def test_downward_includes_pass(self):
-        self.write("kernels/ops/sampling/sample.h", '#include "kernels/core/dtype.h"\n#include <vector>\n')
-        self.write("backends/hwfa2/plan.cc", '#include "kernels/ops/gemm/norm.h"\n')
-        self.write("service/scheduler/a.cc",
-                   '#include "service/sessions/session.h"\n#include "absl/status/status.h"\n')
-        self.write("tests/kernels/a_test.cc", '#include "tests/kernels/data.h"\n')
+        self.write("kernels/ops/sampling/sample.h",
+                   '#include "kernels/core/dtype.h"\n#include <vector>\n')
+        self.write("kernels/cpu/attention/a.cc", '#include "kernels/cpu/gemm/panel.h"\n')
+        self.write("backends/spec/spec.h", '#include "kernels/ops/gemm/norm.h"\n')
+        self.write("service/engine/a.cc", '#include "service/sessions/session.h"\n'
+                   '#include "service/engine/policy/step_plan.h"\n#include "absl/status/status.h"\n')
+        self.write("tests/kernels/attention/a_test.cc", '#include "tests/kernels/data.h"\n')
         self.assert_passes("layering")
 
     def test_upward_and_sideways_includes_fail(self):
         for path, include in (
                 ("kernels/core/a.h", '"kernels/ops/gemm/norm.h"'),
                 ("kernels/ops/a.h", '"backends/api/backend.h"'),
-                ("backends/hwfa2/a.cc", '"backends/dense/plan.h"'),
+                ("kernels/cpu/gemm/a.h", '"kernels/cpu/attention/head_rows.h"'),
+                ("backends/hwfa2/a.cc", '"backends/dense/dense.h"'),
                 ("service/config/a.cc", '"service/engine/engine.h"'),
-                ("service/session/a.cc", '"service/engine/engine.h"'),
-                ("service/session/a.cc", '"kernels/ops/gemm/norm.h"'),
-                ("service/session/a.cc", '"tests/kernels/data.h"')):
-            layer = "/".join(path.split("/")[:2])
-            self.assert_refused(path, include, f"{layer} may not include")
+                ("service/engine/policy/a.cc", '"service/engine/engine.h"'),
+                ("service/engine/policy/a.cc", '"service/sessions/session.h"'),
+                ("service/sessions/a.cc", '"service/engine/engine.h"'),
+                ("service/sessions/a.cc", '"kernels/ops/gemm/norm.h"'),
+                ("service/sessions/a.cc", '"tests/kernels/data.h"'),
+                ("tests/kernels/gemm/a.cc", '"service/sessions/session.h"')):
+            room = path.rpartition("/")[0] if not path.startswith("tests") else "tests/kernels"
+            self.assert_refused(path, include, f"{room} may not include")
 
     def test_guarded_third_party_headers_fail(self):
-        for path, include, group in (
+        for path, include, library in (
                 ("kernels/ops/a.h", "<cuda_runtime.h>", "cuda"),
                 ("kernels/core/a.h", '"absl/status/status.h"', "absl"),
                 ("backends/dense/a.cc", "<prometheus/counter.h>", "prometheus"),
-                ("service/session/a.cc", "<grpcpp/grpcpp.h>", "grpc"),
-                ("service/scheduler/a.cc", '"longstream/v1/service.pb.h"', "protobuf")):
+                ("service/sessions/a.cc", "<grpcpp/grpcpp.h>", "grpc"),
+                ("service/engine/a.cc", '"longstream/v1/service.pb.h"', "protobuf")):
             self.write(path, f"#include {include}\n")
-            self.assert_fails("layering", f"may not include {group} headers")
+            self.assert_fails("layering", f"may not include {library} headers")
             (self.root / path).unlink()
 
     def test_include_relative_to_the_file_fails(self):
-        self.assert_refused("kernels/ops/a.h", '"norm.h"', "include project headers by their path")
+        self.assert_refused("kernels/ops/gemm/a.h", '"norm.h"',
+                            "include project headers by their path")
 
-    def test_directory_without_a_row_fails(self):
+    def test_folder_without_a_row_fails(self):
         self.write("service/helpers/a.h", "")
         self.assert_fails("layering", "service/helpers/a.h: no row")
+        (self.root / "service/helpers/a.h").unlink()
+        self.write("service/engine/more/a.h", "")
+        self.assert_fails("layering", "service/engine/more/a.h: no row")
+
+    def test_a_cycle_in_the_table_is_found(self):
+        with unittest.mock.patch.dict(layering.ROOMS, {"kernels/core": "service/engine"}):
+            self.assertIn("the table of rooms has a cycle through kernels/core",
+                          layering.cycles())
+        self.assertEqual(layering.cycles(), [])
 
 
 class OpNamesTest(CheckTest):
-    DECLARATION = "using NormFunction = void (*)(Stream& stream, const NormArgs& args);\n"
+    DECLARATION = "using ScaleFunction = void (*)(Stream& stream, const ScaleArgs& args);\n"
 
     def setUp(self):
         super().setUp()
-        # The exceptions that the check lists must exist, or it calls them stale.
-        for path in ([f"kernels/ops/{name}.h" for name in op_names.NOT_AN_OP] +
-                     list(op_names.NOT_OF_AN_OP)):
-            self.write(path, "")
-        self.write("kernels/ops/scale.h", self.DECLARATION)
-        for path in ("kernels/reference/scale.cc", "kernels/cpu/scale.cc",
-                     "kernels/cpu/scale_avx2.cc", "tests/kernels/scale_test.cc"):
+        self.write("kernels/ops/elementwise/scale.h", self.DECLARATION)
+        self.write("kernels/ops/elementwise/size.h", "struct Size {};\n")
+        for path in ("kernels/reference/elementwise/scale.cc",
+                     "kernels/cpu/elementwise/scale.cc", "kernels/cpu/elementwise/shared.cc",
+                     "kernels/cuda/elementwise/scale.cu", "kernels/cuda/elementwise/shared.cu",
+                     "kernels/cuda/elementwise/shared.cuh",
+                     "tests/kernels/elementwise/scale_test.cc", "tests/kernels/core/a_test.cc"):
             self.write(path, "")
 
     def test_complete_op_passes(self):
         self.assert_passes("op_names")
 
     def test_missing_counterpart_fails(self):
-        for path in ("kernels/reference/scale.cc", "kernels/cpu/scale.cc",
-                     "tests/kernels/scale_test.cc"):
+        for path in ("kernels/reference/elementwise/scale.cc", "kernels/cpu/elementwise/scale.cc",
+                     "tests/kernels/elementwise/scale_test.cc"):
             (self.root / path).unlink()
-            self.assert_fails("op_names", f"kernels/ops/scale.h: {path} is missing")
+            self.assert_fails("op_names", f"kernels/ops/elementwise/scale.h: {path} is missing")
             self.write(path, "")
 
-    def test_source_without_a_header_fails(self):
-        self.write("kernels/cpu/softmax.cc", "")
-        self.assert_fails("op_names", "kernels/cpu/softmax.cc: no header of this name")
+    def test_counterpart_in_another_room_fails(self):
+        self.write("kernels/cpu/gemm/scale.cc", "")
+        (self.root / "kernels/cpu/elementwise/scale.cc").unlink()
+        self.assert_fails("op_names", "kernels/cpu/elementwise/scale.cc is missing")
 
-    def test_header_without_an_op_must_be_listed(self):
-        self.write("kernels/ops/types.h", "struct Size {};\n")
-        self.assert_fails("op_names", "kernels/ops/types.h: declares no op")
+    def test_source_of_no_op_fails(self):
+        for path in ("kernels/reference/elementwise/softmax.cc",
+                     "kernels/cuda/elementwise/softmax.cu",
+                     "tests/kernels/elementwise/softmax_test.cc"):
+            self.write(path, "")
+            self.assert_fails("op_names",
+                              f"{path}: kernels/ops/elementwise/softmax.h declares no op")
+            (self.root / path).unlink()
 
-    def test_op_must_not_hide_among_the_exceptions(self):
-        self.write("kernels/ops/gemm/norm.h", self.DECLARATION)
-        self.assert_fails("op_names", "kernels/ops/gemm/norm.h: declares an op")
+    def test_op_outside_the_rooms_fails(self):
+        self.write("kernels/ops/softmax.h", self.DECLARATION)
+        self.assert_fails("op_names", "kernels/ops/softmax.h: declares an op outside the rooms")
 
 
 class LengthsTest(CheckTest):
@@ -149,7 +173,14 @@ class LengthsTest(CheckTest):
         body = "  F();\n" * 78
         self.write("kernels/ok.cc", f"void G() {{\n{body}}}\n" + "\n" * 420)
         self.write("a/b/c/d/ok.cc", "")
+        for number in range(25):
+            self.write(f"a/many/{number}.cc", "")
+        self.write("a/many/data.json", "")
         self.assert_passes("lengths")
+
+        self.write("a/many/25.py", "")
+        self.assert_fails("lengths", "a/many: 26 source files, over 25")
+        (self.root / "a/many/25.py").unlink()
 
         self.write("kernels/long.cc", "\n" * 501)
         self.assert_fails("lengths", "kernels/long.cc: 501 lines, over 500")

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Who may include whom: every #include of the project against the table of layers below."""
+"""Who may include whom: every #include of the project against the table of rooms below.
+
+A room is a folder. The table says for each room which other rooms its files may include, and which
+guarded third-party libraries. It has no cycles, so that each room can be read after those it names.
+"""
 
 import pathlib
 import re
@@ -7,66 +11,143 @@ import sys
 
 import source_tree
 
-KERNELS = ("kernels/core", "kernels/ops")
-LEAVES = ("service/chat", "service/clock", "service/config", "service/metrics", "service/tokenizer")
+# Room -> rooms that it may include besides itself. Of the shipped code every folder has a row of its
+# own; of the tests a row covers the folders below it too, and a test may include all of the code.
+ROOMS = {
+    "kernels/core": "",
+    "kernels/core/lanes": "kernels/core",
+    "kernels/ops": "kernels/core kernels/ops/*",
+    "kernels/ops/attention": "kernels/core",
+    "kernels/ops/cache": "kernels/core kernels/ops/gemm",
+    "kernels/ops/elementwise": "kernels/core kernels/ops/gemm",
+    "kernels/ops/gemm": "kernels/core",
+    "kernels/ops/recurrence": "kernels/core",
+    "kernels/ops/sampling": "kernels/core",
 
-# Layer (the longest prefix of a file's path counts) -> layers it may include besides itself, and
-# the guarded third-party groups it may include. A directory without a row is an error.
-LAYERS = {
-    "kernels/core": ((), ()),
-    "kernels/ops": (("kernels/core",), ()),
-    "kernels/reference": (KERNELS, ()),
-    "kernels/cpu": (KERNELS, ()),
-    "kernels/cuda": (KERNELS, ("cuda",)),
-    "backends/api": ((), ()),
-    "backends/common": (KERNELS + ("backends/api",), ()),
-    # backends/<name>: a backend may not include another one.
-    "backends": (KERNELS + ("backends/api", "backends/common"), ()),
-    "service/chat": (("service/tokenizer",), ("absl",)),
-    "service/clock": ((), ("absl",)),
-    "service/config": ((), ("absl",)),
-    "service/metrics": ((), ("absl", "prometheus")),
-    # SentencePiece's files are protobuf messages.
-    "service/tokenizer": ((), ("absl", "protobuf")),
-    "service/models": (LEAVES + ("backends/api", "kernels/core"), ("absl",)),
-    # A session is what the scheduler runs turns on; it does not know the scheduler.
-    "service/sessions": (
-        LEAVES + ("backends/api", "kernels/core", "service/models"), ("absl",)),
-    "service/engine": (
-        LEAVES + ("backends/api", "kernels/core", "service/models", "service/sessions"),
-        ("absl",)),
-    "service/server": (
-        LEAVES + ("service/models", "service/engine", "service/sessions"),
-        ("absl", "grpc", "protobuf")),
-    "service/main.cc": (("service", "kernels/core"), ("absl", "grpc", "protobuf", "prometheus")),
-    "client": ((), ("absl", "grpc", "protobuf")),
-    # Tests see what they test and each other; those of kernels and backends build without gRPC.
-    "tests": ((), ()),
-    "tests/kernels": (("kernels", "tests"), ()),
-    # Its include/ stands in for the CUDA headers.
-    "tests/simt": (("kernels", "backends", "tests"), ("cuda",)),
-    "tests/simt/plugins": (("service", "client", "tests"), ("absl", "grpc", "protobuf")),
-    "tests/backends": (("kernels", "backends", "tests"), ()),
-    "tests/conformance": (("kernels", "backends", "tests"), ()),
-    "tests/install": (("backends/api",), ()),
-    "tests/bench": (("kernels", "backends", "tests"), ()),
-    "tests/bench/gpu": (("kernels", "backends", "tests"), ("cuda",)),
-    "tests/gpu": (("kernels", "tests"), ("cuda",)),
-    "tests/tools": ((), ()),
+    "kernels/reference": "kernels/core kernels/ops kernels/ops/*",
+    "kernels/reference/attention": "kernels/core kernels/ops/* kernels/reference"
+                                   " kernels/reference/cache",
+    "kernels/reference/cache": "kernels/core kernels/ops/* kernels/reference"
+                               " kernels/reference/gemm",
+    "kernels/reference/elementwise": "kernels/core kernels/ops/* kernels/reference"
+                                     " kernels/reference/gemm",
+    "kernels/reference/gemm": "kernels/core kernels/ops/* kernels/reference",
+    "kernels/reference/recurrence": "kernels/core kernels/ops/* kernels/reference",
+    "kernels/reference/sampling": "kernels/core kernels/ops/* kernels/reference"
+                                  " kernels/reference/attention",
+
+    "kernels/cpu": "kernels/core kernels/cpu/simd kernels/ops kernels/ops/*",
+    "kernels/cpu/simd": "kernels/core kernels/core/lanes",
+    "kernels/cpu/gemm": "kernels/core kernels/core/lanes kernels/cpu kernels/cpu/simd kernels/ops/*",
+    "kernels/cpu/attention": "kernels/core kernels/core/lanes kernels/cpu kernels/cpu/gemm"
+                             " kernels/cpu/simd kernels/ops/*",
+    "kernels/cpu/cache": "kernels/core kernels/cpu kernels/cpu/attention kernels/cpu/simd"
+                         " kernels/ops/*",
+    "kernels/cpu/elementwise": "kernels/core kernels/cpu kernels/cpu/gemm kernels/cpu/simd"
+                               " kernels/ops/*",
+    "kernels/cpu/recurrence": "kernels/core kernels/core/lanes kernels/cpu kernels/cpu/gemm"
+                              " kernels/cpu/simd kernels/ops/*",
+    "kernels/cpu/sampling": "kernels/core kernels/cpu kernels/cpu/simd kernels/ops/*",
+
+    "kernels/cuda": "kernels/core kernels/ops kernels/ops/*",
+    "kernels/cuda/primitives": "kernels/core",
+    "kernels/cuda/gemm": "kernels/core kernels/cuda kernels/cuda/primitives kernels/ops/*",
+    "kernels/cuda/cache": "kernels/core kernels/cuda kernels/cuda/primitives kernels/ops/*",
+    "kernels/cuda/attention": "kernels/core kernels/cuda kernels/cuda/cache kernels/cuda/primitives"
+                              " kernels/ops/*",
+    "kernels/cuda/elementwise": "kernels/core kernels/cuda kernels/cuda/gemm"
+                                " kernels/cuda/primitives kernels/ops/*",
+    "kernels/cuda/recurrence": "kernels/core kernels/cuda kernels/cuda/cache kernels/cuda/gemm"
+                               " kernels/cuda/primitives kernels/ops/*",
+    "kernels/cuda/sampling": "kernels/core kernels/cuda kernels/cuda/primitives kernels/ops/*",
+    "kernels/cuda/cublaslt": "kernels/core kernels/cuda/gemm kernels/ops/*",
+    "kernels/cuda/device": "kernels/core kernels/cuda/cublaslt kernels/cuda/primitives",
+
+    "backends/api": "",
+    "backends/errors": "backends/api kernels/core",
+    "backends/spec": "kernels/core kernels/ops/*",
+    "backends/checkpoint": "backends/api backends/errors kernels/core",
+    "backends/packing": "backends/checkpoint backends/errors backends/spec kernels/core kernels/ops"
+                        " kernels/ops/*",
+    "backends/caches": "backends/api backends/errors backends/spec kernels/core",
+    "backends/model": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
+                      " kernels/ops/*",
+    "backends/architectures/transformer": "backends/checkpoint backends/errors backends/spec",
+    "backends/architectures/families": "backends/architectures/transformer backends/checkpoint"
+                                       " backends/errors backends/spec",
+    "backends/architectures/placement": "backends/architectures/families backends/checkpoint"
+                                        " backends/errors backends/spec",
+    "backends/architectures/hypenet": "backends/architectures/transformer backends/checkpoint"
+                                      " backends/errors backends/spec",
+    "backends/runtime": "backends/api backends/caches backends/checkpoint backends/errors"
+                        " backends/model backends/packing backends/spec kernels/core kernels/ops"
+                        " kernels/ops/*",
+    # A backend may not include another one.
+    "backends/dense": "backends/architectures/placement backends/runtime",
+    "backends/hwfa2": "backends/architectures/placement backends/runtime",
+    "backends/hypenet": "backends/architectures/hypenet backends/runtime",
+    "backends/minimal": "backends/api kernels/core kernels/ops",
+
+    "service/clock": "",
+    "service/config": "",
+    "service/metrics": "",
+    "service/tokenizer": "service/tokenizer/text",
+    "service/tokenizer/spec": "",
+    "service/tokenizer/text": "service/tokenizer/spec",
+    "service/tokenizer/models": "service/tokenizer service/tokenizer/spec service/tokenizer/text",
+    "service/tokenizer/stream": "service/tokenizer service/tokenizer/text",
+    "service/tokenizer/files": "service/tokenizer service/tokenizer/models service/tokenizer/spec"
+                               " service/tokenizer/text",
+    "service/jinja/values": "service/tokenizer/text",
+    "service/jinja/builtins": "service/jinja/values service/tokenizer/text",
+    "service/jinja/syntax": "service/jinja/builtins service/jinja/values service/tokenizer/text",
+    "service/jinja": "service/jinja/*",
+    "service/chat": "service/jinja service/jinja/* service/tokenizer service/tokenizer/*",
+    "service/models": "backends/api kernels/core service/chat service/clock service/config"
+                      " service/tokenizer service/tokenizer/files",
+    "service/sessions": "service/chat service/clock service/models",
+    "service/engine/policy": "backends/api service/clock service/config",
+    "service/engine/turn": "backends/api kernels/core service/chat service/clock"
+                           " service/engine/policy service/metrics service/models service/sessions"
+                           " service/tokenizer service/tokenizer/stream",
+    "service/engine": "backends/api kernels/core service/clock service/config"
+                      " service/engine/policy service/engine/turn service/metrics service/models"
+                      " service/sessions",
+    "service/serving": "service/clock service/engine service/metrics service/models"
+                       " service/sessions",
+    "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
+                      " service/models service/serving service/sessions service/tokenizer"
+                      " service/tokenizer/stream service/tokenizer/text",
+    # main.cc
+    "service": "kernels/core service/clock service/config service/metrics service/models"
+               " service/server service/serving",
+
+    "client": "",
+    "client/commands": "client",
+    "client/eval": "client client/commands",
+
+    "tests": "",
+    # These build without gRPC.
+    "tests/kernels": "kernels/** tests",
+    "tests/backends": "backends/** kernels/** tests tests/**",
+    "tests/conformance": "backends/** kernels/** tests tests/**",
+    "tests/bench": "backends/** kernels/** tests tests/**",
+    "tests/gpu": "kernels/** tests tests/**",
+    # Its harness/include stands in for the CUDA headers.
+    "tests/simt": "backends/** kernels/** tests tests/**",
+    "tests/simt/plugins": "client service/** tests tests/**",
+    "tests/install": "backends/api",
+    "tests/tools": "",
+    "tests/tsan": "",
+    "tests/processes": "client service/** tests tests/**",
+    "tests/service": "backends/** kernels/** service/** tests tests/**",
+    "tests/client": "client client/** service/** tests tests/**",
+    "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
     # A program over the library of a peer, which is built apart.
-    "tools/bench/llama_cpp": ((), ()),
-    "tests/tsan": ((), ("absl",)),
-    "tests/service": (
-        ("kernels", "backends", "service", "tests"), ("absl", "grpc", "protobuf", "prometheus")),
-    "tests/client": (("client", "service", "tests"), ("absl", "grpc", "protobuf")),
-    "tests/e2e": (
-        ("kernels", "backends", "service", "client", "tests"),
-        ("absl", "grpc", "protobuf", "prometheus")),
+    "tools/bench/llama_cpp": "",
 }
 
-# Each backend is a layer of its own, so that the row "backends" does not let them mix.
-ONE_LAYER_PER_DIRECTORY = ("backends",)
-
+# Third-party libraries that not every room may know.
 GUARDED = {
     "grpc": re.compile(r"grpc(pp)?/|.*\.grpc\.pb\.h$"),
     "protobuf": re.compile(r"google/protobuf/|.*\.pb\.h$"),
@@ -75,53 +156,77 @@ GUARDED = {
     "cuda": re.compile(r"cuda|cub/|cublas|cooperative_groups|nvtx|mma\.h$"),
 }
 
+# Pattern of a room -> the guarded libraries that it may include; all patterns that match count.
+LIBRARIES = {
+    "kernels/cuda/**": "cuda",
+    "service": "absl grpc prometheus protobuf",
+    "service/**": "absl",
+    "service/metrics": "prometheus",
+    "service/server": "grpc protobuf",
+    "service/tokenizer/files": "protobuf",  # SentencePiece's files are protobuf messages
+    "client": "absl grpc protobuf",
+    "client/**": "absl grpc protobuf",
+    "tests/bench": "cuda",
+    "tests/gpu": "cuda",
+    "tests/simt": "cuda",
+    "tests/simt/plugins": "absl grpc protobuf",
+    "tests/tsan": "absl",
+    "tests/processes": "absl grpc protobuf",
+    "tests/service": "absl grpc prometheus protobuf",
+    "tests/client": "absl grpc protobuf",
+    "tests/e2e": "absl grpc prometheus protobuf",
+}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def row_of(path):
-    """The key in LAYERS of a path relative to the root, or None."""
-    for length in range(len(path.parts), 0, -1):
-        key = "/".join(path.parts[:length])
-        if key in LAYERS:
-            return key
-    return None
+def matches(room, pattern):
+    """`a/*`: a folder in a. `a/**`: a folder anywhere below a, or a itself."""
+    if pattern.endswith("/**"):
+        return room == pattern[:-3] or room.startswith(pattern[:-2])
+    if pattern.endswith("/*"):
+        return room.startswith(pattern[:-1]) and "/" not in room[len(pattern) - 1:]
+    return room == pattern
 
 
-def layer_of(path):
-    """The layer a path belongs to: its row, or its directory where each directory is a layer."""
-    row = row_of(path)
-    if row in ONE_LAYER_PER_DIRECTORY and len(path.parts) > 2:
-        return "/".join(path.parts[:2])
-    return row
+def room_of(path):
+    """The room of a file, or None where its folder has no row."""
+    folder = path.parent.as_posix()
+    while folder not in ROOMS:
+        if not folder.startswith("tests/"):
+            return None
+        folder = folder.rpartition("/")[0]
+    return folder
 
 
-def within(layer, allowed):
-    return any(layer == prefix or layer.startswith(prefix + "/") for prefix in allowed)
+def may_include(room, target):
+    return room == target or any(matches(target, pattern) for pattern in ROOMS[room].split())
+
+
+def libraries_of(room):
+    allowed = (names.split() for pattern, names in LIBRARIES.items() if matches(room, pattern))
+    return {name for names in allowed for name in names}
 
 
 def check_include(root, includer, target):
     """Returns what is wrong with one #include, or None."""
-    layers, groups = LAYERS[row_of(includer)]
-    for group, pattern in GUARDED.items():
+    room = room_of(includer)
+    for library, pattern in GUARDED.items():
         if pattern.match(target):
-            if group not in groups:
-                return f"{layer_of(includer)} may not include {group} headers"
-            return None
+            return None if library in libraries_of(room) else f"{room} may not include {library} headers"
     if (root / includer.parent / target).is_file() and not (root / target).is_file():
         return "include project headers by their path from the root"
     if not (root / target.split("/")[0]).is_dir() or "/" not in target:
         return None
-    layer = layer_of(pathlib.Path(target))
-    if layer is None:
-        return f"no layer is known for {target}"
-    if layer != layer_of(includer) and not within(layer, layers):
-        return f"{layer_of(includer)} may not include {layer}"
-    return None
+    other = room_of(pathlib.Path(target))
+    if other is None:
+        return f"no room is known for {target}"
+    return None if may_include(room, other) else f"{room} may not include {other}"
 
 
 def check_file(root, path):
-    if row_of(path) is None:
-        return [f"{path}: no row in the table of layers for this directory"]
+    if room_of(path) is None:
+        return [f"{path}: no row in the table of rooms for this folder"]
     problems = []
     lines = (root / path).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
@@ -132,9 +237,22 @@ def check_file(root, path):
     return problems
 
 
+def cycles():
+    """Rooms of shipped code that may include each other, directly or through others."""
+    shipped = [room for room in ROOMS if not room.startswith(("tests", "tools"))]
+    reached = {room: {other for other in shipped if other != room and may_include(room, other)}
+               for room in shipped}
+    for through in shipped:
+        for room in shipped:
+            if through in reached[room]:
+                reached[room] |= reached[through]
+    return [f"the table of rooms has a cycle through {room}"
+            for room in shipped if room in reached[room]]
+
+
 def main():
     root = source_tree.parse_root(__doc__)
-    problems = []
+    problems = cycles()
     for path in source_tree.files(root, source_tree.CXX_SUFFIXES):
         problems += check_file(root, path)
     return source_tree.report("layering", problems)

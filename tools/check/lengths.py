@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Files have at most 500 lines, functions at most 80, folders lie at most 3 below the top one.
+"""Files have at most 500 lines, functions at most 80, folders at most 25 source files, and no folder
+lies more than 3 below a top-level one.
 
 What must exceed a limit is listed with its reason in length_exceptions.txt.
 """
@@ -13,10 +14,13 @@ import source_tree
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 80
+MAX_FOLDER_FILES = 25
 MAX_FOLDER_DEPTH = 3  # folders below a top-level directory
 
 SOURCE_SUFFIXES = source_tree.CXX_SUFFIXES + (
     ".py", ".sh", ".proto", ".cmake", "CMakeLists.txt", "Makefile")
+
+FOLDER_SUFFIXES = source_tree.CXX_SUFFIXES + (".py", ".sh")
 
 
 def python_functions(source):
@@ -38,6 +42,10 @@ def exceeding(root):
     for directory in source_tree.directories(root):
         if len(directory.parts) > MAX_FOLDER_DEPTH + 1:
             yield directory.as_posix(), f"{directory}: more than {MAX_FOLDER_DEPTH} folders deep"
+        files = sum(path.suffix in FOLDER_SUFFIXES for path in (root / directory).iterdir())
+        if files > MAX_FOLDER_FILES:
+            yield (directory.as_posix(),
+                   f"{directory}: {files} source files, over {MAX_FOLDER_FILES}")
     for path in source_tree.files(root, SOURCE_SUFFIXES):
         source = (root / path).read_text(encoding="utf-8")
         lines = source.count("\n")

@@ -25,11 +25,11 @@ REGISTERS, THREADS, BLOCKS, SHARED_BYTES, RESERVED_BYTES = 65536, 2048, 32, 228 
 # (name, pattern of a kernel, threads of a block, bytes of shared memory), as the launches have them
 # for heads of 128 and one token of 5120 inputs.
 LAUNCHES = [
-    ("GEMV bf16", r"SkinnyMmaKernel<\(DType\)2, 1, 1, RowsToPrepare", 256, 15360),
-    ("GEMV bf16, gate and up", r"SkinnyMmaKernel<\(DType\)2, 2, 1, RowsToPrepare", 256, 20480),
-    ("GEMV int8", r"SkinnyMmaKernel<\(DType\)3, 1, 1, RowsToPrepare", 256, 10880),
-    ("GEMV int4", r"SkinnyMmaKernel<\(DType\)4, 1, 1, RowsToPrepare", 256, 10880),
-    ("GEMV bf16, prepared rows", r"SkinnyMmaKernel<\(DType\)2, 1, 1, RowsInMemory", 256, 5120),
+    ("GEMV bf16", r"GemvMmaKernel<\(DType\)2, 1, 1, RowsToPrepare", 256, 15360),
+    ("GEMV bf16, gate and up", r"GemvMmaKernel<\(DType\)2, 2, 1, RowsToPrepare", 256, 20480),
+    ("GEMV int8", r"GemvMmaKernel<\(DType\)3, 1, 1, RowsToPrepare", 256, 10880),
+    ("GEMV int4", r"GemvMmaKernel<\(DType\)4, 1, 1, RowsToPrepare", 256, 10880),
+    ("GEMV bf16, prepared rows", r"GemvMmaKernel<\(DType\)2, 1, 1, RowsInMemory", 256, 5120),
     ("rows for a GEMV, bf16", r"PrepareRowsKernel<BF16>", 256, 64),
     ("decode attention, bf16", r"DecodeKernel<TileShape<BF16, 128, true>", 128, 75008),
     ("prefill attention, bf16, wgmma", r"PrefillKernel<WgmmaShape<128>", 256, 163840),

@@ -24,7 +24,7 @@ from kernel_resources import demangled
 # (pattern of a kernel, bytes of its stack at most). Why, docs/cuda.md says.
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
-    (r"SkinnyMmaKernel<\(DType\)[34], 2, 4,", 80),
+    (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
     (r"RopeTableKernel", 40),  # digits of an angle of many turns, which CUDA's sine takes apart there
 ]
 

@@ -131,7 +131,7 @@ std::vector<int64_t> FullLayers(const LoadOptions& options, const Stated& stated
   return full;
 }
 
-// Refuses an option that turns keys of layers whose model was trained without RoPE.
+// Refuses an option that rotates keys of layers whose model was trained without RoPE.
 void RequireRope(const char* option, PositionKind kind) {
   if (kind != PositionKind::kNone && kind != PositionKind::kAlibi) return;
   InvalidOption(std::string(option) + " needs layers trained with RoPE, and full_position is " +
@@ -147,7 +147,7 @@ PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   return kind == PositionKind::kRope ? PositionKind::kRerope : kind;
 }
 
-// The position of the full layers as far as options that turn keys are concerned: that of those
+// The position of the full layers as far as options that rotate keys are concerned: that of those
 // with RoPE, if there are any.
 PositionKind FullPosition(const Stated& stated, const std::vector<int64_t>& full_layers) {
   if (full_layers.empty()) return stated.PositionOf(0);
@@ -180,7 +180,7 @@ bool SetFullPositions(const Config& config, const LoadOptions& options, const St
   }
   for (const int64_t i : full_layers) {
     MixerSpec& full = spec->layers[static_cast<size_t>(i)];
-    if (!full.turns()) continue;
+    if (!full.rotates()) continue;
     full.position = position;
     full.rerope_window = static_cast<int32_t>(std::min(window, kMaxWindow));
     if (position == PositionKind::kLeakyRerope) full.leaky_factor = *factor;

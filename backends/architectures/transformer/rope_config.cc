@@ -70,7 +70,7 @@ class RopeReader {
                                .value_or(top_.partial.value_or(shape_.default_partial));
     const auto rotated = static_cast<int32_t>(shape_.head_dim * partial);
     if (rotated < 2 || rotated % 2 != 0) {
-      rope_.Unsupported("partial_rotary_factor", "must turn an even number of each head's " +
+      rope_.Unsupported("partial_rotary_factor", "must rotate an even number of each head's " +
                                                      std::to_string(shape_.head_dim) +
                                                      " elements, found " + std::to_string(rotated));
     }
@@ -102,7 +102,7 @@ class RopeReader {
 
   RopeSpec Ntk(const std::string& kind, const RopeBase& base) const {
     if (base.rotated == 2) {
-      rope_.Unsupported(kind_key_, "must not be " + kind + " where 2 elements of a head turn");
+      rope_.Unsupported(kind_key_, "must not be " + kind + " where 2 elements of a head rotate");
     }
     const double factor = Factor();
     if (kind == "ntk") return NtkRope(base, factor);
@@ -175,7 +175,7 @@ class RopeReader {
     std::vector<double> factors = rope_.Numbers(key, 1e-9, kMaxFactor);
     if (factors.size() != static_cast<size_t>(count)) {
       rope_.Invalid(key, "must have " + std::to_string(count) +
-                             " items, one for each pair of elements that turns, found " +
+                             " items, one for each pair of elements that rotates, found " +
                              std::to_string(factors.size()));
     }
     return factors;

@@ -1,4 +1,4 @@
-// Rotary position embedding in a config: its base, how much of a head turns, and its scaling.
+// Rotary position embedding in a config: its base, how much of a head rotates, and its scaling.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_CONFIG_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_CONFIG_H_
 
@@ -18,7 +18,7 @@ struct RopeShape {
   int64_t max_position_embeddings = 0;
   // Positions that a session may have, unless YaRN states more. The kinds that transformers makes
   // depend on the current length (dynamic, longrope) depend on this number instead: a cached key is
-  // not turned again.
+  // not rotated again.
   int64_t context_limit = 0;
 };
 

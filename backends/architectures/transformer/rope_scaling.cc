@@ -1,4 +1,4 @@
-// How far each pair of a head turns per position.
+// How far each pair of a head rotates per position.
 #include "backends/architectures/transformer/rope_scaling.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-// The pair (a real number) that turns `rotations` times within `length`.
+// The pair (a real number) that rotates `rotations` times within `length`.
 double PairOfRotations(const RopeBase& base, double rotations, double length) {
   return base.rotated * std::log(length / (rotations * kTwoPi)) / (2.0 * std::log(base.theta));
 }
@@ -65,13 +65,13 @@ double YarnMagnitude(double factor, double mscale) {
 RopeSpec Llama3Rope(const RopeBase& base, const Llama3Scaling& scaling) {
   RopeSpec rope = PlainRope(base);
   for (double& frequency : rope.inv_freq) {
-    const double turns = scaling.original_length * frequency / kTwoPi;  // within that length
-    if (turns > scaling.high_freq_factor) continue;
-    if (turns < scaling.low_freq_factor) {
+    const double rotations = scaling.original_length * frequency / kTwoPi;  // within that length
+    if (rotations > scaling.high_freq_factor) continue;
+    if (rotations < scaling.low_freq_factor) {
       frequency /= scaling.factor;
     } else {
-      const double smooth =
-          (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+      const double smooth = (rotations - scaling.low_freq_factor) /
+                            (scaling.high_freq_factor - scaling.low_freq_factor);
       frequency *= (1.0 - smooth) / scaling.factor + smooth;
     }
   }

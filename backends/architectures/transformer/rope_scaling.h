@@ -1,4 +1,4 @@
-// How far each pair of a head turns per position, after what a config's scaling makes of it.
+// How far each pair of a head rotates per position, after what a config's scaling makes of it.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_SCALING_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_SCALING_H_
 
@@ -27,7 +27,7 @@ RopeSpec LinearRope(const RopeBase& base, double factor);
 // NTK-aware scaling, a change of the base:  theta' = theta * growth^(R / (R - 2)). REQUIRES: R > 2.
 RopeSpec NtkRope(const RopeBase& base, double growth);
 
-// YaRN (Peng et al., arXiv 2309.00071): pairs that turn more than beta_fast times within
+// YaRN (Peng et al., arXiv 2309.00071): pairs that rotate more than beta_fast times within
 // original_length keep their frequency, those below beta_slow turns are interpolated by `factor`,
 // and between them a ramp, whose ends are whole pairs with `truncate`. REQUIRES: theta > 1.
 struct YarnScaling {

@@ -252,7 +252,7 @@ void RefuseIdleOptions(const LoadOptions& options, const ModelSpec& spec,
                        bool training_length_is_read) {
   if (options.rope_scaling() &&
       std::none_of(spec.layers.begin(), spec.layers.end(),
-                   [](const MixerSpec& mixer) { return mixer.turns(); })) {
+                   [](const MixerSpec& mixer) { return mixer.rotates(); })) {
     RefuseIdleOption("rope_scaling", "no layer has RoPE");
   }
   const bool scales =

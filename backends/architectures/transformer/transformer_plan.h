@@ -112,7 +112,7 @@ int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
 [[noreturn]] void RefuseIdleOption(std::string_view name, std::string_view why);
 
 // Refuses the option training_length unless log n scaling or something else reads it, as `is_read`
-// says, and rope_scaling where no layer turns. Called when the layers are complete.
+// says, and rope_scaling where no layer rotates. Called when the layers are complete.
 void RefuseIdleOptions(const LoadOptions& options, const ModelSpec& spec,
                        bool training_length_is_read);
 

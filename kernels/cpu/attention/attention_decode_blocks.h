@@ -19,7 +19,7 @@
 
 #include "kernels/cpu/attention/attention_core.h"
 #include "kernels/cpu/attention/attention_decode_rows.h"
-#include "kernels/cpu/gemm/block_product.h"
+#include "kernels/cpu/gemm/tile_gemm.h"
 #include "kernels/cpu/simd/int8_rows.h"
 #include "kernels/cpu/simd/row_vectors.h"
 
@@ -85,7 +85,7 @@ class F32DecodeKeys {
   LONGSTREAM_INLINE void Score(int64_t block, int64_t begin, int64_t end, float* scores) {
     ForEachRun(keys_, begin, end, [&](int64_t position, const RowRun& run) {
       const auto rows = rows_.Of(run, shape_.dim);
-      DotProduct<typename ProductRows<T>::Element> product;
+      TransposedTileGemm<typename ProductRows<T>::Element> product;
       product.a = queries_;
       product.a_stride = shape_.dim;
       product.b = rows.data;
@@ -121,7 +121,7 @@ class F32DecodeValues {
                                float* sums) {
     ForEachRun(values_, begin, end, [&](int64_t position, const RowRun& run) {
       const auto rows = rows_.Of(run, shape_.dim);
-      Product<typename ProductRows<T>::Element> product;
+      TileGemm<typename ProductRows<T>::Element> product;
       product.a = weights + (position - block);
       product.a_row = kKeyBlock;
       product.a_k = 1;

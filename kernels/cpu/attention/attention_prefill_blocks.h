@@ -16,7 +16,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/attention/attention_core.h"
-#include "kernels/cpu/gemm/block_product.h"
+#include "kernels/cpu/gemm/tile_gemm.h"
 #include "kernels/cpu/simd/int8_rows.h"
 #include "kernels/cpu/simd/row_vectors.h"
 
@@ -55,7 +55,7 @@ class F32Blocks {
                                int64_t end, const Ahead& /*next*/, float* scores) {
     if (begin >= end) return;
     Gather<T>(keys, begin, end);
-    Product<float> product;
+    TileGemm<float> product;
     product.a = gathered_;
     product.a_row = shape_.dim;
     product.a_k = 1;
@@ -94,7 +94,7 @@ class F32Blocks {
   template <typename T>
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     Gather<T>(values, begin, end);
-    Product<float> product;
+    TileGemm<float> product;
     product.a = scores_;
     product.a_row = 1;
     product.a_k = shape_.stride;
@@ -166,7 +166,7 @@ class PairBlocks {
     // Where a run is a whole block, so that its rows ask for as many.
     const bool ask = next.bytes == (end - begin) * keys.row_bytes;
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
-      SplitProduct product;
+      SplitTileGemm product;
       if (ask && run.count == end - begin) {
         product.next = reinterpret_cast<const BF16Pair*>(next.data);
       }
@@ -216,7 +216,7 @@ class PairBlocks {
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     const int64_t base = begin / 2 * 2;
     InterleaveRows(values, begin, end);
-    Product<BF16Pair> product;
+    TileGemm<BF16Pair> product;
     product.a = weights_;
     product.a_row = 1;
     product.a_k = shape_.stride;

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/gemm/panel_tile.h"
-#include "kernels/cpu/gemm/weights_ahead.h"
+#include "kernels/cpu/gemm/prefetch.h"
 #include "kernels/cpu/simd/equal_parts.h"
 #include "kernels/cpu/simd/simd.h"
 
@@ -64,10 +64,10 @@ LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatch
 // Returns the patches behind those of its steps.
 template <int kRows, bool kKeep>
 LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t column,
-                                         const PanelOperands<BF16>& operands,
-                                         const WeightsAhead& ahead, BF16* plain) {
+                                         const PanelOperands<BF16>& operands, const Prefetch& ahead,
+                                         BF16* plain) {
   // A tile alone is faster than memory, and lines come to the second-level cache sooner.
-  constexpr int kAskRows = kKeep ? kRows : std::min(kRows, 4);
+  constexpr int kPrefetchRows = kKeep ? kRows : std::min(kRows, 4);
   // Copies, so that the compiler knows that stores leave them alone.
   const StepReader reader = steps.reader;
   Patches patches = steps.patches;
@@ -85,7 +85,8 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
         StepReader::Lay<kPanelTileVectors>(patches, first + step, column * kColumnOutputs, numbers);
       }
       LONGSTREAM_UNROLL
-      for (int v = 0; v < kPanelTileVectors; ++v) Ask<kAskRows>(asked + v * ahead.vector);
+      for (int v = 0; v < kPanelTileVectors; ++v)
+        PrefetchLine<kPrefetchRows>(asked + v * ahead.vector);
       if constexpr (kKeep) {
         LONGSTREAM_UNROLL
         for (int v = 0; v < kPanelTileVectors; ++v) {
@@ -109,7 +110,7 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
 template <int kRows, int kLeast>
 LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSteps& steps,
                                                int64_t column, const PanelOperands<BF16>& operands,
-                                               const WeightsAhead& ahead, BF16* plain) {
+                                               const Prefetch& ahead, BF16* plain) {
   if constexpr (kRows > kLeast) {
     if (rows < kRows) {
       return CompressedTileOfRows<kRows - 1, kLeast>(rows, steps, column, operands, ahead, plain);
@@ -120,21 +121,20 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
 
 // Not inlined: few panels are plain, or none is compressed.
 [[gnu::noinline]] void PlainTile(int64_t rows, const PanelOperands<BF16>& operands,
-                                 const WeightsAhead& ahead) {
+                                 const Prefetch& ahead) {
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
 }
 
 // Not inlined, so that its tiles have all registers.
 [[gnu::noinline]] Patches OneTile(int64_t rows, const CompressedSteps& steps, int64_t column,
-                                  const PanelOperands<BF16>& operands, const WeightsAhead& ahead) {
+                                  const PanelOperands<BF16>& operands, const Prefetch& ahead) {
   return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);
 }
 
 // A column of a block of steps: all tiles of rows. operands.w: the column where the panel is plain.
 // plain: [kBlockSteps, kStepNumbers]. Returns the patches behind the block.
 Patches TilesOfColumn(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
-                      int64_t column, PanelOperands<BF16> operands, WeightsAhead ahead,
-                      BF16* plain) {
+                      int64_t column, PanelOperands<BF16> operands, Prefetch ahead, BF16* plain) {
   constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // of tiles of nearly equal size
   const EqualParts& rows = passes.rows;
   Patches patches = steps.patches;
@@ -228,7 +228,7 @@ void CompressedSideBySide(const Input* a, const PackedWeight& weight, int64_t pa
     for (int p = 0; p < kPanelsAtOnce; ++p) {
       LONGSTREAM_UNROLL
       for (int64_t i = 0; i < 2 * kCompressedStepBytes; i += kLineBytes) {
-        Ask<1, true>(steps[p].from + kAheadBytes + i);
+        PrefetchLine<1, true>(steps[p].from + kPrefetchDistance + i);
       }
       steps[p].from += 2 * kCompressedStepBytes;
     }

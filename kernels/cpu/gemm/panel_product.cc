@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/gemm/compressed_product.h"
 #include "kernels/cpu/gemm/panel_tile.h"
+#include "kernels/cpu/gemm/prefetch.h"
 #include "kernels/cpu/gemm/quantised_product.h"
-#include "kernels/cpu/gemm/weights_ahead.h"
 #include "kernels/cpu/simd/equal_parts.h"
 #include "kernels/cpu/simd/simd.h"
 
@@ -22,8 +22,7 @@ template <typename W>
 void Rows(const TilePasses& passes, int64_t vector, PanelOperands<W> operands) {
   constexpr int64_t kInputs = PanelFormat<W>::kInputs;
   const W* next = operands.w - vector * kLanes * kInputs + operands.k * kPanelOutputs;
-  WeightsAhead ahead =
-      passes.First(vector / kPanelTileVectors, operands.w, next, operands.k / kInputs);
+  Prefetch ahead = passes.First(vector / kPanelTileVectors, operands.w, next, operands.k / kInputs);
   for (int64_t t = 0; t < passes.rows.count; ++t) {
     const int64_t rows = passes.rows.size(t);
     TileOfRows<W, kPanelTileRows>(rows, operands, ahead);

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/gemm/panel.h"
 #include "kernels/cpu/gemm/panel_product.h"
-#include "kernels/cpu/gemm/weights_ahead.h"
+#include "kernels/cpu/gemm/prefetch.h"
 #include "kernels/cpu/simd/simd.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -190,7 +190,7 @@ struct TileSums {
 
 // kRows rows times kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
-LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const Prefetch& ahead) {
   using F = PanelFormat<W>;
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [a, a_stride, w, panel_stride, k, sums, resume] = operands;
@@ -202,7 +202,7 @@ LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const WeightsAhead
     typename F::Weights weights[kVectors];
     LONGSTREAM_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      Ask<kRows>(asked + v * ahead.vector);
+      PrefetchLine<kRows>(asked + v * ahead.vector);
       const W* from = w + v / kPanelVectors * panel_stride + i * kPanelOutputs +
                       v % kPanelVectors * kLanes * F::kInputs;
       weights[v] = F::Read(from);
@@ -217,7 +217,7 @@ LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const WeightsAhead
 // Tiles are inlined: a function that has used vectors ends with vzeroupper, which waits for them.
 template <typename W, int kRows>
 LONGSTREAM_INLINE void TileOfRows(int64_t rows, const PanelOperands<W>& operands,
-                                  const WeightsAhead& ahead) {
+                                  const Prefetch& ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOfRows<W, kRows - 1>(rows, operands, ahead);
   }

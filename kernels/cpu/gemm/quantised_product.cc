@@ -2,7 +2,7 @@
 #include "kernels/cpu/gemm/quantised_product.h"
 
 #include "kernels/cpu/gemm/byte_dots.h"
-#include "kernels/cpu/gemm/weights_ahead.h"
+#include "kernels/cpu/gemm/prefetch.h"
 #include "kernels/cpu/simd/equal_parts.h"
 #include "kernels/cpu/simd/simd.h"
 
@@ -71,14 +71,14 @@ constexpr bool kKeepsOrder = kType == DType::kI8 || kRows == 1;
 // `asked` on.
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
-                                int64_t panel_stride, const WeightsAhead& ahead,
-                                const std::byte* asked, Dots<kType> (&dots)[kRows][kVectors]) {
+                                int64_t panel_stride, const Prefetch& ahead, const std::byte* asked,
+                                Dots<kType> (&dots)[kRows][kVectors]) {
   for (int four = 0; four < kFours<kType>; ++four) {
     I32x16 bytes[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* panel = w + v / kPanelVectors * panel_stride + four * kFourBytes;
-      Ask<kRows, kType == DType::kI4 || kSingleRowInHalves>(asked + four * ahead.step +
-                                                            v * ahead.vector);
+      PrefetchLine<kRows, kType == DType::kI4 || kSingleRowInHalves>(asked + four * ahead.step +
+                                                                     v * ahead.vector);
       bytes[v] = Load(reinterpret_cast<const int32_t*>(panel) + v % kPanelVectors * kLanes);
     }
     for (int half = 0; half < kHalves<kType>; ++half) {
@@ -100,7 +100,7 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 }
 
 template <DType kType, int kRows, int kVectors>
-LONGSTREAM_INLINE void Tile(const Operands& operands, const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void Tile(const Operands& operands, const Prefetch& ahead) {
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, resume] = operands;
   const std::byte* asked = ahead.from;
@@ -149,8 +149,7 @@ LONGSTREAM_INLINE void Tile(const Operands& operands, const WeightsAhead& ahead)
 }
 
 template <DType kType, int kRows>
-LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands,
-                                  const WeightsAhead& ahead) {
+LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands, const Prefetch& ahead) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOfRows<kType, kRows - 1>(rows, operands, ahead);
   }
@@ -161,9 +160,9 @@ LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands,
 template <DType kType>
 void Rows(const TilePasses& passes, Operands operands) {
   const std::byte* next = operands.panel + operands.groups * GroupBytes(kType);
-  WeightsAhead ahead = passes.First(operands.first_vector / kTileVectors,
-                                    operands.panel + operands.first_vector * kLanes * 4, next,
-                                    operands.groups * kFours<kType>);
+  Prefetch ahead = passes.First(operands.first_vector / kTileVectors,
+                                operands.panel + operands.first_vector * kLanes * 4, next,
+                                operands.groups * kFours<kType>);
   for (int64_t t = 0; t < passes.rows.count; ++t) {
     const int64_t rows = passes.rows.size(t);
     TileOfRows<kType, kTileRows>(rows, operands, ahead);
@@ -198,7 +197,7 @@ void Product(const PreparedRows& h, const PackedWeight& weight, const OutputBloc
       if (block.num_rows == 1 && num_vectors - v >= kSingleRowVectors) {
         const std::byte* half = operands.panel + operands.first_vector * kFourBytes / 2;
         Tile<kType, 1, kSingleRowVectors>(operands,
-                                          Behind(half, GroupBytes(kType) / kFours<kType>));
+                                          PrefetchBehind(half, GroupBytes(kType) / kFours<kType>));
         v += kSingleRowVectors;
       } else {
         Rows<kType>(passes, operands);

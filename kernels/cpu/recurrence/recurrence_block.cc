@@ -1,7 +1,7 @@
 // One head of linear recurrence within one block.
 #include "kernels/cpu/recurrence/recurrence_block.h"
 
-#include "kernels/cpu/gemm/block_product.h"
+#include "kernels/cpu/gemm/tile_gemm.h"
 #include "kernels/cpu/simd/row_vectors.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -46,7 +46,7 @@ void PrepareFixed(const RecurrenceBlock& block) {
     float* scores = block.scores + (first - block.begin) * block.score_stride;
     for (int64_t j = 0; j < last;) {
       const int64_t part_end = block.keys.EvenUntil(j, last);
-      DotProduct<float> product;
+      TransposedTileGemm<float> product;
       product.a = queries;
       product.a_stride = block.query_stride;
       product.b = block.keys.row(j);
@@ -156,7 +156,7 @@ class GatedChunk {
         }
         Store(sum + Load(totals_ + a * kKeyChunk + d), between + d);
       });
-      DotProduct<float> product;
+      TransposedTileGemm<float> product;
       product.a = decayed;
       product.a_stride = kKeyChunk;
       product.b = keys_ + a * kSubBlock * kKeyChunk;
@@ -271,7 +271,7 @@ void FoldRows(const RecurrenceBlock& block, const RecurrenceSlice& slice, int64_
   }
   for (int64_t j = begin; j < end;) {
     const int64_t part_end = block.values.EvenUntil(j, end);
-    Product<float> product;
+    TileGemm<float> product;
     product.a = keys + (j - begin) * kKeyChunk;
     product.a_row = 1;
     product.a_k = kKeyChunk;
@@ -301,7 +301,7 @@ void AddWeightedValues(const RecurrenceBlock& block, const RecurrenceSlice& slic
                        int64_t last) {
   for (int64_t j = 0; j < last;) {
     const int64_t part_end = block.values.EvenUntil(j, last);
-    Product<float> product;
+    TileGemm<float> product;
     product.a = block.scores + (first - block.begin) * block.score_stride + j;
     product.a_row = block.score_stride;
     product.a_k = 1;
@@ -343,7 +343,7 @@ void ApplyBlock(const RecurrenceBlock& original, const RecurrenceSlice& slice) {
     block.values.begin = block.end;
   }
   float* out = slice.out + slice.column;
-  Product<float> product;
+  TileGemm<float> product;
   product.a = block.decayed_queries;
   product.a_row = block.key_stride;
   product.a_k = 1;

@@ -1,4 +1,4 @@
-// Products of decode rows with their preparation. Of a few rows the blocks of a skinny product
+// Products of decode rows with their preparation. Of a few rows the blocks of a GEMV
 // prepare them, each for itself in shared memory, where that costs less than a kernel before it:
 //
 //   The kernel is a launch between two others, 1 us, of which overlapping hides half, and takes
@@ -18,10 +18,10 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/stream.h"
+#include "kernels/cuda/gemm/gemv.cuh"
 #include "kernels/cuda/gemm/prepared_rows.h"
 #include "kernels/cuda/gemm/product.cuh"
 #include "kernels/cuda/gemm/row_inputs.cuh"
-#include "kernels/cuda/gemm/skinny_product.cuh"
 #include "kernels/cuda/gemm/weight.cuh"
 #include "kernels/cuda/primitives/element.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
@@ -54,7 +54,7 @@ bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeigh
     return false;
   }
   constexpr int64_t kSMs = 132;
-  const int64_t blocks = SkinnyBlocks(in.n, in.stride);
+  const int64_t blocks = GemvBlocks(in.n, in.stride);
   const int64_t readers = std::max(std::min(blocks, kSMs), blocks / 2);
   const int64_t of_norm = (source.norm.weight != nullptr) + (source.norm.bias != nullptr);
   const int64_t of_row = 1 + (source.addend.data != nullptr) + (source.gate.data != nullptr);
@@ -72,7 +72,7 @@ struct RowsToPrepare {
   template <int kWeights>
   __device__ __forceinline__ void Await(ProductOperands<kWeights>& in, void* scratch,
                                         void* room) const {
-    static_assert(kRowThreads == kSkinnyThreads);
+    static_assert(kRowThreads == kGemvThreads);
     static_assert(RowScratch(kMaxFusedRows) * sizeof(float) <= kSumBytes<kWeights, 1>);
     if (blockIdx.y == 0) PrefetchNorm(source, k);
     AwaitEarlierKernels();
@@ -96,8 +96,8 @@ void FusedProduct(Stream& stream, DType type, const RowSource& source, int64_t k
                   const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
   const size_t bytes = FusedRowBytes(type, source.num_rows, in.stride);
   const auto launch = [&]<DType kType, typename T>() {
-    LaunchSkinnyMma<kType, 1>(stream, in, epilogue, RowsToPrepare<T>{source, static_cast<int>(k)},
-                              bytes);
+    LaunchGemvMma<kType, 1>(stream, in, epilogue, RowsToPrepare<T>{source, static_cast<int>(k)},
+                            bytes);
   };
   switch (type) {
     case DType::kF32:
@@ -124,7 +124,7 @@ PreparedRows MultiplyRows(Stream& stream, const RowSource& source, const PackedW
   const PreparedRows rows = PrepareRows(stream, source, weight);
   in.rows = rows.data;
   in.scales = rows.scales;
-  SkinnyProduct(stream, weight.type, in, epilogue);
+  Gemv(stream, weight.type, in, epilogue);
   return rows;
 }
 

@@ -117,14 +117,14 @@ void GatedMlp(Stream& stream, const GatedMlpArgs& args) {
   const GatedEpilogue epilogue = {static_cast<float*>(args.out.data),
                                   args.out.stride,
                                   {args.gate_bias, args.up_bias, args.activation}};
-  const int64_t num_skinny = IsQuantised(type) ? num_rows : args.num_decode_rows;
-  ProductOperands<2> operands = {.num_rows = num_skinny,
+  const int64_t num_gemv = IsQuantised(type) ? num_rows : args.num_decode_rows;
+  ProductOperands<2> operands = {.num_rows = num_gemv,
                                  .weights = {args.gate.data, args.up.data},
                                  .n = args.gate.n,
                                  .stride = WeightStride(type, args.gate.k)};
   const PreparedRows rows = MultiplyRows(stream, source, args.gate, operands, epilogue);
 
-  if (num_skinny == num_rows) return;
+  if (num_gemv == num_rows) return;
   if (type == DType::kBF16) return PrefillBF16(stream, args, rows);
   operands.first_row = args.num_decode_rows;
   operands.num_rows = num_rows - args.num_decode_rows;

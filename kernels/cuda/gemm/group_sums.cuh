@@ -1,4 +1,4 @@
-// The sums of products with int8 and int4 weights, for SkinnyMmaKernel: an mma of 16 outputs, 32
+// The sums of products with int8 and int4 weights, for GemvMmaKernel: an mma of 16 outputs, 32
 // inputs and 8 tokens is one group, whose int32 sums are then multiplied with both scales.
 //
 // Lane 4 g + t holds, of weight rows g and g + 8 and of token g, inputs 8 t ... 8 t + 7 of a group

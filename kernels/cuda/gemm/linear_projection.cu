@@ -1,5 +1,5 @@
-// Decode rows by skinny products, prefill rows by tiled ones or cuBLASLt, all rows of int8 and int4
-// weights by skinny products. Which of them a row gets depends on the row and the weight alone.
+// Decode rows by GEMV, prefill rows by tiled ones or cuBLASLt, all rows of int8 and int4
+// weights by GEMV. Which of them a row gets depends on the row and the weight alone.
 #include "kernels/cuda/gemm/fused_product.cuh"
 #include "kernels/cuda/gemm/linear_projection.h"
 #include "kernels/cuda/gemm/prefill_product.h"
@@ -64,14 +64,14 @@ void LinearProjection(Stream& stream, const LinearProjectionArgs& args) {
   }
   const LinearEpilogue epilogue = {static_cast<float*>(args.y.data), args.y.stride, args.bias,
                                    args.scale, args.accumulate};
-  const int64_t num_skinny = IsQuantised(weight.type) ? num_rows : args.num_decode_rows;
-  ProductOperands<1> operands = {.num_rows = num_skinny,
+  const int64_t num_gemv = IsQuantised(weight.type) ? num_rows : args.num_decode_rows;
+  ProductOperands<1> operands = {.num_rows = num_gemv,
                                  .weights = {weight.data},
                                  .n = weight.n,
                                  .stride = WeightStride(weight.type, weight.k)};
   const PreparedRows rows = MultiplyRows(stream, args.source, weight, operands, epilogue);
 
-  if (num_skinny == num_rows) return;
+  if (num_gemv == num_rows) return;
   if (weight.type == DType::kBF16) return PrefillBF16(stream, args, rows);
   operands.first_row = args.num_decode_rows;
   operands.num_rows = num_rows - args.num_decode_rows;

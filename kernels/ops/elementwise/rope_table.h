@@ -4,8 +4,8 @@
 //   table[t, i]           = magnitude * cos(a(t) * inv_freq[i])
 //   table[t, D / 2 + i]   = magnitude * sin(a(t) * inv_freq[i])        i = 0 ... D / 2 - 1
 //
-// A pair whose inv_freq is 0 does not turn, and the magnitude is not for it: its entries are 1 and
-// 0 (partial rotary embedding).
+// A pair whose inv_freq is 0 does not rotate, and the magnitude is not for it: its entries are 1
+// and 0 (partial rotary embedding).
 //
 // Computed once per step and shared by all layers of one kind. One formula covers them:
 //   plain RoPE             scale 1,         offset 0

@@ -15,10 +15,11 @@ void RopeTable(Stream& stream, const RopeTableArgs& args) {
     const double angle = args.position_scale * static_cast<double>(p) + args.position_offset;
     float* row = args.table + t * args.head_dim;
     for (int64_t i = 0; i < half; ++i) {
-      const bool turns = args.inv_freq[i] != 0.0;
-      row[i] = turns ? static_cast<float>(args.magnitude * std::cos(angle * args.inv_freq[i])) : 1;
+      const bool rotates = args.inv_freq[i] != 0.0;
+      row[i] =
+          rotates ? static_cast<float>(args.magnitude * std::cos(angle * args.inv_freq[i])) : 1;
       row[half + i] =
-          turns ? static_cast<float>(args.magnitude * std::sin(angle * args.inv_freq[i])) : 0;
+          rotates ? static_cast<float>(args.magnitude * std::sin(angle * args.inv_freq[i])) : 0;
     }
   }
 }

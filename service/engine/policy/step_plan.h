@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "service/config/batch_limits.h"
+
 namespace longstream {
 
 // A turn begins until it has generated so many tokens. Beside rows of such turns alone, prompts
@@ -33,9 +35,9 @@ struct StepPiece {
 };
 
 struct StepLimits {
-  uint32_t max_tokens = 576;    // rows of the step
-  uint32_t max_sequences = 64;  // entries of the step
-  // Rows of prompts in a step that has decode rows (MixedStep::PromptTokens). Beside turns that
+  uint32_t max_tokens = kDefaultBatchTokens;        // rows of the step
+  uint32_t max_sequences = kDefaultBatchSequences;  // entries of the step
+  // Rows of prompts in a step that has decode rows (StepCostModel::PromptTokens). Beside turns that
   // begin, prompts that end in the step may be more (kBeginningTokens).
   uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
-#include "service/engine/policy/memory_outlook.h"
+#include "service/engine/policy/admission_budget.h"
 #include "service/engine/policy/step_plan.h"
 #include "service/engine/turn/generator.h"
 #include "service/engine/turn/turn.h"
@@ -56,7 +56,7 @@ class ActiveTurn {
 
   // What Admit asks for besides what the session holds. A page that a fork shares and that would
   // have to be copied is left out: it may be one more.
-  CacheBytes BytesWanted() const;
+  PoolBytes BytesWanted() const;
   // The same in words: a RESOURCE_EXHAUSTED that names the tokens.
   absl::Status NoRoom() const;
 

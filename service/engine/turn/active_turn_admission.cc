@@ -55,8 +55,8 @@ uint64_t ActiveTurn::RequestedEnd() const {
   return given + (request.max_tokens == 0 ? room : std::min(request.max_tokens, room));
 }
 
-CacheBytes ActiveTurn::BytesWanted() const {
-  CacheBytes wanted;
+PoolBytes ActiveTurn::BytesWanted() const {
+  PoolBytes wanted;
   if (FillsContext()) return wanted;
   const ls_model_info& info = model_->backend().info();
   const bool has_caches = session_->sequence.valid();
@@ -123,7 +123,7 @@ absl::Status ActiveTurn::TakeMemory() {
     session_->sequence = *std::move(sequence);
   }
   absl::Status status = ReserveForRequest();
-  if (status.ok()) status = session_->sequence.Checkpoint();
+  if (status.ok()) status = session_->sequence.MarkRollbackPoint();
   if (!status.ok() && !had_caches) session_->sequence = Sequence();
   return status;
 }

@@ -410,7 +410,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"cohere2", R"({"use_parallel_block": false})", LS_UNIMPLEMENTED,
                 "m/config.json: use_parallel_block must be true, found false"},
         Refusal{"glm", R"({"head_dim": 6})", LS_UNIMPLEMENTED,
-                "m/config.json: partial_rotary_factor must turn an even number of each head's 6 "
+                "m/config.json: partial_rotary_factor must rotate an even number of each head's 6 "
                 "elements, found 3"},
         Refusal{"glm", R"({"mlp_bias": true})", LS_UNIMPLEMENTED,
                 "m/config.json: mlp_bias = true is not known to the backend hwfa2, and what is not "

@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "long_factor": [1, 1, 1, 1, 1, 1]}})",
                 LS_INVALID_ARGUMENT,
                 "m/config.json: rope_scaling.short_factor must have 6 items, one for each pair of "
-                "elements that turns, found 2"},
+                "elements that rotates, found 2"},
         Refusal{R"({"rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1, 1, 1, 1]}})",
                 LS_INVALID_ARGUMENT,
                 "m/config.json: rope_scaling.long_factor is missing, expected a list of numbers"},
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "m/config.json: rope_scaling.short_factor must be a list, each item a number from "
                 "1e-09 to 1e+09, found [0]"},
         Refusal{R"({"partial_rotary_factor": 0.25})", LS_UNIMPLEMENTED,
-                "m/config.json: partial_rotary_factor must turn an even number of each head's 12 "
+                "m/config.json: partial_rotary_factor must rotate an even number of each head's 12 "
                 "elements, found 3"},
         Refusal{R"({"rope_parameters": {"full_attention": {"rope_type": "default"},
                                         "chunked_attention": {"rope_type": "default"}}})",

@@ -56,7 +56,7 @@ TEST(CacheLayoutTest, CountsBytesByKind) {
   EXPECT_EQ(layout.state_bytes, lightning + gated);
 
   // Near rings are made again from the pages.
-  EXPECT_EQ(layout.checkpoint_bytes, ring + lightning + gated);
+  EXPECT_EQ(layout.rollback_bytes, ring + lightning + gated);
   EXPECT_EQ(layout.min_ring_slots, 100 + kPrefillGrid);
   EXPECT_EQ(layout.min_near_slots, 50 + kPrefillGrid);
 }
@@ -107,7 +107,7 @@ TEST(CacheLayoutTest, ArraysOfASlotDoNotOverlap) {
   for (const LayerCacheLayout& layer : layout.layers) {
     if (layer.near) {
       add(layer.near->keys, layer.near->key_elements());
-      EXPECT_GE(layer.near->keys, layout.checkpoint_end);
+      EXPECT_GE(layer.near->keys, layout.rollback_end);
     }
     if (layer.ring) {
       add(layer.ring->keys, layer.ring->key_elements());
@@ -150,7 +150,7 @@ TEST(CacheLayoutTest, SaturatedBytesNeverWrapAround) {
 TEST(CacheLayoutTest, ADenseModelHasNoSlot) {
   const CacheLayout layout = LayoutOf("full+full");
   EXPECT_EQ(layout.slot_stride, 0);
-  EXPECT_EQ(layout.checkpoint_bytes, 0u);
+  EXPECT_EQ(layout.rollback_bytes, 0u);
   EXPECT_FALSE(layout.has_rings || layout.has_near_rings || layout.has_states);
 }
 

@@ -23,9 +23,9 @@ namespace {
 struct Life {
   std::unique_ptr<SequenceCache> cache;
   std::vector<int32_t> history;
-  int64_t checkpoint = -1;  // -1: none
-  int64_t furthest = 0;     // position that has been written since memory was last replaced
-  int64_t furthest_at_checkpoint = 0;
+  int64_t rollback_point = -1;  // -1: none
+  int64_t furthest = 0;         // position that has been written since memory was last replaced
+  int64_t furthest_at_rollback_point = 0;
 };
 
 class World {
@@ -45,7 +45,7 @@ class World {
       case 2:
         return Reserve(life);
       case 3:
-        return Checkpoint(life);
+        return MarkRollbackPoint(life);
       case 4:
       case 5:
         return Truncate(life);
@@ -58,7 +58,7 @@ class World {
 
   void Check() {
     std::set<int32_t> pages;
-    uint64_t checkpoints = 0;
+    uint64_t copies = 0;
     for (const Life& life : lives_) {
       if (!life.cache->failed()) {
         ASSERT_EQ(Difference(*life.cache, life.history), "");
@@ -66,7 +66,7 @@ class World {
       ASSERT_EQ(life.cache->position(), static_cast<int64_t>(life.history.size()));
       const auto table = life.cache->page_table();
       pages.insert(table.begin(), table.end());
-      checkpoints += life.cache->has_reservation() ? store_.layout.checkpoint_bytes : 0;
+      copies += life.cache->has_reservation() ? store_.layout.rollback_bytes : 0;
     }
     const Budget& budget = store_.budget;
     const uint64_t held_pages = budget.held(CacheKind::kPages);
@@ -75,9 +75,9 @@ class World {
     ASSERT_EQ(held_pages, pages.size() * store_.layout.page_bytes);
     ASSERT_EQ(rings, lives_.size() * store_.layout.ring_bytes);
     ASSERT_EQ(states, lives_.size() * store_.layout.state_bytes);
-    ASSERT_EQ(budget.held(CacheKind::kCheckpoints), checkpoints);
+    ASSERT_EQ(budget.held(CacheKind::kRollback), copies);
     ASSERT_EQ(budget.reserved(),
-              held_pages + rings + states + checkpoints + budget.held(CacheKind::kPromised));
+              held_pages + rings + states + copies + budget.held(CacheKind::kPromised));
     ASSERT_LE(budget.reserved(), budget.limit());
   }
 
@@ -129,21 +129,22 @@ class World {
   void Reserve(Life& life) {
     const int64_t tokens = Chance(4) ? 0 : static_cast<int64_t>(Below(400)) + 1;
     if (!HasRoom([&] { life.cache->Reserve(tokens); })) return;
-    if (tokens == 0) life.checkpoint = -1;
-    if (!life.cache->failed() && Chance(2)) Checkpoint(life);
+    if (tokens == 0) life.rollback_point = -1;
+    if (!life.cache->failed() && Chance(2)) MarkRollbackPoint(life);
   }
 
-  void Checkpoint(Life& life) {
+  void MarkRollbackPoint(Life& life) {
     if (!life.cache->has_reservation()) return;
-    life.cache->Checkpoint();
-    life.checkpoint = life.cache->position();
-    life.furthest_at_checkpoint = life.furthest;
+    life.cache->MarkRollbackPoint();
+    life.rollback_point = life.cache->position();
+    life.furthest_at_rollback_point = life.furthest;
   }
 
   void Truncate(Life& life) {
     const int64_t current = life.cache->position();
     const bool failed = life.cache->failed();
-    const int64_t furthest = life.checkpoint >= 0 && !Chance(4) ? current - life.checkpoint : 300;
+    const int64_t furthest =
+        life.rollback_point >= 0 && !Chance(4) ? current - life.rollback_point : 300;
     const size_t limit = static_cast<size_t>(Chance(3) ? 8 : furthest + 1);
     const int64_t back = static_cast<int64_t>(Below(limit));
     const int64_t position = failed ? current : std::max<int64_t>(current - back, 0);
@@ -152,7 +153,7 @@ class World {
       restored = life.cache->Truncate(position);
     } catch (const BackendError& error) {
       EXPECT_EQ(error.code(), LS_INVALID_ARGUMENT) << error.what();
-      EXPECT_FALSE(life.checkpoint >= 0 && position >= life.checkpoint) << error.what();
+      EXPECT_FALSE(life.rollback_point >= 0 && position >= life.rollback_point) << error.what();
       // Only shared pages that a reservation has no room for may keep a sequence failed.
       if (!failed) return;
       life.cache->Reserve(0);
@@ -161,17 +162,17 @@ class World {
     }
     EXPECT_FALSE(life.cache->failed());
     EXPECT_LE(restored, position);
-    EXPECT_GE(restored, std::min(position, std::max<int64_t>(life.checkpoint, 0)));
+    EXPECT_GE(restored, std::min(position, std::max<int64_t>(life.rollback_point, 0)));
     // What is always free.
     if (position + kPrefillGrid >= life.furthest &&
         position / kPrefillGrid == life.furthest / kPrefillGrid) {
       EXPECT_EQ(restored, position);
     }
     ++(restored == position ? exact_rollbacks_ : restores_);
-    if (restored != position) life.furthest = life.furthest_at_checkpoint;
+    if (restored != position) life.furthest = life.furthest_at_rollback_point;
     if (restored == 0) life.furthest = 0;
     life.history.resize(static_cast<size_t>(restored));
-    life.checkpoint = std::min(life.checkpoint, restored);
+    life.rollback_point = std::min(life.rollback_point, restored);
     FakeRebuild(*life.cache);
   }
 
@@ -184,7 +185,7 @@ class World {
     FakeRebuild(*moved);
     EXPECT_TRUE(stream.at_end());
     life.cache = std::move(moved);
-    life.checkpoint = -1;
+    life.rollback_point = -1;
     life.furthest = std::numeric_limits<int64_t>::max();
   }
 
@@ -203,7 +204,7 @@ class World {
 
   void Refused(Life& life) {
     EXPECT_THROW(life.cache->Fork(), BackendError);
-    EXPECT_THROW(life.cache->Checkpoint(), BackendError);
+    EXPECT_THROW(life.cache->MarkRollbackPoint(), BackendError);
   }
 
   CacheStore store_;
@@ -230,7 +231,7 @@ TEST_P(ReplayTest, CachesHoldTheirHistories) {
   // The walk has been everywhere.
   EXPECT_GT(world.refusals(), 50);
   EXPECT_GT(world.exact_rollbacks(), 50);
-  if (layout.checkpoint_end > 0) {
+  if (layout.rollback_end > 0) {
     EXPECT_GT(world.restores(), 20);
   }
   world.FreeAll();

@@ -1,4 +1,4 @@
-// One sequence's pages, slot, checkpoint and reservation, rule by rule.
+// One sequence's pages, slot, rollback point and reservation, rule by rule.
 #include "backends/caches/sequence_cache.h"
 
 #include <gtest/gtest.h>
@@ -40,20 +40,20 @@ TEST(SequenceCacheTest, BytesFollowThePosition) {
     EXPECT_EQ(cache->bytes().pages, pages * kPageTokens * store.layout.bytes_per_token);
     EXPECT_EQ(cache->bytes().rings, store.layout.ring_bytes);
     EXPECT_EQ(cache->bytes().states, store.layout.state_bytes);
-    EXPECT_EQ(cache->bytes().checkpoint, 0u);
+    EXPECT_EQ(cache->bytes().rollback, 0u);
     cache->Reserve(1);
-    EXPECT_EQ(cache->bytes().checkpoint, store.layout.checkpoint_bytes);
+    EXPECT_EQ(cache->bytes().rollback, store.layout.rollback_bytes);
   }
   EXPECT_EQ(store.budget.reserved(), 0u);
 }
 
-TEST(SequenceCacheTest, AReservationPaysForPagesAndCheckpoint) {
+TEST(SequenceCacheTest, AReservationPaysForPagesAndRollbackCopy) {
   CacheStore store(LayoutOf("full+window"), 0);
   SequenceCache cache(store);
   const uint64_t fixed = store.budget.reserved();
   EXPECT_EQ(fixed, store.layout.ring_bytes);
   cache.Reserve(65);
-  const uint64_t reserved = fixed + 2 * store.layout.page_bytes + store.layout.checkpoint_bytes;
+  const uint64_t reserved = fixed + 2 * store.layout.page_bytes + store.layout.rollback_bytes;
   EXPECT_EQ(store.budget.reserved(), reserved);
   FakeStep(cache, FakeTokens(65));
   EXPECT_EQ(store.budget.reserved(), reserved) << "a step takes what was promised";
@@ -66,7 +66,7 @@ TEST(SequenceCacheTest, AReservationPaysForPagesAndCheckpoint) {
 
 TEST(SequenceCacheTest, ARefusedReservationLeavesTheOneBefore) {
   const CacheLayout layout = LayoutOf("full+recurrent");
-  CacheStore store(layout, layout.state_bytes + layout.checkpoint_bytes + 3 * layout.page_bytes);
+  CacheStore store(layout, layout.state_bytes + layout.rollback_bytes + 3 * layout.page_bytes);
   SequenceCache cache(store);
   EXPECT_EQ(CodeOf([&] {
               SequenceCache second(store);
@@ -133,12 +133,12 @@ TEST(SequenceCacheTest, AForkOfAReservedSequencePaysForItsSource) {
   EXPECT_EQ(Difference(*fork, tokens), "");
   fork.reset();
 
-  // From a checkpoint on all pages are writable; there is no room for three of them twice.
+  // From a rollback point on all pages are writable; there is no room for three of them twice.
   const auto other = Fed(store, {}, 0);
   source->Reserve(0);
   source->Truncate(0);
   source->Reserve(3 * kPageTokens);
-  source->Checkpoint();
+  source->MarkRollbackPoint();
   FakeStep(*source, FakeTokens(3 * kPageTokens, 3));
   EXPECT_EQ(CodeOf([&] { fork = source->Fork(); }), LS_RESOURCE_EXHAUSTED);
   EXPECT_EQ(store.budget.reserved(), 3 * layout.page_bytes);
@@ -159,14 +159,14 @@ TEST(SequenceCacheTest, PagesAloneGoBackToAnyPosition) {
   }
 }
 
-TEST(SequenceCacheTest, GoingBehindTheCheckpointNeedsRoomForSharedPages) {
+TEST(SequenceCacheTest, GoingBehindTheRollbackPointNeedsRoomForSharedPages) {
   const CacheLayout layout = LayoutOf("full");
   CacheStore store(layout, 4 * layout.page_bytes);
   const Tokens tokens = FakeTokens(3 * kPageTokens);
   const auto cache = Fed(store, tokens);
   const auto fork = cache->Fork();
   cache->Reserve(1);
-  cache->Checkpoint();
+  cache->MarkRollbackPoint();
   EXPECT_EQ(CodeOf([&] { cache->Truncate(kPageTokens); }), LS_INVALID_ARGUMENT);
   EXPECT_EQ(Difference(*cache, tokens), "");
   cache->Reserve(0);
@@ -204,12 +204,12 @@ TEST(SequenceCacheTest, StatesGoBackToTheGridLine) {
   EXPECT_EQ(Difference(*cache, {}), "");
 }
 
-TEST(SequenceCacheTest, TheCheckpointIsReachedFromAnywhere) {
+TEST(SequenceCacheTest, TheRollbackPointIsReachedFromAnywhere) {
   CacheStore store(LayoutOf("rerope+window+recurrent"), 0);
   for (const size_t start : {0u, 1u, 100u, 128u}) {
     Tokens tokens = FakeTokens(start);
     const auto cache = Fed(store, tokens, 600);
-    cache->Checkpoint();
+    cache->MarkRollbackPoint();
     for (int round = 0; round < 2; ++round) {
       FakeStep(*cache, FakeTokens(600, 9));
       EXPECT_EQ(cache->Truncate(static_cast<int64_t>(start) + 200), static_cast<int64_t>(start));
@@ -223,13 +223,13 @@ TEST(SequenceCacheTest, TheCheckpointIsReachedFromAnywhere) {
   }
 }
 
-TEST(SequenceCacheTest, ACheckpointNeedsAReservationAndEndsWithIt) {
+TEST(SequenceCacheTest, ARollbackPointNeedsAReservationAndEndsWithIt) {
   CacheStore store(LayoutOf("window"), 0);
   SequenceCache cache(store);
-  EXPECT_EQ(CodeOf([&] { cache.Checkpoint(); }), LS_FAILED_PRECONDITION);
+  EXPECT_EQ(CodeOf([&] { cache.MarkRollbackPoint(); }), LS_FAILED_PRECONDITION);
   cache.Reserve(500);
   FakeStep(cache, FakeTokens(100));
-  cache.Checkpoint();
+  cache.MarkRollbackPoint();
   FakeStep(cache, FakeTokens(300, 2));
   cache.Reserve(0);
   EXPECT_EQ(CodeOf([&] { cache.Truncate(100); }), LS_INVALID_ARGUMENT);
@@ -246,7 +246,7 @@ TEST(SequenceCacheTest, AFailedSequenceStandsWhereItStood) {
   EXPECT_EQ(cache->position(), 100);
   EXPECT_EQ(cache->bytes().pages, pages);
   EXPECT_EQ(store.budget.reserved(), reserved);
-  EXPECT_EQ(CodeOf([&] { cache->Checkpoint(); }), LS_FAILED_PRECONDITION);
+  EXPECT_EQ(CodeOf([&] { cache->MarkRollbackPoint(); }), LS_FAILED_PRECONDITION);
   EXPECT_EQ(CodeOf([&] { cache->Fork(); }), LS_FAILED_PRECONDITION);
 
   // A few tokens within the block: nothing is lost.
@@ -254,8 +254,8 @@ TEST(SequenceCacheTest, AFailedSequenceStandsWhereItStood) {
   EXPECT_FALSE(cache->failed());
   EXPECT_EQ(Difference(*cache, tokens), "");
 
-  // A long piece has overwritten the rings: with a checkpoint back to it, without one to 0.
-  cache->Checkpoint();
+  // A long piece has overwritten the rings: with a rollback point back to it, without one to 0.
+  cache->MarkRollbackPoint();
   FakeStep(*cache, FakeTokens(10, 3));
   FakeFailedStep(*cache, FakeTokens(200, 2));
   EXPECT_EQ(cache->Truncate(110), 100);

@@ -69,7 +69,7 @@ TEST_F(AllocationTest, ARollbackNeedsNone) {
 
   const auto sequence = CreateReserved(model_, 500);
   Prefill(model_, *sequence, prompt);
-  model_.Checkpoint(*sequence);
+  model_.MarkRollbackPoint(*sequence);
   Prefill(model_, *sequence, RandomTokens(150, kVocabulary, 2));
   uint64_t restored = 0;
   EXPECT_TRUE(RunsWith(0, [&] { restored = model_.Truncate(*sequence, 200); }));

@@ -87,14 +87,14 @@ void Sample(Model& model, ls_sequence& first, ls_sequence& second, Outcome* outc
   }
 }
 
-// A session's life: turns, rollbacks to the checkpoint and before it, a fork, a move.
+// A session's life: turns, rollbacks to the rollback point and before it, a fork, a move.
 Outcome Live(Model& model) {
   Outcome outcome;
   const std::vector<int32_t> tokens = RandomTokens(kPrompt + kTail, 71);
   const std::span<const int32_t> tail = std::span(tokens).last(kTail);
   const auto sequence = CreateReserved(model, kPrompt + kTail + 10);
   Append(&outcome.logits, Prefill(model, *sequence, std::span(tokens).first(kPrompt)));
-  model.Checkpoint(*sequence);
+  model.MarkRollbackPoint(*sequence);
   Append(&outcome.logits, Decode(model, *sequence, tail));
   EXPECT_EQ(model.Truncate(*sequence, kPrompt), kPrompt);
   Append(&outcome.logits, Decode(model, *sequence, tail));
@@ -160,7 +160,7 @@ TEST_P(DeviceTest, ATurnAllocatesNothing) {
   const auto sequence = CreateReserved(*model, 400);
   const DeviceMemory rest(device, device.free_bytes(), "rest");
   Prefill(*model, *sequence, RandomTokens(200, 71));
-  model->Checkpoint(*sequence);
+  model->MarkRollbackPoint(*sequence);
   const std::vector<float> expected = Prefill(*model, *sequence, RandomTokens(100, 71));
   model->Truncate(*sequence, 200);
   EXPECT_EQ(Prefill(*model, *sequence, RandomTokens(100, 71)), expected);
@@ -198,7 +198,7 @@ TEST_P(DeviceTest, AFailureInFlightIsOfBothSteps) {
   const auto model = MakeModel(GuardedOps(), device);
   const auto sequence = CreateReserved(*model, 100);
   Prefill(*model, *sequence, RandomTokens(50, 71));
-  model->Checkpoint(*sequence);
+  model->MarkRollbackPoint(*sequence);
   ls_sequence* const sequences[] = {sequence.get()};
   const std::vector<int32_t> first = {3};
   device.FailOnce();
@@ -237,11 +237,11 @@ TEST(DeviceMemoryTest, TooLittleIsSaidWithBytes) {
               [&] { DeviceMemory(device, 10000, "logits"); });
 }
 
-// Slots get half of a device's budget with their checkpoints, pages the rest.
+// Slots get half of a device's budget with their rollback copies, pages the rest.
 TEST(DevicePoolsTest, AreWithinTheBudgetAndRunOutEachByItself) {
   GuardedDevice device(kMemory);
   const CacheLayout layout = MakeCacheLayout(RandomSpec("full+window+gated"), DType::kF32);
-  const auto slot_bytes = static_cast<uint64_t>(layout.slot_stride + layout.checkpoint_stride());
+  const auto slot_bytes = static_cast<uint64_t>(layout.slot_stride + layout.rollback_stride());
   const uint64_t budget = 9 * slot_bytes + 5 * layout.page_bytes;
   CacheStore store(layout, budget, device);
   EXPECT_EQ(store.budget.limit(), budget);
@@ -268,7 +268,7 @@ TEST(DevicePoolsTest, AreWithinTheBudgetAndRunOutEachByItself) {
 
 TEST(DevicePoolsTest, OneSlotEvenWhereItIsMoreThanHalf) {
   const CacheLayout layout = MakeCacheLayout(RandomSpec("full+window"), DType::kF32);
-  const auto slot_bytes = static_cast<uint64_t>(layout.slot_stride + layout.checkpoint_stride());
+  const auto slot_bytes = static_cast<uint64_t>(layout.slot_stride + layout.rollback_stride());
   const PoolSizes sizes =
       DivideBudget(layout, slot_bytes + layout.page_bytes, /*host_memory=*/false);
   EXPECT_EQ(sizes.num_slots, 1u);

@@ -264,7 +264,7 @@ TEST_P(InvarianceTest, Truncate) {
   const size_t row = model_->info().vocabulary_size;
   const auto sequence = CreateReserved(*model_, kPrompt + 2 * kTail);
   Prefill(*model_, *sequence, prompt());
-  model_->Checkpoint(*sequence);
+  model_->MarkRollbackPoint(*sequence);
   for (const size_t kept : {kTail - 1, size_t{60}, size_t{54}, size_t{1}, size_t{0}}) {
     // A wrong way, then back to where it began or before.
     Decode(*model_, *sequence, tail().first(kept));

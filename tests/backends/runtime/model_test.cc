@@ -237,7 +237,7 @@ TEST(ModelTest, NearRingsThatCannotBeRebuiltFailTheirSequence) {
 
   const auto sequence = CreateReserved(model, 600);
   Prefill(model, *sequence, prompt);
-  model.Checkpoint(*sequence);
+  model.MarkRollbackPoint(*sequence);
   Prefill(model, *sequence, RandomTokens(100, kVocabulary, 2));
   ops.ring_rebuild = [](Stream& stream, const RingRebuildArgs&) {
     stream.Fail(OpStatus::kDeviceError);
@@ -355,7 +355,7 @@ TEST(ModelTest, NaNInFlightFailsTheStepBehindItToo) {
   const auto control = CreateReserved(*model, 100);
   for (ls_sequence* sequence : {bad.get(), good.get(), control.get()}) {
     Prefill(*model, *sequence, RandomTokens(65, kPoison));
-    model->Checkpoint(*sequence);
+    model->MarkRollbackPoint(*sequence);
   }
   const std::vector<Draw> expected = DecodeByHost(*model, *control, 5, 6, sampling);
   ls_sequence* const sequences[] = {bad.get(), good.get()};
@@ -413,7 +413,7 @@ TEST(ModelTest, NothingIsHeldWithoutSequences) {
   {
     const auto sequence = CreateReserved(*model, 300);
     Prefill(*model, *sequence, RandomTokens(300, kVocabulary));
-    model->Checkpoint(*sequence);
+    model->MarkRollbackPoint(*sequence);
     const auto fork = model->Fork(*sequence);
     const ls_memory held = model->memory();
     EXPECT_EQ(held.pages, 5 * 64 * model->info().kv_bytes_per_token);

@@ -99,7 +99,7 @@ std::unique_ptr<ls_sequence> SlicedModel::MakeContext(int64_t depth) {
     cache.Append(depth);
     FillRandom(store.slots.data(cache.slot()), static_cast<size_t>(store.layout.slot_stride));
   }
-  model_.Checkpoint(*sequence);
+  model_.MarkRollbackPoint(*sequence);
   // Touches the pages that slices will write as well.
   cache.Append(kMaxSliceTokens);
   FillPages(cache);

@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {
@@ -41,8 +41,8 @@ uint64_t StateBytes() {
 }
 
 // A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
-// There is room for three sessions and two checkpoints; one of these is taken by a turn that goes
-// on for long, so that a score has to wait and a turn has not.
+// There is room for three sessions and two rollback copies; one of these is taken by a turn that
+// goes on for long, so that a score has to wait and a turn has not.
 class EngineRoom : public testing::Test {
  protected:
   EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)

@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "service/tokenizer/text/utf8.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {

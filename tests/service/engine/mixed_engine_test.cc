@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "service/engine/policy/step_plan.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {

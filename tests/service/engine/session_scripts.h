@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 

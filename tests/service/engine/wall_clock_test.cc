@@ -11,8 +11,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "service/serving/dispatcher.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "service/serving/session_manager.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace {
 
@@ -65,17 +65,18 @@ TEST_F(WallClock, TheTestCanSetIt) {
 
 TEST_F(WallClock, SetAheadEndsNoIdleSession) {
   MinimalModel model;
-  ModelSet models({model.plugins(), model.host(), model.registry(), {}}, {model.Source()}, nullptr);
+  ModelRegistry models({model.plugins(), model.host(), model.registry(), {}}, {model.Source()},
+                       nullptr);
   ASSERT_TRUE(models.WaitUntilLoaded().ok());
-  Dispatcher dispatcher(&models, {});
+  SessionManager sessions(&models, {});
   const SessionId id{1, 2};
   absl::Notification opened;
-  dispatcher.OpenSession("m", id, absl::Hours(1),
-                         [&](const absl::StatusOr<SessionView>&) { opened.Notify(); });
+  sessions.OpenSession("m", id, absl::Hours(1),
+                       [&](const absl::StatusOr<SessionView>&) { opened.Notify(); });
   opened.WaitForNotification();
   Set(absl::Hours(2));
   absl::SleepFor(absl::Milliseconds(1300));  // idle sessions are looked at once a second
-  EXPECT_TRUE(dispatcher.Find(id).ok()) << dispatcher.Find(id).status();
+  EXPECT_TRUE(sessions.Find(id).ok()) << sessions.Find(id).status();
 }
 
 TEST_F(WallClock, SetAheadLetsNoDeadlinePass) {

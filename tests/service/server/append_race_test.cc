@@ -26,7 +26,7 @@ class AppendRaceTest : public ServerTest {
 // The end does not wait for the text, and when the text's time has come nothing reads on from a
 // call that is gone.
 TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
-  HeldTurns held(&dispatcher(), kLongText, std::numeric_limits<uint64_t>::max());
+  HeldTurns held(&sessions(), kLongText, std::numeric_limits<uint64_t>::max());
   for (int i = 0; i < 20; ++i) {
     const std::string id = Open();
     grpc::ClientContext context;

@@ -21,8 +21,8 @@ namespace longstream {
 class HeldTurns final : public v1::Longstream::CallbackService {
  public:
   // `text_bytes`: of a long text. Of such that wait, max_waiting_bytes may.
-  HeldTurns(Dispatcher* dispatcher, size_t text_bytes, uint64_t max_waiting_bytes)
-      : dispatcher_(dispatcher), threads_(1, max_waiting_bytes) {
+  HeldTurns(SessionManager* sessions, size_t text_bytes, uint64_t max_waiting_bytes)
+      : sessions_(sessions), threads_(1, max_waiting_bytes) {
     const auto hold = [this] {
       held_.Notify();
       release_.WaitForNotification();
@@ -45,11 +45,11 @@ class HeldTurns final : public v1::Longstream::CallbackService {
 
   grpc::ServerReadReactor<v1::AppendRequest>* Append(grpc::CallbackServerContext* context,
                                                      v1::AppendResponse* response) override {
-    return NewAppendReactor(context, response, dispatcher_, &threads_, &calls_);
+    return NewAppendReactor(context, response, sessions_, &threads_, &calls_);
   }
   grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
       grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override {
-    auto* reactor = NewGenerateReactor(context, *request, dispatcher_, &threads_, &calls_);
+    auto* reactor = NewGenerateReactor(context, *request, sessions_, &threads_, &calls_);
     if (!generates_.HasBeenNotified()) generates_.Notify();
     return reactor;
   }
@@ -62,7 +62,7 @@ class HeldTurns final : public v1::Longstream::CallbackService {
   }
 
  private:
-  Dispatcher* const dispatcher_;
+  SessionManager* const sessions_;
   absl::Notification held_;
   absl::Notification generates_;
   absl::Notification release_;

@@ -78,7 +78,7 @@ TEST_F(AbortTest, ARunningSessionIsNotForked) {
   });
   EXPECT_EQ(forked.error_code(), StatusCode::ABORTED) << forked.error_message();
   WaitUntilIdle(id);
-  EXPECT_EQ(dispatcher().List(std::nullopt, 10, "").size(), 1u) << "half a fork is left";
+  EXPECT_EQ(sessions().List(std::nullopt, 10, "").size(), 1u) << "half a fork is left";
 }
 
 TEST_F(AbortTest, ClosingARunningSessionCancelsTheTurn) {
@@ -135,7 +135,7 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
     std::thread caller([&] { status = call(&context); });
     ++sessions;
     const absl::Time too_late = absl::Now() + absl::Seconds(20);
-    while (dispatcher().List(std::nullopt, 10, "").size() < sessions && absl::Now() < too_late) {
+    while (sessions().List(std::nullopt, 10, "").size() < sessions && absl::Now() < too_late) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     context.TryCancel();
@@ -151,14 +151,14 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   v1::ForkSessionRequest request;
   request.set_session_id(source);
   give_up([&](auto* context) { return stub().ForkSession(context, request, &opened); });
-  EXPECT_EQ(dispatcher().List(std::nullopt, 10, "").size(), 4u);
+  EXPECT_EQ(sessions().List(std::nullopt, 10, "").size(), 4u);
   // The server learns of it a moment after the client, before it is asked for something else.
   Get(source);
   absl::SleepFor(absl::Milliseconds(200));
   release.Notify();
   (*engine)->Flush();
   std::set<std::string> left;
-  for (const SessionView& view : dispatcher().List(std::nullopt, 10, "")) {
+  for (const SessionView& view : sessions().List(std::nullopt, 10, "")) {
     left.insert(view.id.ToString());
   }
   EXPECT_EQ(left, (std::set<std::string>{source, chosen}));

@@ -48,9 +48,9 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
       models_(
           {model_.plugins(), model_.host(), model_.registry(), {.executor = pool_.AsExecutor()}},
           {WithBatch(model_.Source(options_json, cache_bytes), max_batch_tokens)}, nullptr),
-      dispatcher_(&models_, {}) {
+      sessions_(&models_, {}) {
   EXPECT_TRUE(models_.WaitUntilLoaded().ok());
-  auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
+  auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &sessions_);
   if (!server.ok()) throw std::runtime_error(server.status().ToString());
   server_ = *std::move(server);
   server_->SetModelServing("m", true);
@@ -60,7 +60,7 @@ ServerTest::ServerTest(const std::string& options_json, uint64_t cache_bytes,
 }
 
 ServerTest::~ServerTest() {
-  dispatcher_.Drain(absl::ZeroDuration());
+  sessions_.Drain(absl::ZeroDuration());
   server_->Shutdown(MonotonicTime::Now() + absl::Seconds(5));
 }
 

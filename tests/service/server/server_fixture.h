@@ -13,9 +13,9 @@
 #include "kernels/core/thread_pool.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/server/grpc_server.h"
-#include "service/serving/dispatcher.h"
-#include "service/serving/model_set.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 
@@ -45,9 +45,9 @@ class ServerTest : public testing::Test {
   v1::Longstream::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   GrpcServer& server() { return *server_; }
-  Dispatcher& dispatcher() { return dispatcher_; }
+  SessionManager& sessions() { return sessions_; }
   const MinimalModel& model() const { return model_; }
-  const ModelSet& models() const { return models_; }
+  const ModelRegistry& models() const { return models_; }
 
   // A new session's id.
   std::string Open();
@@ -69,8 +69,8 @@ class ServerTest : public testing::Test {
  private:
   MinimalModel model_;
   ThreadPool pool_{3};  // on which messages are written
-  ModelSet models_;
-  Dispatcher dispatcher_;
+  ModelRegistry models_;
+  SessionManager sessions_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Longstream::Stub> stub_;

@@ -31,7 +31,7 @@ void ExpectRefused(const grpc::Status& status) {
 }
 
 TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
-  HeldTurns held(&dispatcher(), kLongText, kLongText * 3 / 2);
+  HeldTurns held(&sessions(), kLongText, kLongText * 3 / 2);
   grpc::ClientContext first_context;
   v1::GenerateRequest first = Request(Open());
   first.mutable_input()->set_text(std::string(kLongText, 'x'));
@@ -95,7 +95,7 @@ TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
   constexpr std::chrono::milliseconds kShort(300);
   constexpr std::chrono::milliseconds kLong(30000);
   auto server = GrpcServer::Start({.listen = "127.0.0.1:0", .max_concurrent_streams = 2}, &models(),
-                                  &dispatcher());
+                                  &sessions());
   ASSERT_TRUE(server.ok()) << server.status();
   const auto connect = [&] {
     grpc::ChannelArguments own_connection;

@@ -11,9 +11,9 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "longstream/v1/longstream.grpc.pb.h"
 #include "service/server/grpc_server.h"
-#include "service/serving/dispatcher.h"
-#include "service/serving/model_set.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {
@@ -29,8 +29,8 @@ class LoadingTest : public testing::Test {
       : slow_(kSlowOpen),
         pipe_(slow_.directory() / "gate"),
         models_({slow_.plugins(), slow_.host(), slow_.registry(), {}}, Sources(), nullptr),
-        dispatcher_(&models_, {}) {
-    auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
+        sessions_(&models_, {}) {
+    auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &sessions_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()),
@@ -87,8 +87,8 @@ class LoadingTest : public testing::Test {
 
   MinimalModel slow_;
   const std::filesystem::path pipe_;
-  ModelSet models_;
-  Dispatcher dispatcher_;
+  ModelRegistry models_;
+  SessionManager sessions_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Longstream::Stub> stub_;
@@ -136,9 +136,9 @@ class LostModelTest : public testing::Test {
                   server_->SetModelServing(status.name, false);
                   lost_.Notify();
                 }),
-        dispatcher_(&models_, {}) {
+        sessions_(&models_, {}) {
     EXPECT_TRUE(models_.WaitUntilLoaded().ok());
-    auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &dispatcher_);
+    auto server = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models_, &sessions_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     for (const char* model : {"frail", "well"}) server_->SetModelServing(model, true);
@@ -148,7 +148,7 @@ class LostModelTest : public testing::Test {
   }
 
   ~LostModelTest() override {
-    dispatcher_.Drain(absl::ZeroDuration());
+    sessions_.Drain(absl::ZeroDuration());
     server_.reset();  // before what it was given, though the listener needs it made first
   }
 
@@ -192,8 +192,8 @@ class LostModelTest : public testing::Test {
   absl::Notification lost_;
   MinimalModel minimal_;
   std::unique_ptr<GrpcServer> server_;
-  ModelSet models_;
-  Dispatcher dispatcher_;
+  ModelRegistry models_;
+  SessionManager sessions_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Longstream::Stub> stub_;
 };

@@ -27,7 +27,7 @@ class ShutdownTest : public ServerTest {
 
 TEST_F(ShutdownTest, IdleConnectionsDelayNothing) {
   Open();  // and the channel stays
-  dispatcher().Drain(absl::ZeroDuration());
+  sessions().Drain(absl::ZeroDuration());
   const MonotonicTime begin = MonotonicTime::Now();
   server().Shutdown(begin + absl::Seconds(30));
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(15));
@@ -41,7 +41,7 @@ TEST_F(ShutdownTest, RunningCallsGetTheirLastMessages) {
       Generate(request, [&](const v1::GenerateResponse& response, grpc::ClientContext*) {
         if (!response.has_started()) return;
         shutdown = std::thread([this] {
-          dispatcher().Drain(absl::Seconds(30));
+          sessions().Drain(absl::Seconds(30));
           server().Shutdown(MonotonicTime::Now() + absl::Seconds(30));
         });
       });
@@ -59,7 +59,7 @@ TEST_F(ShutdownTest, TurnsPastTheGraceTimeAreUnavailable) {
   const Generated generated =
       Generate(request, [&](const v1::GenerateResponse& response, grpc::ClientContext*) {
         if (!response.has_started()) return;
-        drain = std::thread([this] { dispatcher().Drain(absl::Milliseconds(50)); });
+        drain = std::thread([this] { sessions().Drain(absl::Milliseconds(50)); });
       });
   drain.join();
   EXPECT_EQ(generated.status.error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -96,7 +96,7 @@ struct BegunAppend {
 // Calls have ended, and texts of theirs still wait for a thread. Whoever has shut the server down
 // may take away what they use.
 TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
-  auto own = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models(), &dispatcher());
+  auto own = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models(), &sessions());
   ASSERT_TRUE(own.ok()) << own.status();
   const auto own_stub = v1::Longstream::NewStub(grpc::CreateChannel(
       "127.0.0.1:" + std::to_string((*own)->port()), grpc::InsecureChannelCredentials()));
@@ -122,7 +122,7 @@ TEST_F(ShutdownTest, ConnectionsThatAnswerNoPingAreClosed) {
   auto quick = GrpcServer::Start({.listen = "127.0.0.1:0",
                                   .keepalive_time = absl::Milliseconds(300),
                                   .keepalive_timeout = absl::Milliseconds(300)},
-                                 &models(), &dispatcher());
+                                 &models(), &sessions());
   ASSERT_TRUE(quick.ok()) << quick.status();
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   ASSERT_GE(connection, 0);

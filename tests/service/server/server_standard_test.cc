@@ -72,7 +72,7 @@ class PingTest : public ServerTest {
 TEST_F(PingTest, AClientMayPing) {
   auto server =
       GrpcServer::Start({.listen = "127.0.0.1:0", .least_ping_interval = absl::Milliseconds(500)},
-                        &models(), &dispatcher());
+                        &models(), &sessions());
   ASSERT_TRUE(server.ok()) << server.status();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);

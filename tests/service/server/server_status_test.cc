@@ -338,7 +338,7 @@ TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
   grpc::ClientContext fork_context;
   EXPECT_EQ(stub().ForkSession(&fork_context, fork, &session).error_code(),
             StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(dispatcher().List(std::nullopt, 20000, "").size(), opened) << "a refused one is left";
+  EXPECT_EQ(sessions().List(std::nullopt, 20000, "").size(), opened) << "a refused one is left";
   EXPECT_FALSE(Get(fork.session_id()).turn_running());
   ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   google::rpc::Status details;

@@ -10,9 +10,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "service/serving/dispatcher.h"
-#include "service/serving/model_set.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "service/serving/model_registry.h"
+#include "service/serving/session_manager.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {
@@ -126,12 +126,12 @@ class SessionHammer : public testing::Test {
   SessionHammer()
       : models_({model_.plugins(), model_.host(), model_.registry(), {}},
                 {model_.Source(R"({"step_delay_us": 50})")}, nullptr),
-        dispatcher_(&models_, {}) {
+        sessions_(&models_, {}) {
     EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   }
 
   // Runs `call` with a callback for views and waits for it.
-  void Await(const std::function<void(Dispatcher::Opened)>& call) {
+  void Await(const std::function<void(SessionManager::Opened)>& call) {
     absl::Notification done;
     call([&](const absl::StatusOr<SessionView>&) { done.Notify(); });
     done.WaitForNotification();
@@ -139,13 +139,13 @@ class SessionHammer : public testing::Test {
 
   void Close(const SessionId& id) {
     absl::Notification done;
-    dispatcher_.CloseSession(id, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
+    sessions_.CloseSession(id, [&](const absl::StatusOr<uint64_t>&) { done.Notify(); });
     done.WaitForNotification();
   }
 
   // Starts a turn and, where it is started, reads or cancels it.
   void Run(const SessionId& id, TurnKind kind, bool cancel) {
-    absl::StatusOr<SessionRoute> route = dispatcher_.Route(id);
+    absl::StatusOr<SessionRoute> route = sessions_.Route(id);
     if (!route.ok()) return;
     TurnRequest request = Generate(route->session, kind == TurnKind::kGenerate ? "ab" : "", 20);
     request.kind = kind;
@@ -169,13 +169,13 @@ class SessionHammer : public testing::Test {
       switch (random() % 6) {
         case 0:
         case 1:
-          Await([&](Dispatcher::Opened opened) {
-            dispatcher_.OpenSession("m", id, std::nullopt, std::move(opened));
+          Await([&](SessionManager::Opened opened) {
+            sessions_.OpenSession("m", id, std::nullopt, std::move(opened));
           });
           break;
         case 2:
-          Await([&](Dispatcher::Opened opened) {
-            dispatcher_.ForkSession(id, other, std::nullopt, std::move(opened));
+          Await([&](SessionManager::Opened opened) {
+            sessions_.ForkSession(id, other, std::nullopt, std::move(opened));
           });
           break;
         case 3:
@@ -193,8 +193,8 @@ class SessionHammer : public testing::Test {
 
   static constexpr uint64_t kIds = 3;
   MinimalModel model_;
-  ModelSet models_;
-  Dispatcher dispatcher_;
+  ModelRegistry models_;
+  SessionManager sessions_;
   std::atomic<int> turns_{0};
 };
 
@@ -206,7 +206,7 @@ TEST_F(SessionHammer, NothingIsLeftBehind) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(turns_.load(), 0) << "no turn was ever started, so the test has shown little";
   for (uint64_t low = 0; low < kIds; ++low) Close(SessionId{0, low});
-  EXPECT_TRUE(dispatcher_.List(std::nullopt, 10, "").empty());
+  EXPECT_TRUE(sessions_.List(std::nullopt, 10, "").empty());
   const auto engine = models_.Find("m");
   ASSERT_TRUE(engine.ok());
   EXPECT_EQ((*engine)->num_turns(), 0u);

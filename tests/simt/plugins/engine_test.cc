@@ -11,7 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/backends/checkpoint/wide_vocabulary.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 #include "tests/service/engine/session_scripts.h"
 #include "tests/temporary_directory.h"
 

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "kernels/core/thread_pool.h"
 #include "service/engine/turn/turn_stream.h"
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 namespace longstream {
 namespace {

@@ -1,7 +1,7 @@
 // The service without its wire: sessions opened, forked, closed, expired and found, with the engine
 // that runs their turns. What gRPC handlers translate to.
-#ifndef LONGSTREAM_SERVICE_SERVING_DISPATCHER_H_
-#define LONGSTREAM_SERVICE_SERVING_DISPATCHER_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
+#define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 
 #include <cstddef>
 #include <functional>
@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/engine/engine.h"
-#include "service/serving/model_set.h"
+#include "service/serving/model_registry.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_table.h"
 
@@ -41,7 +41,7 @@ struct SessionRoute {
 //     session. One that began before is CANCELLED, an Open or Fork that was making this session
 //     too.
 //   - Exactly one Close succeeds; its answer comes when the caches are freed.
-class Dispatcher {
+class SessionManager {
  public:
   struct Options {
     size_t max_sessions = 0;  // 0: no limit but memory
@@ -49,12 +49,12 @@ class Dispatcher {
     absl::Duration max_idle_timeout = absl::Hours(24);
   };
 
-  // `models` outlives the dispatcher.
-  Dispatcher(const ModelSet* models, const Options& options);
+  // `models` outlives the sessions.
+  SessionManager(const ModelRegistry* models, const Options& options);
   // Waits for the callbacks of everything that was asked for.
-  ~Dispatcher();
-  Dispatcher(const Dispatcher&) = delete;
-  Dispatcher& operator=(const Dispatcher&) = delete;
+  ~SessionManager();
+  SessionManager(const SessionManager&) = delete;
+  SessionManager& operator=(const SessionManager&) = delete;
 
   using Opened = std::function<void(absl::StatusOr<SessionView>)>;
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
@@ -84,10 +84,10 @@ class Dispatcher {
   size_t NumTurns() const;
   // Takes a closed session out of the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);
-  // Closes sessions whose idle time-out has passed, until the dispatcher goes.
+  // Closes sessions whose idle time-out has passed, until the sessions goes.
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const ModelSet* const models_;
+  const ModelRegistry* const models_;
   const Options options_;
   SessionTable sessions_;
 
@@ -100,4 +100,4 @@ class Dispatcher {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_DISPATCHER_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_

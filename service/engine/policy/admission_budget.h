@@ -1,6 +1,6 @@
 // What a model's cache budget can give to a turn: now, and when others have ended.
-#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_MEMORY_OUTLOOK_H_
-#define LONGSTREAM_SERVICE_ENGINE_POLICY_MEMORY_OUTLOOK_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_BUDGET_H_
+#define LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_BUDGET_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 namespace longstream {
 
 // Bytes of a model's cache budget, by the two kinds of which a device may have a pool each.
-struct CacheBytes {
+struct PoolBytes {
   uint64_t pages = 0;
   uint64_t fixed = 0;  // rings, states and checkpoints
 
@@ -22,8 +22,8 @@ uint64_t PageBytes(const ls_model_info& info, uint64_t tokens);
 
 // Bytes of a model's cache budget at one moment. What sessions without a running turn hold stays,
 // as far as anybody knows: they may be closed, but nobody waits for that.
-struct MemoryOutlook {
-  uint64_t budget = 0;
+struct AdmissionBudget {
+  uint64_t total = 0;
   uint64_t free = 0;
   // What running turns that compute would give back if they ended now as they stand: what they have
   // reserved and not used.
@@ -43,4 +43,4 @@ struct MemoryOutlook {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_MEMORY_OUTLOOK_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_BUDGET_H_

@@ -1,5 +1,5 @@
 // Costs as moving averages.
-#include "service/engine/policy/mixed_step.h"
+#include "service/engine/policy/step_cost_model.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void Average(double sample, double* mean) {
 
 }  // namespace
 
-void MixedStep::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time) {
+void StepCostModel::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time) {
   if (time <= absl::ZeroDuration()) return;
   const double seconds = absl::ToDoubleSeconds(time);
   if (prompt_tokens == 0) {
@@ -32,7 +32,7 @@ void MixedStep::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Durati
   Average(std::max(of_prompts, least) / static_cast<double>(prompt_tokens), &token_seconds_);
 }
 
-uint64_t MixedStep::PromptTokens() const {
+uint64_t StepCostModel::PromptTokens() const {
   if (decode_seconds_ == 0.0 || age_ >= kMaxAge) return 0;
   if (token_seconds_ == 0.0) return grid_;
   const double tokens = (stretch_ - 1.0) * decode_seconds_ / token_seconds_;

@@ -1,5 +1,5 @@
 // Register-blocked products of small blocks.
-#include "kernels/cpu/gemm/block_product.h"
+#include "kernels/cpu/gemm/tile_gemm.h"
 
 #include <algorithm>
 
@@ -102,7 +102,7 @@ struct Tiling {
 
 // kRows rows times kVectors vectors; the last vector is read and written through `access`.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
-LONGSTREAM_INLINE void Tile(const Product<T>& product, const Access& access) {
+LONGSTREAM_INLINE void Tile(const TileGemm<T>& product, const Access& access) {
   // Copies, so that the compiler knows that stores leave them alone.
   const auto* a = product.a;
   const T* b = product.b;
@@ -150,7 +150,7 @@ LONGSTREAM_INLINE void Tile(const Product<T>& product, const Access& access) {
 
 // Inlined: a function that has used vectors ends with vzeroupper, which waits for them.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
-LONGSTREAM_INLINE void TileOf(int64_t rows, const Product<T>& product, const Access& access) {
+LONGSTREAM_INLINE void TileOf(int64_t rows, const TileGemm<T>& product, const Access& access) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return TileOf<kRows - 1, kVectors, kStreams>(rows, product, access);
   }
@@ -159,7 +159,7 @@ LONGSTREAM_INLINE void TileOf(int64_t rows, const Product<T>& product, const Acc
 
 // All rows of a strip of kVectors vectors.
 template <typename Tiling, int kVectors, typename T, typename Access>
-void Strip(Product<T> product, const Access& access) {
+void Strip(TileGemm<T> product, const Access& access) {
   const EqualParts tiles(product.rows, Tiling::kRows);
   for (int64_t t = 0; t < tiles.count; ++t) {
     const int64_t rows = tiles.size(t);
@@ -171,7 +171,7 @@ void Strip(Product<T> product, const Access& access) {
 
 // The whole vectors of columns that are fewer than kVectors.
 template <int kVectors, typename T>
-void NarrowStrip(int64_t vectors, const Product<T>& product) {
+void NarrowStrip(int64_t vectors, const TileGemm<T>& product) {
   if constexpr (kVectors > 1) {
     if (vectors < kVectors) return NarrowStrip<kVectors - 1>(vectors, product);
   }
@@ -181,10 +181,10 @@ void NarrowStrip(int64_t vectors, const Product<T>& product) {
 
 // All columns, `block` steps of k at a time.
 template <typename Tiling, typename T>
-void Blocks(Product<T> product, int64_t block) {
+void Blocks(TileGemm<T> product, int64_t block) {
   constexpr int64_t kWide = Tiling::kVectors * kLanes;
   const auto strip_at = [&](int64_t column) {
-    Product<T> strip = product;
+    TileGemm<T> strip = product;
     strip.b += column;
     strip.c += column;
     return strip;
@@ -209,7 +209,7 @@ void Blocks(Product<T> product, int64_t block) {
 }
 
 template <typename T>
-void MultiplyBlocks(const Product<T>& product) {
+void MultiplyBlocks(const TileGemm<T>& product) {
   if (product.rows <= kFewRows) {
     Blocks<Tiling<kFewRows, kFewRowsVectors, true>>(product, kDepthOfFewRows);
   } else if (product.rows <= kTileRows) {
@@ -226,7 +226,7 @@ constexpr int kSplitVectors = 2;
 
 // kRows rows times kVectors vectors, the sums with both parts in registers.
 template <int kRows, int kVectors, bool kAsk>
-LONGSTREAM_INLINE void SplitTile(const SplitProduct& product, bool add) {
+LONGSTREAM_INLINE void SplitTile(const SplitTileGemm& product, bool add) {
   using F = Format<BF16Pair>;
   // Copies, so that the compiler knows that stores leave them alone.
   const auto [a, a_row, high, low, b_stride, c, c_stride, rows, cols, depth, next] = product;
@@ -267,7 +267,7 @@ LONGSTREAM_INLINE void SplitTile(const SplitProduct& product, bool add) {
 }
 
 template <int kRows, int kVectors>
-LONGSTREAM_INLINE void SplitTileOf(int64_t rows, const SplitProduct& product, bool add) {
+LONGSTREAM_INLINE void SplitTileOf(int64_t rows, const SplitTileGemm& product, bool add) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return SplitTileOf<kRows - 1, kVectors>(rows, product, add);
   }
@@ -277,7 +277,7 @@ LONGSTREAM_INLINE void SplitTileOf(int64_t rows, const SplitProduct& product, bo
 
 // All rows of at most kVectors vectors of columns.
 template <int kVectors>
-void SplitStrip(SplitProduct product, bool add) {
+void SplitStrip(SplitTileGemm product, bool add) {
   if constexpr (kVectors > 1) {
     if (product.cols < kVectors * kLanes) return SplitStrip<kVectors - 1>(product, add);
   }
@@ -306,7 +306,7 @@ LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x
 
 // kRows rows times kCols columns.
 template <int kRows, int kCols, typename T>
-void DotTile(const DotProduct<T>& product) {
+void DotTile(const TransposedTileGemm<T>& product) {
   const float* a = product.a;
   const T* b = product.b;
   const int64_t a_stride = product.a_stride;
@@ -345,7 +345,7 @@ void DotTile(const DotProduct<T>& product) {
 }
 
 template <int kRows, typename T>
-void DotStrip(int64_t rows, DotProduct<T> product) {
+void DotStrip(int64_t rows, TransposedTileGemm<T> product) {
   if constexpr (kRows > 1) {
     if (rows < kRows) return DotStrip<kRows - 1>(rows, product);
   }
@@ -363,7 +363,7 @@ void DotStrip(int64_t rows, DotProduct<T> product) {
 }
 
 template <typename T>
-void MultiplyTransposedBlocks(DotProduct<T> product) {
+void MultiplyTransposedBlocks(TransposedTileGemm<T> product) {
   int64_t left = product.rows;
   while (left > 0) {
     const int64_t rows = left < kDotRows ? left : kDotRows;
@@ -376,14 +376,14 @@ void MultiplyTransposedBlocks(DotProduct<T> product) {
 
 }  // namespace
 
-void Multiply(const Product<float>& product) { MultiplyBlocks(product); }
-void Multiply(const Product<F16>& product) { MultiplyBlocks(product); }
-void Multiply(const Product<BF16>& product) { MultiplyBlocks(product); }
+void Multiply(const TileGemm<float>& product) { MultiplyBlocks(product); }
+void Multiply(const TileGemm<F16>& product) { MultiplyBlocks(product); }
+void Multiply(const TileGemm<BF16>& product) { MultiplyBlocks(product); }
 #if defined(__AVX512BF16__)
-void Multiply(const Product<BF16Pair>& product) { MultiplyBlocks(product); }
+void Multiply(const TileGemm<BF16Pair>& product) { MultiplyBlocks(product); }
 
-void Multiply(const SplitProduct& product) {
-  SplitProduct part = product;
+void Multiply(const SplitTileGemm& product) {
+  SplitTileGemm part = product;
   for (int64_t k = 0; k < product.depth; k += part.depth) {
     part.depth = std::min(product.depth - k, kDepthOfManyRows);
     part.a = product.a + k;
@@ -400,8 +400,14 @@ void Multiply(const SplitProduct& product) {
 }
 #endif
 
-void MultiplyTransposed(const DotProduct<float>& product) { MultiplyTransposedBlocks(product); }
-void MultiplyTransposed(const DotProduct<F16>& product) { MultiplyTransposedBlocks(product); }
-void MultiplyTransposed(const DotProduct<BF16>& product) { MultiplyTransposedBlocks(product); }
+void MultiplyTransposed(const TransposedTileGemm<float>& product) {
+  MultiplyTransposedBlocks(product);
+}
+void MultiplyTransposed(const TransposedTileGemm<F16>& product) {
+  MultiplyTransposedBlocks(product);
+}
+void MultiplyTransposed(const TransposedTileGemm<BF16>& product) {
+  MultiplyTransposedBlocks(product);
+}
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

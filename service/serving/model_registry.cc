@@ -1,5 +1,5 @@
 // Loading of models and their states.
-#include "service/serving/model_set.h"
+#include "service/serving/model_registry.h"
 
 #include <utility>
 
@@ -15,7 +15,8 @@ constexpr size_t kMaxEchoBytes = 64;
 
 }  // namespace
 
-ModelSet::ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener)
+ModelRegistry::ModelRegistry(const Options& options, std::vector<ModelSource> sources,
+                             StateListener listener)
     : options_(options), sources_(std::move(sources)), listener_(std::move(listener)) {
   {
     absl::MutexLock lock(&mutex_);
@@ -28,7 +29,7 @@ ModelSet::ModelSet(const Options& options, std::vector<ModelSource> sources, Sta
   loader_ = std::thread([this] { LoadAll(); });
 }
 
-ModelSet::~ModelSet() {
+ModelRegistry::~ModelRegistry() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -36,7 +37,7 @@ ModelSet::~ModelSet() {
   loader_.join();
 }
 
-void ModelSet::LoadAll() {
+void ModelRegistry::LoadAll() {
   for (const ModelSource& source : sources_) {
     {
       absl::MutexLock lock(&mutex_);
@@ -46,7 +47,7 @@ void ModelSet::LoadAll() {
   }
 }
 
-void ModelSet::Load(const ModelSource& source) {
+void ModelRegistry::Load(const ModelSource& source) {
   absl::StatusOr<std::shared_ptr<ServedModel>> model =
       ServedModel::Load(source, options_.plugins, options_.host);
   ModelStatus status;
@@ -77,7 +78,7 @@ void ModelSet::Load(const ModelSource& source) {
   if (listener_) listener_(status);
 }
 
-void ModelSet::Lose(const std::string& name, const absl::Status& why) {
+void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
   ModelStatus told;
   told.name = name;
   told.state = ModelState::kFailed;
@@ -92,7 +93,7 @@ void ModelSet::Lose(const std::string& name, const absl::Status& why) {
   if (listener_) listener_(told);
 }
 
-absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
+absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   absl::MutexLock lock(&mutex_);
   if (name.empty() && models_.size() == 1) return models_.begin()->second;
   const auto found = models_.find(name);
@@ -105,7 +106,7 @@ absl::StatusOr<ModelStatus> ModelSet::Status(std::string_view name) const {
       name.size() > kMaxEchoBytes ? "...'" : "'", "; there are: ", absl::StrJoin(names, ", ")));
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) const {
+absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view name) const {
   absl::StatusOr<ModelStatus> status = Status(name);
   if (!status.ok()) return status.status();
   switch (status->state) {
@@ -122,7 +123,7 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelSet::Find(std::string_view name) co
   return absl::InternalError("a model is in no known state");
 }
 
-std::vector<ModelStatus> ModelSet::List() const {
+std::vector<ModelStatus> ModelRegistry::List() const {
   absl::MutexLock lock(&mutex_);
   std::vector<ModelStatus> list;
   list.reserve(models_.size());
@@ -130,10 +131,10 @@ std::vector<ModelStatus> ModelSet::List() const {
   return list;
 }
 
-absl::Status ModelSet::WaitUntilLoaded() const {
+absl::Status ModelRegistry::WaitUntilLoaded() const {
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(
-      +[](const ModelSet* set) ABSL_EXCLUSIVE_LOCKS_REQUIRED(set->mutex_) {
+      +[](const ModelRegistry* set) ABSL_EXCLUSIVE_LOCKS_REQUIRED(set->mutex_) {
         for (const auto& [name, status] : set->models_) {
           if (status.state == ModelState::kLoading) return false;
         }

@@ -20,8 +20,8 @@
 // int8 and int4: the same with groups of 32 inputs, group_sums.cuh.
 //
 // f32 and f16: FMA with the f32 row, a warp an output.
-#ifndef LONGSTREAM_KERNELS_CUDA_GEMM_SKINNY_PRODUCT_CUH_
-#define LONGSTREAM_KERNELS_CUDA_GEMM_SKINNY_PRODUCT_CUH_
+#ifndef LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
+#define LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
 
 #include <cuda_runtime.h>
 
@@ -40,8 +40,8 @@
 
 namespace longstream::cuda {
 
-inline constexpr int kSkinnyWarps = 8;
-inline constexpr int kSkinnyThreads = kSkinnyWarps * kWarp;
+inline constexpr int kGemvWarps = 8;
+inline constexpr int kGemvThreads = kGemvWarps * kWarp;
 inline constexpr int kStepInputs = 32;    // what 4 lanes of 16 bytes of bf16 cover
 inline constexpr int kMaxTokenTiles = 8;  // of a block
 // From a token's sums to the next, in shared memory: 16 outputs and what spreads 4 pairs of tokens
@@ -53,11 +53,11 @@ inline constexpr int kSumPitch = 20;
 // which run all at once: few blocks left over for later would each take as long as latency lets 8
 // warps read, 8 us for 64 outputs of 5120 inputs in bf16, where all together take 41. Of n and the
 // stride alone, so that the order of the sums is the same at every number of rows.
-inline int SkinnySplits(int64_t n, int64_t stride) {
-  constexpr int64_t kEnoughWarps = kSkinnyWarps * 132;
+inline int GemvSplits(int64_t n, int64_t stride) {
+  constexpr int64_t kEnoughWarps = kGemvWarps * 132;
   constexpr int64_t kLeastInputs = 256;
   int splits = 1;
-  while (splits < kSkinnyWarps && CeilDiv(n, kOutputTile) * splits < kEnoughWarps &&
+  while (splits < kGemvWarps && CeilDiv(n, kOutputTile) * splits < kEnoughWarps &&
          stride / (2 * splits) >= kLeastInputs) {
     splits *= 2;
   }
@@ -167,14 +167,14 @@ struct RowsInMemory {
 // shared memory, if kInShared: in `room`, which the launch adds to that of the sums. The room of
 // the sums is scratch until then.
 template <DType kType, int kWeights, int kTiles, typename Rows, typename Epilogue>
-__global__ void __launch_bounds__(kSkinnyThreads, 2)
-    SkinnyMmaKernel(ProductOperands<kWeights> in, Rows rows, int splits, Epilogue epilogue) {
+__global__ void __launch_bounds__(kGemvThreads, 2)
+    GemvMmaKernel(ProductOperands<kWeights> in, Rows rows, int splits, Epilogue epilogue) {
   LetNextKernelStart();
   constexpr int kTokens = kTiles * kTokenTile;
-  auto* partial = SharedMemory<PartialSums<kWeights, kTiles>>();  // [kSkinnyWarps]
+  auto* partial = SharedMemory<PartialSums<kWeights, kTiles>>();  // [kGemvWarps]
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int g = static_cast<int>(threadIdx.x) % kWarp / 4, t = static_cast<int>(threadIdx.x) % 4;
-  const int tiles = kSkinnyWarps / splits;
+  const int tiles = kGemvWarps / splits;
   const int64_t first_tile = int64_t{blockIdx.y} * tiles;
   const int64_t first_output = (first_tile + warp / splits) * kOutputTile;
   const int64_t first_row = int64_t{blockIdx.x} * kTokens;
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   if (blockIdx.x == 0 && blockIdx.y < kPrefetchBlocks) {
     PrefetchRows<kType>(in, first_output, begin, end);
   }
-  rows.Await(in, partial, partial + kSkinnyWarps);
+  rows.Await(in, partial, partial + kGemvWarps);
 
   float sums[kWeights][kTiles][4] = {};
   if (first_output < in.n) {
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
   __syncthreads();
 
   for (int i = static_cast<int>(threadIdx.x); i < tiles * num_rows * kOutputTile;
-       i += kSkinnyThreads) {
+       i += kGemvThreads) {
     const int output = i % kOutputTile;
     const int row = i / kOutputTile % num_rows;
     const int tile = i / kOutputTile / num_rows;
@@ -231,13 +231,13 @@ __global__ void __launch_bounds__(kSkinnyThreads, 2)
 // Block: 8 outputs, a warp each, of a tile of 8 tokens; the tiles of the same outputs are
 // neighbours, so that the second finds the weights in L2. A lane sums every 32nd vector of inputs.
 template <typename T, int kWeights, typename Epilogue>
-__global__ void __launch_bounds__(kSkinnyThreads, 4)
-    SkinnyFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
+__global__ void __launch_bounds__(kGemvThreads, 4)
+    GemvFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
   BeginKernel();
   constexpr int kVector = 16 / sizeof(T);
   const unsigned tiles = CeilDiv(in.num_rows, kTokenTile);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t column = int64_t{blockIdx.x / tiles} * kSkinnyWarps + threadIdx.x / kWarp;
+  const int64_t column = int64_t{blockIdx.x / tiles} * kGemvWarps + threadIdx.x / kWarp;
   if (column >= in.n) return;
   const int64_t first_token = int64_t{blockIdx.x % tiles} * kTokenTile;
   const int tokens = static_cast<int>(min(in.num_rows - first_token, int64_t{kTokenTile}));
@@ -281,30 +281,29 @@ __global__ void __launch_bounds__(kSkinnyThreads, 4)
 }
 
 // Blocks beside each other in the outputs.
-inline unsigned SkinnyBlocks(int64_t n, int64_t stride) {
-  return CeilDiv(n, kSkinnyWarps / SkinnySplits(n, stride) * kOutputTile);
+inline unsigned GemvBlocks(int64_t n, int64_t stride) {
+  return CeilDiv(n, kGemvWarps / GemvSplits(n, stride) * kOutputTile);
 }
 
 template <int kWeights, int kTiles>
-constexpr size_t kSumBytes = kSkinnyWarps * sizeof(PartialSums<kWeights, kTiles>);
+constexpr size_t kSumBytes = kGemvWarps * sizeof(PartialSums<kWeights, kTiles>);
 
 // `row_bytes`: of shared memory, for the rows.
 template <DType kType, int kTiles, int kWeights, typename Epilogue, typename Rows = RowsInMemory>
-void LaunchSkinnyMma(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue,
-                     const Rows& rows = {}, size_t row_bytes = 0) {
+void LaunchGemvMma(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue,
+                   const Rows& rows = {}, size_t row_bytes = 0) {
   const LaunchShape shape = {
-      {CeilDiv(in.num_rows, kTiles * kTokenTile), SkinnyBlocks(in.n, in.stride)},
-      kSkinnyThreads,
+      {CeilDiv(in.num_rows, kTiles * kTokenTile), GemvBlocks(in.n, in.stride)},
+      kGemvThreads,
       kSumBytes<kWeights, kTiles> + row_bytes};
-  Launch(stream, shape, SkinnyMmaKernel<kType, kWeights, kTiles, Rows, Epilogue>, in, rows,
-         SkinnySplits(in.n, in.stride), epilogue);
+  Launch(stream, shape, GemvMmaKernel<kType, kWeights, kTiles, Rows, Epilogue>, in, rows,
+         GemvSplits(in.n, in.stride), epilogue);
 }
 
 template <typename T, int kWeights, typename Epilogue>
-void LaunchSkinnyFma(Stream& stream, const ProductOperands<kWeights>& in,
-                     const Epilogue& epilogue) {
-  Launch(stream, {CeilDiv(in.n, kSkinnyWarps) * CeilDiv(in.num_rows, kTokenTile), kSkinnyThreads},
-         SkinnyFmaKernel<T, kWeights, Epilogue>, in, epilogue);
+void LaunchGemvFma(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
+  Launch(stream, {CeilDiv(in.n, kGemvWarps) * CeilDiv(in.num_rows, kTokenTile), kGemvThreads},
+         GemvFmaKernel<T, kWeights, Epilogue>, in, epilogue);
 }
 
 // Groups skip the tiles of a block that have no tokens, so that two kernels do for all numbers. The
@@ -312,20 +311,20 @@ void LaunchSkinnyFma(Stream& stream, const ProductOperands<kWeights>& in,
 // weights for the next block.
 template <DType kType, int kWeights, typename Epilogue>
 void LaunchGroups(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
-  if (in.num_rows <= kTokenTile) return LaunchSkinnyMma<kType, 1>(stream, in, epilogue);
-  LaunchSkinnyMma<kType, kMaxTokenTiles / kWeights>(stream, in, epilogue);
+  if (in.num_rows <= kTokenTile) return LaunchGemvMma<kType, 1>(stream, in, epilogue);
+  LaunchGemvMma<kType, kMaxTokenTiles / kWeights>(stream, in, epilogue);
 }
 
 // Any number of rows, `type`: of the weights.
 template <int kWeights, typename Epilogue>
-void SkinnyProduct(Stream& stream, DType type, const ProductOperands<kWeights>& in,
-                   const Epilogue& epilogue) {
+void Gemv(Stream& stream, DType type, const ProductOperands<kWeights>& in,
+          const Epilogue& epilogue) {
   if (in.num_rows == 0) return;
   switch (type) {
     case DType::kF32:
-      return LaunchSkinnyFma<float>(stream, in, epilogue);
+      return LaunchGemvFma<float>(stream, in, epilogue);
     case DType::kF16:
-      return LaunchSkinnyFma<F16>(stream, in, epilogue);
+      return LaunchGemvFma<F16>(stream, in, epilogue);
     case DType::kI8:
       return LaunchGroups<DType::kI8>(stream, in, epilogue);
     case DType::kI4:
@@ -334,16 +333,16 @@ void SkinnyProduct(Stream& stream, DType type, const ProductOperands<kWeights>& 
       break;
   }
   if (in.num_rows <= kTokenTile) {
-    LaunchSkinnyMma<DType::kBF16, 1>(stream, in, epilogue);
+    LaunchGemvMma<DType::kBF16, 1>(stream, in, epilogue);
   } else if (in.num_rows <= 2 * kTokenTile) {
-    LaunchSkinnyMma<DType::kBF16, 2>(stream, in, epilogue);
+    LaunchGemvMma<DType::kBF16, 2>(stream, in, epilogue);
   } else if (in.num_rows <= 4 * kTokenTile) {
-    LaunchSkinnyMma<DType::kBF16, 4>(stream, in, epilogue);
+    LaunchGemvMma<DType::kBF16, 4>(stream, in, epilogue);
   } else {
-    LaunchSkinnyMma<DType::kBF16, kMaxTokenTiles>(stream, in, epilogue);
+    LaunchGemvMma<DType::kBF16, kMaxTokenTiles>(stream, in, epilogue);
   }
 }
 
 }  // namespace longstream::cuda
 
-#endif  // LONGSTREAM_KERNELS_CUDA_GEMM_SKINNY_PRODUCT_CUH_
+#endif  // LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_

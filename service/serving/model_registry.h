@@ -1,6 +1,6 @@
 // The models of this server by name, each with its engine, from loading to unloading.
-#ifndef LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_
-#define LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_
+#ifndef LONGSTREAM_SERVICE_SERVING_MODEL_REGISTRY_H_
+#define LONGSTREAM_SERVICE_SERVING_MODEL_REGISTRY_H_
 
 #include <functional>
 #include <map>
@@ -39,7 +39,7 @@ struct ModelStatus {
 };
 
 // Thread-safe.
-class ModelSet {
+class ModelRegistry {
  public:
   struct Options {
     std::vector<std::shared_ptr<const Plugin>> plugins;
@@ -53,11 +53,11 @@ class ModelSet {
   using StateListener = std::function<void(const ModelStatus& status)>;
 
   // Begins to load `sources`, one after the other, on a thread of its own.
-  ModelSet(const Options& options, std::vector<ModelSource> sources, StateListener listener);
+  ModelRegistry(const Options& options, std::vector<ModelSource> sources, StateListener listener);
   // Waits for the model that is being loaded; engines end their turns with UNAVAILABLE.
-  ~ModelSet();
-  ModelSet(const ModelSet&) = delete;
-  ModelSet& operator=(const ModelSet&) = delete;
+  ~ModelRegistry();
+  ModelRegistry(const ModelRegistry&) = delete;
+  ModelRegistry& operator=(const ModelRegistry&) = delete;
 
   // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed. An empty name means the
   // only model there is.
@@ -90,4 +90,4 @@ class ModelSet {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_SERVING_MODEL_SET_H_
+#endif  // LONGSTREAM_SERVICE_SERVING_MODEL_REGISTRY_H_

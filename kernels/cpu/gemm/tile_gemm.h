@@ -4,8 +4,8 @@
 // A sum has a fixed order: over k = 0, 1, ... in one lane (Multiply), or as 16 interleaved sums
 // that a fixed tree adds (MultiplyTransposed). Neither the tile an element is in nor how rows and
 // columns are divided among calls changes its bits.
-#ifndef LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_
-#define LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_
+#ifndef LONGSTREAM_KERNELS_CPU_GEMM_TILE_GEMM_H_
+#define LONGSTREAM_KERNELS_CPU_GEMM_TILE_GEMM_H_
 
 #include <cstdint>
 #include <type_traits>
@@ -26,7 +26,7 @@ struct BF16Pair {
 //
 // B is of T. A is f32, or pairs like B, whose product is the sum of both members'.
 template <typename T>
-struct Product {
+struct TileGemm {
   using Factor = std::conditional_t<std::is_same_v<T, BF16Pair>, BF16Pair, float>;
 
   const Factor* a = nullptr;  // A[r, k] at a[r * a_row + k * a_k]
@@ -41,16 +41,16 @@ struct Product {
   int64_t depth = 0;
   bool add = true;  // false: C is overwritten
 };
-void Multiply(const Product<float>& product);
-void Multiply(const Product<F16>& product);
-void Multiply(const Product<BF16>& product);
+void Multiply(const TileGemm<float>& product);
+void Multiply(const TileGemm<F16>& product);
+void Multiply(const TileGemm<BF16>& product);
 #if defined(__AVX512BF16__)
-void Multiply(const Product<BF16Pair>& product);
+void Multiply(const TileGemm<BF16Pair>& product);
 
 // C[r, c] = sum_k A[r, k] High[k, c] + sum_k A[r, k] Low[k, c]
 //
 // Each sum runs by itself, 64 steps of k at a time, of which the results are added up in C.
-struct SplitProduct {
+struct SplitTileGemm {
   const BF16Pair* a = nullptr;  // A[r, k] at a[r * a_row + k]
   int64_t a_row = 0;
   const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c], and so Low
@@ -64,12 +64,12 @@ struct SplitProduct {
   // As many rows as A has, one behind the other: asked for meanwhile, unless it is nullptr.
   const BF16Pair* next = nullptr;
 };
-void Multiply(const SplitProduct& product);
+void Multiply(const SplitTileGemm& product);
 #endif
 
 // C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.
 template <typename T>
-struct DotProduct {
+struct TransposedTileGemm {
   const float* a = nullptr;
   int64_t a_stride = 0;
   const T* b = nullptr;
@@ -81,10 +81,10 @@ struct DotProduct {
   int64_t depth = 0;
   bool add = true;  // false: C is overwritten
 };
-void MultiplyTransposed(const DotProduct<float>& product);
-void MultiplyTransposed(const DotProduct<F16>& product);
-void MultiplyTransposed(const DotProduct<BF16>& product);
+void MultiplyTransposed(const TransposedTileGemm<float>& product);
+void MultiplyTransposed(const TransposedTileGemm<F16>& product);
+void MultiplyTransposed(const TransposedTileGemm<BF16>& product);
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA
 
-#endif  // LONGSTREAM_KERNELS_CPU_GEMM_BLOCK_PRODUCT_H_
+#endif  // LONGSTREAM_KERNELS_CPU_GEMM_TILE_GEMM_H_

@@ -1,5 +1,5 @@
 // Loading of the minimal plugin and reading of turns.
-#include "tests/service/engine/scheduler_fixture.h"
+#include "tests/service/engine/engine_fixture.h"
 
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>

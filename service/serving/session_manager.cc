@@ -1,5 +1,5 @@
 // Routing of sessions and turns to engines.
-#include "service/serving/dispatcher.h"
+#include "service/serving/session_manager.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,13 +16,13 @@ constexpr absl::Duration kDrainPeriod = absl::Milliseconds(20);
 
 }  // namespace
 
-Dispatcher::Dispatcher(const ModelSet* models, const Options& options)
+SessionManager::SessionManager(const ModelRegistry* models, const Options& options)
     : models_(models),
       options_(options),
       sessions_(options.max_sessions),
       expiry_([this] { ExpireSessions(); }) {}
 
-Dispatcher::~Dispatcher() {
+SessionManager::~SessionManager() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
@@ -33,7 +33,7 @@ Dispatcher::~Dispatcher() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Dispatcher::MakeSession(
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::MakeSession(
     const Engine& engine, std::optional<SessionId> id, const char* id_field,
     std::optional<absl::Duration> idle_timeout) {
   {
@@ -53,8 +53,8 @@ absl::StatusOr<std::shared_ptr<Session>> Dispatcher::MakeSession(
   return session;
 }
 
-void Dispatcher::OpenSession(std::string_view model, std::optional<SessionId> id,
-                             std::optional<absl::Duration> idle_timeout, Opened opened) {
+void SessionManager::OpenSession(std::string_view model, std::optional<SessionId> id,
+                                 std::optional<absl::Duration> idle_timeout, Opened opened) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return opened(engine.status());
   absl::StatusOr<std::shared_ptr<Session>> session =
@@ -68,8 +68,8 @@ void Dispatcher::OpenSession(std::string_view model, std::optional<SessionId> id
       });
 }
 
-void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
-                             std::optional<absl::Duration> idle_timeout, Opened opened) {
+void SessionManager::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
+                                 std::optional<absl::Duration> idle_timeout, Opened opened) {
   absl::StatusOr<SessionRoute> source = Route(source_id);
   if (!source.ok()) return opened(source.status());
   const Engine& engine = *source->engine;
@@ -96,7 +96,7 @@ void Dispatcher::ForkSession(const SessionId& source_id, std::optional<SessionId
       });
 }
 
-void Dispatcher::CloseSession(const SessionId& id, Closed closed) {
+void SessionManager::CloseSession(const SessionId& id, Closed closed) {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
   if (!session.ok()) return closed(session.status());
   if (!(*session)->Close()) {
@@ -105,7 +105,7 @@ void Dispatcher::CloseSession(const SessionId& id, Closed closed) {
   Release(*session, std::move(closed));
 }
 
-void Dispatcher::Release(const std::shared_ptr<Session>& session, Closed closed) {
+void SessionManager::Release(const std::shared_ptr<Session>& session, Closed closed) {
   sessions_.Remove(*session);
   // Its model may have failed since.
   const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
@@ -114,11 +114,11 @@ void Dispatcher::Release(const std::shared_ptr<Session>& session, Closed closed)
                        [closed = std::move(closed)](uint64_t position) { closed(position); });
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Dispatcher::Find(const SessionId& id) const {
+absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(const SessionId& id) const {
   return sessions_.Find(id);
 }
 
-absl::StatusOr<SessionRoute> Dispatcher::Route(const SessionId& id) const {
+absl::StatusOr<SessionRoute> SessionManager::Route(const SessionId& id) const {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
   if (!session.ok()) return session.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
@@ -126,8 +126,8 @@ absl::StatusOr<SessionRoute> Dispatcher::Route(const SessionId& id) const {
   return SessionRoute{*std::move(session), *std::move(engine)};
 }
 
-std::vector<SessionView> Dispatcher::List(const std::optional<SessionId>& after, size_t limit,
-                                          std::string_view model) const {
+std::vector<SessionView> SessionManager::List(const std::optional<SessionId>& after, size_t limit,
+                                              std::string_view model) const {
   std::vector<SessionView> views;
   for (const std::shared_ptr<Session>& session : sessions_.List(after, limit, model)) {
     views.push_back(session->View());
@@ -135,7 +135,7 @@ std::vector<SessionView> Dispatcher::List(const std::optional<SessionId>& after,
   return views;
 }
 
-size_t Dispatcher::NumTurns() const {
+size_t SessionManager::NumTurns() const {
   size_t turns = 0;
   for (const ModelStatus& model : models_->List()) {
     if (model.engine != nullptr) turns += model.engine->num_turns();
@@ -143,7 +143,7 @@ size_t Dispatcher::NumTurns() const {
   return turns;
 }
 
-void Dispatcher::Drain(absl::Duration grace) {
+void SessionManager::Drain(absl::Duration grace) {
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
@@ -164,7 +164,7 @@ void Dispatcher::Drain(absl::Duration grace) {
   }
 }
 
-void Dispatcher::ExpireSessions() {
+void SessionManager::ExpireSessions() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);

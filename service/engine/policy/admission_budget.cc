@@ -1,5 +1,5 @@
 // Arithmetic of cache budgets.
-#include "service/engine/policy/memory_outlook.h"
+#include "service/engine/policy/admission_budget.h"
 
 #include <algorithm>
 
@@ -13,10 +13,10 @@ uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
   return pages * info.page_tokens * info.kv_bytes_per_token;
 }
 
-std::string MemoryOutlook::Refusal(uint64_t wanted) const {
-  const uint64_t taken = budget - std::min(budget, free);
+std::string AdmissionBudget::Refusal(uint64_t wanted) const {
+  const uint64_t taken = total - std::min(total, free);
   const uint64_t kept = taken - std::min(taken, most_coming);
-  return absl::StrCat(wanted, " bytes more are needed of a budget of ", budget, ", of which ", free,
+  return absl::StrCat(wanted, " bytes more are needed of a budget of ", total, ", of which ", free,
                       " are free; running turns give back ", most_coming,
                       " at most, and sessions keep ", kept);
 }

@@ -1,6 +1,6 @@
 // A served minimal model for tests of the engine, and turns that are waited for.
-#ifndef LONGSTREAM_TESTS_SERVICE_ENGINE_SCHEDULER_FIXTURE_H_
-#define LONGSTREAM_TESTS_SERVICE_ENGINE_SCHEDULER_FIXTURE_H_
+#ifndef LONGSTREAM_TESTS_SERVICE_ENGINE_ENGINE_FIXTURE_H_
+#define LONGSTREAM_TESTS_SERVICE_ENGINE_ENGINE_FIXTURE_H_
 
 #include <atomic>
 #include <filesystem>
@@ -109,4 +109,4 @@ std::vector<int32_t> Bytes(std::string_view text);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_TESTS_SERVICE_ENGINE_SCHEDULER_FIXTURE_H_
+#endif  // LONGSTREAM_TESTS_SERVICE_ENGINE_ENGINE_FIXTURE_H_

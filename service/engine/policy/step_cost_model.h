@@ -1,6 +1,6 @@
 // How much of prompts a step reads beside decode rows.
-#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_MIXED_STEP_H_
-#define LONGSTREAM_SERVICE_ENGINE_POLICY_MIXED_STEP_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_STEP_COST_MODEL_H_
+#define LONGSTREAM_SERVICE_ENGINE_POLICY_STEP_COST_MODEL_H_
 
 #include <cstdint>
 
@@ -16,12 +16,12 @@ namespace longstream {
 // Learns both costs from the steps themselves: `d` of decode rows alone and `c` of a token of a
 // prompt. Where d is not known, or was learned too many mixed steps ago, the next step is to have
 // decode rows alone. Used by one thread.
-class MixedStep {
+class StepCostModel {
  public:
   // Mixed steps after which a step of decode rows alone is due: one in so many, so cheap.
   static constexpr uint32_t kMaxAge = 64;
 
-  MixedStep(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}
+  StepCostModel(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}
 
   // A step of so many decode rows and tokens of prompts took `time`. One of no time or less tells
   // nothing.
@@ -47,4 +47,4 @@ class MixedStep {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_MIXED_STEP_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_POLICY_STEP_COST_MODEL_H_

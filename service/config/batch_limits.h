@@ -1,0 +1,16 @@
+// The default limits of a step, for every part that is told them.
+#ifndef LONGSTREAM_SERVICE_CONFIG_BATCH_LIMITS_H_
+#define LONGSTREAM_SERVICE_CONFIG_BATCH_LIMITS_H_
+
+#include <cstdint>
+
+namespace longstream {
+
+// Rows of a step: a prefill piece of 512 beside 64 decode rows.
+inline constexpr uint32_t kDefaultBatchTokens = 576;
+// Entries of a step, one for each sequence in it.
+inline constexpr uint32_t kDefaultBatchSequences = 64;
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_CONFIG_BATCH_LIMITS_H_

@@ -1,0 +1,46 @@
+// Sums and differences of cache budgets.
+#include "service/engine/policy/admission_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace longstream {
+namespace {
+
+TEST(AdmissionBudget, PagesAreWhole) {
+  ls_model_info info{};
+  info.page_tokens = 16;
+  info.kv_bytes_per_token = 100;
+  EXPECT_EQ(PageBytes(info, 0), 0u);
+  EXPECT_EQ(PageBytes(info, 1), 1600u);
+  EXPECT_EQ(PageBytes(info, 16), 1600u);
+  EXPECT_EQ(PageBytes(info, 17), 3200u);
+  info.page_tokens = 0;
+  EXPECT_EQ(PageBytes(info, 17), 0u) << "a model without pages";
+}
+
+TEST(AdmissionBudget, WhatComesIsAddedToWhatIsFree) {
+  const AdmissionBudget budget{.total = 100, .free = 10, .coming = 20, .most_coming = 60};
+  EXPECT_TRUE(budget.IsComing(30));
+  EXPECT_FALSE(budget.IsComing(31));
+  EXPECT_TRUE(budget.CanCome(70));
+  EXPECT_FALSE(budget.CanCome(71));
+}
+
+TEST(AdmissionBudget, NoBudgetIsTooLarge) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  const AdmissionBudget budget{.total = kMost, .free = kMost - 5, .coming = 9, .most_coming = 9};
+  EXPECT_TRUE(budget.IsComing(kMost));
+  EXPECT_TRUE(budget.CanCome(kMost));
+}
+
+TEST(AdmissionBudget, ARefusalNamesAllItRestsOn) {
+  const AdmissionBudget budget{.total = 100, .free = 10, .coming = 20, .most_coming = 60};
+  EXPECT_EQ(budget.Refusal(80),
+            "80 bytes more are needed of a budget of 100, of which 10 are free; running turns give "
+            "back 60 at most, and sessions keep 30");
+}
+
+}  // namespace
+}  // namespace longstream
