@@ -15,8 +15,9 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
-// A message is waited for this part of what reading the prompts takes, at most so long; each one
-// that comes starts that anew, within so many times as long in all.
+// GatherTurns waits for a message during this part of the time that reading the prompts takes, at
+// most so long. Each message starts the pause anew; all pauses together are at most so many times
+// one.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
@@ -41,7 +42,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       metrics_(metrics),
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
-                MostInFlight(options, model_->backend()), &prefill_speed_),
+                MostInFlight(options, model_->backend()), &prefill_clock_),
       wakes_(options.executor),
       thread_([this] { Run(); }) {}
 
@@ -71,29 +72,36 @@ void Engine::Flush() {
   done.WaitForNotification();
 }
 
-void Engine::Open(std::shared_ptr<Session> session, Done done) {
-  Post([this, session = std::move(session), done = std::move(done)] {
-    const absl::Status status = EnsureCaches(*session);
+void Engine::Open(TurnLease session, Done done) {
+  // Shared, because a std::function must be copyable; the engine thread is the one owner then.
+  auto lease = std::make_shared<TurnLease>(std::move(session));
+  Post([this, lease, done = std::move(done)] {
+    const absl::Status status = EnsureCaches(*lease->session());
     if (status.ok()) {
-      open_sessions_.push_back(session);
+      open_sessions_.push_back(lease->session());
     } else {
-      session->Close();
+      lease->session()->Close();
     }
-    session->EndTurn();
+    lease->Publish();
+    lease->Drop();
     done(status);
   });
 }
 
-void Engine::Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done) {
-  Post([this, source = std::move(source), target = std::move(target), done = std::move(done)] {
-    const absl::Status status = CopyCaches(*source, *target);
+void Engine::Fork(TurnLease source, TurnLease target, Done done) {
+  auto from = std::make_shared<TurnLease>(std::move(source));
+  auto to = std::make_shared<TurnLease>(std::move(target));
+  Post([this, from, to, done = std::move(done)] {
+    const absl::Status status = CopySession(*from, *to);
     if (status.ok()) {
-      open_sessions_.push_back(target);
+      open_sessions_.push_back(to->session());
     } else {
-      target->Close();
+      to->session()->Close();
     }
-    target->EndTurn();
-    source->EndTurn();
+    for (TurnLease* lease : {to.get(), from.get()}) {
+      lease->Publish();
+      lease->Drop();
+    }
     done(status);
   });
 }
@@ -109,8 +117,8 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
       }
     }
     if (in_flight) pipeline_.Drain();
-    const uint64_t position = session->tokens.size();
-    session->sequence = Sequence();
+    const uint64_t position = session->View().position;
+    session->caches().sequence = Sequence();
     std::erase(open_sessions_, session);
     closed(position);
   });
@@ -119,7 +127,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
   const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;
-  const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
+  const absl::Duration needed = prefill_clock_.TimeFor(turn.request.prompt.size(), now);
   if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "the deadline is in ", absl::FormatDuration(std::max(left, absl::ZeroDuration())),
@@ -127,8 +135,8 @@ absl::Status Engine::CheckDeadline(const Turn& turn) const {
       absl::FormatDuration(needed)));
 }
 
-absl::Status Engine::Start(std::shared_ptr<Turn> turn) {
-  absl::Status status = Enqueue(std::move(turn));
+absl::Status Engine::Start(std::shared_ptr<Turn> turn, TurnLease lease) {
+  absl::Status status = Enqueue(std::move(turn), std::move(lease));
   if (!status.ok()) CountRefusal(status);
   return status;
 }
@@ -153,31 +161,20 @@ void Engine::GivePlaces(size_t count) {
   num_waiting_ -= count;
 }
 
-absl::Status Engine::CheckAdmissible(const Turn& turn) {
+absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
-  if (absl::Status status = CheckDeadline(turn); !status.ok()) return status;
-  return TakePlace();
-}
-
-absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn) {
-  const TurnRequest& request = turn->request;
-  if (absl::Status status = CheckAdmissible(*turn); !status.ok()) {
-    if (request.holds_turn) request.session->AbandonTurn();
-    return status;
-  }
-  if (request.session != nullptr && !request.holds_turn) {
-    absl::Status status = request.session->BeginTurn(request.expected_position);
-    if (!status.ok()) {
-      GivePlaces(1);
-      return status;
-    }
-  }
+  if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
+  if (absl::Status status = TakePlace(); !status.ok()) return status;
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  Post([this, turn = std::move(turn)] {
-    auto active = std::make_unique<ActiveTurn>(turn, model_.get(), metrics_, options_.on_failure);
-    if (absl::Status status = active->Prepare(); !status.ok()) active->Abort(status);
+  auto shared_lease = std::make_shared<TurnLease>(std::move(lease));
+  Post([this, turn = std::move(turn), shared_lease] {
+    auto active = std::make_unique<ActiveTurn>(turn, std::move(*shared_lease), model_.get(),
+                                               metrics_, options_.on_failure);
+    if (active->session().closed()) {
+      active->Abort(absl::CancelledError("the session was closed"));
+    }
     const auto after = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
       return other->turn().request.priority < turn->request.priority;
     });
@@ -198,28 +195,27 @@ void Engine::AbortAll(absl::Status status) {
 
 absl::Status Engine::EnsureCaches(Session& session) {
   if (session.closed()) return absl::CancelledError("the session was closed meanwhile");
-  if (session.sequence.valid()) return absl::OkStatus();
+  if (session.caches().sequence.valid()) return absl::OkStatus();
   absl::StatusOr<Sequence> sequence = model_->backend().CreateSequence();
   if (!sequence.ok()) return sequence.status();
-  session.sequence = *std::move(sequence);
+  session.caches().sequence = *std::move(sequence);
   return absl::OkStatus();
 }
 
-absl::Status Engine::CopyCaches(Session& source, Session& target) {
-  if (target.closed()) return absl::CancelledError("the new session was closed meanwhile");
-  if (source.closed()) {
-    return absl::NotFoundError(absl::StrCat("session_id: no session ", source.id().ToString()));
+absl::Status Engine::CopySession(TurnLease& source, TurnLease& target) {
+  Session& from = *source.session();
+  Session& to = *target.session();
+  if (to.closed()) return absl::CancelledError("the new session was closed meanwhile");
+  if (from.closed()) {
+    return absl::NotFoundError(absl::StrCat("session_id: no session ", from.id().ToString()));
   }
-  // A turn that could not be rolled back may have left the source without.
-  if (absl::Status status = EnsureCaches(source); !status.ok()) return status;
-  absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(source.sequence);
+  // A turn that could not be rolled back may have left the source without caches.
+  if (absl::Status status = EnsureCaches(from); !status.ok()) return status;
+  absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(from.caches().sequence);
   if (!sequence.ok()) return sequence.status();
-  target.tokens = source.tokens;
-  target.generated = source.generated;
-  target.computed_tokens = source.computed_tokens;
-  target.recompute_reason = source.recompute_reason;
-  target.conversation = source.conversation;
-  target.sequence = *std::move(sequence);
+  target.state() = source.state();
+  to.caches() = {*std::move(sequence), from.caches().computed_tokens,
+                 from.caches().recompute_reason};
   return absl::OkStatus();
 }
 
@@ -227,9 +223,9 @@ void Engine::Run() {
   bool has_slept = true;
   while (RunMailbox()) {
     EndAborted();
-    AdmitWaiting();
-    const bool any_ended = TakeInput();
-    wakes_.Run();  // nobody waits for a step to hear what is known before it
+    bool any_ended = LookAtRunning();
+    any_ended |= AdmitWaiting();
+    wakes_.Run();  // readers hear what is known before the step that follows
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
@@ -250,7 +246,7 @@ void Engine::Run() {
   running_.clear();
   for (const std::shared_ptr<Session>& session : open_sessions_) {
     session->Close();
-    session->sequence = Sequence();
+    session->caches().sequence = Sequence();
   }
 }
 
@@ -312,10 +308,6 @@ void Engine::EndAborted() {
         active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
       } else if (!active.ended() && active.turn().cancelled()) {
         active.Abort(active.turn().cancel_reason());
-      } else if (active.ClientSilence(now) > options_.client_timeout) {
-        active.Abort(absl::DeadlineExceededError(
-            absl::StrCat("the client has neither read nor sent anything for ",
-                         absl::FormatDuration(options_.client_timeout))));
       }
       if (active.ended()) {
         num_turns_.fetch_sub(1);
@@ -328,10 +320,17 @@ void Engine::EndAborted() {
   }
 }
 
-bool Engine::TakeInput() {
+bool Engine::LookAtRunning() {
+  const MonotonicTime now = MonotonicTime::Now();
   bool any_ended = false;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     turn->TakeInput();
+    turn->Look();
+    if (turn->ClientSilence(now) > options_.client_timeout) {
+      turn->Abort(absl::DeadlineExceededError(
+          absl::StrCat("the client has neither read nor sent anything for ",
+                       absl::FormatDuration(options_.client_timeout))));
+    }
     any_ended |= turn->ended();
   }
   return any_ended;
@@ -359,7 +358,7 @@ void Engine::PublishMetrics() {
   size_t active = 0;
   size_t queued_bytes = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
-    active += turn->turn().request.session != nullptr;
+    active += turn->turn().request.kind != TurnKind::kScore;
     queued_bytes += turn->turn().stream.queued_bytes();
   }
   metrics_->SetSessions(active, open_sessions_.size() - std::min(active, open_sessions_.size()));

@@ -16,32 +16,31 @@
 #include "absl/time/time.h"
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
-#include "service/engine/policy/admission_budget.h"
-#include "service/engine/policy/prefill_speed.h"
+#include "service/engine/policy/admission.h"
+#include "service/engine/prefill_clock.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
 #include "service/engine/turn/reader_wakes.h"
 #include "service/engine/turn/turn.h"
 #include "service/metrics/model_metrics.h"
 #include "service/models/served_model.h"
-#include "service/sessions/session.h"
+#include "service/sessions/turn_lease.h"
 
 namespace longstream {
 
-// Every public function may be called from any thread and returns at once; what it asks for is
-// done by the engine thread between two steps, in the order of the calls. Callbacks run on the
-// engine thread and must not block; readers of turns are woken there and on the threads of
-// Options::executor, when the engine has given their streams what it has (ReaderWakes).
+// Every public function may be called from any thread and returns at once. The engine thread does
+// the work between two steps, in the order of the calls. Callbacks run on the engine thread and
+// must not block. Readers of turns are woken there and on the threads of Options::executor
+// (ReaderWakes).
 //
-// Where the model's device works beside the host (LS_CAP_LOOK_AHEAD) two steps are in flight, of
-// which the second was composed before the first one's tokens were known (StepPipeline). What ends
-// a turn, a deadline or a cancellation say, takes effect when its steps in flight are done: one, or
-// two then. Tokens drawn for a turn that has ended are dropped.
+// Where the model's device works beside the host (LS_CAP_LOOK_AHEAD) two steps are in flight; the
+// second was composed before the first one's tokens were known (StepPipeline). A deadline or a
+// cancellation ends a turn when its steps in flight are done, two at most. Tokens drawn for a turn
+// that has ended are dropped.
 //
-// The engine thread alone calls the backend, and alone touches the caches and histories of the
-// model's sessions. Open, Fork, Close and the start of a turn take effect in the order of their
-// messages, whatever was true when they were asked for: a session that is closed by then gets no
-// caches and runs no turn, and after the message of Close it has none.
+// The engine thread alone calls the backend and touches the caches of the model's sessions. Open,
+// Fork, Close and the start of a turn take effect in the order of their messages, whatever was true
+// when they were asked for: a session that is closed by then gets no caches and runs no turn.
 class Engine {
  public:
   struct Options {
@@ -76,22 +75,23 @@ class Engine {
   using Done = std::function<void(absl::Status)>;
   using Closed = std::function<void(uint64_t position)>;
 
-  // Gives a new session its caches and frees its turn. Not OK: the session is closed; CANCELLED
-  // where somebody else has closed it.
-  void Open(std::shared_ptr<Session> session, Done done);
-  // Copies `source`, whose turn the caller holds (Session::BeginTurn), into the new session
-  // `target`; frees the turns of both. Not OK: `target` is closed; NOT_FOUND where `source` was.
-  void Fork(std::shared_ptr<Session> source, std::shared_ptr<Session> target, Done done);
-  // Frees a session that was closed (Session::Close), once; a running turn is cancelled.
+  // Gives a new session its caches, then drops the lease. Not OK: the session is closed; CANCELLED:
+  // another caller has closed it.
+  void Open(TurnLease session, Done done);
+  // Copies the session `source` into the new session `target`, then drops both leases. Not OK:
+  // `target` is closed; NOT_FOUND: `source` was closed.
+  void Fork(TurnLease source, TurnLease target, Done done);
+  // Frees the caches of a session that was closed (Session::Close), once; a running turn is
+  // cancelled.
   void Close(std::shared_ptr<Session> session, Closed closed);
 
-  // Queues a turn; its outcome is read from turn->stream. Not OK: refused, and the stream will stay
-  // empty: RESOURCE_EXHAUSTED queue full, ABORTED, NOT_FOUND and FAILED_PRECONDITION from
-  // Session::BeginTurn, DEADLINE_EXCEEDED where the deadline cannot be met, UNAVAILABLE draining. A
-  // turn of the session that the caller had begun (TurnRequest::holds_turn) is given back then.
-  absl::Status Start(std::shared_ptr<Turn> turn);
+  // Queues a turn of the leased session, which for kScore is one of its own; turn->stream has its
+  // outcome. Not OK: the turn is refused, its stream stays empty and the lease is dropped.
+  // RESOURCE_EXHAUSTED: the queue is full; DEADLINE_EXCEEDED: the deadline cannot be met;
+  // UNAVAILABLE: the engine drains.
+  absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
 
-  // Counts a turn of this model that its caller refused to start.
+  // Counts a turn of this model that was refused before Start.
   void CountRefusal(const absl::Status& status) const;
 
   // Looks at cancellations, input and readers now rather than at the next step.
@@ -102,6 +102,7 @@ class Engine {
 
   // Refuses new turns from now on.
   void BeginDrain() { draining_.store(true); }
+  bool draining() const { return draining_.load(); }
   // Turns that wait or run.
   size_t num_turns() const { return num_turns_.load(); }
   // Ends every turn with `status`.
@@ -114,33 +115,29 @@ class Engine {
   // Sleeps until there is a message, or until the earliest deadline.
   void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
   // Before the first step behind a sleep: waits for turns that come together with those that are
-  // there. Whoever came first would be read alone, and the others be decoded a step behind it: more
-  // steps, of which each reads all weights. A small part of what reading the prompts takes, as long
-  // as messages follow each other closely and nobody asks to look at something now. True: there is
-  // something to look at before the step.
+  // there. Otherwise the first turn's prompt would be read alone, and the others would be decoded
+  // one step behind it: that takes more steps, each of which reads all weights. The wait is a small
+  // part of the time that reading the prompts takes; it ends when messages stop to follow each
+  // other closely or the engine is woken. True: there is something to look at before the step.
   bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
   void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Status Enqueue(std::shared_ptr<Turn> turn);
-  // What is looked at before a turn gets a place in the queue.
-  absl::Status CheckAdmissible(const Turn& turn) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
   // A place in the queue. RESOURCE_EXHAUSTED: it is full.
   absl::Status TakePlace() ABSL_LOCKS_EXCLUDED(mutex_);
   void GivePlaces(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A closed session gets none: CANCELLED.
+  // CANCELLED: the session is closed, and gets no caches.
   absl::Status EnsureCaches(Session& session);
-  absl::Status CopyCaches(Session& source, Session& target);
+  absl::Status CopySession(TurnLease& source, TurnLease& target);
 
   // The parts of one round of the loop.
   void EndAborted();
-  // Admits from the front of the queue what there is room for. A turn that finds no memory is
-  // refused where running turns cannot give back enough, whatever becomes of them; else it waits.
-  // Turns behind it that fit may pass it: kMaxOvertaken of them, or any number for as long as what
-  // it waits for is not coming from turns that compute.
-  void AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether a turn has ended.
-  bool TakeInput();
+  // Takes in what clients have sent, and looks once at what each running turn could do in the next
+  // step. Ends turns whose client is silent for too long. True: a turn has ended.
+  bool LookAtRunning();
+  // Admits turns from the front of the queue (AdmissionRound). True: one has ended by that.
+  bool AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
   void GiveUp();
@@ -149,20 +146,21 @@ class Engine {
   void PublishMetrics();
 
   // Parts of AdmitWaiting.
-  using Turns = StepPipeline::Turns;
-  class AdmissionRound;
+  enum class Admission { kAdmitted, kWaits, kRefused };
+  Admission TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const;
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
-  // What TakePlace looks at, when so many turns have left the queue and so many compute.
-  void PublishRoom(size_t left_queue, size_t computing) ABSL_LOCKS_EXCLUDED(mutex_);
+  AdmissionPlaces Places() const;
+  // For TakePlace: so many turns have left the queue, and there are these places.
+  void PublishRoom(size_t left_queue, const AdmissionPlaces& places) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::shared_ptr<ServedModel> model_;  // shared with whoever lists models
+  const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
   const Options options_;
   ModelMetrics* const metrics_;
 
   std::atomic<bool> draining_{false};
   std::atomic<size_t> num_turns_{0};
-  PrefillSpeed prefill_speed_;
+  PrefillClock prefill_clock_;
 
   absl::Mutex mutex_;
   std::vector<std::function<void()>> mailbox_ ABSL_GUARDED_BY(mutex_);
@@ -172,6 +170,7 @@ class Engine {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Owned by the engine thread.
+  using Turns = StepPipeline::Turns;
   Turns waiting_;  // by priority, then arrival
   Turns running_;
   StepPipeline pipeline_;  // of running_

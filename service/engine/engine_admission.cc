@@ -1,96 +1,13 @@
-// Which waiting turns get their memory, and who waits for whom.
+// Admission: the turns of the queue that get their memory in this round.
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "service/engine/engine.h"
-#include "service/engine/policy/admission_budget.h"
+#include "service/engine/policy/admission.h"
 
 namespace longstream {
-namespace {
-
-// A turn whose memory is not there yet lets smaller ones behind it pass, so that one long context
-// does not stop a model; but only so many while those that compute are about to make room for it,
-// so that it gets its turn in the end.
-constexpr uint32_t kMaxOvertaken = 64;
-
-}  // namespace
-
-// One look through the queue, from its front. Used by the engine thread alone.
-class Engine::AdmissionRound {
- public:
-  explicit AdmissionRound(Engine& engine) : engine_(engine) {
-    for (const std::unique_ptr<ActiveTurn>& turn : engine_.running_) {
-      computing_ += turn->Computes();
-    }
-  }
-
-  // Running turns that compute.
-  size_t computing() const { return computing_; }
-
-  // Whether another turn may be admitted: there is a place, and nobody before it holds the line.
-  bool GoesOn() const {
-    const auto holds = [](const Blocked& blocked) {
-      return blocked.is_coming && blocked.turn->times_overtaken() >= kMaxOvertaken;
-    };
-    return computing_ < engine_.options_.max_batch_sequences &&
-           engine_.running_.size() < engine_.options_.max_open_turns &&
-           std::none_of(blocked_.begin(), blocked_.end(), holds);
-  }
-
-  // OK: the turn has been admitted, and is to join those that run. RESOURCE_EXHAUSTED: there is no
-  // memory for it now; the message may be empty. What a turn wants tells in most cases that it need
-  // not be tried: so the queue may be as long as it likes.
-  absl::Status Admit(ActiveTurn& turn) {
-    wanted_ = turn.BytesWanted();
-    if (wanted_.total() > engine_.FreeBytes() || IsMissing()) {
-      return absl::ResourceExhaustedError("");
-    }
-    absl::Status status = turn.Admit(MonotonicTime::Now());
-    if (absl::IsResourceExhausted(status)) missing_.push_back(wanted_);
-    if (!status.ok()) return status;
-    computing_ += turn.Computes();
-    for (const Blocked& blocked : blocked_) blocked.turn->CountOvertaken();
-    return status;
-  }
-
-  // For the turn for which there was none: OK where it waits for memory, else how it ends.
-  absl::Status Wait(ActiveTurn& turn, const absl::Status& no_memory) {
-    if (!budget_.has_value()) budget_ = engine_.Budget();
-    const uint64_t wanted = wanted_.total();
-    if (engine_.running_.empty() || !budget_->CanCome(wanted)) {
-      const absl::Status why = no_memory.message().empty() ? turn.NoRoom() : no_memory;
-      return absl::ResourceExhaustedError(
-          absl::StrCat(why.message(), "; ", budget_->Refusal(wanted)));
-    }
-    blocked_.push_back({&turn, budget_->IsComing(wanted)});
-    return absl::OkStatus();
-  }
-
- private:
-  struct Blocked {
-    ActiveTurn* turn = nullptr;
-    bool is_coming = false;  // what it wants, from turns that compute
-  };
-
-  // Whether one before it has found less of either kind of memory missing.
-  bool IsMissing() const {
-    return std::any_of(missing_.begin(), missing_.end(), [this](const PoolBytes& missing) {
-      return missing.pages <= wanted_.pages && missing.fixed <= wanted_.fixed;
-    });
-  }
-
-  Engine& engine_;
-  size_t computing_ = 0;
-  PoolBytes wanted_;  // by the turn in question
-  std::vector<Blocked> blocked_;
-  std::vector<PoolBytes> missing_;  // what was tried to be taken in vain
-  // At first need. What is admitted after that takes as much from what is free as it adds to what
-  // is coming: their sum stays.
-  std::optional<AdmissionBudget> budget_;
-};
 
 uint64_t Engine::FreeBytes() const {
   const ls_memory memory = model_->backend().memory();
@@ -103,41 +20,74 @@ AdmissionBudget Engine::Budget() const {
   budget.free = FreeBytes();
   for (const std::unique_ptr<ActiveTurn>& turn : running_) {
     budget.most_coming += turn->MostBytesBack();
-    if (turn->Computes()) budget.coming += turn->BytesUnused();
+    if (turn->computes()) budget.coming += turn->BytesUnused();
   }
   return budget;
 }
 
-void Engine::AdmitWaiting() {
-  AdmissionRound round(*this);
-  const size_t num_waiting = waiting_.size();
-  for (auto it = waiting_.begin(); it != waiting_.end() && round.GoesOn();) {
-    absl::Status status = round.Admit(**it);
-    if (status.ok()) {
-      running_.splice(running_.end(), waiting_, it++);
-      continue;
-    }
-    if (absl::IsResourceExhausted(status)) status = round.Wait(**it, status);
-    if (status.ok()) {
-      ++it;
-      continue;
-    }
-    (*it)->Abort(std::move(status));
-    num_turns_.fetch_sub(1);
-    it = waiting_.erase(it);
-  }
-  PublishRoom(num_waiting - waiting_.size(), round.computing());
+AdmissionPlaces Engine::Places() const {
+  AdmissionPlaces places{.max_computing = options_.max_batch_sequences,
+                         .open = running_.size(),
+                         .max_open = options_.max_open_turns};
+  for (const std::unique_ptr<ActiveTurn>& turn : running_) places.computing += turn->computes();
+  return places;
 }
 
-void Engine::PublishRoom(size_t left_queue, size_t computing) {
-  // Turns whose readers have caught up may be more than the batch takes.
-  const auto left = [](size_t limit, size_t taken) { return limit - std::min(limit, taken); };
+Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) const {
+  const PoolBytes wanted = turn.BytesWanted();
+  absl::Status status = absl::ResourceExhaustedError("");
+  if (round.MayFit(wanted)) {
+    status = turn.Admit(MonotonicTime::Now());
+    if (absl::IsResourceExhausted(status)) round.FoundMissing(wanted);
+  }
+  if (status.ok()) {
+    turn.TakeInput();
+    turn.Look();
+    round.Admit({turn.computes(), FreeBytes(), turn.BytesUnused(), turn.MostBytesBack()});
+    return Admission::kAdmitted;
+  }
+  if (absl::IsResourceExhausted(status)) {
+    if (round.Wait(wanted, turn.times_overtaken())) return Admission::kWaits;
+    const absl::Status why = status.message().empty() ? turn.NoRoom() : status;
+    status = absl::ResourceExhaustedError(
+        absl::StrCat(why.message(), "; ", round.budget().Refusal(wanted.total())));
+  }
+  turn.Abort(std::move(status));
+  return Admission::kRefused;
+}
+
+bool Engine::AdmitWaiting() {
+  AdmissionRound round(Places(), waiting_.empty() ? AdmissionBudget{} : Budget());
+  const size_t num_waiting = waiting_.size();
+  std::vector<ActiveTurn*> waits;  // in the order of round.waiting()
+  bool any_ended = false;
+  for (auto it = waiting_.begin(); it != waiting_.end() && round.GoesOn();) {
+    switch (TryToAdmit(**it, round)) {
+      case Admission::kAdmitted:
+        any_ended |= (*it)->ended();
+        running_.splice(running_.end(), waiting_, it++);
+        break;
+      case Admission::kWaits:
+        waits.push_back((it++)->get());
+        break;
+      case Admission::kRefused:
+        num_turns_.fetch_sub(1);
+        it = waiting_.erase(it);
+        break;
+    }
+  }
+  for (size_t i = 0; i < waits.size(); ++i) {
+    waits[i]->set_times_overtaken(round.waiting()[i].times_overtaken);
+  }
+  PublishRoom(num_waiting - waiting_.size(), round.places());
+  return any_ended;
+}
+
+void Engine::PublishRoom(size_t left_queue, const AdmissionPlaces& places) {
   absl::MutexLock lock(&mutex_);
   num_waiting_ -= left_queue;
-  // Where one waits, whoever comes waits behind it.
-  room_ = waiting_.empty() ? std::min(left(options_.max_batch_sequences, computing),
-                                      left(options_.max_open_turns, running_.size()))
-                           : 0;
+  // While a turn waits, every turn that arrives waits behind it.
+  room_ = waiting_.empty() ? FreePlaces(places) : 0;
 }
 
 }  // namespace longstream

@@ -13,8 +13,8 @@
 namespace longstream {
 namespace {
 
-// Tokens of a piece from which on what it took tells the cost of a token rather than of a step, if
-// the piece had the step to itself.
+// A piece of so many tokens that has the step to itself tells the cost of a token; a shorter one
+// tells the cost of a step.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {
@@ -35,7 +35,7 @@ absl::Duration StepPipeline::PromptTime(const Turns& turns) const {
   if (!in_flight_.empty()) return absl::ZeroDuration();
   uint64_t tokens = 0;
   for (const std::unique_ptr<ActiveTurn>& turn : turns) {
-    const std::optional<StepCandidate> candidate = turn->Candidate();
+    const std::optional<StepCandidate>& candidate = turn->candidate();
     if (!candidate.has_value()) continue;
     if (candidate->is_decode) return absl::ZeroDuration();
     tokens += candidate->remaining;
@@ -51,14 +51,13 @@ bool StepPipeline::Submit(const Turns& turns) {
   std::vector<ActiveTurn*> able;
   std::vector<StepCandidate> candidates;
   for (const std::unique_ptr<ActiveTurn>& turn : turns) {
-    if (turn->AwaitsResult()) return false;
-    if (std::optional<StepCandidate> candidate = turn->Candidate()) {
-      able.push_back(turn.get());
-      candidates.push_back(*candidate);
-    }
+    if (turn->awaits_result()) return false;
+    if (!turn->candidate().has_value()) continue;
+    able.push_back(turn.get());
+    candidates.push_back(*turn->candidate());
   }
   const auto alone = std::find_if(able.begin(), able.end(),
-                                  [](const ActiveTurn* turn) { return turn->steps_alone(); });
+                                  [](const ActiveTurn* turn) { return turn->goes_alone(); });
   if (alone != able.end()) {
     candidates = {candidates[static_cast<size_t>(alone - able.begin())]};
     able = {*alone};
@@ -103,11 +102,11 @@ void StepPipeline::TakeInOldest() {
   }
   const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
-    // It has the device to itself when the step before is done.
+    // The step has the device to itself when the step before is done.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {
-      prefill_speed_->Learn(step.prompt_tokens, time, now);
+      prefill_clock_->Learn(step.prompt_tokens, time, now);
     }
   }
   last_done_ = now;

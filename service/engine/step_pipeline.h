@@ -11,25 +11,24 @@
 
 #include "absl/status/status.h"
 #include "service/clock/monotonic_time.h"
-#include "service/engine/policy/prefill_speed.h"
 #include "service/engine/policy/step_cost_model.h"
 #include "service/engine/policy/step_plan.h"
+#include "service/engine/prefill_clock.h"
 #include "service/engine/turn/active_turn.h"
 #include "service/models/backend_model.h"
 
 namespace longstream {
 
-// Keeps one step in flight, or two: then the model's device begins the second one while the host
-// takes in the first one's tokens, streams them and looks at what has come in. Which turn gets
-// which tokens is the same for one and two.
+// Keeps one step in flight, or two. With two, the model's device begins the second step while the
+// host takes in the tokens of the first one, streams them and looks at new messages. Each turn gets
+// the same tokens with one and with two.
 //
-// A second step is submitted where it holds all that could be in it once the first one's results
-// are known. A turn that must wait for them (its penalties count the token that is being drawn, or
-// the token could not be taken back for free) would be in every other step only, while the others'
-// steps cost as much without it.
+// A second step is submitted only if no turn has to wait for the first one's results. Such a turn
+// (its penalties count the token that is being drawn, or that token could not be taken back for
+// free) would be in every other step only, and the steps without it would cost as much.
 //
-// A step that the backend refuses as a whole, which it does for one malformed entry, ends no turn
-// by itself: its turns are submitted again one by one, and whose entry is refused then ends.
+// The backend refuses a step as a whole for one malformed entry. That ends no turn by itself: the
+// turns are submitted again one by one, and the turn whose entry is refused then ends.
 //
 // Used by the engine thread alone.
 class StepPipeline {
@@ -39,19 +38,20 @@ class StepPipeline {
   // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
   // live until they have ended.
   StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
-               size_t most_in_flight, PrefillSpeed* prefill_speed)
+               size_t most_in_flight, PrefillClock* prefill_clock)
       : backend_(backend),
         limits_(limits),
         cost_model_(limits.prefill_grid, max_decode_stretch),
         most_in_flight_(most_in_flight),
-        prefill_speed_(prefill_speed) {}
+        prefill_clock_(prefill_clock) {}
 
-  // Submits a step of the turns' next tokens, if there is one to submit, and takes in the oldest
-  // one's results unless another may join it in flight. False: there was nothing to do.
+  // Submits a step of the turns that their last look found to be candidates, if there is one to
+  // submit. Takes in the oldest step's results unless another step may join it in flight. False:
+  // there was nothing to do.
   bool Advance(const Turns& turns);
 
-  // What reading the turns' prompts takes, where the next step has no decode rows and room for more
-  // prompts; else zero, as where a step is in flight and where it is not known.
+  // The time that reading the turns' prompts takes, if the next step has no decode rows and room
+  // for more prompts. Zero otherwise, and where it is not known or a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
 
   // Takes in what is in flight.
@@ -79,7 +79,7 @@ class StepPipeline {
   const StepLimits limits_;
   StepCostModel cost_model_;
   const size_t most_in_flight_;
-  PrefillSpeed* const prefill_speed_;
+  PrefillClock* const prefill_clock_;
 
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;

@@ -7,21 +7,22 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "service/server/grpc_status.h"
-#include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
+#include "service/server/turn_input.h"
+#include "service/server/turn_pump.h"
 #include "service/server/turn_reactor.h"
 
 namespace longstream {
 namespace {
 
 // Once the turn has begun only its end finishes the call: a malformed message cancels the turn, and
-// the end then carries that refusal. So Finish is called once. It may come while a long text waits
+// the turn's end carries the refusal. So Finish is called once. It may come while a long text waits
 // for its thread: gRPC is done with the call by then, and nothing may touch it any more.
 class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
+                            public TurnPump::Sink,
                             public std::enable_shared_from_this<AppendReactor> {
  public:
   AppendReactor(grpc::CallbackServerContext* context, v1::AppendResponse* response,
@@ -44,34 +45,28 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     if (!taken.ok()) Refuse(taken);
   }
 
-  void OnCancel() override {
-    const Begun begun = this->begun();
-    if (begun.turn != nullptr) begun.Cancel(absl::CancelledError("the caller cancelled the turn"));
-  }
+  void OnCancel() override { pump_.Cancel(absl::CancelledError("the caller cancelled the turn")); }
 
   void OnDone() override { self_.reset(); }
 
  private:
-  // The message that has come is not looked at.
-  void Refuse(const absl::Status& status) {
-    const Begun begun = this->begun();
-    if (begun.turn == nullptr) return FinishCall(status);
-    begun.Cancel(status);
-  }
-
   // Messages come one after the other: the next is read when this one has been dealt with.
   void OnMessage(bool ok) {
-    Begun begun = this->begun();
-    if (begun.turn == nullptr) {
-      const absl::StatusOr<Begun> first =
+    if (!pump_.started()) {
+      const absl::Status begun =
           ok ? BeginTurn() : absl::InvalidArgumentError("session_id: the stream had no message");
-      if (!first.ok()) return FinishCall(first.status());
-      begun = *first;
+      if (!begun.ok()) return FinishCall(begun);
     }
-    if (!ok) return OnInputEnd(begun);
-    // The turn is rolled back first, so that the session is free when the client learns of it.
-    if (absl::Status status = TakeInput(begun); !status.ok()) return begun.Cancel(status);
+    if (!ok) return OnInputEnd();
+    if (absl::Status status = TakeInput(); !status.ok()) return Refuse(status);
     ReadNext();
+  }
+
+  // Rolls a turn that has begun back first, so that the session is free when the client learns of
+  // it.
+  void Refuse(const absl::Status& status) {
+    if (!pump_.started()) return FinishCall(status);
+    pump_.Cancel(status);
   }
 
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -85,86 +80,54 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     Finish(ToGrpc(status));
   }
 
-  // The turn, from the first message on.
-  struct Begun {
-    void Cancel(const absl::Status& reason) const {
-      turn->Cancel(reason);
-      engine->Wake();
+  absl::Status BeginTurn() {
+    absl::StatusOr<NewTurn> turn = FindTurn(request_.session_id(), *sessions_);
+    if (!turn.ok()) return turn.status();
+    absl::StatusOr<TurnRequest> request = CheckAppend(request_);
+    if (!request.ok()) return turn->Refuse(request.status());
+    if (absl::Status status = turn->Lease(ExpectedPosition(request_)); !status.ok()) {
+      return turn->Refuse(status);
     }
-
-    std::shared_ptr<Engine> engine;
-    std::shared_ptr<Turn> turn;  // shared with the engine
-  };
-
-  Begun begun() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    return begun_;
-  }
-
-  absl::StatusOr<Begun> BeginTurn() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::StatusOr<SessionRoute> route = FindSession(request_.session_id(), *sessions_);
-    if (!route.ok()) return route.status();
-    absl::StatusOr<TurnRequest> request =
-        CheckAppend(request_, route->engine->model(), std::move(route->session));
-    if (!request.ok()) {
-      route->engine->CountRefusal(request.status());
-      return request.status();
+    input_.emplace(turn->model(), turn->history(), request_.parse_special());
+    const bool has_messages = request_.input().has_messages();
+    if (has_messages) {
+      absl::Status status =
+          input_->ReadMessages(request_.input().messages(), turn->history(), &*request);
+      if (!status.ok()) return turn->Refuse(status);
     }
     request->deadline = DeadlineOf(*context_);
     first_ = request_;
-    // Messages are taken care of, and later inputs are refused by them (CheckContinuation).
-    if (request_.input().has_messages()) {
+    if (has_messages) {
+      // CheckContinuation refuses later inputs by the messages that stay here, empty.
       request_.clear_input();
       first_.mutable_input()->mutable_messages()->Clear();
     } else {
       first_.clear_input();
     }
-
-    auto turn = std::make_shared<Turn>(*std::move(request));
-    // This holds the turn until it goes, and the callback holds this.
-    turn->stream.SetReader([self = self_, stream = &turn->stream] { self->OnEvents(stream); });
-    if (absl::Status status = route->engine->Start(turn); !status.ok()) return status;
-    absl::MutexLock lock(&mutex_);
-    begun_ = {std::move(route->engine), std::move(turn)};
-    return begun_;
+    return pump_.Start(*std::move(turn), *std::move(request), self_);
   }
 
-  absl::Status TakeInput(const Begun& begun) {
-    const ServedModel& model = begun.engine->model();
+  absl::Status TakeInput() {
     if (absl::Status status = CheckContinuation(request_, first_); !status.ok()) return status;
-    absl::StatusOr<CheckedInput> input =
-        CheckInput(request_.input(), model, first_.parse_special());
-    if (!input.ok()) return input.status();
-    // What waits for admission is bounded as well.
-    num_tokens_ += input->tokens.size();
-    const uint64_t context_limit = model.backend().info().context_limit;
-    if (num_tokens_ > context_limit) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input: ", num_tokens_, " tokens exceed the model's context of ", context_limit));
-    }
-    begun.turn->AddInput(std::move(input->tokens), input->is_text, std::move(input->continued));
-    begun.engine->Wake();
+    absl::StatusOr<std::vector<int32_t>> tokens = input_->Read(request_.input());
+    if (!tokens.ok()) return tokens.status();
+    pump_.turn().AddInput(*tokens);
     return absl::OkStatus();
   }
 
-  void OnInputEnd(const Begun& begun) {
+  void OnInputEnd() {
     if (context_->IsCancelled()) return OnCancel();
-    begun.turn->CloseInput();
-    begun.engine->Wake();
+    pump_.turn().CloseInput();
   }
 
-  // Nothing but the end is told to the client.
-  void OnEvents(TurnStream* stream) {
-    TurnStream::Item item = stream->Next();
-    while (std::holds_alternative<TurnEvent>(item)) item = stream->Next();
-    const auto* end = std::get_if<TurnEnd>(&item);
-    if (end == nullptr) return;
-    stream->SetReader(nullptr);  // it holds this
-    if (end->status.ok()) {
-      response_->set_position(end->position);
-      ToProto(end->usage, response_->mutable_usage());
+  // The client is told nothing but the end.
+  bool OnEvent(const TurnEvent& /*event*/) override { return false; }
+  void OnEnd(const TurnEnd& end) override {
+    if (end.status.ok()) {
+      response_->set_position(end.position);
+      ToProto(end.usage, response_->mutable_usage());
     }
-    FinishCall(end->status);
+    FinishCall(end.status);
   }
 
   const CallCount::Call call_;
@@ -175,14 +138,13 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
 
   // Of the reads, which come one after the other.
   v1::AppendRequest request_;
-  v1::AppendRequest first_;  // without its input, of which messages leave an empty one
-  uint64_t num_tokens_ = 0;  // of all input so far
+  v1::AppendRequest first_;  // without its input; messages leave an empty one
+  std::optional<TurnInput> input_;
 
+  TurnPump pump_{this};
   std::shared_ptr<AppendReactor> self_;  // until OnDone
 
   absl::Mutex mutex_;
-  // Set once, with the first message; OnCancel may come at any time.
-  Begun begun_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

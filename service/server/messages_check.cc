@@ -2,13 +2,11 @@
 #include "service/server/messages_check.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/chat/history.h"
 #include "service/jinja/values/json_reader.h"
 #include "service/tokenizer/text/utf8.h"
 
@@ -116,8 +114,11 @@ absl::StatusOr<chat::Messages> ReadMessages(const v1::Messages& request, bool ge
   return messages;
 }
 
-absl::StatusOr<chat::Addition> Add(const v1::Messages& request, bool parse_special, bool generates,
-                                   const ServedModel& model, const chat::SessionText& session) {
+}  // namespace
+
+absl::StatusOr<chat::Addition> AddMessages(const v1::Messages& request, bool parse_special,
+                                           bool generates, const ServedModel& model,
+                                           const chat::SessionText& session) {
   if (!model.chat().ok()) {
     const absl::Status& why = model.chat().status();
     const std::string message =
@@ -134,41 +135,6 @@ absl::StatusOr<chat::Addition> Add(const v1::Messages& request, bool parse_speci
   if (addition.ok()) return addition;
   return absl::Status(addition.status().code(),
                       absl::StrCat("input.messages: ", addition.status().message()));
-}
-
-}  // namespace
-
-size_t TextBytes(const v1::Input& input) {
-  return input.has_messages() ? std::numeric_limits<size_t>::max() : input.text().size();
-}
-
-absl::StatusOr<std::vector<int32_t>> EncodeMessages(const v1::Messages& messages,
-                                                    bool parse_special, bool generates,
-                                                    const ServedModel& model) {
-  absl::StatusOr<chat::Addition> addition =
-      Add(messages, parse_special, generates, model, chat::SessionText{});
-  if (!addition.ok()) return addition.status();
-  return std::move(addition->tokens);
-}
-
-absl::Status BeginWithMessages(const v1::Messages& messages, bool parse_special,
-                               const ServedModel& model, TurnRequest* turn) {
-  Session& session = *turn->session;
-  if (absl::Status status = session.BeginTurn(turn->expected_position); !status.ok()) {
-    return status;
-  }
-  absl::StatusOr<chat::Addition> addition =
-      Add(messages, parse_special, turn->kind == TurnKind::kGenerate, model,
-          {session.tokens, session.conversation, model.defaults().end_token_ids});
-  if (!addition.ok()) {
-    session.AbandonTurn();
-    return addition.status();
-  }
-  turn->holds_turn = true;
-  turn->kept_tokens = addition->kept_tokens;
-  turn->prompt = std::move(addition->tokens);
-  turn->conversation = std::move(addition->history);
-  return absl::OkStatus();
 }
 
 }  // namespace longstream

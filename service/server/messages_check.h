@@ -2,32 +2,20 @@
 #ifndef LONGSTREAM_SERVICE_SERVER_MESSAGES_CHECK_H_
 #define LONGSTREAM_SERVICE_SERVER_MESSAGES_CHECK_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "longstream/v1/longstream.pb.h"
-#include "service/engine/turn/turn.h"
+#include "service/chat/history.h"
 #include "service/models/served_model.h"
 
 namespace longstream {
 
-// How large an input's text is for TextThreads: a conversation is rendered as a whole.
-size_t TextBytes(const v1::Input& input);
-
-// The tokens of messages alone. `generates`: whether the text ends with what begins an answer
-// unless they say otherwise. Errors as the contract has them.
-absl::StatusOr<std::vector<int32_t>> EncodeMessages(const v1::Messages& messages,
-                                                    bool parse_special, bool generates,
-                                                    const ServedModel& model);
-
-// Begins the turn of turn->session and puts what the messages add to its history into *turn, which
-// holds the session's turn then. Not OK: it does not. REQUIRES: turn->kind, session and
-// expected_position are set.
-absl::Status BeginWithMessages(const v1::Messages& messages, bool parse_special,
-                               const ServedModel& model, TurnRequest* turn);
+// What the messages of a request add to a session's tokens. `generates`: unless the messages say
+// otherwise, the text ends with the beginning of an answer. INVALID_ARGUMENT names the field;
+// UNIMPLEMENTED, FAILED_PRECONDITION: the model's chat template cannot be used; and the errors of
+// chat::AddMessages.
+absl::StatusOr<chat::Addition> AddMessages(const v1::Messages& request, bool parse_special,
+                                           bool generates, const ServedModel& model,
+                                           const chat::SessionText& session);
 
 }  // namespace longstream
 

@@ -6,10 +6,8 @@
 #include <random>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/server/messages_check.h"
 #include "service/tokenizer/stream/stop_matcher.h"
 
 namespace longstream {
@@ -32,12 +30,6 @@ absl::Status CheckAboveZero(const char* field, float value, float high = kLarges
   if (value > 0.0f && value <= high) return absl::OkStatus();
   if (high == kLargest) return Invalid(field, ": expected a finite number above 0, found ", value);
   return Invalid(field, ": expected a number above 0 and at most ", high, ", found ", value);
-}
-
-absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size) {
-  if (id >= 0 && id < static_cast<int64_t>(vocabulary_size)) return absl::OkStatus();
-  return Invalid(field, "[", index, "]: token id ", id, " is outside the vocabulary of ",
-                 vocabulary_size);
 }
 
 uint64_t DrawSeed() {
@@ -195,61 +187,16 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
                                        absl::Nanoseconds(duration.nanos()));
 }
 
-absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedModel& model,
-                                        bool parse_special) {
-  const uint64_t context_limit = model.backend().info().context_limit;
-  CheckedInput checked;
-  std::vector<int32_t>& tokens = checked.tokens;
-  if (input.has_text()) {
-    if (input.text().size() > model.max_text_bytes()) {
-      return Invalid("input.text: ", input.text().size(), " bytes exceed the model's context of ",
-                     context_limit, " tokens, which hold at most ", model.max_text_bytes());
-    }
-    const auto encode = [&](bool continues) {
-      return model.tokenizer().Encode(input.text(), EncodeOptions{parse_special, continues});
-    };
-    absl::StatusOr<std::vector<int32_t>> encoded = encode(false);
-    if (!encoded.ok()) return Invalid("input.text: ", encoded.status().message());
-    tokens = *std::move(encoded);
-    checked.is_text = true;
-    if (model.tokenizer().puts_space_first()) {
-      absl::StatusOr<std::vector<int32_t>> continued = encode(true);
-      if (!continued.ok()) return Invalid("input.text: ", continued.status().message());
-      checked.continued = *std::move(continued);
-    }
-  } else if (input.has_messages()) {
-    absl::StatusOr<std::vector<int32_t>> encoded =
-        EncodeMessages(input.messages(), parse_special, /*generates=*/false, model);
-    if (!encoded.ok()) return encoded.status();
-    tokens = *std::move(encoded);
-  } else if (input.has_tokens()) {
-    tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      absl::Status status = CheckTokenId("input.tokens.ids", static_cast<int64_t>(i), tokens[i],
-                                         model.backend().info().vocabulary_size);
-      if (!status.ok()) return status;
-    }
-  }
-  if (tokens.size() > context_limit) {
-    return Invalid("input: ", tokens.size(), " tokens exceed the model's context of ",
-                   context_limit);
-  }
-  return checked;
+absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size) {
+  if (id >= 0 && id < static_cast<int64_t>(vocabulary_size)) return absl::OkStatus();
+  return Invalid(field, "[", index, "]: token id ", id, " is outside the vocabulary of ",
+                 vocabulary_size);
 }
 
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
-                                          const ServedModel& model,
-                                          std::shared_ptr<Session> session) {
+                                          const ServedModel& model) {
   TurnRequest turn;
   turn.kind = TurnKind::kGenerate;
-  const bool has_messages = request.input().has_messages();
-  absl::StatusOr<CheckedInput> input =
-      CheckInput(has_messages ? v1::Input() : request.input(), model, request.parse_special());
-  if (!input.ok()) return input.status();
-  turn.prompt = std::move(input->tokens);
-  turn.continued_prompt = std::move(input->continued);
-  turn.prompt_is_text = input->is_text;
-  if (request.has_expected_position()) turn.expected_position = request.expected_position();
   absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
   if (!on_abort.ok()) return on_abort.status();
   turn.on_abort = *on_abort;
@@ -279,28 +226,15 @@ absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
     return Invalid("stop.min_tokens: ", turn.stop.min_tokens, " is more than max_tokens, ",
                    turn.max_tokens);
   }
-  turn.session = std::move(session);
-  if (!has_messages) return turn;
-  // Last: the turn that this begins is given up with the request alone.
-  absl::Status begun =
-      BeginWithMessages(request.input().messages(), request.parse_special(), model, &turn);
-  if (!begun.ok()) return begun;
   return turn;
 }
 
-absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request, const ServedModel& model,
-                                        std::shared_ptr<Session> session) {
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request) {
   TurnRequest turn;
   turn.kind = TurnKind::kAppend;
-  if (request.has_expected_position()) turn.expected_position = request.expected_position();
   absl::StatusOr<OnAbort> on_abort = ReadOnAbort(request.on_abort());
   if (!on_abort.ok()) return on_abort.status();
   turn.on_abort = *on_abort;
-  turn.session = std::move(session);
-  if (!request.input().has_messages()) return turn;
-  absl::Status begun =
-      BeginWithMessages(request.input().messages(), request.parse_special(), model, &turn);
-  if (!begun.ok()) return begun;
   return turn;
 }
 
@@ -330,11 +264,6 @@ absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::Appen
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model) {
   TurnRequest turn;
   turn.kind = TurnKind::kScore;
-  absl::StatusOr<CheckedInput> input = CheckInput(request.input(), model, request.parse_special());
-  if (!input.ok()) return input.status();
-  if (input->tokens.empty()) return Invalid("input: a score needs a text or token ids");
-  turn.prompt = std::move(input->tokens);
-  turn.prompt_is_text = input->is_text;
   absl::Status top = CheckTop(request.top_log_probs(), model.backend().info().vocabulary_size);
   if (!top.ok()) return top;
   turn.top_log_probs = request.top_log_probs();

@@ -1,4 +1,4 @@
-// Requests from outside, checked and turned into what the scheduler takes.
+// The fields of requests, checked and turned into plain values. Inputs: turn_input.h.
 //
 // Every refusal is INVALID_ARGUMENT (or NOT_FOUND for ids) with one sentence that names the field,
 // the value and the limit.
@@ -7,14 +7,14 @@
 
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "longstream/v1/longstream.pb.h"
 #include "service/engine/turn/turn.h"
 #include "service/models/served_model.h"
-#include "service/sessions/session.h"
+#include "service/sessions/session_id.h"
 
 namespace longstream {
 
@@ -29,26 +29,18 @@ absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
     bool present, const google::protobuf::Duration& duration);
 
-// The token ids of an input; none where it is absent. What depends on the session's history is
-// looked at by the engine: whether there is room, and what the tokenizer puts before a first text.
-struct CheckedInput {
-  std::vector<int32_t> tokens;
-  std::optional<std::vector<int32_t>> continued;  // TurnRequest::continued_prompt
-  bool is_text = false;
-};
-absl::StatusOr<CheckedInput> CheckInput(const v1::Input& input, const ServedModel& model,
-                                        bool parse_special);
+// INVALID_ARGUMENT: an id of the list `field` is outside the vocabulary.
+absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size);
 
+// The fields of a request that need no session: everything but the input, and for Append those of
+// its first message.
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
-                                          const ServedModel& model,
-                                          std::shared_ptr<Session> session);
-// The first message of an Append, its input excluded unless it is messages. Where the input is, of
-// CheckGenerate too, the turn of the session is begun (TurnRequest::holds_turn).
-absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request, const ServedModel& model,
-                                        std::shared_ptr<Session> session);
-// A later message of the stream: what belongs to the first is absent, or as it was there.
-absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);
+                                          const ServedModel& model);
+absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request);
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model);
+
+// A later message of an Append: the fields of the first one are absent, or as they were there.
+absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);
 
 }  // namespace longstream
 

@@ -32,8 +32,8 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
-// Answers a call with a session once it is there. `is_drawn`: the caller learns the id from the
-// answer alone; who has gone by then never will, and nobody could close the session.
+// Answers a call with a session once it is there. `is_drawn`: the server drew its id. A caller that
+// has gone by then never learns the id, so nobody could close the session: it is closed here.
 SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
                                   const grpc::CallbackServerContext* context, bool is_drawn,
                                   SessionManager* sessions, v1::Session* response) {
@@ -95,8 +95,8 @@ grpc::ServerUnaryReactor* ServiceImpl::GetSession(grpc::CallbackServerContext* /
                                                   v1::Session* response) {
   const auto id = SessionId::Parse(request->session_id(), "session_id");
   if (!id.ok()) return Finish(&calls_, id.status());
-  const auto session = sessions_->Find(*id);
-  if (session.ok()) ToProto((*session)->View(), response);
+  const absl::StatusOr<SessionView> session = sessions_->View(*id);
+  if (session.ok()) ToProto(*session, response);
   return Finish(&calls_, session.status());
 }
 
@@ -151,7 +151,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* ServiceImpl::Generate(
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* ServiceImpl::Score(
     grpc::CallbackServerContext* context, const v1::ScoreRequest* request) {
-  return NewScoreReactor(context, *request, *models_, &text_threads_, &calls_);
+  return NewScoreReactor(context, *request, sessions_, &text_threads_, &calls_);
 }
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// The gRPC service: one reactor per call, each a translation to the sessions.
+// The gRPC service: one reactor a call, each a translation to the session manager.
 #ifndef LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 #define LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream {
 
-// Thread-safe. What the constructor is given outlives every call.
+// Thread-safe. The arguments of the constructor outlive every call.
 class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
   // `max_waiting_bytes`: of requests whose long texts wait to be read.

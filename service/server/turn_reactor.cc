@@ -1,33 +1,34 @@
-// From a turn's event queue to a gRPC stream, one message in flight at a time.
+// Calls that stream one turn's events, one message in flight at a time.
 #include "service/server/turn_reactor.h"
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "service/server/grpc_status.h"
-#include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 #include "service/server/to_proto.h"
+#include "service/server/turn_input.h"
+#include "service/server/turn_pump.h"
 
 namespace longstream {
 namespace {
 
-// A call's request, found good.
+// A turn whose request was found good, with its session's lease.
 struct CheckedTurn {
-  std::shared_ptr<Engine> engine;
+  NewTurn turn;
   TurnRequest request;
 };
 
-// At any moment one of two things will call Pump next: the message in flight when it is written, or
-// the turn's stream when it has more (SetReader). So Pump never runs twice at once and needs no
-// lock. The reactor lives until OnDone through `self_`, and whatever is under way holds it too.
+// A call that is one turn. The reactor lives until OnDone through `self_`, and whatever is under
+// way holds it too.
 template <typename Response>
 class TurnReactor : public grpc::ServerWriteReactor<Response>,
+                    public TurnPump::Sink,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
   // Looks at the request, once.
@@ -43,29 +44,13 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
     if (!taken.ok()) this->Finish(ToGrpc(taken));
   }
 
-  void OnWriteDone(bool ok) override {
-    if (ok) {
-      if (position_ > 0) turn_->stream.Delivered(position_);
-    } else {
-      Cancel();
-    }
-    Pump();
-  }
-
-  // May come before the turn has begun, or while it begins: one of the two sees the other.
-  void OnCancel() override {
-    cancelled_.store(true);
-    if (begun_.load()) Cancel();
-  }
-
-  void OnDone() override {
-    if (begun_.load()) turn_->stream.SetReader(nullptr);
-    self_.reset();
-  }
+  void OnWriteDone(bool ok) override { pump_.Written(ok); }
+  void OnCancel() override { pump_.Cancel(absl::CancelledError("the caller cancelled the turn")); }
+  void OnDone() override { self_.reset(); }
 
  protected:
-  const Turn& turn() const { return *turn_; }
-  const ServedModel& model() const { return engine_->model(); }
+  const TurnRequest& request() const { return pump_.turn().request(); }
+  const ServedModel& model() const { return pump_.turn().model(); }
 
   // The message for an event; false: there is none to send.
   virtual bool Translate(const TurnEvent& event, Response* response) = 0;
@@ -74,37 +59,23 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
 
  private:
   void Start() {
-    // Who has gone while the text waited gets no work done.
+    // The caller may have gone while its text waited for this thread.
     absl::StatusOr<CheckedTurn> checked =
         context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check_();
     if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
-    engine_ = std::move(checked->engine);
-    turn_ = std::make_shared<Turn>(std::move(checked->request));
-    turn_->stream.SetReader([self = self_] { self->Pump(); });
-    begun_.store(true);
-    if (cancelled_.load()) turn_->Cancel();
-    const absl::Status status = engine_->Start(turn_);
+    const absl::Status status =
+        pump_.Start(std::move(checked->turn), std::move(checked->request), self_);
     if (!status.ok()) this->Finish(ToGrpc(status));
   }
 
-  void Cancel() {
-    turn_->Cancel();
-    engine_->Wake();
+  bool OnEvent(const TurnEvent& event) override {
+    response_.Clear();
+    if (!Translate(event, &response_)) return false;
+    this->StartWrite(&response_);
+    return true;
   }
 
-  void Pump() {
-    while (true) {
-      const TurnStream::Item item = turn_->stream.Next();
-      if (std::holds_alternative<std::monostate>(item)) return;
-      if (const auto* end = std::get_if<TurnEnd>(&item)) return FinishWith(*end);
-      const auto& event = std::get<TurnEvent>(item);
-      response_.Clear();
-      if (const auto* delta = std::get_if<DeltaEvent>(&event)) position_ = delta->position;
-      if (Translate(event, &response_)) return this->StartWrite(&response_);
-    }
-  }
-
-  void FinishWith(const TurnEnd& end) {
+  void OnEnd(const TurnEnd& end) override {
     if (!end.status.ok()) return this->Finish(ToGrpc(end.status));
     response_.Clear();
     TranslateEnd(end, &response_);
@@ -114,13 +85,9 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   const CallCount::Call call_;
   const grpc::CallbackServerContext* const context_;
   const Check check_;
-  std::atomic<bool> cancelled_{false};
-  std::atomic<bool> begun_{false};     // the next two are set, and stay
-  std::shared_ptr<Engine> engine_;     // shared: it must outlive the turn
-  std::shared_ptr<Turn> turn_;         // shared with the engine
-  std::shared_ptr<TurnReactor> self_;  // until OnDone
+  TurnPump pump_{this};
   Response response_;                  // of the message in flight
-  uint64_t position_ = 0;              // that its delta reaches
+  std::shared_ptr<TurnReactor> self_;  // until OnDone
 };
 
 class GenerateReactor final : public TurnReactor<v1::GenerateResponse> {
@@ -145,7 +112,7 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   bool Translate(const TurnEvent& event, v1::ScoreResponse* response) override {
     const auto* score = std::get_if<ScoreEvent>(&event);
     if (score == nullptr) return false;
-    ToProto(*score, model().tokenizer(), turn().request.top_log_probs, response);
+    ToProto(*score, model().tokenizer(), request().top_log_probs, response);
     for (const v1::TokenScore& token : response->tokens()) {
       if (!token.has_log_prob()) continue;
       summary_.set_tokens(summary_.tokens() + 1);
@@ -165,42 +132,55 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   v1::ScoreSummary summary_;
 };
 
+// Takes the lease, then reads the input against the history that it protects.
+absl::Status LeaseAndRead(const v1::GenerateRequest& request, NewTurn& turn, TurnRequest* checked) {
+  if (absl::Status status = turn.Lease(ExpectedPosition(request)); !status.ok()) return status;
+  TurnInput input(turn.model(), turn.history(), request.parse_special());
+  if (request.input().has_messages()) {
+    return input.ReadMessages(request.input().messages(), turn.history(), checked);
+  }
+  absl::StatusOr<std::vector<int32_t>> prompt = input.Read(request.input());
+  if (!prompt.ok()) return prompt.status();
+  checked->prompt = *std::move(prompt);
+  if (input.position() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "input: the session is empty, so the turn needs a text or token ids");
+}
+
 absl::StatusOr<CheckedTurn> Check(const v1::GenerateRequest& request,
                                   const SessionManager& sessions) {
-  absl::StatusOr<SessionRoute> route = FindSession(request.session_id(), sessions);
-  if (!route.ok()) return route.status();
-  absl::StatusOr<TurnRequest> turn =
-      CheckGenerate(request, route->engine->model(), std::move(route->session));
-  if (!turn.ok()) {
-    route->engine->CountRefusal(turn.status());
-    return turn.status();
-  }
-  return CheckedTurn{std::move(route->engine), *std::move(turn)};
+  absl::StatusOr<NewTurn> turn = FindTurn(request.session_id(), sessions);
+  if (!turn.ok()) return turn.status();
+  absl::StatusOr<TurnRequest> checked = CheckGenerate(request, turn->model());
+  if (!checked.ok()) return turn->Refuse(checked.status());
+  const absl::Status read = LeaseAndRead(request, *turn, &*checked);
+  if (!read.ok()) return turn->Refuse(read);
+  return CheckedTurn{*std::move(turn), *std::move(checked)};
 }
 
-absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const ModelRegistry& models) {
-  absl::StatusOr<std::shared_ptr<Engine>> engine = models.Find(request.model());
-  if (!engine.ok()) return engine.status();
-  const ServedModel& model = (*engine)->model();
-  absl::StatusOr<TurnRequest> turn =
-      model.backend().plugin().Can(LS_CAP_SCORE)
-          ? CheckScore(request, model)
-          : absl::UnimplementedError("the backend of model " + model.name() +
-                                     " cannot score a text");
-  if (!turn.ok()) {
-    (*engine)->CountRefusal(turn.status());
-    return turn.status();
+absl::StatusOr<CheckedTurn> Check(const v1::ScoreRequest& request, const SessionManager& sessions) {
+  absl::StatusOr<NewTurn> turn = sessions.ScoreWith(request.model());
+  if (!turn.ok()) return turn.status();
+  absl::StatusOr<TurnRequest> checked = CheckScore(request, turn->model());
+  if (!checked.ok()) return turn->Refuse(checked.status());
+  if (absl::Status status = turn->Lease(); !status.ok()) return turn->Refuse(status);
+  absl::StatusOr<std::vector<int32_t>> prompt =
+      TurnInput(turn->model(), turn->history(), request.parse_special()).Read(request.input());
+  if (!prompt.ok()) return turn->Refuse(prompt.status());
+  if (prompt->empty()) {
+    return turn->Refuse(absl::InvalidArgumentError("input: a score needs a text or token ids"));
   }
-  return CheckedTurn{*std::move(engine), *std::move(turn)};
+  checked->prompt = *std::move(prompt);
+  return CheckedTurn{*std::move(turn), *std::move(checked)};
 }
 
-// What `where` is searched in must outlive the call, as the request does.
-template <typename Reactor, typename Request, typename Where>
+// The request and the sessions must outlive the call.
+template <typename Reactor, typename Request>
 Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request,
-                    const Where& where, TextThreads* threads, CallCount* calls) {
+                    const SessionManager& sessions, TextThreads* threads, CallCount* calls) {
   const auto reactor = std::make_shared<Reactor>(
-      calls, context, [context, &request, &where]() -> absl::StatusOr<CheckedTurn> {
-        absl::StatusOr<CheckedTurn> turn = Check(request, where);
+      calls, context, [context, &request, &sessions]() -> absl::StatusOr<CheckedTurn> {
+        absl::StatusOr<CheckedTurn> turn = Check(request, sessions);
         if (turn.ok()) turn->request.deadline = DeadlineOf(*context);
         return turn;
       });
@@ -210,11 +190,10 @@ Reactor* NewReactor(grpc::CallbackServerContext* context, const Request& request
 
 }  // namespace
 
-absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
-                                         const SessionManager& sessions) {
+absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions) {
   absl::StatusOr<SessionId> id = SessionId::Parse(session_id, "session_id");
   if (!id.ok()) return id.status();
-  return sessions.Route(*id);
+  return sessions.TurnOf(*id);
 }
 
 MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context) {
@@ -232,10 +211,10 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
-                                                             const ModelRegistry& models,
+                                                             const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls) {
-  return NewReactor<ScoreReactor>(context, request, models, threads, calls);
+  return NewReactor<ScoreReactor>(context, request, *sessions, threads, calls);
 }
 
 }  // namespace longstream

@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "longstream/v1/longstream.pb.h"
@@ -22,16 +24,22 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
 
 grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServerContext* context,
                                                              const v1::ScoreRequest& request,
-                                                             const ModelRegistry& models,
+                                                             const SessionManager* sessions,
                                                              TextThreads* threads,
                                                              CallCount* calls);
 
-// The session that a request names, and its engine.
-absl::StatusOr<SessionRoute> FindSession(const std::string& session_id,
-                                         const SessionManager& sessions);
+// A turn of the session that a request names.
+absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions);
 
-// When the call's deadline passes; never where it has none. What the wire gives is a moment of the
-// wall clock, which from here on nothing depends on.
+// The field of this name, where the request has it.
+template <typename Request>
+std::optional<uint64_t> ExpectedPosition(const Request& request) {
+  if (!request.has_expected_position()) return std::nullopt;
+  return request.expected_position();
+}
+
+// When the call's deadline passes; never where it has none. The wire gives a moment of the wall
+// clock: from here on nothing depends on that clock.
 MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Routing of sessions and turns to engines.
+// Sessions from opening to closing, and the engines of their turns.
 #include "service/serving/session_manager.h"
 
 #include <algorithm>
@@ -33,9 +33,10 @@ SessionManager::~SessionManager() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::MakeSession(
-    const Engine& engine, std::optional<SessionId> id, const char* id_field,
-    std::optional<absl::Duration> idle_timeout) {
+absl::StatusOr<TurnLease> SessionManager::MakeSession(const Engine& engine,
+                                                      std::optional<SessionId> id,
+                                                      const char* id_field,
+                                                      std::optional<absl::Duration> idle_timeout) {
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the server is draining");
@@ -47,53 +48,49 @@ absl::StatusOr<std::shared_ptr<Session>> SessionManager::MakeSession(
                      absl::FormatDuration(options_.max_idle_timeout), ", found ",
                      absl::FormatDuration(timeout)));
   }
-  auto session = std::make_shared<Session>(id.value_or(SessionId::Random()), engine.model().name(),
-                                           engine.model().backend().info().context_limit, timeout);
-  if (absl::Status status = sessions_.Insert(session, id_field); !status.ok()) return status;
-  return session;
+  TurnLease lease = TurnLease::OfNewSession(id.value_or(SessionId::Random()), engine.model().name(),
+                                            engine.model().backend().info().context_limit, timeout);
+  absl::Status status = sessions_.Insert(lease.session(), id_field);
+  if (!status.ok()) return status;
+  return lease;
 }
 
 void SessionManager::OpenSession(std::string_view model, std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened) {
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
   if (!engine.ok()) return opened(engine.status());
-  absl::StatusOr<std::shared_ptr<Session>> session =
-      MakeSession(**engine, id, "session_id", idle_timeout);
+  absl::StatusOr<TurnLease> session = MakeSession(**engine, id, "session_id", idle_timeout);
   if (!session.ok()) return opened(session.status());
-  (*engine)->Open(
-      *session, [this, session = *session, opened = std::move(opened)](const absl::Status& status) {
-        if (status.ok()) return opened(session->View());
-        sessions_.Remove(*session);
-        opened(status);
-      });
+  Engine::Done done = WhenMade(session->session(), std::move(opened));
+  (*engine)->Open(*std::move(session), std::move(done));
 }
 
 void SessionManager::ForkSession(const SessionId& source_id, std::optional<SessionId> id,
                                  std::optional<absl::Duration> idle_timeout, Opened opened) {
-  absl::StatusOr<SessionRoute> source = Route(source_id);
+  absl::StatusOr<std::shared_ptr<Session>> source = sessions_.Find(source_id);
   if (!source.ok()) return opened(source.status());
-  const Engine& engine = *source->engine;
-  if (!engine.model().backend().plugin().Can(LS_CAP_FORK)) {
-    return opened(absl::UnimplementedError(
-        absl::StrCat("the backend of model ", engine.model().name(), " cannot fork a session")));
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*source)->model());
+  if (!engine.ok()) return opened(engine.status());
+  if (!(*engine)->model().backend().plugin().Can(LS_CAP_FORK)) {
+    return opened(absl::UnimplementedError(absl::StrCat(
+        "the backend of model ", (*engine)->model().name(), " cannot fork a session")));
   }
-  absl::StatusOr<std::shared_ptr<Session>> target =
-      MakeSession(engine, id, "new_session_id", idle_timeout);
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(*std::move(source));
+  if (!lease.ok()) return opened(lease.status());
+  absl::StatusOr<TurnLease> target = MakeSession(**engine, id, "new_session_id", idle_timeout);
   if (!target.ok()) return opened(target.status());
-  // Last, because only the engine thread can give a turn back.
-  if (absl::Status status = source->session->BeginTurn(std::nullopt); !status.ok()) {
-    (*target)->Close();
-    sessions_.Remove(**target);
-    return opened(status);
-  }
-  (*target)->set_forked_from(source_id);
-  source->engine->Fork(
-      source->session, *target,
-      [this, target = *target, opened = std::move(opened)](const absl::Status& status) {
-        if (status.ok()) return opened(target->View());
-        sessions_.Remove(*target);
+  target->session()->set_forked_from(source_id);
+  Engine::Done done = WhenMade(target->session(), std::move(opened));
+  (*engine)->Fork(*std::move(lease), *std::move(target), std::move(done));
+}
+
+Engine::Done SessionManager::WhenMade(std::shared_ptr<Session> session, Opened opened) {
+  return
+      [this, session = std::move(session), opened = std::move(opened)](const absl::Status& status) {
+        if (status.ok()) return opened(session->View());
+        sessions_.Remove(*session);
         opened(status);
-      });
+      };
 }
 
 void SessionManager::CloseSession(const SessionId& id, Closed closed) {
@@ -114,16 +111,27 @@ void SessionManager::Release(const std::shared_ptr<Session>& session, Closed clo
                        [closed = std::move(closed)](uint64_t position) { closed(position); });
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionManager::Find(const SessionId& id) const {
-  return sessions_.Find(id);
+absl::StatusOr<SessionView> SessionManager::View(const SessionId& id) const {
+  const absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
+  if (!session.ok()) return session.status();
+  return (*session)->View();
 }
 
-absl::StatusOr<SessionRoute> SessionManager::Route(const SessionId& id) const {
+absl::StatusOr<NewTurn> SessionManager::TurnOf(const SessionId& id) const {
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_.Find(id);
   if (!session.ok()) return session.status();
   absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find((*session)->model());
   if (!engine.ok()) return engine.status();
-  return SessionRoute{*std::move(session), *std::move(engine)};
+  return NewTurn(*std::move(session), *std::move(engine));
+}
+
+absl::StatusOr<NewTurn> SessionManager::ScoreWith(std::string_view model) const {
+  absl::StatusOr<std::shared_ptr<Engine>> engine = models_->Find(model);
+  if (!engine.ok()) return engine.status();
+  NewTurn turn(nullptr, *std::move(engine));
+  if (turn.model().backend().plugin().Can(LS_CAP_SCORE)) return turn;
+  return turn.Refuse(absl::UnimplementedError(
+      absl::StrCat("the backend of model ", turn.model().name(), " cannot score a text")));
 }
 
 std::vector<SessionView> SessionManager::List(const std::optional<SessionId>& after, size_t limit,

@@ -1,5 +1,5 @@
-// The service without its wire: sessions opened, forked, closed, expired and found, with the engine
-// that runs their turns. What gRPC handlers translate to.
+// The service without its wire: sessions are opened, forked, closed, expired and found, and turns
+// are made for them. gRPC handlers translate to this.
 #ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 #define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 
@@ -16,31 +16,28 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "service/engine/engine.h"
 #include "service/serving/model_registry.h"
+#include "service/serving/turn_handle.h"
 #include "service/sessions/session.h"
 #include "service/sessions/session_table.h"
+#include "service/sessions/turn_lease.h"
 
 namespace longstream {
 
-// A session and the engine of its model, which starts its turns and is woken for them.
-struct SessionRoute {
-  std::shared_ptr<Session> session;
-  std::shared_ptr<Engine> engine;  // shared: it outlives the turns of whoever holds it
-};
-
-// Thread-safe. Nothing here blocks; what takes time answers through its callback, which runs on an
-// engine thread and must not block either.
+// Thread-safe. Nothing here blocks, except Drain and the destructor. Longer work answers through
+// its callback, which runs on an engine thread and must not block either.
 //
-// Several callers may use one id at the same time. What each of them gets is what it would have
-// got had the calls come one after the other:
-//   - A session is in the table from Open or Fork on, but its turn is held until it has its caches:
-//     until then a turn or a fork of it is ABORTED.
-//   - A fork holds the source's turn. Closed before the copy was made: NOT_FOUND.
-//   - Close wins at once: no turn, fork or expiry begins after it, the id is free for another
-//     session. One that began before is CANCELLED, an Open or Fork that was making this session
-//     too.
-//   - Exactly one Close succeeds; its answer comes when the caches are freed.
+// Several callers may use one id at the same time. Each of them gets the answer that it would get
+// if the calls came one after the other:
+//   - A session is in the table from Open or Fork on, but it is leased until it has its caches:
+//   until
+//     then a turn or a fork of it is ABORTED.
+//   - A fork takes the lease of its source. The source is closed before the copy is made:
+//   NOT_FOUND.
+//   - Close wins at once: no turn, fork or expiry begins after it, and the id is free for another
+//     session. A turn that began before is CANCELLED, and so is an Open or Fork that was making
+//     this session.
+//   - Exactly one Close succeeds; it answers when the caches are freed.
 class SessionManager {
  public:
   struct Options {
@@ -66,9 +63,15 @@ class SessionManager {
                    std::optional<absl::Duration> idle_timeout, Opened opened);
   void CloseSession(const SessionId& id, Closed closed);
 
-  absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const;
-  // The same with its engine, on which turns are started (Engine::Start).
-  absl::StatusOr<SessionRoute> Route(const SessionId& id) const;
+  absl::StatusOr<SessionView> View(const SessionId& id) const;
+
+  // A turn of the session, to be leased and started. NOT_FOUND: no such session; UNAVAILABLE: its
+  // model has failed.
+  absl::StatusOr<NewTurn> TurnOf(const SessionId& id) const;
+  // A turn without a session, to score a text with `model`. NOT_FOUND, UNAVAILABLE: as
+  // ModelRegistry::Find; UNIMPLEMENTED: its backend cannot score.
+  absl::StatusOr<NewTurn> ScoreWith(std::string_view model) const;
+
   std::vector<SessionView> List(const std::optional<SessionId>& after, size_t limit,
                                 std::string_view model) const;
 
@@ -77,14 +80,15 @@ class SessionManager {
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::StatusOr<std::shared_ptr<Session>> MakeSession(const Engine& engine,
-                                                       std::optional<SessionId> id,
-                                                       const char* id_field,
-                                                       std::optional<absl::Duration> idle_timeout);
+  absl::StatusOr<TurnLease> MakeSession(const Engine& engine, std::optional<SessionId> id,
+                                        const char* id_field,
+                                        std::optional<absl::Duration> idle_timeout);
+  // Answers with the session once it is made; takes it out of the table where it is not.
+  Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
   size_t NumTurns() const;
   // Takes a closed session out of the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);
-  // Closes sessions whose idle time-out has passed, until the sessions goes.
+  // Closes sessions whose idle time-out has passed, until the manager is destroyed.
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ModelRegistry* const models_;

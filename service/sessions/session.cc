@@ -1,4 +1,4 @@
-// The session's view and the one-writer rule.
+// The session's view, its closing, and the rule of one turn at a time.
 #include "service/sessions/session.h"
 
 #include <utility>
@@ -23,16 +23,16 @@ Session::Session(SessionId id, std::string model, uint64_t context_limit,
 SessionView Session::View() const {
   absl::MutexLock lock(&mutex_);
   SessionView view = view_;
-  view.turn_running = turn_running_;
+  view.turn_running = leased_;
   return view;
 }
 
-absl::Status Session::BeginTurn(std::optional<uint64_t> expected_position) {
+absl::Status Session::TakeTurn(std::optional<uint64_t> expected_position) {
   absl::MutexLock lock(&mutex_);
   if (closed_) {
     return absl::NotFoundError(absl::StrCat("session_id: no session ", id_.ToString()));
   }
-  if (turn_running_) {
+  if (leased_) {
     return absl::AbortedError(absl::StrCat(
         "session ", id_.ToString(), " is being opened or runs another turn; one writer at a time"));
   }
@@ -41,36 +41,26 @@ absl::Status Session::BeginTurn(std::optional<uint64_t> expected_position) {
         absl::StrCat("expected_position: session ", id_.ToString(), " is at position ",
                      view_.position, ", the request expects ", *expected_position));
   }
-  turn_running_ = true;
+  leased_ = true;
   MarkUse();
   return absl::OkStatus();
 }
 
-void Session::AbandonTurn() {
+void Session::ReturnTurn() {
   absl::MutexLock lock(&mutex_);
-  turn_running_ = false;
-}
-
-void Session::EndTurn() {
-  absl::MutexLock lock(&mutex_);
-  PublishLocked();
   MarkUse();
-  turn_running_ = false;
+  leased_ = false;
 }
 
 void Session::Publish() {
-  absl::MutexLock lock(&mutex_);
-  PublishLocked();
-}
-
-void Session::PublishLocked() {
-  view_.position = tokens.size();
-  if (!sequence.valid()) {
-    view_.bytes = SessionBytes{};
-    return;
+  SessionBytes bytes;
+  if (caches_.sequence.valid()) {
+    const ls_sequence_bytes held = caches_.sequence.bytes();
+    bytes = SessionBytes{held.kv, held.window, held.state};
   }
-  const ls_sequence_bytes bytes = sequence.bytes();
-  view_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
+  absl::MutexLock lock(&mutex_);
+  view_.position = state_.tokens.size();
+  view_.bytes = bytes;
 }
 
 void Session::MarkUse() {
@@ -89,7 +79,7 @@ bool Session::closed() const {
 }
 
 bool Session::ExpiredLocked(MonotonicTime now) const {
-  return !turn_running_ && now - last_use_ > view_.idle_timeout;
+  return !leased_ && now - last_use_ > view_.idle_timeout;
 }
 
 bool Session::Expired(MonotonicTime now) const {

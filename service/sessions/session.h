@@ -1,26 +1,23 @@
-// A session: the token history of one conversation and the caches that stand for it.
+// A session: the tokens of one conversation, the caches that stand for them, and who may use them.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 
 #include <cassert>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
-#include "service/models/backend_model.h"
 #include "service/sessions/session_id.h"
+#include "service/sessions/session_state.h"
 
 namespace longstream {
 
-// Device memory one session holds, in bytes.
+// Device memory that one session holds, in bytes.
 struct SessionBytes {
   uint64_t kv = 0;
   uint64_t window = 0;
@@ -41,18 +38,13 @@ struct SessionView {
   std::optional<SessionId> forked_from;
 };
 
-// Two kinds of state with two owners:
-//   - what the view shows is guarded by a mutex and readable by everybody;
-//   - the history and the caches belong to whoever holds the turn, which is the model's engine
-//     thread from BeginTurn to EndTurn, or at first whoever prepares the turn for it and then reads
-//     the history alone. They have no lock of their own. That thread alone makes and frees the
-//     caches, so they are gone before the session is.
+// The public functions are thread-safe, except caches().
+//
+// A session's state is reached through its turn's lease alone (TurnLease), of which there is one at
+// a time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
-  // A new session holds its turn until the engine has given it its caches: whoever finds it in the
-  // table before that cannot use it.
-  Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
-  ~Session() { assert(!sequence.valid()); }
+  ~Session() { assert(!caches_.sequence.valid()); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -62,19 +54,8 @@ class Session {
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes the turn. ABORTED while another turn runs or the session is being opened; NOT_FOUND once
-  // closed; FAILED_PRECONDITION where `expected_position` is given and is not the session's
-  // position.
-  absl::Status BeginTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Gives back a turn that was taken and in which nothing was done.
-  void AbandonTurn() ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Gives the turn back and publishes what it left: the history's length and the bytes held.
-  void EndTurn() ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Publishes position and bytes while the turn goes on. Called by the holder of the turn.
-  void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
+  // For the engine's thread alone.
+  SessionCaches& caches() { return caches_; }
 
   // No turn begins after this. True for the first caller only.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -82,28 +63,22 @@ class Session {
 
   // Idle for longer than its time-out, with no turn running.
   bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Closes it if it is expired at this moment. True where this call closed it.
+  // Closes the session if it is expired at this moment. True: this call closed it.
   bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void set_forked_from(SessionId source) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // --- Owned by the holder of the turn -------------------------------------------------------
-
-  // The history. The sequence has read a prefix of it: never its last token, so that whatever
-  // comes next always has a token to read and logits to draw from.
-  std::vector<int32_t> tokens;
-  std::vector<bool> generated;  // per token: drawn by the model, rather than given
-  Sequence sequence;
-  // The conversation that the history spells; nullptr where it spells none.
-  std::shared_ptr<const chat::History> conversation;  // shared with forks
-  // Why the sequence stands further back than it could, for the next turn's report.
-  std::string recompute_reason;
-  // Tokens the sequence had read when it was last whole: what lies between its position and this
-  // is computed again.
-  uint64_t computed_tokens = 0;
-
  private:
-  void PublishLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  friend class TurnLease;
+
+  // A new session is leased.
+  Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
+
+  // The lease's side; TurnLease says what they do.
+  absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
+
   bool ExpiredLocked(MonotonicTime now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void MarkUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -111,10 +86,13 @@ class Session {
   const std::string model_;
   const uint64_t context_limit_;
 
+  SessionState state_;    // the lease's
+  SessionCaches caches_;  // the engine thread's
+
   mutable absl::Mutex mutex_;
-  bool turn_running_ ABSL_GUARDED_BY(mutex_) = true;
+  bool leased_ ABSL_GUARDED_BY(mutex_) = true;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // what the time-out counts from
+  MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // the time-out counts from here
   SessionView view_ ABSL_GUARDED_BY(mutex_);
 };
 

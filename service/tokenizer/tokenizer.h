@@ -85,6 +85,13 @@ class Tokenizer {
     return EncodeText(text, options);
   }
 
+  // The ids of a text that follows a token, or begins a sequence where `last` is absent: then
+  // sequence_prefix() comes before them, unless the text gives no ids. EncodeOptions::continues is
+  // set from `last`. Errors as Encode.
+  absl::StatusOr<std::vector<int32_t>> EncodeAfter(std::optional<int32_t> last,
+                                                   std::string_view text,
+                                                   EncodeOptions options = {}) const;
+
   // The bytes a token stands for, which may be a part of a character. Empty for an id that has no
   // token and for one outside the vocabulary. Valid as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;

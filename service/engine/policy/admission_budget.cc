@@ -7,12 +7,6 @@
 
 namespace longstream {
 
-uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
-  if (info.page_tokens == 0) return 0;
-  const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;
-  return pages * info.page_tokens * info.kv_bytes_per_token;
-}
-
 std::string AdmissionBudget::Refusal(uint64_t wanted) const {
   const uint64_t taken = total - std::min(total, free);
   const uint64_t kept = taken - std::min(taken, most_coming);

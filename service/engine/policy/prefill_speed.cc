@@ -6,15 +6,14 @@
 namespace longstream {
 namespace {
 
-// What a sample may be slower than the one before and still raise the estimate by no more: the
-// quickest of some tens of samples decides.
+// A slower sample raises the estimate by this factor at most, so that the quickest of some tens of
+// samples decides.
 constexpr double kForgetting = 1.01;
 
 }  // namespace
 
 void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) {
   if (time <= absl::ZeroDuration()) return;
-  absl::MutexLock lock(&mutex_);
   if (warm_up_left_ > 0) {
     --warm_up_left_;
     return;
@@ -26,7 +25,6 @@ void PrefillSpeed::Learn(uint64_t tokens, absl::Duration time, MonotonicTime now
 }
 
 absl::Duration PrefillSpeed::TimeFor(uint64_t tokens, MonotonicTime now) const {
-  absl::MutexLock lock(&mutex_);
   if (now - learned_ > kMaxAge) return absl::ZeroDuration();
   return absl::Seconds(seconds_per_token_ * static_cast<double>(tokens));
 }

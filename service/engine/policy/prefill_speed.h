@@ -4,16 +4,14 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
 
 namespace longstream {
 
-// The time the quickest of the late prefills took per token: a deadline closer than that for every
-// token of a prompt cannot be met. Errs on the side of knowing nothing, because a turn that is
-// refused teaches nothing: what no later prefill has confirmed is forgotten. Thread-safe.
+// The time that the quickest of the late prefills took per token. A deadline that is closer than
+// that for every token of a prompt cannot be met. A turn that is refused teaches nothing, so the
+// estimate errs on the side of knowing nothing: it is forgotten when no later prefill confirms it.
 class PrefillSpeed {
  public:
   // The first prefills of a process fault in weights and wake threads; they tell nothing.
@@ -22,16 +20,15 @@ class PrefillSpeed {
 
   // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`. One of
   // no time or less tells nothing.
-  void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now);
 
   // What reading `tokens` takes at least; zero where nothing is known.
-  absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const;
 
  private:
-  mutable absl::Mutex mutex_;
-  int warm_up_left_ ABSL_GUARDED_BY(mutex_) = kWarmUpSamples;
-  double seconds_per_token_ ABSL_GUARDED_BY(mutex_) = 0.0;
-  MonotonicTime learned_ ABSL_GUARDED_BY(mutex_) = MonotonicTime::InfinitePast();
+  int warm_up_left_ = kWarmUpSamples;
+  double seconds_per_token_ = 0.0;
+  MonotonicTime learned_ = MonotonicTime::InfinitePast();
 };
 
 }  // namespace longstream

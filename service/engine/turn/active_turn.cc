@@ -2,148 +2,214 @@
 #include "service/engine/turn/active_turn.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "service/engine/turn/batch_entry.h"
 
 namespace longstream {
 namespace {
 
-std::shared_ptr<Session> SessionOf(const Turn& turn, const ServedModel& model) {
-  if (turn.request.session != nullptr) return turn.request.session;
-  // A scored text needs caches, but nobody else may find them: a session outside the table.
-  return std::make_shared<Session>(SessionId{}, model.name(), model.backend().info().context_limit,
-                                   absl::InfiniteDuration());
+TurnDemand DemandOf(const TurnRequest& request, const TurnHistory& history) {
+  TurnDemand demand;
+  demand.generates = request.kind == TurnKind::kGenerate;
+  demand.keeps_caches = request.kind != TurnKind::kScore;
+  demand.start_tokens = history.start();
+  demand.prompt_tokens = request.prompt.size();
+  demand.max_tokens = request.max_tokens;
+  demand.context_limit = history.session().context_limit();
+  return demand;
 }
 
-std::string_view NameOf(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kNone:
-      return "";
-    case FinishReason::kStopToken:
-      return "stop_token";
-    case FinishReason::kStopString:
-      return "stop_string";
-    case FinishReason::kMaxTokens:
-      return "max_tokens";
-    case FinishReason::kContext:
-      return "context";
-  }
-  return "";
-}
-
-TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token) {
-  TokenLogProb log_prob;
-  log_prob.token = token;
-  log_prob.log_prob = result.log_probs[row];
-  const ls_top_token* top = result.top + static_cast<size_t>(row) * num_top;
-  log_prob.top.assign(top, top + num_top);
-  return log_prob;
+bool IsCallers(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsUnavailable(status);
 }
 
 }  // namespace
 
-ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, ServedModel* model, ModelMetrics* metrics,
-                       const FailureListener& on_failure)
+ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel* model,
+                       ModelMetrics* metrics, const FailureListener& on_failure)
     : turn_(std::move(turn)),
-      session_(SessionOf(*turn_, *model)),
       model_(model),
-      metrics_(metrics),
       on_failure_(on_failure),
-      input_open_(turn_->request.kind == TurnKind::kAppend),
-      start_tokens_(turn_->request.kept_tokens.value_or(session_->tokens.size())) {}
+      history_(std::move(lease), &model->backend(), turn_->request.kept_tokens),
+      demand_(DemandOf(turn_->request, history_)),
+      meter_(metrics, turn_->arrival),
+      input_open_(turn_->request.kind == TurnKind::kAppend) {}
 
-// ---------------------------------------------------------------- steps
+// ---------------------------------------------------------------- admission
+
+PoolBytes ActiveTurn::BytesWanted() const { return demand_.Wanted(info(), history_.cached()); }
+
+uint64_t ActiveTurn::BytesUnused() const {
+  if (ended() || reserved_end_ == 0) return 0;
+  return demand_.GivenBack(info(), reserved_end_, history_.sequence().position());
+}
+
+uint64_t ActiveTurn::MostBytesBack() const {
+  if (ended() || reserved_end_ == 0) return 0;
+  return demand_.GivenBack(info(), reserved_end_, meter_.usage().reused_tokens);
+}
+
+absl::Status ActiveTurn::NoRoom() const {
+  std::string asked =
+      absl::StrCat("the turn asks for room up to position ", demand_.RequestedEnd());
+  if (generates()) {
+    absl::StrAppend(&asked, ", max_tokens ", request().max_tokens,
+                    request().max_tokens == 0 ? " being the whole context" : "");
+  }
+  return absl::ResourceExhaustedError(asked);
+}
+
+absl::Status ActiveTurn::Reserve(uint64_t tokens) {
+  absl::Status status = history_.sequence().Reserve(tokens);
+  if (status.ok()) reserved_end_ = history_.sequence().position() + tokens;
+  return status;
+}
+
+absl::Status ActiveTurn::ReserveForRequest() {
+  // At least one token, so that there is a reservation for the rollback point to stand on.
+  absl::Status status =
+      Reserve(std::max(demand_.RequestedEnd() - history_.sequence().position(), uint64_t{1}));
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), "; ", NoRoom().message()));
+}
+
+absl::Status ActiveTurn::TakeMemory() {
+  bool made_caches = false;
+  if (absl::Status status = history_.EnsureCaches(&made_caches); !status.ok()) return status;
+  absl::Status status = ReserveForRequest();
+  if (status.ok()) status = history_.sequence().MarkRollbackPoint();
+  if (!status.ok() && made_caches) history_.DropCaches();
+  return status;
+}
+
+absl::Status ActiveTurn::Admit(MonotonicTime now) {
+  history_.Cut();
+  if (demand_.FillsContext()) {
+    EndAtContext();
+    return absl::OkStatus();
+  }
+  if (absl::Status status = TakeMemory(); !status.ok()) {
+    history_.PutBack();
+    return status;
+  }
+  meter_.Admit(history_.sequence().position(), history_.recomputed_tokens(),
+               history_.recompute_reason(), now);
+  AddPrompt(request().prompt);
+  if (generates()) {
+    generator_.emplace(*model_, request(), history_.tokens(), history_.generated());
+  }
+  prefill_total_ = history_.unread();
+  client_seen_ = now;
+  phase_ = Phase::kPrefill;
+  turn_->stream.Push(
+      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  // One token has nothing before it that could predict it.
+  if (request().kind == TurnKind::kScore && prefill_total_ == 1) {
+    AbsorbScore(ls_result{});
+    FinishPrefill();
+  }
+  return absl::OkStatus();
+}
+
+void ActiveTurn::EndAtContext() {
+  AddPrompt(request().prompt);
+  turn_->stream.Push(
+      StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
+  TurnEnd end;
+  end.reason = FinishReason::kContext;
+  End(std::move(end));
+}
+
+void ActiveTurn::AddPrompt(std::span<const int32_t> tokens) {
+  history_.Append(tokens, /*generated=*/false);
+  meter_.AddPrompt(tokens.size());
+}
+
+// ---------------------------------------------------------------- a round
+
+void ActiveTurn::TakeInput() {
+  if (!input_open_ || phase_ == Phase::kWaiting || ending() || parts_.in_flight()) return;
+  const Turn::Input input = turn_->TakeInput();
+  if (!input.tokens.empty()) {
+    AddPrompt(input.tokens);
+    prefill_total_ += input.tokens.size();
+    absl::Status status = Reserve(history_.unread());
+    if (!status.ok()) return Abort(std::move(status));
+  }
+  input_open_ = !input.closed;
+  // All but the last token is read already, or there was nothing to read.
+  if (!input_open_ && history_.unread() <= 1) FinishPrefill();
+}
+
+void ActiveTurn::Look() {
+  candidate_.reset();
+  awaits_result_ = false;
+  if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return;
+  if (parts_.drawing() && !GoesOn()) return;
+  awaits_result_ = parts_.drawing() && !CanLookAhead();
+  if (!awaits_result_) candidate_ = FindCandidate();
+}
+
+bool ActiveTurn::CanLookAhead() const {
+  // LS_CAP_LOOK_AHEAD promises to take such a token back without computing anything again.
+  const uint64_t end = history_.sequence().position() + 1;
+  const bool is_free = info().state_bytes_per_sequence == 0 || end % info().prefill_grid != 0;
+  return is_free && generator_->CanLookAhead();
+}
+
+std::optional<StepCandidate> ActiveTurn::FindCandidate() {
+  const bool drawing = parts_.drawing();
+  StepCandidate candidate;
+  candidate.position = history_.sequence().position();
+  candidate.remaining = drawing ? 1 : history_.unread();
+  // Only a generating turn reads the last token: it draws from that token's logits.
+  if (!generates() && candidate.remaining > 0) --candidate.remaining;
+  if (candidate.remaining == 0) return std::nullopt;
+  candidate.is_decode = drawing || phase_ == Phase::kDecode;
+  const uint64_t drawn = meter_.usage().generated_tokens + (drawing ? 1 : 0);
+  candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
+  candidate.input_open = input_open_;
+  candidate.priority = static_cast<int32_t>(request().priority);
+  candidate.last_step = parts_.last_step();
+  if (!CanStep(candidate, info().prefill_grid)) return std::nullopt;
+  return candidate;
+}
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
-  // What arrives makes the history longer, what is read the queue shorter.
-  const uint64_t progress = session_->tokens.size() - turn_->stream.queued_bytes();
-  if (progress != client_progress_ || Computes()) {
+  // Arriving tokens make the history longer, a reading client makes the queue shorter.
+  const uint64_t progress = history_.size() - turn_->stream.queued_bytes();
+  if (progress != client_progress_ || computes()) {
     client_progress_ = progress;
     client_seen_ = now;
   }
   return now - client_seen_;
 }
 
-uint64_t ActiveTurn::unread() const {
-  const uint64_t known = session_->tokens.size();
-  return known - std::min(known, session_->sequence.position());
-}
-
-bool ActiveTurn::GoesOn() const { return !generator_->NextIsLast(session_->tokens.size() + 1); }
-
-bool ActiveTurn::CanLookAhead() const {
-  const ls_model_info& info = model_->backend().info();
-  // What LS_CAP_LOOK_AHEAD lets be taken back without computing anything again.
-  const uint64_t end = session_->sequence.position() + 1;
-  const bool is_free = info.state_bytes_per_sequence == 0 || end % info.prefill_grid != 0;
-  return is_free && generator_->CanLookAhead();
-}
-
-bool ActiveTurn::AwaitsResult() {
-  return drawing() && !ending() && GoesOn() && !CanLookAhead() && !turn_->stream.Full();
-}
-
-std::optional<StepCandidate> ActiveTurn::Candidate() {
-  if (ending() || phase_ == Phase::kWaiting || turn_->stream.Full()) return std::nullopt;
-  if (drawing() && !(GoesOn() && CanLookAhead())) return std::nullopt;
-  StepCandidate candidate;
-  candidate.position = session_->sequence.position();
-  candidate.remaining = drawing() ? 1 : unread();
-  // Only a generating turn reads the last token: its logits are what it draws from.
-  if (turn_->request.kind != TurnKind::kGenerate && candidate.remaining > 0) --candidate.remaining;
-  if (candidate.remaining == 0) return std::nullopt;
-  candidate.is_decode = drawing() || phase_ == Phase::kDecode;
-  const uint64_t drawn = usage_.generated_tokens + (drawing() ? 1 : 0);
-  candidate.is_beginning = candidate.is_decode && drawn < kBeginningTokens;
-  candidate.input_open = input_open_;
-  candidate.priority = static_cast<int32_t>(turn_->request.priority);
-  candidate.last_step = last_step_;
-  if (!CanStep(candidate, model_->backend().info().prefill_grid)) return std::nullopt;
-  return candidate;
-}
+// ---------------------------------------------------------------- a step
 
 ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
-  static constexpr int32_t kFromPrevious = LS_TOKEN_FROM_PREVIOUS;
-  const TurnRequest& request = turn_->request;
-  const uint64_t position = session_->sequence.position();
-  // What reaches the end of what is known is what the next draw is for.
-  const bool draws = request.kind == TurnKind::kGenerate && (drawing() || num_tokens == unread());
-  next_piece_ = {position, position + num_tokens, draws};
-  ls_batch_entry entry{};
-  entry.sequence = session_->sequence.handle();
-  entry.tokens = drawing() ? &kFromPrevious : &session_->tokens[position];
-  entry.num_tokens = num_tokens;
-  entry.is_decode = drawing() || phase_ == Phase::kDecode ? 1 : 0;
-  if (draws) {
-    entry.sampling = generator_->Sampling(/*ahead=*/drawing() ? 1 : 0);
-    if (request.log_probs) {
-      entry.log_prob_rows = LS_ROWS_LAST;
-      entry.num_top = request.top_log_probs;
-    }
-  } else if (request.kind == TurnKind::kScore) {
-    entry.log_prob_rows = LS_ROWS_ALL;
-    entry.targets = entry.tokens + 1;
-    entry.num_top = std::max(1u, request.top_log_probs);
-  }
-  return entry;
+  const bool drawing = parts_.drawing();
+  const uint64_t position = history_.sequence().position();
+  // A token is drawn only where the part ends with the last known token.
+  const bool draws = generates() && (drawing || num_tokens == history_.unread());
+  const StepPart part{position, position + num_tokens, draws};
+  parts_.Compose(part);
+  const bool is_decode = drawing || phase_ == Phase::kDecode;
+  const ls_sampling* sampling = draws ? generator_->Sampling(/*ahead=*/drawing ? 1 : 0) : nullptr;
+  return MakeBatchEntry(history_, request(), part, is_decode, /*from_previous=*/drawing, sampling);
 }
 
-void ActiveTurn::Submitted(uint64_t step_number) {
-  in_flight_.push_back(next_piece_);
-  last_step_ = step_number;
-  steps_alone_ = false;
-}
-
-std::optional<ActiveTurn::Piece> ActiveTurn::Land() {
-  const Piece piece = in_flight_.front();
-  in_flight_.pop_front();
-  if (!ending()) return piece;
+std::optional<StepPart> ActiveTurn::Land() {
+  const StepPart part = parts_.Land();
+  if (!ending()) return part;
   overread_ = true;
-  if (!in_flight()) Conclude();
+  if (!parts_.in_flight()) Conclude();
   return std::nullopt;
 }
 
@@ -152,91 +218,58 @@ void ActiveTurn::AbsorbFailure(absl::Status status) {
 }
 
 void ActiveTurn::Absorb(const ls_result& result, MonotonicTime now) {
-  const std::optional<Piece> piece = Land();
-  if (!piece.has_value()) return;
+  const std::optional<StepPart> part = Land();
+  if (!part.has_value()) return;
   if (result.code != LS_OK) return Abort(FailureOf(result));
-  if (turn_->request.kind == TurnKind::kScore) AbsorbScore(result);
-  if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(piece->end, now);
-  if (!ending() && piece->draws) AbsorbToken(result, now);
-  if (!ending() && piece->end - piece->begin > 1) session_->Publish();
+  if (request().kind == TurnKind::kScore) AbsorbScore(result);
+  if (!ending() && phase_ == Phase::kPrefill) AbsorbPrefill(part->end, now);
+  if (!ending() && part->draws) AbsorbToken(result, now);
+  if (!ending() && part->end - part->begin > 1) history_.Publish();
 }
 
 void ActiveTurn::AbsorbPrefill(uint64_t position, MonotonicTime now) {
-  const uint64_t left = session_->tokens.size() - position;
+  const uint64_t left = history_.size() - position;
   turn_->stream.Push(PrefillEvent{prefill_total_ - left, prefill_total_});
-  prefilled_ = now;
-  const bool generates = turn_->request.kind == TurnKind::kGenerate;
-  if (!input_open_ && left <= (generates ? 0u : 1u)) FinishPrefill();
+  meter_.AdvancePrefill(now);
+  if (!input_open_ && left <= (generates() ? 0u : 1u)) FinishPrefill();
 }
 
 void ActiveTurn::FinishPrefill() {
-  usage_.prefill_time = prefilled_ - admitted_;
-  metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
-  if (turn_->request.kind != TurnKind::kGenerate) End(TurnEnd{});
+  meter_.FinishPrefill();
+  if (!generates()) End(TurnEnd{});
 }
 
 void ActiveTurn::AbsorbScore(const ls_result& result) {
-  const uint32_t num_top = std::max(1u, turn_->request.top_log_probs);
-  ScoreEvent event;
-  event.first_index = scored_;
-  if (scored_ == 0) {
-    TokenLogProb first;
-    first.token = session_->tokens.front();
-    first.log_prob = std::numeric_limits<float>::quiet_NaN();
-    event.tokens.push_back(std::move(first));
-  }
-  for (uint32_t row = 0; row < result.num_log_prob_rows; ++row) {
-    if (std::isnan(result.log_probs[row])) {
-      return Abort(absl::InternalError(
-          absl::StrCat("the backend gave no log-probability for token ",
-                       scored_ + event.tokens.size(), " of the text: the logits are NaN")));
-    }
-    const int32_t token = session_->tokens[scored_ + event.tokens.size()];
-    event.tokens.push_back(LogProbRow(result, row, num_top, token));
-  }
-  scored_ += event.tokens.size();
-  turn_->stream.Push(std::move(event));
+  absl::StatusOr<ScoreEvent> event = ScoreRows(result, scored_, history_.tokens(), request());
+  if (!event.ok()) return Abort(event.status());
+  scored_ += event->tokens.size();
+  turn_->stream.Push(*std::move(event));
 }
 
 void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
-  if (result.sampled < 0) {
+  const int32_t token = result.sampled;
+  if (token < 0) {
     return Abort(absl::InternalError("the backend drew no token: every one was banned or NaN"));
   }
-  if (phase_ == Phase::kPrefill) {
-    phase_ = Phase::kDecode;
-    usage_.time_to_first_token = now - turn_->arrival;
-    metrics_->ObserveTimeToFirstToken(absl::ToDoubleSeconds(usage_.time_to_first_token));
-  } else {
-    metrics_->ObserveInterTokenLatency(absl::ToDoubleSeconds(now - last_token_));
-  }
-  last_token_ = now;
-  usage_.decode_time = now - prefilled_;
-  ++usage_.generated_tokens;
-  metrics_->AddGeneratedTokens(1);
-  session_->tokens.push_back(result.sampled);
-  session_->generated.push_back(true);
-  session_->Publish();
+  phase_ = Phase::kDecode;
+  meter_.AddToken(now);
+  history_.Append(token, /*generated=*/true);
+  history_.Publish();
 
-  Generator::Step step = generator_->Take(result.sampled, session_->tokens.size());
-  if (turn_->request.log_probs && result.num_log_prob_rows == 1) {
-    step.delta.log_probs.push_back(
-        LogProbRow(result, 0, turn_->request.top_log_probs, result.sampled));
+  Generator::Step step = generator_->Take(token, history_.size());
+  if (request().log_probs && result.num_log_prob_rows == 1) {
+    step.delta.log_probs.push_back(LogProbRow(result, 0, request().top_log_probs, token));
   }
   turn_->stream.Push(std::move(step.delta));
   if (step.reason == FinishReason::kNone) return;
   TurnEnd end;
   end.reason = step.reason;
   end.stop_string = std::move(step.stop_string);
-  if (step.reason == FinishReason::kStopToken) end.stop_token = result.sampled;
+  if (step.reason == FinishReason::kStopToken) end.stop_token = token;
   End(std::move(end));
 }
 
 // ---------------------------------------------------------------- the end
-
-bool ActiveTurn::CallerAborted(const absl::Status& status) const {
-  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsUnavailable(status);
-}
 
 void ActiveTurn::Abort(absl::Status status) {
   TurnEnd end;
@@ -247,74 +280,42 @@ void ActiveTurn::Abort(absl::Status status) {
 void ActiveTurn::End(TurnEnd end) {
   if (ending()) return;
   outcome_ = std::move(end);
-  if (!in_flight()) Conclude();
+  if (!parts_.in_flight()) Conclude();
 }
 
-void ActiveTurn::Restore(const absl::Status& status) {
-  keeps_prompt_ = status.ok();
+bool ActiveTurn::Restore(const absl::Status& status) {
   if (status.ok()) {
-    if (overread_) RollBack(session_->tokens.size(), "the end of a turn was taken back");
-    return;
+    if (overread_) history_.RollBack(history_.size(), "the end of a turn was taken back");
+    return true;
   }
-  uint64_t keep = start_tokens_;
-  if (turn_->request.on_abort == OnAbort::kKeep && CallerAborted(status)) {
-    keep = turn_->request.kind == TurnKind::kAppend
-               ? session_->tokens.size()
-               : std::max(start_tokens_, turn_->stream.delivered_position());
+  const uint64_t start = history_.start();
+  uint64_t keep = start;
+  if (request().on_abort == OnAbort::kKeep && IsCallers(status)) {
+    keep = request().kind == TurnKind::kAppend
+               ? history_.size()
+               : std::max(start, turn_->stream.delivered_position());
   }
-  RollBack(keep, absl::StrCat("an aborted turn was rolled back to position ", keep));
-  keeps_prompt_ = keep > start_tokens_;
-  if (!keeps_prompt_) PutBackHistory();
-}
-
-void ActiveTurn::RollBack(uint64_t history, std::string reason) {
-  session_->tokens.resize(history);
-  session_->generated.resize(history);
-  // The last token of a history is never read (Session::tokens).
-  const uint64_t target =
-      std::min(session_->sequence.position(), history > 0 ? history - 1 : uint64_t{0});
-  absl::StatusOr<uint64_t> restored = session_->sequence.Truncate(target);
-  // What an earlier rollback lost may not have been read again yet: it still is a recomputation.
-  const uint64_t readable = history > 0 ? history - 1 : 0;
-  session_->computed_tokens = std::max(target, std::min(session_->computed_tokens, readable));
-  session_->recompute_reason = std::move(reason);
-  if (restored.ok()) return;
-  // The caches are beyond repair, the history is not: start over and read it again.
-  session_->sequence = Sequence();
-  absl::StatusOr<Sequence> fresh = model_->backend().CreateSequence();
-  if (fresh.ok()) session_->sequence = *std::move(fresh);
-  session_->recompute_reason =
-      absl::StrCat("the backend could not roll back: ", restored.status().message());
+  history_.RollBack(keep, absl::StrCat("an aborted turn was rolled back to position ", keep));
+  if (keep == start) history_.PutBack();
+  return keep > start;
 }
 
 void ActiveTurn::Conclude() {
   ended_ = true;
   TurnEnd& end = *outcome_;
-  if (phase_ != Phase::kWaiting || end.status.ok()) Restore(end.status);
-  if (session_->sequence.valid()) {
-    // Giving back what is unused cannot fail; a backend that says otherwise loses only memory.
-    session_->sequence.Reserve(0).IgnoreError();
-    if (end.status.ok() && !overread_) session_->computed_tokens = session_->sequence.position();
-    const ls_sequence_bytes bytes = session_->sequence.bytes();
-    usage_.bytes = SessionBytes{bytes.kv, bytes.window, bytes.state};
-    metrics_->ObserveSessionBytes(bytes.kv + bytes.window + bytes.state);
+  const bool began = phase_ != Phase::kWaiting || end.status.ok();
+  const bool keeps_prompt = began && Restore(end.status);
+  history_.Settle(/*whole=*/end.status.ok() && !overread_);
+  if (keeps_prompt && request().conversation != nullptr) {
+    history_.set_conversation(request().conversation);
   }
-  if (keeps_prompt_ && turn_->request.conversation != nullptr) {
-    session_->conversation = turn_->request.conversation;
-  }
-  end.position = session_->tokens.size();
-  end.usage = usage_;
-  if (usage_.generated_tokens > 0) {
-    metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
-  }
-  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - turn_->arrival));
-  metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
+  const std::optional<SessionBytes> bytes = history_.bytes();
+  meter_.End(end, bytes);
+  end.position = history_.size();
+  end.usage = meter_.usage();
   if (absl::IsInternal(end.status) && on_failure_) on_failure_(model_->name(), end.status);
-  if (turn_->request.session != nullptr) {
-    session_->EndTurn();
-  } else {
-    session_->sequence = Sequence();
-  }
+  if (!demand_.keeps_caches) history_.DropCaches();
+  history_.GiveBack();
   turn_->stream.Finish(std::move(end));
 }
 

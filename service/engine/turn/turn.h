@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,9 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "service/chat/history.h"
 #include "service/clock/monotonic_time.h"
 #include "service/engine/turn/turn_stream.h"
-#include "service/sessions/session.h"
 
 namespace longstream {
 
@@ -53,25 +54,17 @@ struct StopParams {
   uint32_t min_tokens = 0;
 };
 
-// Checked by whoever makes it (service/server): ids in range, values within their limits.
+// A turn in plain values. service/server makes it from a request: ids are in range, values are
+// within their limits, and `prompt` was read against the history that the turn's lease protects.
 struct TurnRequest {
   TurnKind kind = TurnKind::kGenerate;
-  std::shared_ptr<Session> session;  // kScore: none, the engine makes one for the turn
+  // Added to the history behind its first `kept_tokens`. Together they fit the context.
   std::vector<int32_t> prompt;
-  // What takes the place of `prompt` where its text goes on after other text, as
-  // Tokenizer::ContinuesAfter says of the session's last token; none: nothing does.
-  std::optional<std::vector<int32_t>> continued_prompt;
-  // The prompt is an encoded text: at the start of a session the engine puts what the tokenizer
-  // begins a text with (BOS) before it.
-  bool prompt_is_text = false;
-  // The session's history is cut to so many tokens before the prompt is added; they come back where
-  // the turn is rolled back.
+  // The history is cut to so many tokens before the prompt is added; absent: all of it stays. A
+  // rollback brings the cut tokens back.
   std::optional<uint64_t> kept_tokens;
   // The conversation that the history spells with the prompt. nullptr: as before.
   std::shared_ptr<const chat::History> conversation;
-  // The caller has begun the session's turn (Session::BeginTurn), and gives it up with the request.
-  bool holds_turn = false;
-  std::optional<uint64_t> expected_position;
   OnAbort on_abort = OnAbort::kRollback;
   Priority priority = Priority::kNormal;
   SamplingParams sampling;
@@ -82,7 +75,7 @@ struct TurnRequest {
   MonotonicTime deadline = MonotonicTime::InfiniteFuture();
 };
 
-// Shared by the caller and the engine. What is not const is thread-safe.
+// Shared by the caller and the engine. Everything that is not const is thread-safe.
 class Turn {
  public:
   explicit Turn(TurnRequest turn_request)
@@ -90,9 +83,9 @@ class Turn {
     input_closed_ = request.kind != TurnKind::kAppend;
   }
 
-  // The caller has gone or has changed its mind, or has sent what must be refused; the turn ends
-  // with the first reason given. Takes effect when the steps in flight are done, two at most. Wake
-  // the engine afterwards (Engine::Wake).
+  // Ends the turn: the caller has gone, has changed its mind, or has sent something that must be
+  // refused. The first reason given is the turn's status. Takes effect when the steps in flight are
+  // done, two at most. Wake the engine afterwards (Engine::Wake).
   void Cancel(absl::Status reason = absl::CancelledError("the caller cancelled the turn"))
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -100,34 +93,26 @@ class Turn {
     cancelled_.store(true, std::memory_order_release);
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  // OK where it was not cancelled.
+  // OK: it was not cancelled.
   absl::Status cancel_reason() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return cancel_reason_;
   }
 
-  // kAppend: more tokens have arrived (`continued` and `is_text`: as TurnRequest's
-  // continued_prompt and prompt_is_text); no more will.
-  void AddInput(std::vector<int32_t> tokens, bool is_text,
-                std::optional<std::vector<int32_t>> continued = std::nullopt)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (tokens.empty()) return;
+  // kAppend: more tokens have arrived, read against the history with all tokens before them; no
+  // more will arrive.
+  void AddInput(std::span<const int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    input_.pieces.push_back({std::move(tokens), std::move(continued), is_text});
+    input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
   }
   void CloseInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     input_closed_ = true;
   }
 
-  // The engine's side of it: what arrived since, and whether that was all.
-  struct InputPiece {
-    std::vector<int32_t> tokens;
-    std::optional<std::vector<int32_t>> continued;
-    bool is_text = false;
-  };
+  // For the engine: the tokens that have arrived since the last call, and whether these were all.
   struct Input {
-    std::vector<InputPiece> pieces;
+    std::vector<int32_t> tokens;
     bool closed = false;
   };
   Input TakeInput() ABSL_LOCKS_EXCLUDED(mutex_) {

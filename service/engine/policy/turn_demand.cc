@@ -1,0 +1,37 @@
+// Arithmetic of a turn's memory.
+#include "service/engine/policy/turn_demand.h"
+
+#include <algorithm>
+
+namespace longstream {
+
+uint64_t TurnDemand::RequestedEnd() const {
+  const uint64_t given = PromptEnd();
+  if (!generates) return given;
+  const uint64_t room = context_limit - std::min(given, context_limit);
+  return given + (max_tokens == 0 ? room : std::min(max_tokens, room));
+}
+
+PoolBytes TurnDemand::Wanted(const ls_model_info& info, std::optional<uint64_t> cached) const {
+  PoolBytes wanted;
+  if (FillsContext()) return wanted;
+  const uint64_t held = PageBytes(info, cached.value_or(0));
+  const uint64_t needed = PageBytes(info, RequestedEnd());
+  wanted.pages = needed - std::min(needed, held);
+  wanted.fixed = info.checkpoint_bytes_per_sequence;
+  if (!cached.has_value()) {
+    wanted.fixed += info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+  }
+  return wanted;
+}
+
+uint64_t TurnDemand::GivenBack(const ls_model_info& info, uint64_t reserved_end,
+                               uint64_t position) const {
+  const uint64_t reserved = PageBytes(info, reserved_end) + info.checkpoint_bytes_per_sequence;
+  if (!keeps_caches) {
+    return reserved + info.window_bytes_per_sequence + info.state_bytes_per_sequence;
+  }
+  return reserved - PageBytes(info, position);
+}
+
+}  // namespace longstream

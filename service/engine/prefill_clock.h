@@ -1,0 +1,34 @@
+// How fast the model reads prompts, as its engine learns it and callers ask it.
+#ifndef LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_
+#define LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/clock/monotonic_time.h"
+#include "service/engine/policy/prefill_speed.h"
+
+namespace longstream {
+
+// PrefillSpeed for several threads.
+class PrefillClock {
+ public:
+  void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    speed_.Learn(tokens, time, now);
+  }
+  absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return speed_.TimeFor(tokens, now);
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  PrefillSpeed speed_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace longstream
+
+#endif  // LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_

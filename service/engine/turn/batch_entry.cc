@@ -1,0 +1,72 @@
+// Entries of a batch, and rows of results.
+#include "service/engine/turn/batch_entry.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+// A score says whether a token is the likeliest, so it needs one alternative at least.
+uint32_t ScoreAlternatives(const TurnRequest& request) {
+  return std::max(1u, request.top_log_probs);
+}
+
+}  // namespace
+
+ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& request,
+                              const StepPart& part, bool is_decode, bool from_previous,
+                              const ls_sampling* sampling) {
+  static constexpr int32_t kFromPrevious = LS_TOKEN_FROM_PREVIOUS;
+  ls_batch_entry entry{};
+  entry.sequence = history.sequence().handle();
+  entry.tokens = from_previous ? &kFromPrevious : &history.tokens()[part.begin];
+  entry.num_tokens = static_cast<uint32_t>(part.end - part.begin);
+  entry.is_decode = is_decode ? 1 : 0;
+  entry.sampling = sampling;
+  if (sampling != nullptr && request.log_probs) {
+    entry.log_prob_rows = LS_ROWS_LAST;
+    entry.num_top = request.top_log_probs;
+  } else if (request.kind == TurnKind::kScore) {
+    entry.log_prob_rows = LS_ROWS_ALL;
+    entry.targets = entry.tokens + 1;
+    entry.num_top = ScoreAlternatives(request);
+  }
+  return entry;
+}
+
+TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token) {
+  TokenLogProb log_prob;
+  log_prob.token = token;
+  log_prob.log_prob = result.log_probs[row];
+  const ls_top_token* top = result.top + static_cast<size_t>(row) * num_top;
+  log_prob.top.assign(top, top + num_top);
+  return log_prob;
+}
+
+absl::StatusOr<ScoreEvent> ScoreRows(const ls_result& result, uint64_t first_index,
+                                     std::span<const int32_t> tokens, const TurnRequest& request) {
+  ScoreEvent event;
+  event.first_index = first_index;
+  if (first_index == 0) {
+    TokenLogProb first;
+    first.token = tokens.front();
+    first.log_prob = std::numeric_limits<float>::quiet_NaN();
+    event.tokens.push_back(std::move(first));
+  }
+  for (uint32_t row = 0; row < result.num_log_prob_rows; ++row) {
+    const uint64_t index = first_index + event.tokens.size();
+    if (std::isnan(result.log_probs[row])) {
+      return absl::InternalError(absl::StrCat("the backend gave no log-probability for token ",
+                                              index, " of the text: the logits are NaN"));
+    }
+    event.tokens.push_back(LogProbRow(result, row, ScoreAlternatives(request), tokens[index]));
+  }
+  return event;
+}
+
+}  // namespace longstream

@@ -1,0 +1,108 @@
+// Adding to a history, and going back in it.
+#include "service/engine/turn/turn_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace longstream {
+namespace {
+
+// The last token of a history is never read (SessionCaches::sequence).
+uint64_t Readable(uint64_t size) { return size > 0 ? size - 1 : 0; }
+
+}  // namespace
+
+TurnHistory::TurnHistory(TurnLease lease, BackendModel* backend,
+                         std::optional<uint64_t> kept_tokens)
+    : lease_(std::move(lease)),
+      backend_(backend),
+      start_(kept_tokens.value_or(lease_.state().tokens.size())) {}
+
+std::optional<uint64_t> TurnHistory::cached() const {
+  if (!sequence().valid()) return std::nullopt;
+  return sequence().position();
+}
+
+std::optional<SessionBytes> TurnHistory::bytes() const {
+  if (!sequence().valid()) return std::nullopt;
+  const ls_sequence_bytes held = sequence().bytes();
+  return SessionBytes{held.kv, held.window, held.state};
+}
+
+uint64_t TurnHistory::unread() const { return size() - std::min(size(), sequence().position()); }
+
+uint64_t TurnHistory::recomputed_tokens() const {
+  const uint64_t computed = caches().computed_tokens;
+  return computed - std::min(computed, sequence().position());
+}
+
+absl::Status TurnHistory::EnsureCaches(bool* made) {
+  *made = !sequence().valid();
+  if (!*made) return absl::OkStatus();
+  absl::StatusOr<Sequence> fresh = backend_->CreateSequence();
+  if (!fresh.ok()) return fresh.status();
+  sequence() = *std::move(fresh);
+  return absl::OkStatus();
+}
+
+void TurnHistory::Cut() {
+  if (start_ == size()) return;
+  const auto at = static_cast<std::ptrdiff_t>(start_);
+  cut_tokens_.assign(state().tokens.begin() + at, state().tokens.end());
+  cut_generated_.assign(state().generated.begin() + at, state().generated.end());
+  cut_computed_tokens_ = caches().computed_tokens;
+  if (!sequence().valid()) {
+    state().tokens.resize(start_);
+    state().generated.resize(start_);
+    return;
+  }
+  RollBack(start_, absl::StrCat("the turn replaced the text from position ", start_, " on"));
+}
+
+void TurnHistory::PutBack() {
+  if (cut_tokens_.empty()) return;
+  state().tokens.insert(state().tokens.end(), cut_tokens_.begin(), cut_tokens_.end());
+  state().generated.insert(state().generated.end(), cut_generated_.begin(), cut_generated_.end());
+  caches().computed_tokens = cut_computed_tokens_;
+  cut_tokens_.clear();
+}
+
+void TurnHistory::Append(std::span<const int32_t> tokens, bool generated) {
+  state().tokens.insert(state().tokens.end(), tokens.begin(), tokens.end());
+  state().generated.resize(size(), generated);
+}
+
+void TurnHistory::RollBack(uint64_t size, std::string reason) {
+  state().tokens.resize(size);
+  state().generated.resize(size);
+  const uint64_t target = std::min(sequence().position(), Readable(size));
+  absl::StatusOr<uint64_t> restored = sequence().Truncate(target);
+  // Tokens that an earlier rollback lost, and that were not read again since, stay recomputations.
+  SessionCaches& caches = this->caches();
+  caches.computed_tokens = std::max(target, std::min(caches.computed_tokens, Readable(size)));
+  caches.recompute_reason = std::move(reason);
+  if (restored.ok()) return;
+  // The caches are beyond repair, the tokens are not: start over and read them again.
+  DropCaches();
+  absl::StatusOr<Sequence> fresh = backend_->CreateSequence();
+  if (fresh.ok()) sequence() = *std::move(fresh);
+  caches.recompute_reason =
+      absl::StrCat("the backend could not roll back: ", restored.status().message());
+}
+
+void TurnHistory::Settle(bool whole) {
+  if (!sequence().valid()) return;
+  // Giving back memory cannot fail; a backend that says otherwise loses only memory.
+  sequence().Reserve(0).IgnoreError();
+  if (whole) caches().computed_tokens = sequence().position();
+}
+
+void TurnHistory::GiveBack() {
+  lease_.Publish();
+  lease_.Drop();
+}
+
+}  // namespace longstream

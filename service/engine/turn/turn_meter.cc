@@ -1,0 +1,76 @@
+// Counts and times of one turn.
+#include "service/engine/turn/turn_meter.h"
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace longstream {
+namespace {
+
+std::string_view NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStopToken:
+      return "stop_token";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kMaxTokens:
+      return "max_tokens";
+    case FinishReason::kContext:
+      return "context";
+  }
+  return "";
+}
+
+}  // namespace
+
+void TurnMeter::AddPrompt(uint64_t tokens) {
+  usage_.prompt_tokens += tokens;
+  metrics_->AddPromptTokens(tokens);
+}
+
+void TurnMeter::Admit(uint64_t reused, uint64_t recomputed, const std::string& reason,
+                      MonotonicTime now) {
+  usage_.queue_time = now - arrival_;
+  usage_.reused_tokens = reused;
+  usage_.recomputed_tokens = recomputed;
+  if (recomputed > 0) usage_.recompute_reason = reason;
+  admitted_ = prefilled_ = now;
+  metrics_->ObserveQueue(absl::ToDoubleSeconds(usage_.queue_time));
+  metrics_->AddReusedTokens(reused);
+  metrics_->AddRecomputedTokens(recomputed);
+}
+
+void TurnMeter::FinishPrefill() {
+  usage_.prefill_time = prefilled_ - admitted_;
+  metrics_->ObservePrefill(absl::ToDoubleSeconds(usage_.prefill_time));
+}
+
+void TurnMeter::AddToken(MonotonicTime now) {
+  if (usage_.generated_tokens == 0) {
+    usage_.time_to_first_token = now - arrival_;
+    metrics_->ObserveTimeToFirstToken(absl::ToDoubleSeconds(usage_.time_to_first_token));
+  } else {
+    metrics_->ObserveInterTokenLatency(absl::ToDoubleSeconds(now - last_token_));
+  }
+  last_token_ = now;
+  usage_.decode_time = now - prefilled_;
+  ++usage_.generated_tokens;
+  metrics_->AddGeneratedTokens(1);
+}
+
+void TurnMeter::End(const TurnEnd& end, const std::optional<SessionBytes>& bytes) {
+  if (bytes.has_value()) {
+    usage_.bytes = *bytes;
+    metrics_->ObserveSessionBytes(bytes->kv + bytes->window + bytes->state);
+  }
+  if (usage_.generated_tokens > 0) {
+    metrics_->ObserveDecode(absl::ToDoubleSeconds(usage_.decode_time));
+  }
+  metrics_->ObserveEndToEnd(absl::ToDoubleSeconds(MonotonicTime::Now() - arrival_));
+  metrics_->CountRequest(absl::StatusCodeToString(end.status.code()), NameOf(end.reason));
+}
+
+}  // namespace longstream

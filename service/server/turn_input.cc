@@ -1,0 +1,84 @@
+// Texts, token ids and messages to prompts.
+#include "service/server/turn_input.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/server/messages_check.h"
+#include "service/server/request_check.h"
+
+namespace longstream {
+
+size_t TextBytes(const v1::Input& input) {
+  return input.has_messages() ? std::numeric_limits<size_t>::max() : input.text().size();
+}
+
+TurnInput::TurnInput(const ServedModel& model, const SessionState& history, bool parse_special)
+    : model_(model), parse_special_(parse_special), position_(history.tokens.size()) {
+  if (!history.tokens.empty()) last_token_ = history.tokens.back();
+}
+
+absl::StatusOr<std::vector<int32_t>> TurnInput::Read(const v1::Input& input) {
+  std::vector<int32_t> tokens;
+  if (input.has_text()) {
+    if (input.text().size() > model_.max_text_bytes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input.text: ", input.text().size(), " bytes exceed the model's context of ",
+                       model_.backend().info().context_limit, " tokens, which hold at most ",
+                       model_.max_text_bytes()));
+    }
+    absl::StatusOr<std::vector<int32_t>> encoded = model_.tokenizer().EncodeAfter(
+        last_token_, input.text(), EncodeOptions{.parse_special = parse_special_});
+    if (!encoded.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("input.text: ", encoded.status().message()));
+    }
+    tokens = *std::move(encoded);
+  } else if (input.has_messages()) {
+    absl::StatusOr<chat::Addition> addition = AddMessages(
+        input.messages(), parse_special_, /*generates=*/false, model_, chat::SessionText{});
+    if (!addition.ok()) return addition.status();
+    tokens = std::move(addition->tokens);
+  } else if (input.has_tokens()) {
+    tokens.assign(input.tokens().ids().begin(), input.tokens().ids().end());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      absl::Status status = CheckTokenId("input.tokens.ids", static_cast<int64_t>(i), tokens[i],
+                                         model_.backend().info().vocabulary_size);
+      if (!status.ok()) return status;
+    }
+  }
+  if (absl::Status status = Add(tokens); !status.ok()) return status;
+  return tokens;
+}
+
+absl::Status TurnInput::ReadMessages(const v1::Messages& messages, const SessionState& history,
+                                     TurnRequest* turn) {
+  absl::StatusOr<chat::Addition> addition =
+      AddMessages(messages, parse_special_, turn->kind == TurnKind::kGenerate, model_,
+                  {history.tokens, history.conversation, model_.defaults().end_token_ids});
+  if (!addition.ok()) return addition.status();
+  position_ = addition->kept_tokens;
+  if (absl::Status status = Add(addition->tokens); !status.ok()) return status;
+  turn->kept_tokens = addition->kept_tokens;
+  turn->prompt = std::move(addition->tokens);
+  turn->conversation = std::move(addition->history);
+  return absl::OkStatus();
+}
+
+absl::Status TurnInput::Add(const std::vector<int32_t>& tokens) {
+  const uint64_t context_limit = model_.backend().info().context_limit;
+  if (tokens.size() > context_limit) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input: ", tokens.size(), " tokens exceed the model's context of ", context_limit));
+  }
+  if (position_ + tokens.size() > context_limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input: ", tokens.size(), " tokens after position ", position_,
+                     " exceed the model's context of ", context_limit));
+  }
+  position_ += tokens.size();
+  if (!tokens.empty()) last_token_ = tokens.back();
+  return absl::OkStatus();
+}
+
+}  // namespace longstream

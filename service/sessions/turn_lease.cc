@@ -1,0 +1,34 @@
+// Taking and giving back a session's turn.
+#include "service/sessions/turn_lease.h"
+
+#include <utility>
+
+namespace longstream {
+
+TurnLease& TurnLease::operator=(TurnLease&& other) noexcept {
+  if (this != &other) {
+    Drop();
+    session_ = std::move(other.session_);
+  }
+  return *this;
+}
+
+absl::StatusOr<TurnLease> TurnLease::Take(std::shared_ptr<Session> session,
+                                          std::optional<uint64_t> expected_position) {
+  if (absl::Status status = session->TakeTurn(expected_position); !status.ok()) return status;
+  return TurnLease(std::move(session));
+}
+
+TurnLease TurnLease::OfNewSession(SessionId id, std::string model, uint64_t context_limit,
+                                  absl::Duration idle_timeout) {
+  return TurnLease(
+      std::shared_ptr<Session>(new Session(id, std::move(model), context_limit, idle_timeout)));
+}
+
+void TurnLease::Drop() {
+  if (session_ == nullptr) return;
+  // After this call another turn may hold the session; the pointer goes last.
+  std::exchange(session_, nullptr)->ReturnTurn();
+}
+
+}  // namespace longstream
