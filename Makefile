@@ -50,7 +50,7 @@ tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
-check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
+check: release  ## Run the checks: format, lint, layers, op names, lengths, pages, weak symbols.
 	@tools/check/run_all.sh
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
