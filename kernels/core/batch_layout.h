@@ -39,9 +39,10 @@ struct BatchLayout {
 // Keys and values of one full-attention layer, in one store of pages for all sequences.
 //   keys    [page, H_kv] heads, each [page_tokens, D] row-major
 //   values  [page, H_kv * value_slices] heads, likewise
-// A value of width value_slices * D is stored as value_slices heads of width D. With kI8 a head is
-// [page_tokens, D] int8, then the rows' scales [page_tokens] bf16: element d of row i is scales[i]
-// * rows[i, d]. REQUIRES then: page_tokens * D is even.
+// A value of width value_slices * D is stored as value_slices heads of width D.
+//
+// With kI8 a head has `rows` [page_tokens, D] int8, then `scales` [page_tokens] bf16: element d of
+// row i is scales[i] * rows[i, d]. REQUIRES then: page_tokens * D is even.
 struct PagedCache {
   void* keys = nullptr;
   void* values = nullptr;
