@@ -1,9 +1,9 @@
-# The kinds of targets of this project, one function each. Each target includes from the repository
-# root, compiles with longstream_warnings, and DEPS are linked PUBLIC.
+# One function for each kind of target. Every target includes from the repository root, compiles
+# with longstream_warnings, and links DEPS PUBLIC.
 
 # longstream_library(NAME longstream_<part> [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-# A static library; without SOURCES an interface library. DEPS are what its headers need,
-# PRIVATE_DEPS only its sources.
+# A static library; without SOURCES an interface library. Its headers need DEPS; only its sources
+# need PRIVATE_DEPS.
 function(longstream_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
   longstream_check_arguments(longstream_library)
@@ -22,8 +22,8 @@ function(longstream_library)
 endfunction()
 
 # longstream_test_plugin(NAME name SOURCES ... [DEPS ...])
-# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. The plugins that
-# are, longstream_plugin, are in LongstreamPlugin.cmake.
+# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. For other plugins
+# see longstream_plugin (LongstreamPlugin.cmake).
 function(longstream_test_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_test_plugin)
@@ -42,7 +42,8 @@ function(longstream_binary)
 endfunction()
 
 # longstream_time_limit(test seconds)
-# What a test that hangs is stopped by, on a busy machine too; with sanitizers it is three times that.
+# Stops a test that hangs; with sanitizers after three times as long. Choose a limit that holds on a
+# busy machine.
 function(longstream_time_limit test seconds)
   if(LONGSTREAM_SANITIZE)
     math(EXPR seconds "3 * ${seconds}")
@@ -52,12 +53,13 @@ endfunction()
 
 # longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
 #                 [COST seconds] [SERIAL])
-# A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
-# is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
-# that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is a
-# longstream_time_limit, 300 by default. Sources find their data by the macros LONGSTREAM_SOURCE_DIR
-# and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
-# runs under ThreadSanitizer.
+# A GoogleTest program in <build>/tests, with one ctest entry for all its tests, because starting a
+# process takes longer than a short test.
+#   SERIAL   for tests that measure time
+#   COST     roughly, for long tests: ctest starts the longest first, so that cores end together
+#   TIMEOUT  the longstream_time_limit, 300 by default
+#   LABELS   `tsan` adds the test to the target `tsan_tests`, which runs under ThreadSanitizer
+# Sources find data by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
@@ -84,7 +86,7 @@ function(longstream_test)
 endfunction()
 
 # longstream_benchmark(NAME name SOURCES ... [DEPS ...])
-# A Google Benchmark program in <build>/bench; `make bench` runs all that are there.
+# A Google Benchmark program in <build>/bench. `make bench` runs all programs there.
 function(longstream_benchmark)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_benchmark)
@@ -93,8 +95,8 @@ function(longstream_benchmark)
 endfunction()
 
 # longstream_install_library(longstream_<part>...)
-# Puts libraries and their targets, as Longstream::<part>, into the installed package.
-# Headers are installed by the module, with longstream_install_headers.
+# Installs libraries and their targets, as Longstream::<part>. The module installs their headers
+# with longstream_install_headers.
 function(longstream_install_library)
   foreach(target IN LISTS ARGV)
     string(REGEX REPLACE "^longstream_" "" part ${target})
@@ -105,7 +107,8 @@ function(longstream_install_library)
 endfunction()
 
 # longstream_install_headers(header...)
-# Installs headers, given relative to the current directory, under their path from the root.
+# Installs headers under their path from the repository root. Arguments are relative to the current
+# directory.
 function(longstream_install_headers)
   file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   foreach(header IN LISTS ARGV)
@@ -115,9 +118,9 @@ function(longstream_install_headers)
   endforeach()
 endfunction()
 
-# Below: what the functions above share.
+# The functions above share the rest.
 
-# A misspelt keyword would otherwise become a source file or vanish.
+# Without this check a misspelt keyword would become a source file or vanish.
 macro(longstream_check_arguments function)
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${function}(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
