@@ -33,7 +33,8 @@ struct Matrix {
 };
 
 // A weight W [n, k] (n outputs, k inputs) in the layout that its kernel library reads. Only that
-// library knows the layout (ops/gemm/pack.h makes it). The caller that packed the weight owns the bytes.
+// library knows the layout (ops/gemm/pack.h makes it). The caller that packed the weight owns the
+// bytes.
 //
 // In every library, a projection with a bf16 weight first rounds its input row to bf16 (nearest,
 // ties to even); with an f32 or f16 weight it uses the f32 row. It sums products in f32.
