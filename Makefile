@@ -1,7 +1,7 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
-        install packages release
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check asan tsan gpu-pack \
+        gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
@@ -33,8 +33,18 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/eval.sh
 
-test: release  ## Build the release preset and run every test.
+test: release  ## Build the release preset and run every test that needs no other server.
 	@ctest --preset release
+
+# These tests have the ctest label `services`. `ctest -N` lists tests and runs none.
+test-services: release  ## Run the tests against PostgreSQL, Envoy and Chromium (none yet).
+	@tools/install_packages.sh services
+	@cmake --build --preset services --parallel $(JOBS)
+	@if ctest --preset services -N | grep -qx 'Total Tests: 0'; then \
+	  echo "No test has the label services yet: nothing was run."; \
+	else \
+	  ctest --preset services; \
+	fi
 
 bench: release  ## Run the benchmarks, 20 minutes: tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures

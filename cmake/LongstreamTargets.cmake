@@ -56,8 +56,11 @@ endfunction()
 # is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
 # that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is a
 # longstream_time_limit, 300 by default. Sources find their data by the macros LONGSTREAM_SOURCE_DIR
-# and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
-# runs under ThreadSanitizer.
+# and LONGSTREAM_BINARY_DIR.
+# Some labels have a meaning. `tsan` adds the test to the target `tsan_tests`, which is what runs under
+# ThreadSanitizer. `services` marks a test that starts another project's server (PostgreSQL, Envoy,
+# Chromium): only the target `services_tests` builds it, only `make test-services` runs it, and it
+# fails, rather than skips, where that server is not installed.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
@@ -80,6 +83,10 @@ function(longstream_test)
     if(TARGET longstream_tsan_abseil)
       target_link_libraries(${arg_NAME} PRIVATE longstream_tsan_abseil)
     endif()
+  endif()
+  if("services" IN_LIST arg_LABELS)
+    set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(services_tests ${arg_NAME})
   endif()
 endfunction()
 
@@ -140,4 +147,5 @@ if(LONGSTREAM_BUILD_TESTS)
     find_package(benchmark CONFIG REQUIRED)
   endif()
   add_custom_target(tsan_tests COMMENT "Tests that run under ThreadSanitizer")
+  add_custom_target(services_tests COMMENT "Tests against servers of other projects")
 endif()
