@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 shipped=(kernels backends service client)
 
 failed=()
-for check in format layering op_names lengths weak_symbols tidy; do
+for check in format layering op_names lengths proto_compatibility weak_symbols tidy; do
   start=$SECONDS
   arguments=()
   [[ $check == tidy ]] && arguments=("${shipped[@]}")
