@@ -1,7 +1,7 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services bench golden tokenizer-parity check asan tsan gpu-pack \
-        gpu-check gpu-peers install packages release
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy asan tsan \
+        gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
@@ -60,8 +60,13 @@ tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@models/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
-check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
+check: release  ## Run the checks: format, layers, names, lengths, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
+
+# `make check` reads what changed in the day before HEAD, as CI does. Since another commit:
+# tools/check/tidy.py --base COMMIT.
+tidy: release  ## Run clang-tidy over the whole tree, tests included.
+	@tools/check/tidy.py
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
