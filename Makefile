@@ -1,6 +1,6 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy asan tsan \
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -67,6 +67,15 @@ check: release  ## Run the checks: format, layers, names, lengths, protos, symbo
 # tools/check/tidy.py --base COMMIT.
 tidy: release  ## Run clang-tidy over the whole tree, tests included.
 	@tools/check/tidy.py
+
+# Each fuzz test of make asan takes at least 10 seconds; here it takes SECONDS.
+SECONDS ?= 60
+fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
+	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
+	@cmake --build --preset asan --parallel $(JOBS) --target fuzz_tests
+	@for test in build/asan/tests/*_fuzz_test; do \
+	  echo "=== $$test"; LONGSTREAM_FUZZ_SECONDS=$(SECONDS) "$$test" || exit 1; \
+	done
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF

@@ -58,7 +58,8 @@ endfunction()
 # longstream_time_limit, 300 by default. Sources find their data by the macros LONGSTREAM_SOURCE_DIR
 # and LONGSTREAM_BINARY_DIR.
 # Some labels have a meaning. `tsan` adds the test to the target `tsan_tests`, which is what runs under
-# ThreadSanitizer. `services` marks a test that starts another project's server (PostgreSQL, Envoy,
+# ThreadSanitizer. `fuzz` adds it to `fuzz_tests`, which `make fuzz` runs for longer (tests/fuzz_trials.h);
+# its name ends in _fuzz_test. `services` marks a test that starts another project's server (PostgreSQL, Envoy,
 # Chromium): only the target `services_tests` builds it, only `make test-services` runs it, and it
 # fails, rather than skips, where that server is not installed.
 function(longstream_test)
@@ -83,6 +84,9 @@ function(longstream_test)
     if(TARGET longstream_tsan_abseil)
       target_link_libraries(${arg_NAME} PRIVATE longstream_tsan_abseil)
     endif()
+  endif()
+  if("fuzz" IN_LIST arg_LABELS)
+    add_dependencies(fuzz_tests ${arg_NAME})
   endif()
   if("services" IN_LIST arg_LABELS)
     set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -147,5 +151,6 @@ if(LONGSTREAM_BUILD_TESTS)
     find_package(benchmark CONFIG REQUIRED)
   endif()
   add_custom_target(tsan_tests COMMENT "Tests that run under ThreadSanitizer")
+  add_custom_target(fuzz_tests COMMENT "Tests with damaged inputs")
   add_custom_target(services_tests COMMENT "Tests against servers of other projects")
 endif()
