@@ -1,7 +1,7 @@
 # Commands for daily work. Each installs the packages that it needs and builds in build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
-        install packages release
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy fuzz asan tsan \
+        gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
 # Parallel jobs of a build, e.g. make test JOBS=8.
@@ -33,8 +33,18 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/eval.sh
 
-test: release  ## Build the release preset and run every test.
+test: release  ## Build the release preset and run every test that needs no other server.
 	@ctest --preset release
+
+# These tests have the ctest label `services`. `ctest -N` lists tests and runs none.
+test-services: release  ## Run the tests against PostgreSQL, Envoy and Chromium (none yet).
+	@tools/install_packages.sh services
+	@cmake --build --preset services --parallel $(JOBS)
+	@if ctest --preset services -N | grep -qx 'Total Tests: 0'; then \
+	  echo "No test has the label services yet: nothing was run."; \
+	else \
+	  ctest --preset services; \
+	fi
 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures
@@ -50,8 +60,22 @@ tokenizer-parity: packages  ## Compare tokenizers with PyPI's libraries on 10 00
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
-check: release  ## Run the checks: format, lint, layers, op names, lengths, pages, weak symbols.
+check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
+
+# `make check` reads what changed in the day before HEAD, as CI does. Since another commit:
+# tools/check/tidy.py --base COMMIT.
+tidy: release  ## Run clang-tidy over the whole tree, tests included.
+	@tools/check/tidy.py
+
+# Each fuzz test of make asan takes at least 10 seconds; here it takes SECONDS.
+SECONDS ?= 60
+fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
+	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
+	@cmake --build --preset asan --parallel $(JOBS) --target fuzz_tests
+	@for test in build/asan/tests/*_fuzz_test; do \
+	  echo "=== $$test"; LONGSTREAM_FUZZ_SECONDS=$(SECONDS) "$$test" || exit 1; \
+	done
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF

@@ -58,7 +58,13 @@ endfunction()
 #   SERIAL   for tests that measure time
 #   COST     roughly, for long tests: ctest starts the longest first, so that cores end together
 #   TIMEOUT  the longstream_time_limit, 300 by default
-#   LABELS   `tsan` adds the test to the target `tsan_tests`, which runs under ThreadSanitizer
+#   LABELS   some have a meaning:
+#            tsan      the target `tsan_tests` builds the test, which runs under ThreadSanitizer
+#            fuzz      the target `fuzz_tests` builds it, and `make fuzz` runs it for longer
+#                      (tests/fuzz_trials.h); its name ends in _fuzz_test
+#            services  it starts another project's server (PostgreSQL, Envoy, Chromium): only the
+#                      target `services_tests` builds it and only `make test-services` runs it. It
+#                      fails, and does not skip, where that server is not installed
 # Sources find data by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
@@ -82,6 +88,13 @@ function(longstream_test)
     if(TARGET longstream_tsan_abseil)
       target_link_libraries(${arg_NAME} PRIVATE longstream_tsan_abseil)
     endif()
+  endif()
+  if("fuzz" IN_LIST arg_LABELS)
+    add_dependencies(fuzz_tests ${arg_NAME})
+  endif()
+  if("services" IN_LIST arg_LABELS)
+    set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(services_tests ${arg_NAME})
   endif()
 endfunction()
 
@@ -143,4 +156,6 @@ if(LONGSTREAM_BUILD_TESTS)
     find_package(benchmark CONFIG REQUIRED)
   endif()
   add_custom_target(tsan_tests COMMENT "Tests that run under ThreadSanitizer")
+  add_custom_target(fuzz_tests COMMENT "Tests with damaged inputs")
+  add_custom_target(services_tests COMMENT "Tests against servers of other projects")
 endif()

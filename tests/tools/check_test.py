@@ -353,6 +353,23 @@ class TidyTest(CompiledCheckTest):
     def test_nothing_to_check_fails(self):
         self.write_database([], "")
         self.assert_fails("tidy", "no source of the tree")
+        self.assert_fails("tidy", "no source of the tree", "--changed")
+
+    def test_says_which_sources_it_reads_and_why(self):
+        self.write("service/a.cc", "int F(int x) { if (x); return x; }\n")
+        self.write("service/b.cc", "int G(int x) { if (x); return x; }\n")
+        self.write_database(["service/a.cc", "service/b.cc"], "")
+        self.assert_fails("tidy", "tidy reads all 2 sources: no commit is", "--changed")
+        git = ["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e"]
+        for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
+            subprocess.run([*git, *command], check=True)
+        status, output = self.run_check("tidy", "--base", "HEAD")
+        self.assertEqual(status, 0, output)
+        self.assertIn("tidy reads 0 of 2 sources changed since", output)
+        self.write("service/b.cc", "int G(int x) { if (x > 1); return x; }\n")
+        self.assert_fails("tidy", "tidy reads 1 of 2 sources changed since", "--base", "HEAD")
+        self.assert_fails("tidy", "service/b.cc:1:", "--base", "HEAD")
+        self.assert_fails("tidy", "unknown revision", "--base", "missing")
 
 
 if __name__ == "__main__":
