@@ -1,15 +1,15 @@
-# The commands of a working day. Each installs what it needs and builds under build/<preset>.
+# Commands for daily work. Each installs the packages that it needs and builds in build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
-        install packages release
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy fuzz asan tsan \
+        gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
-# Passed to the build in addition to the preset, e.g. make test JOBS=8.
+# Parallel jobs of a build, e.g. make test JOBS=8.
 JOBS ?= $(shell nproc)
-# What `make bench` measures: arguments of the benchmarks of kernels (Google Benchmark's), of kinds of
+# Arguments of `make bench`: for the benchmarks of kernels (Google Benchmark's options), of kinds of
 # layers (backends_bench), of whole models (model_bench --help) and of the service
-# (tools/bench/service.py --help). As it stands it takes about 20 minutes on two idle cores and 4 GB.
-# Two minutes:
+# (tools/bench/service.py --help). The defaults take about 20 minutes on two idle cores and 4 GB.
+# A run of two minutes:
 #   make bench KERNEL_BENCH='--benchmark_filter=^Project/bf16 --benchmark_min_time=0.05' \
 #     LAYER_BENCH='--rounds 1' MODEL_BENCH='--plan dense --depths 0 --rounds 1' \
 #     SERVICE_BENCH='--streams 1 --rounds 1 --prefill 0'
@@ -33,25 +33,49 @@ eval: packages  ## Measure the demo models past their training length: docs/leng
 	@cmake --build --preset release --parallel $(JOBS) --target demo_programs
 	@tools/eval.sh
 
-test: release  ## Build the release preset and run every test.
+test: release  ## Build the release preset and run every test that needs no other server.
 	@ctest --preset release
 
-bench: release  ## Run the benchmarks, 20 minutes: tables, and JSON in build/release/figures.
+# These tests have the ctest label `services`. `ctest -N` lists tests and runs none.
+test-services: release  ## Run the tests against PostgreSQL, Envoy and Chromium (none yet).
+	@tools/install_packages.sh services
+	@cmake --build --preset services --parallel $(JOBS)
+	@if ctest --preset services -N | grep -qx 'Total Tests: 0'; then \
+	  echo "No test has the label services yet: nothing was run."; \
+	else \
+	  ctest --preset services; \
+	fi
+
+bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures
 
-golden: packages  ## Write the golden values and reference logits anew (downloads PyTorch).
+golden: packages  ## Make the golden values and reference logits again (downloads PyTorch).
 	@tools/golden/make_golden.sh
 
-# Other texts: make tokenizer-parity SEED=21. Tokenizers of models: DIRECTORIES="DIR ...".
+# For other texts: make tokenizer-parity SEED=21. For tokenizers of models: DIRECTORIES="DIR ...".
 SEED ?= 20
 DIRECTORIES ?=
-tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000 texts each (PyPI).
+tokenizer-parity: packages  ## Compare tokenizers with PyPI's libraries on 10 000 texts each.
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
 
-check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
+check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
+
+# `make check` reads what changed in the day before HEAD, as CI does. Since another commit:
+# tools/check/tidy.py --base COMMIT.
+tidy: release  ## Run clang-tidy over the whole tree, tests included.
+	@tools/check/tidy.py
+
+# Each fuzz test of make asan takes at least 10 seconds; here it takes SECONDS.
+SECONDS ?= 60
+fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
+	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
+	@cmake --build --preset asan --parallel $(JOBS) --target fuzz_tests
+	@for test in build/asan/tests/*_fuzz_test; do \
+	  echo "=== $$test"; LONGSTREAM_FUZZ_SECONDS=$(SECONDS) "$$test" || exit 1; \
+	done
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
@@ -69,7 +93,7 @@ gpu-pack: release  ## Pack sources, tests and the demo for a bare GPU machine: b
 gpu-check:  ## On a GPU machine: build, test, sanitise and measure the CUDA backends.
 	@tools/gpu/check.sh
 
-gpu-peers:  ## On a GPU machine, after gpu-check: the same figures of PyTorch and others, ratios.
+gpu-peers:  ## On a GPU machine, after gpu-check: measure PyTorch and others; print ratios.
 	@python3 tools/gpu/peers.py --ours build/gpu/bench.json --json build/gpu/peers.json
 
 install: release  ## Install the release build under PREFIX (/usr/local).

@@ -40,7 +40,8 @@ const char* CodeName(grpc::StatusCode code) {
   return code >= 0 && code < 17 ? kNames[code] : "UNKNOWN";
 }
 
-// What Close waits for: it ends a running turn, and must end itself when the server hangs.
+// The deadline of Close. It leaves the server time to end a running turn, and ends a call to a
+// server that hangs.
 constexpr std::chrono::seconds kCloseTimeout{5};
 
 void Check(const grpc::Status& status) {
@@ -57,10 +58,10 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Collects the messages of a call on gRPC's threads.
+// Collects the messages of one call on gRPC's threads.
 class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
  public:
-  // Of a call that has been bound to this: starts it and waits for its end.
+  // Starts the call that is bound to this object and waits for its end.
   grpc::Status Run() {
     StartRead(&response_);
     StartCall();
@@ -76,7 +77,7 @@ class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override {
-    // Notified under the lock, behind which Run may return and this may be gone.
+    // Notifies under the lock: once it is released, Run may return and this object may be gone.
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
     ended_.notify_one();
@@ -139,9 +140,9 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     if (status.ok() && response.status() == grpc::health::v1::HealthCheckResponse::SERVING) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (Clock::now() < until);
-  throw CallError(grpc::Status(
-      grpc::StatusCode::UNAVAILABLE,
-      "not serving after the time given" + (status.ok() ? "" : ": " + status.error_message())));
+  throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                               "not serving within the time of --wait" +
+                                   (status.ok() ? "" : ": " + status.error_message())));
 }
 
 std::vector<v1::Model> Connection::Models() {
@@ -196,7 +197,7 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   request.set_session_id(id);
   request.mutable_input()->set_text(text);
   const auto writer = stubs_->longstream.Append(&call.context, &response);
-  // Where writing fails, Finish says why.
+  // If writing fails, Finish returns why.
   writer->Write(request);
   writer->WritesDone();
   Check(writer->Finish());
@@ -239,7 +240,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
     try {
       if (!thrown && on_message && !on_message(response)) call.context.TryCancel();
     } catch (...) {
-      // The call is read to its end before the caller hears of it, as gRPC wants.
+      // gRPC requires that the call is read to its end; the exception is thrown after that.
       thrown = std::current_exception();
       call.context.TryCancel();
     }

@@ -1,4 +1,4 @@
-// Reading.
+// Reads files and standard input.
 #include "client/input.h"
 
 #include <poll.h>
@@ -17,8 +17,8 @@ namespace longstream::client {
 
 namespace {
 
-// Appends what standard input has to `buffer`, once it has something. False at its end and when the
-// program is interrupted.
+// Waits until standard input has bytes and appends them to `buffer`. False at the end of the input
+// and after an interrupt.
 bool ReadMore(std::string* buffer) {
   std::array<pollfd, 2> descriptors = {
       {{STDIN_FILENO, POLLIN, 0}, {InterruptDescriptor(), POLLIN, 0}}};
@@ -44,7 +44,7 @@ std::string ReadStandardInput() {
 std::string ReadFile(const std::string& path, const std::string& argument) {
   if (path == "-") return ReadStandardInput();
   std::error_code error;
-  // A directory opens, and throws on the first read.
+  // A directory can be opened, but the first read would throw.
   if (std::filesystem::is_directory(path, error)) {
     throw CLI::ValidationError(argument, path + " is a directory");
   }
@@ -58,7 +58,7 @@ std::optional<std::string> LineReader::Next() {
   while (end == std::string::npos && ReadMore(&buffer_)) end = buffer_.find('\n');
   if (Interrupted() || buffer_.empty()) return std::nullopt;
   std::string line = buffer_.substr(0, end);
-  // The last line may lack its end.
+  // The last line may lack its newline.
   buffer_.erase(0, end == std::string::npos ? end : end + 1);
   return line;
 }

@@ -1,4 +1,4 @@
-// What the commands read: files, and lines of standard input.
+// Input of the commands: files, and lines of standard input.
 #ifndef LONGSTREAM_CLIENT_INPUT_H_
 #define LONGSTREAM_CLIENT_INPUT_H_
 
@@ -7,19 +7,18 @@
 
 namespace longstream::client {
 
-// All bytes of the file at `path`; "-" is standard input. Throws CLI::ValidationError, which names
-// `argument`, where it cannot be read, a directory included, and Interruption.
+// Returns all bytes of the file at `path`; "-" is standard input. Throws CLI::ValidationError,
+// which names `argument`, if the file cannot be read or is a directory. Throws Interruption.
 std::string ReadFile(const std::string& path, const std::string& argument);
 
-// Lines of standard input that an interrupt can end. Nothing else may read standard input.
+// Reads lines of standard input until an interrupt. Nothing else may read standard input.
 class LineReader {
  public:
-  // The next line without its end; nothing at the end of the input and when the program is
-  // interrupted.
+  // The next line, without its newline. Nothing at the end of the input or after an interrupt.
   std::optional<std::string> Next();
 
  private:
-  std::string buffer_;  // read, but not yet returned
+  std::string buffer_;  // read but not yet returned
 };
 
 }  // namespace longstream::client

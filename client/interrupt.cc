@@ -1,4 +1,5 @@
-// A thread waits for the signals, so that what they cause may lock and call as it likes.
+// A thread waits for the signals, so that its reaction, unlike a signal handler, may lock and call
+// anything.
 #include "client/interrupt.h"
 
 #include <pthread.h>
@@ -16,11 +17,11 @@ struct State {
   std::mutex mutex;
   std::atomic<int> signal = 0;
   std::list<std::function<void()>> cancels;  // guarded by mutex
-  std::atomic<bool> stopping = false;        // the listener goes away
+  std::atomic<bool> stopping = false;        // the listener is being destroyed
   const int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 };
 
-// Lives as long as the process: calls may end while main returns.
+// Lives as long as the process, because calls may end while main returns.
 State& TheState() {
   static auto* const state = new State();
   return *state;

@@ -1,4 +1,4 @@
-// Ctrl-C and the like: what runs is stopped and what was opened is closed before the program ends.
+// Ctrl-C and the like: before the program ends, it stops its calls and closes its sessions.
 #ifndef LONGSTREAM_CLIENT_INTERRUPT_H_
 #define LONGSTREAM_CLIENT_INTERRUPT_H_
 
@@ -9,9 +9,9 @@
 
 namespace longstream::client {
 
-// While one lives, SIGINT, SIGTERM and SIGHUP interrupt the program instead of ending it: every
-// OnInterrupt is called. A second signal before ClearInterrupt() ends the program at once, for
-// whoever is stuck. At most one, constructed before any other thread starts.
+// While it lives, SIGINT, SIGTERM and SIGHUP interrupt the program instead of ending it: every
+// OnInterrupt is called. A second signal before ClearInterrupt() ends the program at once, in case
+// it is stuck. There is at most one; construct it before any other thread starts.
 class InterruptListener {
  public:
   InterruptListener();
@@ -24,21 +24,21 @@ class InterruptListener {
   std::thread thread_;
 };
 
-// Thrown by what an interrupt ended, where no call's CANCELLED says so.
+// Thrown by work that an interrupt ended outside of a call. (A call throws CANCELLED.)
 struct Interruption {};
 
-// The signal that interrupted the program, or 0. Thread-safe, as everything below.
+// The signal that interrupted the program, or 0. This and all below is thread-safe.
 int InterruptSignal();
 inline bool Interrupted() { return InterruptSignal() != 0; }
 
-// The interrupt was dealt with; the next signal is a first one again.
+// Ends the interrupt: the next signal interrupts the program again.
 void ClearInterrupt();
 
-// A descriptor that poll() finds readable while the program is interrupted.
+// A file descriptor that poll() reports as readable while the program is interrupted.
 int InterruptDescriptor();
 
-// Calls `cancel` from another thread if the program is interrupted while this object lives, or in
-// the constructor if it already is. Not called any more once the destructor returns.
+// Calls `cancel` from another thread when the program is interrupted while this object lives, or
+// from the constructor if it is already interrupted. Never calls it after the destructor returns.
 class OnInterrupt {
  public:
   explicit OnInterrupt(std::function<void()> cancel);

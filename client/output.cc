@@ -1,4 +1,4 @@
-// Writing.
+// Writes standard output.
 #include "client/output.h"
 
 #include <cerrno>
@@ -24,7 +24,7 @@ void FlushOutput() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return;
-  // A stream remembers that an earlier write failed, not why.
+  // The stream remembers that an earlier write failed, but not why.
   throw OutputError(errno != 0 ? errno : EIO);
 }
 

@@ -1,4 +1,4 @@
-// Standard output that is written or fails loudly: a full disk, a reader that went away.
+// Writes to standard output and reports failures: a full disk, a reader that went away.
 #ifndef LONGSTREAM_CLIENT_OUTPUT_H_
 #define LONGSTREAM_CLIENT_OUTPUT_H_
 
@@ -7,11 +7,12 @@
 
 namespace longstream::client {
 
+// Standard output cannot be written.
 class OutputError : public std::runtime_error {
  public:
   explicit OutputError(int error_number);
 
-  // The reader went away (`| head`), which needs no words.
+  // The reader went away (`| head`); nothing needs to be printed about it.
   bool broken_pipe() const { return broken_pipe_; }
 
  private:
@@ -21,8 +22,7 @@ class OutputError : public std::runtime_error {
 // Writes `text` to standard output at once. Throws OutputError.
 void Print(std::string_view text);
 
-// Writes what printf left in its buffer. Throws OutputError where that, or any earlier write,
-// failed.
+// Writes what printf left in its buffer. Throws OutputError if that or an earlier write failed.
 void FlushOutput();
 
 }  // namespace longstream::client

@@ -1,4 +1,4 @@
-// Drawing ids, opening and closing.
+// Draws ids, opens and closes sessions.
 #include "client/owned_session.h"
 
 #include <iostream>
@@ -7,7 +7,7 @@
 namespace longstream::client {
 namespace {
 
-// 32 hexadecimal digits, as OpenSessionRequest.session_id wants them.
+// A random OpenSessionRequest.session_id: 32 hexadecimal digits.
 std::string RandomId() {
   constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;
@@ -28,8 +28,8 @@ void CloseQuietly(Connection& connection, const std::string& id) {
   }
 }
 
-// Runs `open`, a call that makes the session `id`. What it throws is thrown on, once a session of a
-// cancelled call is closed.
+// Runs `open`, a call that creates the session `id`. If the call was cancelled, closes the session,
+// which may exist. Throws what `open` throws.
 template <typename Open>
 void MakeSession(Connection& connection, const std::string& id, const Open& open) {
   try {

@@ -1,4 +1,4 @@
-// A session of the program's own, closed whatever becomes of the calls on it.
+// A session that the program opens for itself and always closes.
 #ifndef LONGSTREAM_CLIENT_OWNED_SESSION_H_
 #define LONGSTREAM_CLIENT_OWNED_SESSION_H_
 
@@ -8,13 +8,13 @@
 
 namespace longstream::client {
 
-// Opens a session and closes it with the object. Borrows the connection. The id is drawn here, so
-// that a session whose opening was cancelled on its way back is closed too.
+// Opens a session; the destructor closes it. Borrows the connection. The object draws the id
+// itself, so that it can close a session whose opening was cancelled before the answer arrived.
 class OwnedSession {
  public:
-  // A new one on `model`. Throws CallError.
+  // Opens a session on `model`. Throws CallError.
   OwnedSession(Connection& connection, const std::string& model);
-  // A fork of `parent`, as it stands now. Throws CallError.
+  // Forks `parent` as it is now. Throws CallError.
   OwnedSession(Connection& connection, const OwnedSession& parent);
   ~OwnedSession();
   OwnedSession(const OwnedSession&) = delete;

@@ -1,4 +1,4 @@
-// Threads that draw numbers.
+// Each thread takes the next number until none is left.
 #include "client/parallel.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void ForEach(int count, int threads, const std::function<void(int)>& work) {
       next = count;
     }
   };
-  // Joined with the vector, also where one of them cannot be started.
+  // The vector joins the threads, even if one of them cannot be started.
   std::vector<std::jthread> running(static_cast<size_t>(std::min(count, threads)));
   for (std::jthread& thread : running) thread = std::jthread(draw);
   running.clear();

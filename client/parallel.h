@@ -1,4 +1,4 @@
-// The same work many times, several at once.
+// Runs numbered pieces of work, several at once.
 #ifndef LONGSTREAM_CLIENT_PARALLEL_H_
 #define LONGSTREAM_CLIENT_PARALLEL_H_
 
@@ -9,18 +9,19 @@
 
 namespace longstream::client {
 
-// Calls work(i) for i = 0 … count − 1, in this order on up to `threads` threads. Once a call throws
-// or the program is interrupted none is begun; when all have ended, the first exception is thrown
-// on. What an interrupt brought to its end has not failed: then it returns.
+// Calls work(i) for i = 0 … count − 1 on up to `threads` threads, and begins the calls in this
+// order. After a call throws or the program is interrupted, begins no further call. Returns when
+// all calls have ended, and throws the first exception. An exception after an interrupt is not a
+// failure: then it returns without throwing.
 void ForEach(int count, int threads, const std::function<void(int)>& work);
 
-// The same for calls that return something: `take` is given what they returned in the order of i,
-// one at a time, whichever ended first.
+// As ForEach, for calls that return a result: calls take(result) one at a time, in the order of i,
+// whichever call ends first.
 template <typename Result>
 void ForEachInOrder(int count, int threads, const std::function<Result(int)>& work,
                     const std::function<void(const Result&)>& take) {
   std::mutex mutex;
-  std::map<int, Result> ahead;  // of their turn
+  std::map<int, Result> ahead;  // results that wait for earlier ones
   int next = 0;
   ForEach(count, threads, [&](int i) {
     Result result = work(i);

@@ -1,4 +1,4 @@
-// Percentiles.
+// Computes percentiles.
 #include "client/statistics.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-# How every target is compiled: language level, output places, warnings, sanitizers, ccache.
+# Settings for all targets: language level, visibility, warnings, sanitizers, ccache.
 include(GNUInstallDirs)
 
 set(CMAKE_C_STANDARD 11)
@@ -7,7 +7,7 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-# Static libraries end up in plugins, and a plugin exports one symbol.
+# Static libraries are linked into plugins, and a plugin exports only one symbol.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
@@ -24,13 +24,13 @@ set(LONGSTREAM_INSTALL_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/longstream")
 find_program(LONGSTREAM_CCACHE ccache)
 mark_as_advanced(LONGSTREAM_CCACHE)
 if(LONGSTREAM_CCACHE)
-  # What one checkout compiled, another one finds: paths below the root are hashed as relative ones.
-  # Debug information may name the other one's directory then.
+  # Checkouts share compiled objects, because ccache hashes paths below the root as relative ones.
+  # So debug information may name another checkout's directory.
   set(LONGSTREAM_LAUNCHER
     "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=true
     CCACHE_ABSSTDERR=true)
-  # `nvcc -E` shows the code of one architecture: hashed, it would overlook changes in that of
-  # others. In depend mode the files that were read are hashed instead.
+  # In depend mode ccache hashes the files that were read. Otherwise it would hash the output of
+  # `nvcc -E`, which has the code of one architecture only, and overlook changes for others.
   set(LONGSTREAM_LAUNCHER_OPTIONS_CUDA CCACHE_DEPEND=true)
   foreach(language C CXX CUDA)
     if(NOT CMAKE_${language}_COMPILER_LAUNCHER AND
@@ -41,13 +41,13 @@ if(LONGSTREAM_CCACHE)
   endforeach()
 endif()
 
-option(LONGSTREAM_WARNINGS_AS_ERRORS "OFF for compilers that the project is not checked with" ON)
+option(LONGSTREAM_WARNINGS_AS_ERRORS "OFF for compilers that the project does not test" ON)
 add_library(longstream_warnings INTERFACE)
 target_compile_options(longstream_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
   $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${LONGSTREAM_WARNINGS_AS_ERRORS}>>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast>
-  # GCC 12 reports an overlap inside std::string::operator+ that cannot happen (GCC bug 105651).
+  # GCC 12 warns about an overlap inside std::string::operator+ that cannot happen (GCC bug 105651).
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 

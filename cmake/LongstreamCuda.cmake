@@ -1,4 +1,4 @@
-# CUDA, where its compiler is found. CMake 3.25 has no CUDA 20 of its own.
+# Enables CUDA if its compiler is found.
 include(CheckLanguage)
 check_language(CUDA)
 set(found OFF)
@@ -8,16 +8,18 @@ endif()
 option(LONGSTREAM_CUDA "Build the CUDA kernels and plugins (needs nvcc)" ${found})
 
 if(LONGSTREAM_CUDA)
-  # Plain 90 would forbid wgmma and setmaxnreg.
+  # wgmma and setmaxnreg need 90a; 90 does not have them.
   set(LONGSTREAM_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING
-      "What CMAKE_CUDA_ARCHITECTURES becomes: one of the two where only one GPU counts")
+      "Value for CMAKE_CUDA_ARCHITECTURES; give one of the two to build for one kind of GPU")
   set(CMAKE_CUDA_ARCHITECTURES "${LONGSTREAM_CUDA_ARCHITECTURES}")
   enable_language(CUDA)
+  # CMake 3.25 does not know CUDA's C++20.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   find_package(CUDAToolkit REQUIRED)
   set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
-  # Line numbers for profilers and compute-sanitizer; kernels/core is constexpr C++.
+  # -lineinfo: line numbers for profilers and compute-sanitizer. --expt-relaxed-constexpr: kernels
+  # call constexpr functions of kernels/core.
   set(LONGSTREAM_CUDA_OPTIONS
     --expt-relaxed-constexpr --extended-lambda -lineinfo
     -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter)

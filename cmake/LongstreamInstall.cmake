@@ -1,6 +1,6 @@
-# The installed package: find_package(Longstream) gives Longstream::backend_api,
-# Longstream::kernels_cpu and longstream_plugin(). Binaries, plugins, libraries and headers are
-# installed by their modules.
+# Installs the package: find_package(Longstream) then gives Longstream::backend_api,
+# Longstream::kernels_cpu and longstream_plugin(). The modules install their own binaries, plugins,
+# libraries and headers.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Longstream")

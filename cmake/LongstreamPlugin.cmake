@@ -1,8 +1,8 @@
-# How a backend plugin is built, here and out of tree: find_package(Longstream) includes this file.
+# Builds backend plugins, in this tree and outside it: find_package(Longstream) includes this file.
 
 # longstream_plugin(NAME name DEVICE device SOURCES ... [DEPS ...])
-# A backend as the target and file <name>.<device>, in <build>/plugins/<name>.<device>.so, installed
-# where a server looks for it. DEPS are linked privately: an op library of that device, say.
+# Builds a backend: the target <name>.<device> and the file <build>/plugins/<name>.<device>.so.
+# Installs it where a server looks for plugins. Links DEPS privately: the device's op library, say.
 function(longstream_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;DEVICE" "SOURCES;DEPS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_DEVICE OR NOT arg_SOURCES)
@@ -15,10 +15,10 @@ function(longstream_plugin)
 endfunction()
 
 # longstream_module(name sources deps directory)
-# A loadable module <directory>/<name>.so that exports the ABI's symbol, hides everything else it is
-# made of, and leaves no symbol open.
+# Builds the loadable module <directory>/<name>.so. It exports only the ABI's symbol, and leaves no
+# symbol undefined.
 function(longstream_module name sources deps directory)
-  # Installed, the version script lies beside this file.
+  # In an installation the version script is beside this file.
   set(export_map "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/export.map")
   if(NOT EXISTS "${export_map}")
     cmake_path(SET export_map NORMALIZE
@@ -30,7 +30,7 @@ function(longstream_module name sources deps directory)
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL
                       "-Wl,--version-script=${export_map}")
   set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${export_map}")
-  # Clang leaves a shared object's references to a sanitizer's runtime for the program to resolve.
+  # With Clang, the program resolves a shared object's references to the sanitizer's runtime.
   if(NOT (LONGSTREAM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()

@@ -1,9 +1,9 @@
-# The kinds of targets of this project, one function each. Each target includes from the repository
-# root, compiles with longstream_warnings, and DEPS are linked PUBLIC.
+# One function for each kind of target. Every target includes from the repository root, compiles
+# with longstream_warnings, and links DEPS PUBLIC.
 
 # longstream_library(NAME longstream_<part> [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-# A static library; without SOURCES an interface library. DEPS are what its headers need,
-# PRIVATE_DEPS only its sources.
+# A static library; without SOURCES an interface library. Its headers need DEPS; only its sources
+# need PRIVATE_DEPS.
 function(longstream_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
   longstream_check_arguments(longstream_library)
@@ -22,8 +22,8 @@ function(longstream_library)
 endfunction()
 
 # longstream_test_plugin(NAME name SOURCES ... [DEPS ...])
-# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. The plugins that
-# are, longstream_plugin, are in LongstreamPlugin.cmake.
+# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. For other plugins
+# see longstream_plugin (LongstreamPlugin.cmake).
 function(longstream_test_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_test_plugin)
@@ -42,7 +42,8 @@ function(longstream_binary)
 endfunction()
 
 # longstream_time_limit(test seconds)
-# What a test that hangs is stopped by, on a busy machine too; with sanitizers it is three times that.
+# Stops a test that hangs; with sanitizers after three times as long. Choose a limit that holds on a
+# busy machine.
 function(longstream_time_limit test seconds)
   if(LONGSTREAM_SANITIZE)
     math(EXPR seconds "3 * ${seconds}")
@@ -52,12 +53,19 @@ endfunction()
 
 # longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
 #                 [COST seconds] [SERIAL])
-# A GoogleTest program in <build>/tests and one ctest entry for the whole of it: process start-up
-# is the larger part of a short test. SERIAL is for tests that measure time. COST, roughly, for those
-# that take long: the longest start first, so that no core waits for one at the end. TIMEOUT is a
-# longstream_time_limit, 300 by default. Sources find their data by the macros LONGSTREAM_SOURCE_DIR
-# and LONGSTREAM_BINARY_DIR. The label `tsan` adds the test to the target `tsan_tests`, which is what
-# runs under ThreadSanitizer.
+# A GoogleTest program in <build>/tests, with one ctest entry for all its tests, because starting a
+# process takes longer than a short test.
+#   SERIAL   for tests that measure time
+#   COST     roughly, for long tests: ctest starts the longest first, so that cores end together
+#   TIMEOUT  the longstream_time_limit, 300 by default
+#   LABELS   some have a meaning:
+#            tsan      the target `tsan_tests` builds the test, which runs under ThreadSanitizer
+#            fuzz      the target `fuzz_tests` builds it, and `make fuzz` runs it for longer
+#                      (tests/fuzz_trials.h); its name ends in _fuzz_test
+#            services  it starts another project's server (PostgreSQL, Envoy, Chromium): only the
+#                      target `services_tests` builds it and only `make test-services` runs it. It
+#                      fails, and does not skip, where that server is not installed
+# Sources find data by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
@@ -81,10 +89,17 @@ function(longstream_test)
       target_link_libraries(${arg_NAME} PRIVATE longstream_tsan_abseil)
     endif()
   endif()
+  if("fuzz" IN_LIST arg_LABELS)
+    add_dependencies(fuzz_tests ${arg_NAME})
+  endif()
+  if("services" IN_LIST arg_LABELS)
+    set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(services_tests ${arg_NAME})
+  endif()
 endfunction()
 
 # longstream_benchmark(NAME name SOURCES ... [DEPS ...])
-# A Google Benchmark program in <build>/bench; `make bench` runs all that are there.
+# A Google Benchmark program in <build>/bench. `make bench` runs all programs there.
 function(longstream_benchmark)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_benchmark)
@@ -93,8 +108,8 @@ function(longstream_benchmark)
 endfunction()
 
 # longstream_install_library(longstream_<part>...)
-# Puts libraries and their targets, as Longstream::<part>, into the installed package.
-# Headers are installed by the module, with longstream_install_headers.
+# Installs libraries and their targets, as Longstream::<part>. The module installs their headers
+# with longstream_install_headers.
 function(longstream_install_library)
   foreach(target IN LISTS ARGV)
     string(REGEX REPLACE "^longstream_" "" part ${target})
@@ -105,7 +120,8 @@ function(longstream_install_library)
 endfunction()
 
 # longstream_install_headers(header...)
-# Installs headers, given relative to the current directory, under their path from the root.
+# Installs headers under their path from the repository root. Arguments are relative to the current
+# directory.
 function(longstream_install_headers)
   file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   foreach(header IN LISTS ARGV)
@@ -115,9 +131,9 @@ function(longstream_install_headers)
   endforeach()
 endfunction()
 
-# Below: what the functions above share.
+# The functions above share the rest.
 
-# A misspelt keyword would otherwise become a source file or vanish.
+# Without this check a misspelt keyword would become a source file or vanish.
 macro(longstream_check_arguments function)
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${function}(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -140,4 +156,6 @@ if(LONGSTREAM_BUILD_TESTS)
     find_package(benchmark CONFIG REQUIRED)
   endif()
   add_custom_target(tsan_tests COMMENT "Tests that run under ThreadSanitizer")
+  add_custom_target(fuzz_tests COMMENT "Tests with damaged inputs")
+  add_custom_target(services_tests COMMENT "Tests against servers of other projects")
 endif()

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Longstream is built, tested and checked with.
+# Installs the Debian packages that Longstream is built, tested and checked with:
+#   install_packages.sh            what every target of the Makefile needs
+#   install_packages.sh services   what only `make test-services` needs beside these
 # Silent and quick (one dpkg-query) when nothing is missing.
 set -euo pipefail
 
@@ -18,6 +20,15 @@ packages=(
   # Demo, golden values, checks; the README's client in Python.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
+# Servers and browsers that tests with the label services start. The first such test adds its own.
+services=()
+
+case ${1-} in
+  "") ;;
+  services) packages=("${services[@]}") ;;
+  *) echo "install_packages.sh: unknown list '$1'; there is one: services" >&2; exit 2 ;;
+esac
+((${#packages[@]})) || exit 0
 
 # dpkg-query prints nothing on stdout for a name it has never seen, so what is missing is the
 # difference between the list above and what it reports as installed.

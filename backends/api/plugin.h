@@ -1,6 +1,6 @@
-// The plugin's side of the ABI border in C++, for whoever wants it: failures as exceptions that
-// become codes and sentences, structures of another minor version, and the checks of a batch entry
-// that need no knowledge of the backend. Header-only; a plugin may as well do without.
+// A plugin's side of the ABI in C++, optional: exceptions that become codes and sentences,
+// structures of other minor versions, and the checks of a batch that every backend needs.
+// Header-only. All functions are thread-safe.
 #ifndef LONGSTREAM_BACKENDS_API_PLUGIN_H_
 #define LONGSTREAM_BACKENDS_API_PLUGIN_H_
 
@@ -17,7 +17,7 @@
 
 namespace longstream {
 
-// Thrown inside a plugin, never out of one: Guarded turns it into `code` and the sentence `text`.
+// What a plugin throws. It never leaves the plugin: Guarded turns it into a code and a sentence.
 struct Failure {
   ls_code code;
   std::string text;
@@ -28,7 +28,7 @@ inline void Require(bool condition, ls_code code, std::string text) {
   if (!condition) throw Failure{code, std::move(text)};
 }
 
-// Writes `text`, cut where it does not fit, and returns `code`.
+// Copies `text` to `error`, as much of it as fits, and returns `code`.
 inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
   if (error.text != nullptr && error.capacity > 0) {
     const size_t size = std::min(text.size(), error.capacity - 1);
@@ -38,7 +38,7 @@ inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
   return code;
 }
 
-// The exception barrier: calls body() and returns LS_OK, or what it threw as a code and a sentence.
+// Calls body() and returns LS_OK. If body() throws, writes the sentence and returns the code.
 template <typename Body>
 ls_code Guarded(ls_error error, Body&& body) noexcept {
   try {
@@ -53,15 +53,15 @@ ls_code Guarded(ls_error error, Body&& body) noexcept {
   }
 }
 
-// Copies to the caller's structure the fields that it covers, as its struct_size says.
+// Fills the caller's structure: copies the fields that its struct_size covers.
 template <typename Structure>
 void Fill(Structure* out, Structure value) {
   value.struct_size = out->struct_size;
   std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(Structure)));
 }
 
-// Throws Failure "<field>: expected <expected>, found <found>" unless `condition` holds; nothing is
-// written where it does.
+// Throws Failure "<field>: expected <expected>, found <found>" unless `condition` holds. Builds the
+// sentence only then.
 template <typename Found>
 void RequireField(bool condition, const char* field, Found found, const char* expected) {
   if (condition) return;
@@ -71,7 +71,7 @@ void RequireField(bool condition, const char* field, Found found, const char* ex
                 std::string(field) + ": expected " + expected + ", found " + text};
 }
 
-// A token id of [0, vocabulary).
+// Throws Failure unless `token` is in [0, vocabulary).
 inline void RequireToken(const char* field, int32_t token, int32_t vocabulary) {
   if (token >= 0 && token < vocabulary) return;
   throw Failure{LS_INVALID_ARGUMENT, std::string(field) + ": expected a token id of 0 ... " +
@@ -79,9 +79,10 @@ inline void RequireToken(const char* field, int32_t token, int32_t vocabulary) {
                                          std::to_string(token)};
 }
 
+// Throws Failure unless every value is in the range that ls_sampling states.
 inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
   const ls_sampling& s = sampling;
-  // Written so that NaN fails each of them.
+  // NaN fails each of these comparisons.
   RequireField(std::isfinite(s.temperature) && s.temperature >= 0, "temperature", s.temperature,
                "a number >= 0");
   RequireField(s.top_k >= 0, "top_k", s.top_k, "0 (off) or more");
@@ -106,16 +107,16 @@ inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
   }
 }
 
-// What ls_backend.submit says about one entry on its own; throws Failure. That a token comes once
-// in history and bias is left to BatchCheck, and what depends on the sequence (its reservation,
-// whether LS_TOKEN_FROM_PREVIOUS has a previous token) to the backend.
+// Checks one entry by the rules of ls_backend.submit; throws Failure. BatchCheck checks that
+// history and bias list a token once. The backend checks what depends on the sequence: its
+// reservation, and whether a token is being sampled that LS_TOKEN_FROM_PREVIOUS can stand for.
 inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
   const auto is_rows = [](int32_t rows) { return rows >= LS_ROWS_NONE && rows <= LS_ROWS_ALL; };
   RequireField(entry.sequence != nullptr, "sequence", 0, "a sequence");
   RequireField(entry.tokens != nullptr && entry.num_tokens >= 1, "tokens",
                entry.tokens == nullptr ? 0 : entry.num_tokens, "at least one");
   RequireField(entry.is_decode == 0 || entry.num_tokens == 1, "tokens", entry.num_tokens,
-               "one of a decode entry");
+               "one in a decode entry");
   RequireField(is_rows(entry.log_prob_rows), "log_prob_rows", entry.log_prob_rows,
                "none, last or all");
   RequireField(is_rows(entry.logit_rows), "logit_rows", entry.logit_rows, "none, last or all");
@@ -139,12 +140,12 @@ inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t
 
   const bool wants_all = entry.log_prob_rows == LS_ROWS_ALL || entry.logit_rows == LS_ROWS_ALL;
   Require(!wants_all || (capabilities & LS_CAP_SCORE) != 0, LS_UNIMPLEMENTED,
-          "outputs of every row: this backend does not score");
+          "outputs of every row: this backend lacks scoring");
   Require(!from_previous || (capabilities & LS_CAP_IN_FLIGHT_TOKENS) != 0, LS_UNIMPLEMENTED,
-          "LS_TOKEN_FROM_PREVIOUS: this backend does not feed itself");
+          "LS_TOKEN_FROM_PREVIOUS: this backend lacks in-flight tokens");
 }
 
-// What ls_backend.model_open says about the size of batches.
+// Checks max_batch_tokens and max_batch_sequences by the rules of ls_model_options; throws Failure.
 inline void CheckBatchLimits(const ls_model_options& options) {
   const auto require = [](const char* name, uint32_t value, uint32_t most) {
     Require(value >= 1 && value <= most, LS_INVALID_ARGUMENT,
@@ -155,8 +156,8 @@ inline void CheckBatchLimits(const ls_model_options& options) {
   require("max_batch_sequences", options.max_batch_sequences, LS_MAX_BATCH_SEQUENCES);
 }
 
-// What ls_backend.submit says about a batch as a whole, its entries included. Its scratch is
-// allocated once, for a step must not run out of memory. Not thread-safe.
+// Checks a batch and its entries by the rules of ls_backend.submit. Allocates its scratch once,
+// because a step must not run out of memory. Not thread-safe.
 class BatchCheck {
  public:
   BatchCheck(uint32_t max_sequences, uint32_t max_tokens, int32_t vocabulary, uint64_t capabilities)
@@ -197,7 +198,7 @@ class BatchCheck {
   }
 
  private:
-  // Each token once, so that it is no matter in which order or on which threads they are applied.
+  // With each token listed once, the items may be applied in any order and on any threads.
   template <typename Item>
   void RequireDistinct(const char* name, const Item* items, uint32_t count) {
     ++num_lists_;
@@ -216,11 +217,11 @@ class BatchCheck {
   const int32_t vocabulary_;
   const uint64_t capabilities_;
   std::vector<const ls_sequence*> sequences_;  // of the batch
-  uint64_t num_lists_ = 0;                     // that RequireDistinct has seen
-  std::vector<uint64_t> last_list_;            // [vocabulary] in which it saw a token
+  uint64_t num_lists_ = 0;                     // lists that RequireDistinct has seen
+  std::vector<uint64_t> last_list_;            // [vocabulary] the last list with this token
 };
 
-// Why no token could be drawn from finite logits, for the result of an entry.
+// The message of a result whose entry could draw no token from finite logits.
 inline const char* WhyNoToken(const ls_sampling& sampling, int32_t vocabulary) {
   const auto is_ban = [](const ls_logit_bias& bias) { return bias.bias == -HUGE_VALF; };
   const bool all_banned =

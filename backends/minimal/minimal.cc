@@ -1,6 +1,7 @@
-// minimal: a whole backend, to be read from top to bottom beside docs/plugin-abi.md; also the test
-// double of the service. What is here is what every backend does: open a directory, account for
-// memory, keep what a sequence remembers, run batches. The model itself is a toy (toy_model.h).
+// minimal: a complete backend for a toy model (toy_model.h). Read it from top to bottom beside
+// docs/plugin-abi.md, whose sections have the same numbers. It does what every backend does: open a
+// directory, account for memory, keep what sequences remember, and run batches. Tests of the
+// service use it in place of a real backend.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -31,16 +32,16 @@ constexpr uint64_t kCapabilities =
 
 // ---------------------------------------------------------------- 1. The two handles
 
-// All that a sequence remembers is its State. Other backends keep pages, rings or matrices.
+// A sequence of this model remembers one State. Other backends keep pages, rings or matrices.
 struct ls_sequence {
-  State state;
-  State previous;  // before the last step
-  State checkpoint;
+  State state;       // now
+  State previous;    // before the last step
+  State checkpoint;  // at the rollback point, if has_checkpoint
   bool has_checkpoint = false;
-  bool has_reservation = false;  // and with it the room for the checkpoint
-  uint64_t reserved_end = 0;     // tokens may be fed up to this position
-  bool failed = false;           // refuses tokens until truncated
-  int32_t sampled = -1;          // by the step `sampled_by`
+  bool has_reservation = false;  // includes the bytes of `checkpoint`
+  uint64_t reserved_end = 0;     // the host may feed tokens up to this position
+  bool failed = false;           // refuses tokens until the host truncates it
+  int32_t sampled = -1;          // by the ticket `sampled_by`; for LS_TOKEN_FROM_PREVIOUS
   uint64_t sampled_by = 0;
 };
 
@@ -66,20 +67,20 @@ struct ls_model {
   const uint32_t max_sequences;
   const longstream::Executor executor;  // the host's threads
   longstream::BatchCheck batch_check;
-  std::vector<State> rows;         // [max_tokens] of one entry: those with outputs
+  std::vector<State> rows;         // [max_tokens] states after the rows of an entry with outputs
   std::array<Outputs, 2> outputs;  // two, because two tickets may be in flight
   uint64_t next_ticket = 1;
-  uint64_t oldest_ticket = 1;  // in flight; next_ticket where none is
+  uint64_t oldest_ticket = 1;  // in flight; == next_ticket if none is
   bool device_lost = false;
-  // Bytes that sequences hold. Atomic, because model_memory may be called at any time.
+  // Bytes that sequences hold. Atomic, because any thread may call model_memory at any time.
   std::atomic<uint64_t> states{0};
   std::atomic<uint64_t> checkpoints{0};
 };
 
 namespace {
 
-// Backends that work in blocks of tokens say here how long they are. This one does not; more than 1
-// makes its host cut prompts as it would for them.
+// A backend that computes prompts in blocks of tokens states the size of a block here. This backend
+// could say 1; with 16 the host cuts prompts as it does for real backends, which tests need.
 constexpr uint32_t kPrefillGrid = 16;
 
 // ---------------------------------------------------------------- 2. Models
@@ -137,7 +138,7 @@ ls_code Memory(const ls_model* model, ls_memory* memory) {
 
 // ---------------------------------------------------------------- 3. Sequences
 
-// Takes the bytes of one State out of the budget; `held` counts them.
+// Takes the bytes of one State from the budget and adds them to `held`.
 void Charge(const ls_model& model, std::atomic<uint64_t>& held) {
   const uint64_t left = model.budget - model.states - model.checkpoints;
   Require(left >= sizeof(State), LS_RESOURCE_EXHAUSTED,
@@ -146,7 +147,7 @@ void Charge(const ls_model& model, std::atomic<uint64_t>& held) {
   held += sizeof(State);
 }
 
-// The last thing that may throw is the charge: a failure leaves nothing behind.
+// Charges last: if the charge or anything before it throws, nothing is left behind.
 ls_sequence* NewSequence(ls_model& model, const State& state) {
   auto sequence = std::make_unique<ls_sequence>();
   sequence->state = state;
@@ -182,7 +183,7 @@ void Free(ls_model* model, ls_sequence* sequence) {
   delete sequence;
 }
 
-// A token costs nothing here, so a reservation is the room for the checkpoint and a limit.
+// A token needs no memory here: a reservation is a limit, and the bytes of `checkpoint`.
 ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
   return Guarded(error, [&] {
     const uint64_t position = sequence->state.position;
@@ -205,8 +206,9 @@ ls_code Checkpoint(ls_model*, ls_sequence* sequence, ls_error error) {
   });
 }
 
-// The current position is free to reach, for a step that failed has not moved the sequence; so is
-// the one before the last step. All others are reached from the checkpoint, by feeding again.
+// Two positions can be restored exactly: the current one, because a failed step has not moved the
+// sequence, and the one before the last step. For any other position, goes back to the rollback
+// point; the host feeds the rest again.
 ls_code Truncate(ls_model*, ls_sequence* sequence, uint64_t position, uint64_t* restored,
                  ls_error error) {
   return Guarded(error, [&] {
@@ -244,18 +246,18 @@ ls_code Export(ls_model* model, ls_sequence* sequence, const ls_writer* writer, 
     snapshot.state = sequence->state;
     snapshot.checksum = longstream::toy::Checksum(snapshot);
     Require(writer->write(writer->context, &snapshot, sizeof(snapshot)) == 0, LS_UNAVAILABLE,
-            "the host's writer gave up");
+            "the host's writer has failed");
   });
 }
 
-// Damage is looked for first: it may be the fingerprint that is damaged.
+// Checks for damage first, because the fingerprint itself may be damaged.
 ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence, ls_error error) {
   return Guarded(error, [&] {
     Snapshot snapshot;
     Require(reader->read(reader->context, &snapshot, sizeof(snapshot)) == 0, LS_DATA_LOSS,
             "the snapshot is cut short");
     Require(!longstream::toy::IsDamaged(snapshot), LS_DATA_LOSS,
-            "the snapshot's checksum is not its contents'");
+            "the snapshot is damaged: its checksum is wrong");
     Require(snapshot.fingerprint == model->fingerprint &&
                 snapshot.state.position <= model->settings.context_limit,
             LS_FAILED_PRECONDITION, "the snapshot is of another model");
@@ -265,7 +267,7 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 
 // ---------------------------------------------------------------- 5. Steps
 
-// A malformed batch is refused before anything has changed.
+// Throws for a malformed batch, before anything has changed.
 void CheckBatch(ls_model& model, const ls_batch& batch) {
   Require(model.next_ticket - model.oldest_ticket < 2, LS_FAILED_PRECONDITION,
           "two tickets are in flight");
@@ -282,7 +284,7 @@ void CheckBatch(ls_model& model, const ls_batch& batch) {
   }
 }
 
-// Feeds an entry's tokens to `state` and computes its rows of logits: [NumLogitRows, kVocabulary].
+// Feeds an entry's tokens to `state` and writes its logits: [NumLogitRows(entry), kVocabulary].
 void Forward(ls_model& model, const ls_batch_entry& entry, State& state, float* logits) {
   RequireSound(*entry.sequence);
   const uint32_t num_rows = longstream::toy::NumLogitRows(entry);
@@ -297,7 +299,8 @@ void Forward(ls_model& model, const ls_batch_entry& entry, State& state, float* 
     const uint32_t to_come = entry.num_tokens - 1 - i;
     if (to_come < num_rows) model.rows[num_rows - 1 - to_come] = state;
   }
-  // On the host's threads. What a task computes depends on its own row alone.
+  // Runs on the host's threads. A task depends only on its own row, so that results do not depend
+  // on the number of threads.
   longstream::ParallelFor(model.executor, num_rows, [&](uint32_t row) {
     longstream::toy::ComputeLogits(model.settings.weights, model.rows[row],
                                    logits + size_t{row} * kVocabulary);
@@ -315,7 +318,7 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
       ls_sequence& sequence = *entry.sequence;
       State state = sequence.state;
       const uint64_t end = state.position + entry.num_tokens;
-      // What goes wrong with one sequence is in its result, and leaves it where it stood.
+      // If this sequence fails, its result says so and its state stays; the other entries go on.
       const ls_result& result =
           outputs.Add(entry, end, [&] { Forward(*model, entry, state, outputs.Logits()); });
       sequence.failed = result.code != LS_OK;
@@ -327,7 +330,7 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
   });
 }
 
-// A backend of the CPU has done the work by now; that of a device would wait for it here.
+// The work was done in Submit. A backend for a device would wait for the device here.
 ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
   return Guarded(error, [&] {
     Require(ticket == model->oldest_ticket && ticket < model->next_ticket, LS_INVALID_ARGUMENT,
@@ -368,7 +371,7 @@ constexpr ls_backend kBackend = {
 
 }  // namespace
 
-// The one symbol that the version script lets out.
+// The only symbol that the version script (backends/api/export.map) exports.
 extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
   return &kBackend;
 }

@@ -1,5 +1,6 @@
-// From rows of logits to what a host asked for: sampled tokens, log-probabilities, the logits
-// themselves. The arithmetic is that of the shared ops, as in every backend.
+// Turns rows of logits into the outputs that the host asked for: sampled tokens, log-probabilities,
+// the logits themselves. Uses the shared ops for sampling and log-probabilities, as every backend
+// does.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_OUTPUTS_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_OUTPUTS_H_
 
@@ -16,16 +17,18 @@
 
 namespace longstream::toy {
 
-// The last rows of an entry for which LS_ROWS_* `rows` asks, and all that need logits.
+// The number of rows, at the end of an entry, that `rows` (LS_ROWS_*) asks for.
 inline uint32_t NumRows(const ls_batch_entry& entry, int32_t rows) {
   return rows == LS_ROWS_ALL ? entry.num_tokens : rows == LS_ROWS_LAST ? 1 : 0;
 }
+// The number of rows, at the end of an entry, that need logits.
 inline uint32_t NumLogitRows(const ls_batch_entry& entry) {
   return std::max({NumRows(entry, entry.log_prob_rows), NumRows(entry, entry.logit_rows),
                    entry.sampling != nullptr ? 1u : 0u});
 }
 
-// The outputs of one step, in arrays of which a step can never run out. Not thread-safe.
+// The outputs of one step. The constructor allocates room for the largest step, because a step must
+// not run out of memory. Not thread-safe.
 class Outputs {
  public:
   Outputs(int32_t vocabulary, size_t max_tokens, size_t max_sequences)
@@ -43,14 +46,14 @@ class Outputs {
   }
   ls_results results() const { return {results_.data(), num_results_}; }
 
-  // Begins a step.
+  // Begins a step: forgets the outputs of the one before.
   void Clear() { rows_ = num_results_ = 0; }
 
-  // Room for the next entry's rows: [NumLogitRows(entry), vocabulary].
+  // Where body() of the next Add writes its logits: [NumLogitRows(entry), vocabulary].
   float* Logits() { return logits_.data() + rows_ * static_cast<size_t>(vocabulary_); }
 
-  // Adds the next entry's result: the outputs of the rows that stand at Logits(), as soon as body()
-  // has put them there, or what body threw. `position` is that of the token to be sampled.
+  // Adds the next entry's result. body() writes the logits to Logits(); if it throws, the result
+  // has the code and the sentence. `position` is the position of the token to be sampled.
   template <typename Body>
   const ls_result& Add(const ls_batch_entry& entry, uint64_t position, Body&& body) {
     ls_result& result = results_[num_results_];
@@ -114,7 +117,8 @@ class Outputs {
     return token;
   }
 
-  // Returns NaN where target is -1. top: [num_top].
+  // Returns the log-probability of `target`, NaN for -1. Writes the most probable tokens to `top`,
+  // [num_top].
   float LogProb(float* logits, int32_t target, uint32_t num_top, ls_top_token* top) {
     const LogProbsRow row{0, target, static_cast<int32_t>(num_top)};
     std::array<TopToken, LS_MAX_TOP> found;
@@ -137,7 +141,7 @@ class Outputs {
 
   Matrix OneRow(float* logits) const { return {logits, DType::kF32, 1, vocabulary_, vocabulary_}; }
 
-  // The ABI's structures and the ops' are laid out alike.
+  // Copies structures of the ABI to those of the ops, which have the same layout.
   template <typename To, typename From>
   static std::vector<To> Copy(const From* from, uint32_t count) {
     std::vector<To> to(count);
@@ -150,7 +154,7 @@ class Outputs {
   std::vector<float> logits_;                    // [max_tokens, vocabulary]
   std::vector<float> log_probs_;                 // [max_tokens]
   std::vector<ls_top_token> top_;                // [max_tokens, LS_MAX_TOP]
-  size_t rows_ = 0;                              // in use, of these three
+  size_t rows_ = 0;                              // rows in use of the three arrays above
   std::vector<ls_result> results_;               // [max_sequences]
   std::vector<std::array<char, 200>> messages_;  // [max_sequences]
   uint32_t num_results_ = 0;

@@ -1,4 +1,4 @@
-// What a model directory's config.json and the options of model_open say.
+// The settings of a model: config.json of its directory, and the options of model_open.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_SETTINGS_H_
 
@@ -18,17 +18,18 @@ namespace longstream::toy {
 struct Settings {
   Weights weights;                 // config.json: seed; option: utf8
   uint64_t context_limit = 65536;  // config.json; the option of that name may lower it
-  // Options for tests of a host: every step takes at least this long; feeding the token at this
-  // position gives NaN logits, or loses the device for good.
-  uint64_t step_delay_us = 0;
+  // Options for tests of a host:
+  uint64_t step_delay_us = 0;  // every step takes at least this long
+  // The token at this position gives NaN logits.
   uint64_t fail_at_position = std::numeric_limits<uint64_t>::max();
+  // The token at this position loses the device for good.
   uint64_t lose_device_at_position = std::numeric_limits<uint64_t>::max();
 };
 
 inline nlohmann::json ReadConfig(const std::string& directory) {
   const std::string path = directory + "/config.json";
-  // A FIFO, say, would be waited for.
-  Require(std::filesystem::is_regular_file(path), LS_NOT_FOUND, path + " is no file");
+  // Opening a FIFO, say, would block.
+  Require(std::filesystem::is_regular_file(path), LS_NOT_FOUND, path + " is not a file");
   std::ifstream file(path);
   Require(file.good(), LS_NOT_FOUND, path + " cannot be read");
   nlohmann::json config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
@@ -41,7 +42,8 @@ inline std::string ModelType(const nlohmann::json& config) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "absent";
 }
 
-// Moves a value out of `object`: what is left in the end is what nobody knows.
+// Moves the value of `key`, if there is one, from `object` to `value`. The keys that are left in
+// the end are the unknown ones. Throws Failure for a value of another type.
 template <typename Value>
 void Take(nlohmann::json& object, const std::string& key, Value& value) {
   constexpr bool kIsBool = std::is_same_v<Value, bool>;
@@ -54,8 +56,8 @@ void Take(nlohmann::json& object, const std::string& key, Value& value) {
   object.erase(found);
 }
 
-// What this model does not read may change the mathematics, unless it is about the host's business,
-// such as the token that ends a text.
+// Throws Failure for a key that was not read: it might change the mathematics. Accepts keys that
+// only the host reads, such as the token that ends a text.
 inline void RefuseUnknown(const nlohmann::json& config) {
   for (const auto& [key, value] : config.items()) {
     Require(key == "model_type" || key == "architectures" || key.ends_with("_token_id"),
@@ -63,7 +65,7 @@ inline void RefuseUnknown(const nlohmann::json& config) {
   }
 }
 
-// options: a JSON object, or nullptr for {}.
+// Reads config.json in `directory`, and options: a JSON object, or nullptr for {}. Throws Failure.
 inline Settings ReadSettings(const char* directory, const char* options_text) {
   nlohmann::json config = ReadConfig(directory);
   Require(ModelType(config) == "minimal", LS_UNIMPLEMENTED,

@@ -1,4 +1,4 @@
-// What a sequence remembers, as bytes: told apart by model, and not believed if damaged.
+// A sequence as bytes, with the model's fingerprint and a checksum.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_SNAPSHOT_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_SNAPSHOT_H_
 
@@ -14,7 +14,7 @@ struct Snapshot {
   uint64_t magic = 0x31304e494d534cu;  // "LSMIN01"
   uint64_t fingerprint = 0;            // of the model
   State state;
-  uint64_t checksum = 0;  // CRC-32C of what stands before it
+  uint64_t checksum = 0;  // CRC-32C of the fields above
 };
 static_assert(std::has_unique_object_representations_v<Snapshot>, "no padding is written");
 

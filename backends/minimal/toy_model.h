@@ -1,5 +1,5 @@
-// A deterministic language model over bytes, in the place of a real one: the logits of the next
-// byte are a hash of the whole history, shaped so that what it writes looks like lower-case words.
+// A toy in place of a real language model. Its tokens are bytes. The logits of the next byte are a
+// hash of the whole history, shaped so that the text looks like lower-case words.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_TOY_MODEL_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_TOY_MODEL_H_
 
@@ -11,19 +11,19 @@ namespace longstream::toy {
 
 inline constexpr int32_t kVocabulary = 256;  // a token is a byte
 
-// What the logits depend on besides the history; stands for the weights.
+// In place of weights: what the logits depend on besides the history.
 struct Weights {
   uint64_t seed = 0;
-  bool utf8 = false;  // write characters of two, three and four bytes too
+  bool utf8 = false;  // also write characters of two, three and four bytes
 };
 
-// The history, as far as the next logits depend on it.
+// In place of caches: what the next logits need from the history.
 struct State {
   uint64_t position = 0;  // bytes fed
-  uint64_t hash = 0;      // of all of them: one lost anywhere changes everything that follows
+  uint64_t hash = 0;      // of all bytes fed: one lost byte changes all later logits
   uint32_t previous = 0;  // the last byte
   uint32_t lead = 0;      // the last lead byte of a UTF-8 character
-  uint32_t missing = 0;   // continuation bytes that this character still needs
+  uint32_t missing = 0;   // continuation bytes that the current character still needs
   uint32_t letters = 0;   // characters since the last space
 };
 static_assert(std::has_unique_object_representations_v<State>, "copied to snapshots byte by byte");
@@ -35,6 +35,7 @@ constexpr uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Adds one byte to the history.
 constexpr void Feed(State& state, uint32_t byte) {
   const bool is_space = byte == ' ' || byte == '\n';
   const bool continues = (byte & 0xc0) == 0x80;
@@ -55,8 +56,8 @@ constexpr bool IsVowel(uint32_t byte) {
          std::string_view("aeiou").find(static_cast<char>(byte)) != std::string_view::npos;
 }
 
-// Words of two to six letters in which vowels and consonants alternate; a character that was begun
-// is completed (U+00E0 ..., U+2220 ..., U+1F620 ...).
+// Whether `byte` fits: words have two to six letters, vowels and consonants alternate, and a
+// character that has begun is completed (U+00E0 ..., U+2220 ..., U+1F620 ...).
 constexpr bool IsPlausible(const Weights& weights, const State& state, uint32_t byte) {
   if (state.missing == 3) return byte == 0x9f;
   if (state.missing == 2) return byte == (state.lead >= 0xf0 ? 0x98 : 0x88);
@@ -68,8 +69,8 @@ constexpr bool IsPlausible(const Weights& weights, const State& state, uint32_t 
   return byte >= 'a' && byte <= 'z' && IsVowel(byte) != IsVowel(state.previous);
 }
 
-// logits: [kVocabulary]. Noise in [0, 5) drawn from the history, and 16 more for what is plausible:
-// a peaky distribution in which some dozen bytes have a chance.
+// Writes logits, [kVocabulary]: noise in [0, 5) from the hash, plus 16 for a plausible byte. About
+// a dozen bytes then have a chance.
 constexpr void ComputeLogits(const Weights& weights, const State& state, float* logits) {
   for (uint32_t byte = 0; byte < kVocabulary; ++byte) {
     const uint64_t noise = Mix(state.hash ^ Mix(weights.seed * kVocabulary + byte + 1)) >> 40;

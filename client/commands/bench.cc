@@ -1,4 +1,4 @@
-// `longstream bench`: many streams at once, and what each of them felt.
+// `longstream bench`: many streams at once, and the latency of their tokens.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -42,12 +42,12 @@ struct Measured {
   std::mutex mutex;
   std::vector<double> first_token_seconds;
   std::vector<double> inter_token_seconds;
-  std::vector<Timeline> timelines;  // where asked for
+  std::vector<Timeline> timelines;  // with --times
   int requests = 0;                 // finished
   uint64_t generated_tokens = 0;
 };
 
-// Random ids: what is measured is the machine, not the text.
+// Random token ids, because bench measures the machine, not the text.
 v1::GenerateRequest Request(const BenchOptions& options, uint32_t vocabulary, int number) {
   std::mt19937_64 random(options.seed * 1'000'003 + static_cast<uint64_t>(number));
   v1::GenerateRequest request;
@@ -119,7 +119,7 @@ void PrintRow(const char* name, const Summary& summary, double scale) {
               summary.p99 * scale, summary.max * scale);
 }
 
-// What the finished requests felt: all of them, or those before an interrupt.
+// Prints the figures of the finished requests; an interrupt may have left out some.
 void Report(const Global& global, const BenchOptions& options, const Measured& measured,
             double seconds) {
   const Summary first = Summarize(measured.first_token_seconds);
@@ -149,7 +149,8 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
 
 void Bench(const Global& global, const BenchOptions& options) {
   Connection connection = Connect(global, options.model);
-  // A model that is loading or has failed has no vocabulary; that no session opens on it says why.
+  // A model that is loading or has failed has no vocabulary. Opening a session then fails and tells
+  // why.
   { const OwnedSession probe(connection, options.model); }
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());
@@ -179,14 +180,14 @@ void AddBench(CLI::App* app, const Global* global) {
   command->add_option("--output-tokens", options->output_tokens, "tokens generated per request")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "of prompts and sampling")
+  command->add_option("--seed", options->seed, "seed of prompts and sampling")
       ->check(WholeNumber())
       ->capture_default_str();
   command->add_option("-t,--temperature", options->temperature, "0: the most probable token")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command->add_flag("--times", options->times,
-                    "with --json: when each request began (Unix time) and its tokens came");
+                    "with --json: when each request began (Unix time) and when its tokens came");
   command->footer(
       "Example:\n  longstream bench -m hypenet --streams 16 --requests 64 --prompt-tokens 512");
   command->callback([=] { Bench(*global, *options); });

@@ -17,8 +17,8 @@
 namespace longstream::client {
 namespace {
 
-// A cancelled turn ends on the server after it has on the client; until then the session takes no
-// other. Gives up when the program is interrupted again, or in the end: the next turn will tell.
+// Waits until a cancelled turn has ended on the server, because the session takes no other turn
+// before. Gives up after two seconds or another interrupt; the next turn then fails and tells why.
 void WaitUntilIdle(Connection& connection, const std::string& session) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries && connection.Get(session).turn_running(); ++i) {
@@ -26,7 +26,7 @@ void WaitUntilIdle(Connection& connection, const std::string& session) {
   }
 }
 
-// Says why a turn failed, under --json in the line that its answer would have had.
+// Prints why a turn failed; with --json also as the turn's line.
 void TellFailure(const CallError& error, const std::string& session, bool json) {
   std::cerr << "\n" << error.what() << "\n";
   if (!json) return;
@@ -34,8 +34,8 @@ void TellFailure(const CallError& error, const std::string& session, bool json) 
   FlushOutput();
 }
 
-// One answer, as it comes or as a line of JSON. Ctrl-C stops it and nothing else; what was read so
-// far stays in the session. Returns the exit code that the turn by itself would have.
+// Runs a turn and prints its answer, as it arrives or as a line of JSON. Ctrl-C stops only this
+// answer; the session keeps the tokens that have arrived. Returns the turn's exit code.
 int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
   int exit_code = kOk;
   try {
@@ -66,10 +66,10 @@ struct ChatOptions {
   std::string template_arguments;
 };
 
-// Makes requests of what the user types: messages where the model has a chat template, else text.
+// Turns the user's lines into input: messages if the model has a chat template, else text.
 class Inputs {
  public:
-  // Throws CLI::ValidationError where an option needs messages, and there are none.
+  // Throws CLI::ValidationError if an option needs messages and the input is text.
   Inputs(const ChatOptions& options, const v1::Model& model, bool is_new)
       : options_(options), uses_messages_(!options.raw && model.chat()) {
     const bool needs_messages = !options.system.empty() || !options.tools_file.empty() ||
@@ -88,7 +88,7 @@ class Inputs {
 
   bool uses_messages() const { return uses_messages_; }
 
-  // `is_first`: the session has nothing yet.
+  // Sets `input` to the user's line. is_first: the session is empty.
   void Set(const std::string& line, bool is_first, v1::Input* input) const {
     if (!uses_messages_) return input->set_text(line + "\n");
     v1::Messages* messages = input->mutable_messages();
@@ -148,17 +148,17 @@ void AddChat(CLI::App* app, const Global* global) {
   options->turn.AddTo(command);
   command->add_flag("--raw", options->raw,
                     "send lines as they are, even where the model has a chat template");
-  command->add_option("--system", options->system, "a system message to begin with");
+  command->add_option("--system", options->system, "system message to begin with");
   command->add_option("--tools", options->tools_file,
                       "file with a JSON array of the functions that the model may call");
   command->add_option("--template-args", options->template_arguments,
-                      "further variables of the chat template, as a JSON object");
+                      "JSON object with further variables of the chat template");
   command->footer(
-      "Ctrl-C stops an answer; at the prompt it ends the chat. A turn that fails is told and\n"
-      "the chat goes on; its exit code is then that of the last turn that failed. With --json\n"
-      "each turn gives one line, a failed one with its `error`.\n"
-      "Where the model has a chat template, each line is a message of the user; where it has none\n"
-      "the line itself, with its end, goes on with the text.\n"
+      "Ctrl-C stops an answer; at the prompt it ends the chat. After a turn that fails the chat\n"
+      "goes on; its exit code is that of the last failed turn. With --json each turn prints one\n"
+      "line; that of a failed turn has an `error`.\n"
+      "If the model has a chat template, each line is a message of the user. If it has none, each\n"
+      "line, with its newline, continues the text.\n"
       "Example:\n  longstream chat -m hypenet -t 0.7 -n 200\n"
       "  longstream chat --system 'Be brief.' --template-args '{\"enable_thinking\": false}'");
   command->callback([=] { Chat(*global, *options); });

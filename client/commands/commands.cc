@@ -1,4 +1,4 @@
-// What the commands share.
+// Options and output that the commands share.
 #include "client/commands/commands.h"
 
 #include <charconv>
@@ -13,7 +13,7 @@ std::string CheckWholeNumber(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && stop == end) return "";
-  return text + " is no whole number below 2^64";
+  return text + " is not a whole number below 2^64";
 }
 
 std::string CheckServerAddress(const std::string& text) {

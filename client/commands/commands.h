@@ -9,20 +9,20 @@
 
 namespace longstream::client {
 
-// What all commands share.
+// The options that all commands share.
 struct Global {
   std::string server = "127.0.0.1:50051";
   bool json = false;
-  double wait_seconds = 0;  // for the server to come up
+  double wait_seconds = 0;  // how long to wait for the server to come up
 };
 
-// Thrown by a command that has told what failed itself, and went on to its end.
+// Thrown by a command that has already printed what failed and then went on to its end.
 struct ToldFailure {
   int exit_code;
 };
 
-// Each adds its subcommand to `app`; what it does runs when the command line is parsed. Failures of
-// calls (CallError, ToldFailure) and of output (OutputError) are thrown.
+// Each function adds its subcommand to `app`. CLI11 runs the command while it parses the command
+// line. Failed calls throw CallError or ToldFailure; failed output throws OutputError.
 void AddGenerate(CLI::App* app, const Global* global);
 void AddChat(CLI::App* app, const Global* global);
 void AddModels(CLI::App* app, const Global* global);
@@ -31,13 +31,15 @@ void AddScore(CLI::App* app, const Global* global);
 void AddEval(CLI::App* app, const Global* global);
 void AddBench(CLI::App* app, const Global* global);
 
-// A connection to global.server, up and serving `model` if --wait asks for it.
+// Connects to global.server. With --wait, first waits until the server serves `model` (empty: until
+// it serves).
 Connection Connect(const Global& global, const std::string& model = "");
 
-// For --server: something that is there. What else an address may be, gRPC decides.
+// For --server: accepts any address that is not blank. gRPC decides what else an address may be.
 CLI::Validator ServerAddress();
 
-// For options of 64 bits: CLI11 takes -1 for the largest of them, and so what is larger still.
+// For options of 64 bits: accepts 0 ... 2^64 - 1. Without it CLI11 turns -1 and larger numbers into
+// 2^64 - 1.
 CLI::Validator WholeNumber();
 
 // "12.3 MiB"

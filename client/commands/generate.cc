@@ -63,8 +63,7 @@ void AddGenerate(CLI::App* app, const Global* global) {
   options->turn.AddTo(command);
   CLI::Option* prompt = command->add_option("prompt", options->prompt, "the prompt");
   CLI::Option* file =
-      command
-          ->add_option("-f,--file", options->file, "read the prompt from a file; -: standard input")
+      command->add_option("-f,--file", options->file, "file with the prompt; -: standard input")
           ->excludes(prompt);
   command->add_option("--tokens", options->tokens, "the prompt as token ids: ID,ID,...")
       ->delimiter(',')
@@ -72,19 +71,19 @@ void AddGenerate(CLI::App* app, const Global* global) {
       ->excludes(prompt)
       ->excludes(file);
   command->add_flag("--parse-special", options->parse_special,
-                    "special tokens spelled in the prompt become their ids");
+                    "special tokens that the prompt spells out become their ids");
   command
       ->add_option("--expected-position", options->expected_position,
-                   "fail unless the session is at this position, so that a retry is not doubled")
+                   "fail unless the session is at this position: a retry is not applied twice")
       ->check(WholeNumber());
   command
       ->add_option("--on-abort", options->on_abort,
-                   "what an interrupted turn leaves in the session: rollback or keep")
+                   "what to do with the tokens of an interrupted turn: rollback or keep")
       ->check(CLI::IsMember({"rollback", "keep"}))
       ->capture_default_str();
-  command->add_flag("--log-probs", options->log_probs, "log-probabilities of the tokens");
+  command->add_flag("--log-probs", options->log_probs, "print the log-probability of each token");
   command->add_option("--top-log-probs", options->top_log_probs,
-                      "and those of so many most probable ones at each step, at most 20");
+                      "and those of this many most probable tokens at each step, at most 20");
   command->footer(
       "Examples:\n"
       "  longstream generate -m hypenet -n 100 -t 0.8 'def main():'\n"

@@ -91,8 +91,8 @@ void Sessions(const Global& global, const SessionOptions& options) {
 
 void AddModels(CLI::App* app, const Global* global) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command = app->add_subcommand("models", "List the models and what they hold");
-  command->add_option("name", *name, "one model only");
+  CLI::App* command = app->add_subcommand("models", "List the models");
+  command->add_option("name", *name, "only this model");
   command->footer("Example:\n  longstream models --json | jq '.models[].memory'");
   command->callback([=] { Models(*global, *name); });
 }
@@ -100,7 +100,7 @@ void AddModels(CLI::App* app, const Global* global) {
 void AddSessions(CLI::App* app, const Global* global) {
   auto options = std::make_shared<SessionOptions>();
   CLI::App* command = app->add_subcommand("sessions", "List, close or fork sessions");
-  command->add_option("-m,--model", options->model, "sessions of this model only");
+  command->add_option("-m,--model", options->model, "only sessions of this model");
   CLI::Option* close = command->add_option("--close", options->close, "close this session");
   command->add_option("--fork", options->fork, "fork this session and print the new id")
       ->excludes(close);

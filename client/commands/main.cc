@@ -10,10 +10,11 @@
 int main(int argc, char** argv) {
   namespace client = longstream::client;
   using client::CallError;
-  // Before gRPC starts threads. A reader that goes away is an error of writing, not the end.
+  // Constructed before gRPC starts threads. Without SIGPIPE, a write to a reader that went away
+  // fails instead of ending the program.
   const client::InterruptListener interrupts;
   signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Client of a Longstream server: sessions that remember, streams of tokens.");
+  CLI::App app("Client of a Longstream server: sessions that remember, and streams of tokens.");
   client::Global global;
   app.add_option("--server", global.server, "host:port")
       ->envname("LONGSTREAM_SERVER")
@@ -26,8 +27,9 @@ int main(int argc, char** argv) {
   app.fallthrough();
   app.footer(
       "Exit codes: 0 done, 1 the server refused or failed, 2 wrong usage, 3 no server, 4 output\n"
-      "not written, 130 interrupted (128 + signal). Ctrl-C stops what runs and closes the session\n"
-      "that the command opened; a second one before that is done ends the program at once.\n"
+      "not written, 130 interrupted (128 + signal). Ctrl-C cancels the running calls and closes "
+      "the\n"
+      "session that the command opened; a second Ctrl-C meanwhile ends the program at once.\n"
       "Examples:\n"
       "  longstream models\n"
       "  longstream generate -m hypenet -n 100 'def main():'\n"

@@ -40,7 +40,7 @@ void Score(const Global& global, const ScoreOptions& options) {
     sum += summary.sum_log_prob();
     bytes = summary.bytes();
   }
-  // None where no token had one before it: then these are NaN, which JSON writes as null.
+  // If no token was scored these are NaN, which JSON writes as null.
   const double count = static_cast<double>(tokens);
   const double accuracy = static_cast<double>(top1) / count;
   const double perplexity = std::exp(-sum / count);
@@ -56,8 +56,9 @@ void Score(const Global& global, const ScoreOptions& options) {
     return Print(json.dump(2) + "\n");
   }
   if (tokens == 0) {
-    std::printf("%zu windows, 0 tokens: nothing to score, the first token has no probability\n",
-                windows.size());
+    std::printf(
+        "%zu windows, 0 tokens: nothing to score, because the first token has no probability\n",
+        windows.size());
     return;
   }
   std::printf("%zu windows, %llu tokens: next-token accuracy %.2f %%, perplexity %.3f\n",
@@ -68,14 +69,16 @@ void Score(const Global& global, const ScoreOptions& options) {
 
 void AddScore(CLI::App* app, const Global* global) {
   auto options = std::make_shared<ScoreOptions>();
-  CLI::App* command = app->add_subcommand("score", "Score a text: accuracy and perplexity");
+  CLI::App* command = app->add_subcommand(
+      "score", "Measure how well a model predicts a text: accuracy and perplexity");
   command->add_option("-m,--model", options->model, "model; empty: the only one");
-  command->add_option("file", options->file, "the text; -: standard input")->required();
+  command->add_option("file", options->file, "file with the text; -: standard input")->required();
   command
       ->add_option("-w,--window-bytes", options->window_bytes,
-                   "score pieces of this many bytes, each from an empty history; 0: all as one")
+                   "score pieces of this many bytes, each from an empty history; 0: one piece")
       ->check(WholeNumber());
-  command->add_option("--max-windows", options->max_windows, "at most so many pieces; 0: all")
+  command
+      ->add_option("--max-windows", options->max_windows, "score at most this many pieces; 0: all")
       ->check(WholeNumber());
   command->footer("Example:\n  longstream score -m dense -w 4096 models/demo/heldout.txt");
   command->callback([=] { Score(*global, *options); });

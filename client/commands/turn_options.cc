@@ -1,4 +1,4 @@
-// From the command line to a request.
+// Fills requests from the command line.
 #include "client/commands/turn_options.h"
 
 #include <iostream>
@@ -10,13 +10,13 @@
 namespace longstream::client {
 namespace {
 
-// --priority is one of the three.
+// REQUIRES: name is "low", "normal" or "high", which CLI11 has checked.
 v1::Priority PriorityOf(const std::string& name) {
   if (name == "low") return v1::PRIORITY_LOW;
   return name == "high" ? v1::PRIORITY_HIGH : v1::PRIORITY_NORMAL;
 }
 
-// "17=-2.5"; nothing where the text is not of that form.
+// Parses ID=BIAS, such as "17=-2.5"; nothing if the text does not have this form.
 std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
@@ -41,10 +41,13 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_option("-s,--session", session_,
                   "session to continue, which stays open; default: a new one");
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
-  app->add_option("-t,--temperature", temperature_, "0: the most probable token");
-  app->add_option("--top-k", top_k_, "0: off");
-  app->add_option("--top-p", top_p_, "in (0, 1]");
-  app->add_option("--min-p", min_p_, "in [0, 1]");
+  app->add_option("-t,--temperature", temperature_,
+                  "sampling temperature; 0: the most probable token");
+  app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off");
+  app->add_option("--top-p", top_p_,
+                  "sample from the most probable tokens of total probability P, in (0, 1]; 1: off");
+  app->add_option("--min-p", min_p_,
+                  "drop tokens below P times the highest probability, in [0, 1]; 0: off");
   app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off");
   app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
   app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
@@ -52,14 +55,17 @@ void TurnOptions::AddTo(CLI::App* app) {
                   "ID=BIAS, in [-100, 100], -100 bans the token; may be repeated")
       ->check(CLI::Validator(CheckBias, "ID=BIAS"))
       ->allow_extra_args(false);
-  app->add_option("--seed", seed_, "drawn by the server if absent")->check(WholeNumber());
+  app->add_option("--seed", seed_, "seed of sampling; absent: the server draws one")
+      ->check(WholeNumber());
   app->add_option("--stop", stop_, "stop string; may be repeated")->allow_extra_args(false);
   app->add_option("--stop-id", stop_ids_, "token id that stops; may be repeated")
       ->allow_extra_args(false);
-  app->add_option("--min-tokens", min_tokens_, "nothing stops before so many");
-  app->add_option("-n,--max-tokens", max_tokens_, "0: until the end")->capture_default_str();
+  app->add_option("--min-tokens", min_tokens_, "do not stop before this many tokens");
+  app->add_option("-n,--max-tokens", max_tokens_,
+                  "the most tokens to generate; 0: until a stop or the end of the context")
+      ->capture_default_str();
   app->add_flag("--ignore-eos", ignore_eos_, "do not stop at the model's end ids");
-  app->add_option("--priority", priority_, "which turn goes first where many wait")
+  app->add_option("--priority", priority_, "which turns go first when many wait")
       ->check(CLI::IsMember({"low", "normal", "high"}))
       ->capture_default_str();
 }

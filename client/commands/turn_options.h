@@ -1,4 +1,4 @@
-// The options that every generated turn has: which session, how to sample, when to stop.
+// The options of commands that generate: which session, how to sample, when to stop.
 #ifndef LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
 #define LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
 
@@ -15,17 +15,17 @@ namespace longstream::client {
 
 class TurnOptions {
  public:
-  // The object must live as long as `app`.
+  // Adds the options to `app`. The object must live as long as `app`.
   void AddTo(CLI::App* app);
 
   const std::string& model() const { return model_; }
 
-  // Only what was given is set; the rest is the model's default.
+  // Sets a sampling value only if its option was given; else the server uses the model's default.
   void Fill(v1::GenerateRequest* request) const;
 
-  // The session to run turns on: the one named by --session, which is left open, or a new one. A
-  // new one goes to *owned, which closes it, unless --keep says to leave it open and print its id.
-  // Throws CallError, and CLI::ValidationError where --session is of another model than --model.
+  // Returns the id of the session to run turns on: the one of --session, which stays open, or a new
+  // one. With --keep a new session stays open and its id is printed; otherwise *owned closes it.
+  // Throws CallError, and CLI::ValidationError if --session has another model than --model.
   std::string Session(Connection& connection, std::unique_ptr<OwnedSession>* owned) const;
 
  private:

@@ -1,4 +1,4 @@
-// Text, bar, usage and JSON.
+// Prints text, progress bar, usage and JSON.
 #include "client/commands/turn_output.h"
 
 #include <unistd.h>
@@ -32,18 +32,18 @@ const char* ReasonName(v1::FinishReason reason) {
   }
 }
 
-// Milliseconds between tokens, on the mean of the whole stream.
+// Mean time between tokens of the whole stream.
 double InterTokenMilliseconds(const v1::TurnUsage& usage) {
   const double gaps = static_cast<double>(usage.generated_tokens()) - 1;
   return gaps > 0 ? 1e3 * Seconds(usage.decode_time()) / gaps : 0;
 }
 
-// A token's bytes may be part of a character: what is not UTF-8 is replaced.
+// Replaces bytes that are not UTF-8: a token may be part of a character.
 std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// Of a TokenLogProb or a TopToken.
+// REQUIRES: Token is TokenLogProb or TopToken.
 template <typename Token>
 Json LogProbJson(const Token& token) {
   return {{"token_id", token.token_id()}, {"token", token.token()}, {"log_prob", token.log_prob()}};
@@ -61,7 +61,7 @@ Json LogProbsJson(const Generation& generation) {
 }
 
 constexpr int kBarWidth = 30;
-// Shorter prompts are read before a bar could be.
+// The server reads a shorter prompt faster than a person reads a bar.
 constexpr uint64_t kBarTokens = 1024;
 
 void PrintProgress(const v1::PrefillProgress& progress) {

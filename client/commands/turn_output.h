@@ -1,4 +1,4 @@
-// A generated turn on the terminal: its text as it comes, and what it took.
+// Shows a generated turn on the terminal: its text as it arrives, its times and its bytes.
 #ifndef LONGSTREAM_CLIENT_COMMANDS_TURN_OUTPUT_H_
 #define LONGSTREAM_CLIENT_COMMANDS_TURN_OUTPUT_H_
 
@@ -8,21 +8,22 @@
 
 namespace longstream::client {
 
-// Runs the turn. Its text goes to standard output as it comes, unless `quiet`; while a long prompt
-// is read, a bar to standard error, if that is a terminal. Throws CallError and OutputError.
+// Runs the turn. Unless `quiet`, prints its text to standard output as it arrives, and a progress
+// bar to standard error while the server reads a long prompt, if that is a terminal. Throws
+// CallError and OutputError.
 Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, bool quiet);
 
-// One line to standard error: why it ended, tokens, times, bytes held.
+// Prints one line to standard error: why the turn ended, tokens, times, bytes of the session.
 void PrintUsage(const Generation& generation);
 
-// The log-probabilities that were asked for, a line per token, to standard output.
+// Prints the requested log-probabilities to standard output, one line per token.
 void PrintLogProbs(const Generation& generation);
 
-// Everything about the turn as a JSON object, to be read by people or in one line.
+// Everything about the turn as a JSON object: indented for people, or in one line.
 std::string TurnJson(const Generation& generation, const std::string& session,
                      bool one_line = false);
 
-// A turn that failed, in one line.
+// A failed turn as a JSON object in one line.
 std::string FailedTurnJson(const CallError& error, const std::string& session);
 
 }  // namespace longstream::client

@@ -1,4 +1,4 @@
-// `longstream eval`: its parts and what they share.
+// `longstream eval`: its subcommands, and the parts that they share.
 #include "client/eval/eval.h"
 
 #include <fstream>
@@ -27,9 +27,11 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
   CLI::App* command = eval->add_subcommand(name, description);
   command
       ->add_option("-m,--model", options->models,
-                   "model; repeated: side by side; absent: the only one")
+                   "model; repeat it to compare models; absent: the only one")
       ->allow_extra_args(false);
-  command->add_option("--lengths", options->lengths, "in tokens, separated by commas")
+  command
+      ->add_option("--lengths", options->lengths,
+                   "lengths of contexts in tokens, separated by commas")
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 24))
       ->capture_default_str();
@@ -39,7 +41,7 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
   command->add_option("--svg", options->svg, "write a plot to this file");
   command
       ->add_option("--mark", options->mark,
-                   "in the plot, mark this length: that of the training, say")
+                   "mark this length in the plot, such as the training length")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
   return command;
 }
@@ -69,7 +71,7 @@ void Publish(const Global& global, const EvalOptions& options, const Report& rep
       throw CLI::ValidationError("--svg", options.svg + " cannot be written");
     }
   }
-  // What a model says need not be UTF-8 at the place where it was cut off.
+  // A model's text may be cut off within a character.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   Print(global.json ? json.dump(2, ' ', false, kReplace) + "\n" : Table(report));
 }

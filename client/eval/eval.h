@@ -1,5 +1,5 @@
-// What the evaluations share. Each measures models through the service, on texts and questions that
-// are the same for models of one tokenizer.
+// The parts that all evaluations share. An evaluation measures models through the service. Models
+// with the same tokenizer get the same texts and questions.
 #ifndef LONGSTREAM_CLIENT_EVAL_EVAL_H_
 #define LONGSTREAM_CLIENT_EVAL_EVAL_H_
 
@@ -16,7 +16,7 @@
 
 namespace longstream::client {
 
-// Of the text by which the length of a model's tokens is measured.
+// How much text is scored to measure the mean length of a model's tokens.
 inline constexpr size_t kCalibrationBytes = 4096;
 
 struct EvalOptions {
@@ -27,7 +27,7 @@ struct EvalOptions {
   std::string svg;
 };
 
-// Adds a subcommand of `eval`; what `options` holds is the default.
+// Adds a subcommand of `eval`. The values in `options` are the defaults.
 CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::string& description,
                         EvalOptions* options);
 
@@ -35,16 +35,16 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
 void AddEvalText(CLI::App* eval, const Global* global);
 void AddEvalTasks(CLI::App* eval, const Global* global);
 
-// Measures each of options->models, the only one where there are none, and leaves their names
-// there. bytes_per_token is the mean over `text`, which is scored for it. Throws
-// CLI::ValidationError where a model is named twice.
+// Calls `measure` for each of options->models; if there are none, for the server's only model,
+// whose name it adds there. Scores `text` to get bytes_per_token, the mean over that text. Throws
+// CLI::ValidationError if a model is named twice.
 using MeasureModel =
     std::function<void(Connection& connection, const std::string& model, double bytes_per_token)>;
 void ForEachModel(const Global& global, EvalOptions* options, const std::string& text,
                   const MeasureModel& measure);
 
-// Writes the plot where --svg asks for it, and prints the table or `json`. Throws Interruption
-// where an interrupt left something out.
+// Writes the plot to the file of --svg, if given, and prints the table or `json`. Throws
+// Interruption after an interrupt, because figures are missing then.
 void Publish(const Global& global, const EvalOptions& options, const Report& report,
              const nlohmann::ordered_json& json);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDepthRows = 5;
 
-// Sample number `i` of `samples`, of about `bytes`.
+// Draws sample number `i` of `samples`, with about `bytes` bytes.
 using DrawSample = std::function<Sample(size_t bytes, int i, int samples, uint64_t seed)>;
 
 struct TaskOptions {
@@ -28,7 +28,7 @@ struct TaskOptions {
   std::string name;
   std::string title;
   bool by_depth = false;
-  bool constant = false;  // whether a column has what the commonest answer alone would get
+  bool constant = false;  // add a column: the accuracy of always giving the commonest answer
   DrawSample draw;
 };
 
@@ -36,17 +36,17 @@ struct TaskOptions {
 struct Asked {
   Question question;
   uint64_t tokens = 0;  // before the answer
-  std::string text;     // what the model went on with
+  std::string text;     // the model's continuation
   bool correct = false;
 };
 
-// What a model goes on with most probably.
+// Asks for the most probable continuation of `prompt`.
 Asked Ask(Connection& connection, const OwnedSession& session, const std::string& prompt,
           const Question& question) {
   v1::GenerateRequest request;
   request.set_session_id(session.id());
   request.mutable_input()->set_text(prompt);
-  // A token a byte, a blank before the answer and one token behind it are the most there can be.
+  // At most: one token per byte of the answer, a blank before it and one token behind it.
   request.set_max_tokens(static_cast<uint32_t>(question.answer.size()) + 2);
   v1::Sampling& sampling = *request.mutable_sampling();
   sampling.set_temperature(0);
@@ -62,7 +62,7 @@ std::string WholeText(const Sample& sample) {
   return sample.context + sample.questions.front().text;
 }
 
-// Asks every question of the sample. The context of several is computed once, and forked.
+// Asks every question of the sample. For several questions, computes the context once and forks it.
 std::vector<Asked> AskAll(Connection& connection, const std::string& model, const Sample& sample) {
   const OwnedSession session(connection, model);
   if (sample.questions.size() == 1) {
@@ -78,13 +78,13 @@ std::vector<Asked> AskAll(Connection& connection, const std::string& model, cons
   return asked;
 }
 
-// The questions of all samples of one length, in their order.
+// Asks the questions of all samples of one length; returns them in the order of the samples.
 std::vector<Asked> AskModel(Connection& connection, const std::string& model,
                             const TaskOptions& options, double bytes_per_token, uint64_t length) {
   const size_t bytes = static_cast<size_t>(bytes_per_token * static_cast<double>(length));
   std::vector<std::vector<Asked>> asked(static_cast<size_t>(options.samples));
   ForEach(options.samples, options.eval.streams, [&](int i) {
-    // Of every length and number, one sequence.
+    // Each length and sample number has its own seed.
     const uint64_t seed =
         (options.seed * 1'000'003 + length) * 1'000'003 + static_cast<uint64_t>(i);
     const Sample sample = options.draw(bytes, i, options.samples, seed);
@@ -113,7 +113,7 @@ Figures Count(const std::vector<Asked>& all, double from_depth, double to_depth)
   return figures;
 }
 
-// Where the commonest answer of all questions is given to each.
+// The figures of giving the commonest answer to every question.
 Figures CountConstant(const std::vector<Asked>& all) {
   std::map<std::string, uint64_t> answers;
   Figures figures{all.size(), 0, 0};
@@ -123,7 +123,7 @@ Figures CountConstant(const std::vector<Asked>& all) {
   return figures;
 }
 
-// `answers`: by model, then by length.
+// answers: by model, then by length.
 Report MakeReport(const TaskOptions& options,
                   const std::vector<std::vector<std::vector<Asked>>>& answers) {
   Report report{options.name, options.title, options.eval.models, /*likelihood=*/false, {}, 0};
@@ -194,10 +194,10 @@ CLI::App* AddTask(CLI::App* eval, const Global* global, const std::string& descr
                   std::vector<uint64_t> lengths, const std::shared_ptr<TaskOptions>& options) {
   options->eval.lengths = std::move(lengths);
   CLI::App* command = AddEvaluation(eval, options->name, description, &options->eval);
-  command->add_option("--samples", options->samples, "contexts of each length")
+  command->add_option("--samples", options->samples, "contexts per length")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "of what is drawn")
+  command->add_option("--seed", options->seed, "seed of the questions")
       ->check(WholeNumber())
       ->capture_default_str();
   command->callback([=] { Evaluate(*global, *options); });
@@ -209,7 +209,7 @@ CLI::Validator HasNumber() {
   return {[](const std::string& text) {
             return text.find("{}") != std::string::npos
                        ? std::string()
-                       : "there is no {}, which stands for the number, in: " + text;
+                       : "expected {}, which stands for the number, in: " + text;
           },
           "TEXT with {}"};
 }
@@ -223,9 +223,9 @@ void AddPasskey(CLI::App* eval, const Global* global) {
   options->draw = [task](size_t bytes, int i, int samples, uint64_t seed) {
     return Draw(*task, bytes, (i + 0.5) / samples, seed);
   };
-  CLI::App* command = AddTask(eval, global, "A number hidden in a long text, at even depths",
+  CLI::App* command = AddTask(eval, global, "Find a number in a long text, at evenly spaced depths",
                               {256, 512, 1024, 2048}, options);
-  command->add_option("--digits", task->digits, "of the number")
+  command->add_option("--digits", task->digits, "digits of the number")
       ->check(CLI::Range(1, 18))
       ->capture_default_str();
   command->add_option_function<std::string>(
@@ -234,9 +234,12 @@ void AddPasskey(CLI::App* eval, const Global* global) {
         task->filler = ReadFile(path, "--filler");
         if (task->filler.empty()) throw CLI::ValidationError("--filler", path + " is empty");
       },
-      "file with the long text; default: sentences of our own");
-  command->add_option("--needle", task->needle, "what hides the number, {}")->check(HasNumber());
-  command->add_option("--question", task->question, "what asks for it, up to {}")
+      "file with the long text; default: built-in sentences");
+  command->add_option("--needle", task->needle, "line that states the number, {}")
+      ->check(HasNumber());
+  command
+      ->add_option("--question", task->question,
+                   "question for the number; only the part before {} is asked")
       ->check(HasNumber());
 }
 
@@ -249,12 +252,12 @@ void AddListOps(CLI::App* eval, const Global* global) {
     return Draw(*task, bytes, seed);
   };
   options->constant = true;
-  CLI::App* command =
-      AddTask(eval, global, "Nested operations on lists of digits", {128, 256, 512, 1024}, options);
+  CLI::App* command = AddTask(eval, global, "Compute nested operations on lists of digits",
+                              {128, 256, 512, 1024}, options);
   command->add_option("--examples", task->examples, "worked examples before the question")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  command->add_option("--arguments", task->arguments, "of an operator, at most")
+  command->add_option("--arguments", task->arguments, "at most so many arguments for an operator")
       ->check(CLI::Range(2, 100))
       ->capture_default_str();
 }
@@ -268,9 +271,9 @@ void AddRecall(CLI::App* eval, const Global* global) {
   options->draw = [task](size_t bytes, int /*i*/, int /*samples*/, uint64_t seed) {
     return Draw(*task, bytes, seed);
   };
-  CLI::App* command = AddTask(eval, global, "Values of keys listed before; chance is 1 %",
+  CLI::App* command = AddTask(eval, global, "Recall the values of keys in a list; chance is 1 %",
                               {128, 256, 512, 1024, 2048}, options);
-  command->add_option("--questions", task->questions, "asked of each context")
+  command->add_option("--questions", task->questions, "questions per context")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }

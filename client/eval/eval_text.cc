@@ -21,11 +21,11 @@ struct TextOptions {
   std::vector<uint64_t> edges;
 };
 
-// Figures of each position of windows of one length. The first token has none.
+// Figures for each position in windows of one length. Position 0 has none.
 using ByPosition = std::vector<Figures>;
 
-// Scores windows of about `length` tokens, each from an empty history; positions from `length` on
-// are left out.
+// Scores windows of about `length` tokens, each from an empty history. Leaves out positions from
+// `length` on.
 ByPosition ScoreWindows(Connection& connection, const std::string& model, const std::string& text,
                         double bytes_per_token, uint64_t length, int streams) {
   const size_t bytes =
@@ -53,7 +53,7 @@ ByPosition ScoreWindows(Connection& connection, const std::string& model, const 
     });
     return of_window;
   };
-  // In order, so that a sum has the same bits in every run.
+  // Adds in order, so that sums have the same bits in every run.
   ByPosition sums(length);
   ForEachInOrder<ByPosition>(static_cast<int>(windows.size()), streams, score,
                              [&sums](const ByPosition& of_window) {
@@ -70,7 +70,8 @@ Figures Sum(const ByPosition& by_position, uint64_t begin, uint64_t end) {
   return sum;
 }
 
-// Where ranges of positions end: those given, or doubling, and the length itself.
+// The ends of the ranges of positions: those of --positions or powers of two, and the length
+// itself.
 std::vector<uint64_t> Edges(const TextOptions& options, uint64_t length) {
   std::vector<uint64_t> edges = options.edges;
   if (edges.empty()) {
@@ -83,7 +84,7 @@ std::vector<uint64_t> Edges(const TextOptions& options, uint64_t length) {
   return edges;
 }
 
-// `figures`: by model, then by length.
+// figures: by model, then by length.
 Report MakeReport(const TextOptions& options, const std::vector<std::vector<ByPosition>>& figures) {
   const std::vector<uint64_t>& lengths = options.eval.lengths;
   Report report{"text", "Next token", options.eval.models, /*likelihood=*/true, {}, 0};
@@ -140,8 +141,10 @@ void AddEvalText(CLI::App* eval, const Global* global) {
   CLI::App* command = AddEvaluation(
       eval, "text", "Accuracy and perplexity of the next token, by position and by length",
       &options->eval);
-  command->add_option("file", options->file, "the text; -: standard input")->required();
-  command->add_option("--max-bytes", options->max_bytes, "only the text's beginning; 0: all of it")
+  command->add_option("file", options->file, "file with the text; -: standard input")->required();
+  command
+      ->add_option("--max-bytes", options->max_bytes,
+                   "use only the beginning of the text; 0: all of it")
       ->check(WholeNumber());
   command
       ->add_option("--positions", options->edges,
@@ -149,8 +152,8 @@ void AddEvalText(CLI::App* eval, const Global* global) {
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 24));
   command->footer(
-      "Every length cuts the same text into windows, each scored from an empty history. The table\n"
-      "by position is of the longest.\n"
+      "For each length, the text is cut into windows, and each is scored from an empty history.\n"
+      "The table by position is for the greatest length.\n"
       "Example:\n"
       "  longstream eval text -m dense -m hwfa2 --lengths 512,4096 models/demo/heldout.txt");
   command->callback([=] { Evaluate(*global, *options); });

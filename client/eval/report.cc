@@ -1,4 +1,4 @@
-// Tables and JSON.
+// Makes tables and JSON.
 #include "client/eval/report.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::string Number(double value, const char* format) {
   return text;
 }
 
-// Right-aligned but for the first column.
+// Aligns the first column to the left, the others to the right.
 std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
@@ -38,7 +38,7 @@ std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
   return text;
 }
 
-// One figure of all models, a line a row, and how much was counted for the model of most.
+// A table of one figure: a line for each row, a column for each model, and the largest count.
 std::string TableOf(const Grid& grid, const std::vector<std::string>& models,
                     const std::string& title, const char* format,
                     const std::function<double(const Figures&)>& figure) {

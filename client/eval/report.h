@@ -1,4 +1,4 @@
-// What an evaluation found, and its three forms: a table, JSON and a plot.
+// The result of an evaluation, and its three forms: a table, JSON and a plot.
 #ifndef LONGSTREAM_CLIENT_EVAL_REPORT_H_
 #define LONGSTREAM_CLIENT_EVAL_REPORT_H_
 
@@ -14,10 +14,10 @@ namespace longstream::client {
 struct Figures {
   uint64_t count = 0;
   uint64_t correct = 0;
-  double sum_log_prob = 0;  // in nats; of texts only
+  double sum_log_prob = 0;  // in nats; only for texts
 
   void Add(const Figures& other);
-  // NaN where nothing was counted.
+  // NaN if nothing was counted.
   double accuracy() const;
   double standard_error() const;  // of the accuracy, for independent predictions
   double perplexity() const;
@@ -39,18 +39,18 @@ struct Report {
   std::string task;
   std::string title;
   std::vector<std::string> models;
-  bool likelihood = false;  // whether there is a perplexity
+  bool likelihood = false;  // the figures have a perplexity
   std::vector<Grid> grids;  // the first is drawn
   double mark = 0;          // a position that the plot marks, such as the training length; 0: none
 };
 
-// For people: accuracy in percent and, where there is one, perplexity.
+// For people: accuracy in percent, and perplexity if report.likelihood.
 std::string Table(const Report& report);
 
 // {"task", "models", "by_position": [{"position", "models": {NAME: {"count", "accuracy", ...}}}]}
 nlohmann::ordered_json Json(const Report& report);
 
-// Accuracy over the rows of the first grid, a line a model: a whole SVG file.
+// A complete SVG file: accuracy over the rows of the first grid, one line per model.
 std::string Plot(const Report& report);
 
 }  // namespace longstream::client

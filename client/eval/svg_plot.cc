@@ -1,4 +1,4 @@
-// Axes, lines and a legend.
+// Draws axes, lines and a legend.
 #include "client/eval/svg_plot.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace longstream::client {
 namespace {
 
-// Pixels. The legend stands to the right of the plot.
+// In pixels. The legend is to the right of the plot.
 constexpr double kWidth = 760;
 constexpr double kHeight = 400;
 constexpr double kLeft = 60;
@@ -19,7 +19,8 @@ constexpr double kBottom = 345;
 constexpr double kLegend = 575;
 constexpr double kLegendLine = 20;
 
-// Okabe and Ito's colours, which people of any colour vision tell apart; they repeat dashed.
+// Okabe and Ito's colours, which people with any colour vision can tell apart. Further lines repeat
+// them dashed.
 constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#000000"};
 
@@ -55,7 +56,7 @@ std::string Segment(double x1, double y1, double x2, double y2, const std::strin
          "\" y2=\"" + Pixels(y2) + "\" " + style + "/>\n";
 }
 
-// From values to pixels.
+// Converts values to pixels.
 class Axes {
  public:
   explicit Axes(const SvgPlot& plot) {
@@ -67,7 +68,7 @@ class Axes {
         most = std::max(most, point.x);
       }
     }
-    // Whole powers of two, and one step at the least.
+    // From one power of two to another, with at least one step.
     if (least <= most) {
       low_ = std::max(0, static_cast<int>(std::floor(std::log2(least))));
       high_ = std::max(low_ + 1, static_cast<int>(std::ceil(std::log2(most))));
@@ -87,7 +88,7 @@ class Axes {
       svg += Segment(kLeft, Y(y), kRight, Y(y), grid);
       svg += Text(kLeft - 6, Y(y) + 4, "end", std::to_string(y));
     }
-    // At most a dozen numbers have room.
+    // There is room for about a dozen numbers.
     const int step = (high_ - low_) / 12 + 1;
     for (int power = low_; power <= high_; power += step) {
       const double x = X(std::exp2(power));
@@ -98,7 +99,7 @@ class Axes {
   }
 
  private:
-  int low_ = 0;  // the powers of two at the ends of the axis
+  int low_ = 0;  // the axis goes from 2^low_ to 2^high_
   int high_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// A line plot over positions as an SVG file.
+// Draws a line plot over positions as an SVG file.
 #ifndef LONGSTREAM_CLIENT_EVAL_SVG_PLOT_H_
 #define LONGSTREAM_CLIENT_EVAL_SVG_PLOT_H_
 
@@ -7,10 +7,10 @@
 
 namespace longstream::client {
 
-// x is drawn by its logarithm, y from 0 to 100.
+// The x axis is logarithmic; the y axis goes from 0 to 100.
 struct SvgPlot {
   struct Point {
-    double x;  // from 1
+    double x;  // >= 1
     double y;
   };
   struct Line {
@@ -21,11 +21,11 @@ struct SvgPlot {
   std::string title;
   std::string x_label;
   std::string y_label;
-  double mark = 0;  // a dashed line across the plot; 0: none
+  double mark = 0;  // x of a dashed line from bottom to top; 0: none
   std::vector<Line> lines;
 };
 
-// The whole file. Texts may hold any bytes of UTF-8.
+// Returns the complete file. Texts may hold any UTF-8.
 std::string Svg(const SvgPlot& plot);
 
 }  // namespace longstream::client

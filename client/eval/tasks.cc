@@ -1,4 +1,4 @@
-// Drawing questions.
+// Draws questions.
 #include "client/eval/tasks.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ constexpr const char* kFiller =
     "The river is wide and the boats are slow. A bird sits on the roof and looks at the hills. "
     "Rain came in the night and left in the morning. The road goes on past the mill.\n";
 
-// Integers of the same sequence with every standard library.
+// The same integers with every standard library.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
-  // Of 0 … n − 1. The remainder's bias is below n / 2^64.
+  // In 0 … n − 1. The bias of the remainder is below n / 2^64.
   size_t Below(size_t n) { return static_cast<size_t>(engine_() % n); }
   char Digit() { return static_cast<char>('0' + Below(10)); }
 
@@ -35,8 +35,7 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// The beginning of `text` of at most `most` bytes: whole lines, or where not one fits, whole
-// characters.
+// The beginning of `text`, at most `most` bytes: whole lines, or whole characters if no line fits.
 std::string Beginning(const std::string& text, size_t most) {
   if (most >= text.size()) return text;
   const size_t newline = most == 0 ? std::string::npos : text.rfind('\n', most - 1);
@@ -45,14 +44,14 @@ std::string Beginning(const std::string& text, size_t most) {
   return text.substr(0, most);
 }
 
-// The filler over and over, at most `bytes` of it.
+// Repeats the filler up to `bytes` bytes.
 std::string Repeated(const std::string& filler, size_t bytes) {
   std::string text;
   while (text.size() + filler.size() <= bytes) text += filler;
   return text + Beginning(filler, bytes - text.size());
 }
 
-// Where the line begins that begins nearest to `offset`; the end of `text` counts as one.
+// The beginning of a line that is nearest to `offset`; the end of `text` counts as one.
 size_t NearestLine(const std::string& text, size_t offset) {
   const size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
   const size_t low = before == std::string::npos ? 0 : before + 1;
@@ -78,18 +77,18 @@ struct Expression {
 
 constexpr size_t kShortest = 9;  // "[MIN 1 2]"
 
-// One operator over digits and such expressions, of at most `bytes` or kShortest. Each argument has
-// its part of the room that those before it left, so that answers stay even: one operator over many
-// digits would be 0 or 9 nearly always.
+// Draws an operator over digits and nested expressions, at most `bytes` long (or kShortest). Each
+// argument gets an equal share of the room that is left. So expressions nest and answers stay
+// balanced: one operator over many digits would nearly always give 0 or 9.
 Expression DrawExpression(const ListOps& task, size_t bytes, Random* random) {
   const size_t operation = random->Below(4);
   Expression whole{std::string("[") + kOperators[operation], 0};
-  size_t room = std::max(bytes, kShortest) - whole.text.size() - 1;  // without the last bracket
+  size_t room = std::max(bytes, kShortest) - whole.text.size() - 1;  // without the closing bracket
   const size_t most = std::min<size_t>(static_cast<size_t>(task.arguments), room / 2);
   const size_t arguments = 2 + random->Below(most - 1);
   std::vector<int> values;
   for (size_t i = 0; i < arguments; ++i) {
-    const size_t share = room / (arguments - i) - 1;  // without the blank before it
+    const size_t share = room / (arguments - i) - 1;  // without its leading blank
     Expression part;
     if (share >= kShortest) {
       part = DrawExpression(task, share, random);
@@ -114,7 +113,7 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
   while (key.size() < static_cast<size_t>(task.digits)) key += random.Digit();
   const std::string needle = Replaced(task.needle, "{}", key);
   const std::string question = task.question.substr(0, task.question.find("{}"));
-  const size_t rest = needle.size() + question.size() + 2;  // with two ends of lines
+  const size_t rest = needle.size() + question.size() + 2;  // with two newlines
 
   std::string filler =
       Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
@@ -123,9 +122,9 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
       NearestLine(filler, static_cast<size_t>(depth * static_cast<double>(filler.size())));
   Sample sample;
   sample.context = filler.substr(0, at) + needle + filler.substr(at);
-  // The question begins a line.
+  // The question begins on a new line.
   if (sample.context.back() != '\n') sample.context += '\n';
-  // The blank before the number is the model's to say: tokenizers join it to what follows.
+  // The model generates the blank before the number, because tokenizers join it to the number.
   const size_t end = question.find_last_not_of(' ');
   sample.questions.push_back({question.substr(0, end + 1), key, depth});
   return sample;
@@ -148,7 +147,7 @@ Sample Draw(const ListOps& task, size_t bytes, uint64_t seed) {
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed) {
   constexpr size_t kAnswer = 5;  // " = 12", of which two are the answer
   constexpr size_t kAlphabet = 26;
-  // Letters of a key, such that keys enough are left unused to be drawn quickly.
+  // As many letters that at least half of all keys stay unused: drawing a new key is then quick.
   size_t letters = 3;
   size_t keys = kAlphabet * kAlphabet * kAlphabet;
   while (keys / 2 < bytes / (letters + kAnswer + 1)) {

@@ -1,7 +1,7 @@
-// Generated questions with one right answer, of any length.
+// Draws questions with one right answer, with a context of any length.
 //
-// Each is drawn from its seed alone, by the same integers everywhere. Texts are ASCII, but for what
-// the caller's own texts hold.
+// A question depends only on its seed and its parameters, and is the same on every platform. Texts
+// are ASCII, except for texts of the caller.
 #ifndef LONGSTREAM_CLIENT_EVAL_TASKS_H_
 #define LONGSTREAM_CLIENT_EVAL_TASKS_H_
 
@@ -14,11 +14,11 @@ namespace longstream::client {
 
 struct Question {
   std::string text;    // follows the context
-  std::string answer;  // what a model must go on with, after blanks
-  double depth = 0;    // where in the context the answer stands: 0 its beginning, 1 its end
+  std::string answer;  // the right continuation, after blanks
+  double depth = 0;    // where in the context the answer is: 0 at its beginning, 1 at its end
 };
 
-// A context, and questions that each follow it as if the others had not been asked.
+// A context and its questions. Each question follows the context directly, without the others.
 struct Sample {
   std::string context;
   std::vector<Question> questions;
@@ -27,35 +27,35 @@ struct Sample {
 // Passkey retrieval (Mohtashami and Jaggi, arXiv 2305.16300): a number hidden in filler text.
 struct Passkey {
   int digits = 5;
-  std::string filler;  // repeated as often as needed; empty: sentences of ours
-  // "{}" stands for the number, in both; what follows it in the question is not asked.
+  std::string filler;  // repeated as often as needed; empty: built-in sentences
+  // "{}" stands for the number in both. The question that is asked ends before its "{}".
   std::string needle = "The pass key is {}. Remember it, {} is the pass key.\n";
   std::string question = "What is the pass key? The pass key is {}";
 };
 
-// The needle stands at the beginning of the line nearest to `depth` of the filler. At most `bytes`
-// in all, the question included, and no fewer than needle and question need, as below.
+// Puts the needle before the line of the filler that begins nearest to `depth`. Here and below,
+// context and question have at most `bytes` together, unless the question itself needs more.
 Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed);
 
-// ListOps (Nangia and Bowman, arXiv 1804.06028): nested MIN, MAX, MED (the median, of an even
-// number the lower one) and SM (the sum modulo 10) of digits. Short worked examples come first.
+// ListOps (Nangia and Bowman, arXiv 1804.06028): nested MIN, MAX, MED (the median; the lower one of
+// an even number) and SM (the sum modulo 10) of digits. The context has short worked examples.
 struct ListOps {
   int examples = 4;
-  int arguments = 5;  // of an operator, at most; from 2
+  int arguments = 5;  // at most so many for an operator; >= 2
 };
 
 Sample Draw(const ListOps& task, size_t bytes, uint64_t seed);
 
-// Associative recall (Arora et al., arXiv 2312.04927): lines "key = value", all keys different;
-// then keys from among them, drawn at random, each to be followed by its value.
+// Associative recall (Arora et al., arXiv 2312.04927): the context has lines "key = value" with
+// different keys. A question is one of these keys, drawn at random; the answer is its value.
 struct Recall {
   int questions = 4;
 };
 
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed);
 
-// Whether a model that went on with `text` gave the answer: it stands first, after blanks, and no
-// letter or digit follows it.
+// Whether the continuation `text` gives the answer: after blanks it begins with the answer, and no
+// letter or digit follows directly.
 bool IsAnswer(const std::string& text, const std::string& answer);
 
 }  // namespace longstream::client

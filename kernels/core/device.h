@@ -1,4 +1,4 @@
-// The memory that ops compute in, and the order of what happens there.
+// A device: the memory that ops compute in, and the queue that orders copies and ops.
 #ifndef LONGSTREAM_KERNELS_CORE_DEVICE_H_
 #define LONGSTREAM_KERNELS_CORE_DEVICE_H_
 
@@ -17,7 +17,7 @@
 
 namespace longstream {
 
-// A place in the queue of a device: a host waits for what stands before it, and not for the rest.
+// A mark in a device's queue. The host can wait for the work before the mark alone.
 class DeviceEvent {
  public:
   DeviceEvent() = default;
@@ -25,17 +25,18 @@ class DeviceEvent {
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
 
-  // Moves it behind all that the device has been asked for.
+  // Puts the mark at the end of the queue.
   virtual void Record() = 0;
-  // kDeviceError or kDeviceLost where anything failed that was asked for between the Record before,
-  // of whichever event, or a Synchronize, and its own. Once per Record.
+  // Waits for the work before the mark. kDeviceError or kDeviceLost: some of the work has failed
+  // that was queued after the previous Record (of any event) or Synchronize. Call it once per
+  // Record.
   virtual OpStatus Wait() = 0;
 };
 
-// One queue of work on one device. Copies of a Device and the ops of its streams happen in the
-// order of the calls; where memory is the host's, during the call.
+// One queue of work on one device. Copies and the ops of its streams happen in the order of the
+// calls. If the device uses the host's memory, they happen during the call.
 //
-// Used by one thread at a time; which thread may change between calls.
+// Used by one thread at a time; the thread may change between calls.
 class Device {
  public:
   Device() = default;
@@ -43,59 +44,59 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Whether the host may read and write device memory through its pointers.
+  // Whether the host may read and write the device's memory through pointers to it.
   virtual bool host_memory() const = 0;
-  // Bytes that Allocate could still give. UINT64_MAX: unknown.
+  // Bytes that Allocate can still give. UINT64_MAX: unknown.
   virtual uint64_t free_bytes() = 0;
-  // Of these, bytes to leave free: what the device will take by itself, unasked, and loses to the
-  // rounding of sizes.
+  // Bytes of free_bytes() to leave free, because the device takes them for itself or loses them
+  // when it rounds sizes.
   virtual uint64_t own_bytes() { return 0; }
 
-  // Zeroed, aligned to 256 bytes; nullptr where there is no such memory. Waits for the queue where
-  // memory is not the host's. size > 0.
+  // Returns `size` > 0 zeroed bytes, aligned to 256 bytes; nullptr: there is not enough memory. The
+  // caller releases them. Waits for the queue unless memory is the host's.
   virtual void* Allocate(size_t size) = 0;
-  // `size` as it was allocated. Waits for the queue likewise.
+  // Frees memory from Allocate; `size` as it was there. Waits for the queue likewise.
   virtual void Release(void* data, size_t size) = 0;
 
-  // All of [data, data + size), which is not written yet, will be used in pieces of many KiB: a
-  // host may give it memory in huge pages, which are there as a whole when any of it is written,
-  // and from all of its nodes in turn. data at the beginning of a page.
+  // Announces that [data, data + size), not written yet, will be used in pieces of many KiB. A host
+  // may then use huge pages, which exist as a whole once a byte is written, and spread them over
+  // its memory nodes. REQUIRES: data is at the beginning of a page.
   virtual void PreferBandwidth(void* /*data*/, size_t /*size*/) {}
 
-  // Host memory that copies to and from the device are fastest with; nullptr where there is none.
+  // Host memory with the fastest copies to and from the device; nullptr: not enough memory.
   virtual void* AllocateStaging(size_t size);
   virtual void ReleaseStaging(void* data);
 
-  // Host to device, device to host, device to device without overlap, and zeros. Memory of the host
-  // stays as it is, and what is downloaded is of no meaning, until Synchronize or an event's Wait
-  // returns.
+  // Copy `size` bytes host to device, device to host, device to device (without overlap); or zero
+  // them. Until Synchronize or an event's Wait returns, the caller must not change host memory that
+  // it uploads, nor read host memory that it downloads to.
   virtual void Upload(void* to, const void* from, size_t size) = 0;
   virtual void Download(void* to, const void* from, size_t size) = 0;
   virtual void Copy(void* to, const void* from, size_t size) = 0;
   virtual void Zero(void* data, size_t size) = 0;
 
-  // A stream of ops on this queue, to be used by the calling thread.
+  // A stream of ops on this queue for the calling thread. Borrows `workspace`.
   virtual Stream MakeStream(const Executor& executor, std::byte* workspace,
                             size_t workspace_bytes) = 0;
 
   // The device must outlive the event.
   virtual std::unique_ptr<DeviceEvent> MakeEvent() = 0;
 
-  // Waits until all is done. kDeviceError or kDeviceLost where any of it failed that was asked for
-  // since the last call, or since an event's Record.
+  // Waits until the queue is empty. kDeviceError or kDeviceLost: work has failed that was queued
+  // since the previous call or the previous Record of an event.
   virtual OpStatus Synchronize() = 0;
 
-  // Does what `work` does, which asks this device for ops alone. `key` stands for everything that
-  // they are called with: a device may record the work of a key once and repeat that from then on,
-  // with what memory holds at the time, in place of calling `work`. Returns what work() does, or
-  // whether the repetition was begun.
+  // Runs `work`, which calls only ops on this device. `key` identifies all arguments of these ops.
+  // The device may record the work of a key once and later repeat the recording instead of calling
+  // `work`; the ops then read what memory holds at that time. Returns the status of work(), or
+  // whether the repetition was started.
   virtual OpStatus Repeat(uint64_t /*key*/, const std::function<OpStatus()>& work) {
     return work();
   }
-  // Memory that recorded work refers to is no longer there.
+  // Drops all recordings. Call it when memory is released that recorded work uses.
   virtual void ForgetWork() {}
 
-  // `warn` is told in one sentence where the device gets on with less than it should.
+  // The device calls `warn` with a sentence when it works with less than it should.
   using Warning = std::function<void(const std::string& sentence)>;
   void OnWarning(Warning warn) { warn_ = std::move(warn); }
 
@@ -108,17 +109,17 @@ class Device {
   Warning warn_;
 };
 
-// The host's own memory, for the reference and the CPU ops. Has no state that changes, so that one
-// serves all threads.
+// The host's own memory, for the reference and the CPU ops. Its state never changes, so all threads
+// may share one object.
 class HostDevice final : public Device {
  public:
-  // What PreferBandwidth is called for is spread over these nodes.
+  // PreferBandwidth spreads memory over these nodes.
   explicit HostDevice(std::vector<int> nodes = NodesToSpreadOver()) : nodes_(std::move(nodes)) {}
 
   bool host_memory() const override { return true; }
   uint64_t free_bytes() override { return UINT64_MAX; }
-  // Address space now, memory page by page when it is first written: a store is therefore as large
-  // as it could ever become.
+  // Takes address space; the system adds memory page by page when it is first written. So a store
+  // can have its largest size from the beginning.
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
   void PreferBandwidth(void* data, size_t size) override;
@@ -137,24 +138,24 @@ class HostDevice final : public Device {
   const std::vector<int> nodes_;
 };
 
-// Lives as long as the program.
+// The process's HostDevice. It lives as long as the program.
 Device& HostMemory();
 
-// What follows is defined once by the kernel library that a plugin is linked with.
+// Each kernel library defines the functions below; a plugin is linked with one of them.
 
-// The kind of device that its ops compute on: "cpu" or "cuda".
+// The kind of device that the ops compute on: "cpu" or "cuda".
 const char* DeviceKind();
-// Whether they do so beside the host, which goes on meanwhile.
+// Whether the ops run while the host goes on.
 bool DeviceRunsBesideHost();
 
 struct OpenedDevice {
-  std::unique_ptr<Device> device;  // nullptr: see below
-  std::string why{};               // one sentence: what is missing, and what to do
-  bool unknown = false;            // there is no such device; else it is there but cannot be used
+  std::unique_ptr<Device> device;  // nullptr: it could not be opened
+  std::string why{};               // then: one sentence about what is missing and what to do
+  bool unknown = false;            // then: it does not exist; false: it exists but cannot be used
   std::string name{};              // of `device`: "cpu", "cuda:N"
 };
-// A queue of its own on the device of that name: "cpu"; "cuda:N", or "cuda" for whichever of those
-// that can be used has the most free memory.
+// Opens a new queue on the device `name`: "cpu" or "cuda:N". "cuda" means, of the devices that can
+// be used, the one with the most free memory.
 OpenedDevice OpenDevice(std::string_view name);
 
 }  // namespace longstream

@@ -8,13 +8,13 @@
 
 namespace longstream {
 
-// kI8 and kI4 are types of packed weights, whose elements come in groups (quantise.h). kI8 is also
-// a type of pages, whose rows have a scale each (batch_layout.h). No other array has them.
+// Only packed weights have kI8 and kI4, with elements in groups (quantise.h); pages may have kI8,
+// with one scale per row (batch_layout.h).
 enum class DType : uint8_t { kF32, kF16, kBF16, kI8, kI4 };
 
 constexpr bool IsQuantised(DType type) { return type == DType::kI8 || type == DType::kI4; }
 
-// Bytes of one element; of kI8 without its scale. REQUIRES: type != kI4
+// Bytes of one element; for kI8 without the scale. REQUIRES: type != kI4.
 constexpr size_t SizeOf(DType type) { return type == DType::kF32 ? 4 : type == DType::kI8 ? 1 : 2; }
 
 constexpr const char* NameOf(DType type) {
@@ -33,7 +33,7 @@ constexpr const char* NameOf(DType type) {
   return "?";
 }
 
-// The 16-bit types are carried as their bit patterns; arithmetic is done in f32.
+// The 16-bit types hold bit patterns; arithmetic is in f32.
 struct BF16 {
   uint16_t bits;
 };
@@ -47,18 +47,18 @@ constexpr float ToF32(BF16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
-// IEEE binary16 to binary32, subnormals and NaN payloads included.
+// IEEE binary16 to binary32, including subnormals and NaN payloads.
 constexpr float ToF32(F16 value) {
   const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000u) << 16;
   const uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude << 13));
-  // Placing exponent and fraction 13 bits higher leaves the exponent 112 too small; the product
-  // with 2^112 corrects it and normalises subnormals.
+  // A shift of exponent and fraction by 13 bits leaves the exponent 112 too small. Multiplying by
+  // 2^112 corrects that and normalises subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | sign);
 }
 
-// Round to nearest, ties to even; NaN stays NaN.
+// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr BF16 ToBF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) {
@@ -68,7 +68,7 @@ constexpr BF16 ToBF16(float value) {
   return BF16{static_cast<uint16_t>((bits + rounding) >> 16)};
 }
 
-// Round to nearest, ties to even; beyond 65504 to infinity; NaN stays NaN.
+// Rounds to nearest, ties to even; from 65520 on to infinity; NaN stays NaN.
 constexpr F16 ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -79,7 +79,8 @@ constexpr F16 ToF16(float value) {
   } else if (magnitude >= 0x477ff000u) {  // 65520
     rounded = 0x7c00u;
   } else if (magnitude < 0x38800000u) {
-    // Below 2^-14 a multiple of 2^-24, which is the last place of a float in [0.5, 1).
+    // Values below 2^-14 round to multiples of 2^-24, as the sum with 0.5 does: that is the last
+    // place of a float in [0.5, 1).
     rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {
     rounded = (magnitude - (112u << 23) + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;

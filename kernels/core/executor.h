@@ -1,4 +1,4 @@
-// The parallelism an op may use: a borrowed function that runs numbered tasks on the host's
+// The threads that an op may use: a borrowed function that runs numbered tasks on the host's
 // threads.
 #ifndef LONGSTREAM_KERNELS_CORE_EXECUTOR_H_
 #define LONGSTREAM_KERNELS_CORE_EXECUTOR_H_
@@ -8,20 +8,20 @@
 
 namespace longstream {
 
-// Has the shape of the backend ABI's parallel_run, so that a plugin's kernels run on the threads of
-// its host and a process has one pool. Copyable; borrows what `context` points to.
+// Has the shape of the ABI's ls_host.parallel_run, so that a plugin's kernels run on its host's
+// threads and the process has one pool. Copyable; borrows what `context` points to.
 struct Executor {
   using Task = void (*)(void* argument, uint32_t index);
 
   void* context = nullptr;
   uint32_t num_threads = 1;
   // Runs task(argument, i) once for each i in [0, num_tasks) and returns when all are done.
-  // nullptr: in order on the calling thread. Not re-entrant.
+  // nullptr: the calling thread runs them in order. Not re-entrant.
   void (*run)(void* context, uint32_t num_tasks, Task task, void* argument) = nullptr;
 };
 
-// Calls body(i) for i in [0, num_tasks). What a task computes must not depend on num_threads nor
-// on the order of the tasks: that is what makes results independent of the thread count.
+// Calls body(i) for i in [0, num_tasks). A task's result must not depend on num_threads or on the
+// order of the tasks, so that results do not depend on the number of threads.
 template <typename Body>
 void ParallelFor(const Executor& executor, uint32_t num_tasks, Body&& body) {
   if (executor.run == nullptr || num_tasks <= 1) {

@@ -1,4 +1,4 @@
-// A non-owning view of a row-major matrix of activations, and of a packed weight.
+// Views of a row-major matrix of activations and of a packed weight. They own nothing.
 #ifndef LONGSTREAM_KERNELS_CORE_MATRIX_H_
 #define LONGSTREAM_KERNELS_CORE_MATRIX_H_
 
@@ -9,8 +9,8 @@
 
 namespace longstream {
 
-// Element (r, c) is at data + (r * stride + c) * SizeOf(type). The CPU ops take f32 activations;
-// the CUDA ops bf16 or f32. Key and value rows may be of the cache's type.
+// Element (r, c) is at data + (r * stride + c) * SizeOf(type). CPU ops take f32 activations, CUDA
+// ops bf16 or f32. Rows of keys and values may have the cache's type.
 struct Matrix {
   void* data = nullptr;
   DType type = DType::kF32;
@@ -32,22 +32,22 @@ struct Matrix {
   }
 };
 
-// A weight W [n, k] (n outputs, k inputs) in the layout its kernel library reads. The layout is
-// known to that library alone (ops/gemm/pack.h makes it); the bytes belong to whoever packed them.
+// A weight W [n, k] (n outputs, k inputs) in the layout that its kernel library reads. Only that
+// library knows the layout (ops/gemm/pack.h makes it). The caller that packed the weight owns the
+// bytes.
 //
-// A projection rounds the row that it multiplies with a bf16 weight to bf16 (nearest, ties to even)
-// in every library, and multiplies f32 and f16 weights with the f32 row; products are summed in
-// f32.
+// In every library, a projection with a bf16 weight first rounds its input row to bf16 (nearest,
+// ties to even); with an f32 or f16 weight it uses the f32 row. It sums products in f32.
 //
-// An int8 or int4 weight is W[c, 32 g + i] = s[c, g] * w[c, g, i] with f16 scales s (quantise.h),
-// and the row x it is multiplied with becomes x[32 g + i] = t[g] * q[g, i] likewise, in every
-// library by the same f32 operations, each rounded to nearest even:
+// An int8 or int4 weight is W[c, 32 g + i] = s[c, g] * w[c, g, i] with f16 scales s (quantise.h).
+// The projection turns its input row x into x[32 g + i] = t[g] * q[g, i], in every library by the
+// same f32 operations, each rounded to nearest even:
 //
 //   m = max |x| of the group;  t = m / 127;  q = round(x * (127 / m))
 //   m < 2^-100: t = 0, q = 0;  m infinite or a NaN in the group: t = NaN, q = 0
 //   y[c] = sum_g (sum_i q[g, i] * w[c, g, i]) * t[g] * s[c, g]
 //
-// The inner sum is exact (int32), the outer one f32 in an order of n and k alone.
+// The inner sum is exact (int32). The outer sum is f32, in an order that depends only on n and k.
 struct PackedWeight {
   const void* data = nullptr;
   DType type = DType::kF32;

@@ -1,4 +1,4 @@
-// How much memory the host has, and how much of it is left.
+// The host's memory: how much there is, and how much is left.
 #ifndef LONGSTREAM_KERNELS_CORE_PHYSICAL_MEMORY_H_
 #define LONGSTREAM_KERNELS_CORE_PHYSICAL_MEMORY_H_
 
@@ -7,23 +7,22 @@
 
 namespace longstream {
 
-// Bytes of memory that this process may use: the machine's, or the limit of the process's control
-// group (cgroup v2, as containers set it) where that is less.
+// Bytes of memory that this process may use: the machine's, or the limit of its control group
+// (cgroup v2, as containers set it) if that is less.
 uint64_t PhysicalMemory();
 
-// Of these, bytes that could still be had: swap and what the system would give up of its cache of
-// files among them. What other processes do next is not known, so that it is no promise.
+// Bytes of these that are available, including swap and the file cache that the system would give
+// up. Not a promise: other processes may take them.
 uint64_t AvailableMemory();
 
-// The least memory.max of a control group and the groups that it is in. `own_groups` is a file like
-// /proc/self/cgroup, `mount` where cgroup v2 is mounted. UINT64_MAX where nothing is limited, which
-// is what a file that cannot be read means.
+// The least memory.max of a control group and its parents. own_groups: a file like
+// /proc/self/cgroup; mount: where cgroup v2 is mounted. UINT64_MAX: no limit, or a file cannot be
+// read.
 uint64_t ControlGroupLimit(const std::string& own_groups, const std::string& mount);
-// The least that such a group's limit leaves beside what is used in it.
+// The least of limit minus use over these groups. UINT64_MAX: no limit.
 uint64_t ControlGroupLeft(const std::string& own_groups, const std::string& mount);
 
-// MemAvailable and SwapFree of a file like /proc/meminfo, in bytes; UINT64_MAX where it has
-// neither.
+// MemAvailable + SwapFree of a file like /proc/meminfo, in bytes. UINT64_MAX: it has neither.
 uint64_t MachineLeft(const std::string& meminfo);
 
 }  // namespace longstream

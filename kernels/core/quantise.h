@@ -1,6 +1,7 @@
-// Weights in 8 and 4 bits: groups of 32 inputs of an output, which share a scale.
+// Weights in 8 and 4 bits: each group of 32 inputs of an output shares one scale.
 //
-// A group takes 32 bytes (int8) or 16 (int4) and the 2 of its scale: 8.5 and 4.5 bits a weight.
+// A group takes 32 bytes (int8) or 16 bytes (int4), and 2 for its scale: 8.5 or 4.5 bits per
+// weight.
 #ifndef LONGSTREAM_KERNELS_CORE_QUANTISE_H_
 #define LONGSTREAM_KERNELS_CORE_QUANTISE_H_
 
@@ -12,7 +13,7 @@ namespace longstream {
 
 inline constexpr int64_t kGroupInputs = 32;
 
-// Groups of k inputs; the last is filled up with zeros.
+// The number of groups for k inputs; the last group is padded with zeros.
 constexpr int64_t NumGroups(int64_t k) { return (k + kGroupInputs - 1) / kGroupInputs; }
 
 // Input i of the group is scale * values[i].
@@ -21,33 +22,34 @@ struct WeightGroup {
   int8_t values[kGroupInputs];  // int8: -127 ... 127; int4: -8 ... 7
 };
 
-// The largest magnitude that a weight of the type may have.
+// The largest magnitude that a weight may have: the largest f16 scale times the largest integer.
 constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI8 ? 127 : 7); }
 
-// The scales that are tried for a group. A level is the integer that its largest weight would
-// become, were there no end to them; of the integers that this gives, tried are the scale with the
-// least squared error and the next one in f16. Vectors search the same (lanes/quantise_lanes.h).
+// How the scale of a group is searched. A level is the value that the group's largest weight gets
+// in units of the scale, before it is cut to the range of integers. Each level gives integers; for
+// them two scales are tried: the one with the least squared error, and its neighbour in f16. The
+// vectorised search is the same (lanes/quantise_lanes.h).
 struct ScaleSearch {
-  float low, high;                // the integers of the type
-  float first_level, last_level;  // beyond `low` the largest weight is cut off
+  float low, high;                // the range of the type's integers
+  float first_level, last_level;  // a level beyond the range cuts off the largest weight
   float level_step;
-  bool both_signs;  // before each level its negative: the largest weight on the longer side
+  bool both_signs;  // try -level before level: the negative side has one integer more
 };
 constexpr ScaleSearch ScaleSearchOf(DType type) {
   return type == DType::kI8 ? ScaleSearch{-127.0f, 127.0f, 127.0f, 127.0f, 1.0f, false}
                             : ScaleSearch{-8.0f, 7.0f, 6.0f, 9.5f, 0.25f, true};
 }
 
-// Below it no f16 scale but 0 is near.
+// For weights below it the nearest f16 scale is 0.
 inline constexpr float kSmallestWeight = 0x1p-25f;
 
-// The group whose squared error is least among a fixed set of scales; count <= 32 weights, those
-// behind are zero. Equal weights give equal groups on every processor. Where one is NaN or larger
-// than LargestWeight, the scale is NaN, so that every product with the group is.
+// Quantises `count` <= 32 weights, with zeros behind, to the group with the least squared error
+// among a fixed set of scales. Equal weights give equal groups on every processor. If a weight is
+// NaN or larger than LargestWeight, the scale is NaN, and so is every product with the group.
 WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count);
 
-// The same for `count` groups, weights [count][32], as many at a time as a register of the
-// processor has lanes.
+// The same for `count` groups of weights, [count, 32]. Works on as many groups at a time as a
+// vector register has lanes.
 void QuantiseGroups(DType type, const float* weights, int64_t count, WeightGroup* groups);
 
 }  // namespace longstream

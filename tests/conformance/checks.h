@@ -16,7 +16,7 @@ struct NamedCheck {
 };
 using Checks = std::vector<NamedCheck>;
 
-// Checks of the file and of the table; they open no model. The rest is only run where they pass.
+// Check the file and the table, without opening a model. All other checks run only if these pass.
 void RunFileChecks(const std::string& plugin, Report& report);
 void RunTableChecks(const ls_backend& backend, Report& report);
 
@@ -28,9 +28,9 @@ Checks SnapshotChecks();
 Checks MemoryChecks();     // budget, reservations, bytes by kind
 Checks SamplingChecks();   // sampled tokens and log-probabilities against the reference ops
 Checks BatchChecks();      // malformed batches, failed sequences, tickets in flight
-Checks LookAheadChecks();  // what a host that composes a step before the one before it may do
+Checks LookAheadChecks();  // a host that submits a step before it waits for the previous one
 
-// Checks of what is left when a plugin has been unloaded. REQUIRES: it is not loaded.
+// Checks that a plugin leaves nothing behind when it is unloaded. REQUIRES: it is not loaded.
 void RunReloadChecks(const Target& target, Report& report);
 
 }  // namespace longstream::conformance

@@ -19,24 +19,25 @@ struct Target {
   std::string model;        // model directory
   std::string options;      // JSON for model_open
   std::string other_model;  // a model of the same backend with other weights, or ""
-  // Of the checks that open the model, those whose names begin like one of these; empty: all. That
-  // none fits is a failure.
+  // Run only checks whose names begin with one of these prefixes, among those that open the model.
+  // Empty: run all. If no name fits, that is a failure.
   std::vector<std::string> only;
-  // How far logits of differently cut prefills may lie apart, in standard deviations of a row's
-  // logits. f32 sums in another order differ by some 1e-6 after a few layers: a defect is larger.
-  // Where activations or caches are rounded to 16 bits such a difference may tip a rounding, by
-  // 2^-8 of the value: some 1e-2 in a small model. A token lost long ago may do less than that, so
-  // that such a model is to be checked in f32 as well.
+  // The largest accepted difference between logits of differently cut prefills, in standard
+  // deviations of a row's logits. With f32, sums in another order differ by about 1e-6 after a few
+  // layers, and a defect by more. With activations or caches of 16 bits, such a difference may
+  // change how a value is rounded, by 2^-8 of the value: about 1e-2 in a small model. A token lost
+  // long ago may change logits by less, so check such a model in f32 as well.
   double tolerance = 1e-3;
 };
 
 // Prints one line per check and a summary to `out`; returns the number of failures.
 int RunConformance(const Target& target, std::ostream& out);
 
-// What a check works with. The lengths fit the model: several grid lines, longer than any window.
+// Gives checks the plugin, the model and fitting lengths: several grid lines, longer than any
+// window.
 class Kit {
  public:
-  // Opens the model once to learn its sizes; throws CheckFailed where that fails.
+  // Opens the model once to learn its sizes. Throws CheckFailed if that fails.
   Kit(const ls_backend& backend, const Target& target);
 
   const ls_backend& backend() const { return backend_; }
@@ -57,12 +58,12 @@ class Kit {
   // Ends the check as not applicable unless the plugin has the capability.
   void Need(uint64_t capability, const char* name) const;
 
-  // The model with the target's options, batches large enough for several long prompts.
+  // The target's options, with batches large enough for several long prompts.
   OpenOptions Defaults() const;
   Model Open() const { return Open(Defaults()); }
   Model Open(const OpenOptions& options) const;
 
-  // Pseudo-random token ids, the same for the same seed; a shorter list is a prefix of a longer
+  // Pseudo-random token ids that depend only on the seed; a shorter list is a prefix of a longer
   // one.
   std::vector<int32_t> Tokens(uint64_t seed, size_t count) const;
 
@@ -78,7 +79,7 @@ class Kit {
   uint64_t device_budget_ = 0;
 };
 
-// What every check finds out in the end: whether the plugin misused the host.
+// Notes a failure if the plugin has misused the host. Every check ends with this.
 void ExpectNoMisuse(Check& check, const TestHost& host);
 
 }  // namespace longstream::conformance

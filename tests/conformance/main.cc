@@ -17,11 +17,12 @@ constexpr char kUsage[] =
     "Checks a backend plugin against the backend ABI; prints one line per check.\n"
     "  --options JSON     load-time options of the model, {} by default\n"
     "  --other-model DIR  a model of the same backend with other weights, to check that its\n"
-    "                     snapshots are told apart; not needed where MODEL_DIR holds a\n"
-    "                     .safetensors file, of which a changed copy is made\n"
-    "  --tolerance T      how far logits may move with the cuts of a prefill, in standard\n"
-    "                     deviations of a row; 0.001 by default\n"
-    "  --only PREFIX      of the checks that open the model, those whose names begin like this\n"
+    "                     snapshots are refused; not needed if MODEL_DIR has a .safetensors file,\n"
+    "                     of which the kit makes a changed copy\n"
+    "  --tolerance T      largest accepted difference of logits between cuts of a prefill, in\n"
+    "                     standard deviations of a row; 0.001 by default\n"
+    "  --only PREFIX      run only checks whose names begin like this, among those that open the\n"
+    "                     model; may be repeated\n"
     "Exit code: the number of failed checks, 100 at most; 101: wrong usage.\n";
 
 }  // namespace

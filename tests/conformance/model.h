@@ -1,5 +1,5 @@
-// The ABI's handles as the kit uses them: owned, with every failure that a check did not ask for
-// ending the check.
+// Owners of the ABI's handles. The methods end the check (CheckFailed) when a call fails; the
+// methods Try... return the code instead.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
 
@@ -12,12 +12,12 @@
 
 namespace longstream::conformance {
 
-// A buffer for a plugin's sentence. The bytes after it are watched.
+// A buffer for a plugin's sentence. Detects writes behind its end.
 class ErrorText {
  public:
   ErrorText();
   ls_error get() { return {text_, kCapacity}; }
-  // Throws CheckFailed where the sentence is not terminated or its buffer was overrun.
+  // Throws CheckFailed if the sentence is not terminated or the plugin wrote behind the buffer.
   std::string str() const;
 
  private:
@@ -36,7 +36,7 @@ struct OpenOptions {
   uint32_t max_batch_sequences = 16;
 };
 
-// Calls model_open; returns its code. *model is only set on LS_OK, by a correct plugin.
+// Calls model_open and returns its code. A correct plugin sets *model only with LS_OK.
 ls_code TryOpen(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
                 const TestHost& host, ls_model** model, std::string* error);
 
@@ -44,7 +44,7 @@ class Sequence;
 struct Entry;
 struct Output;
 
-// An opened model. Not thread-safe; closes in its destructor. `backend`, `host` must outlive it.
+// An opened model; the destructor closes it. `backend` and `host` must outlive it. Not thread-safe.
 class Model {
  public:
   Model(const ls_backend& backend, const std::string& directory, const OpenOptions& options,
@@ -60,16 +60,16 @@ class Model {
   ls_memory Memory() const;
 
   Sequence Create();
-  // create, import: on another code than LS_OK returns it and leaves *sequence alone.
+  // Create or import, and return the code. On a failure *sequence does not change.
   ls_code TryCreate(Sequence* sequence, std::string* error);
   ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error,
                     size_t* consumed = nullptr);
   Sequence Import(const std::string& snapshot);
 
-  // submit and wait. Throws CheckFailed where the batch is refused; what entries say is in the
-  // outputs, one per entry.
+  // Submits a batch and waits for it. Throws CheckFailed if the plugin refuses the batch. Returns
+  // one output per entry, which may have failed.
   std::vector<Output> Step(const std::vector<Entry>& entries);
-  // Throws CheckFailed unless the one entry ends with LS_OK.
+  // As above, with one entry. Throws CheckFailed unless its code is LS_OK.
   Output Step(const Entry& entry);
   ls_code TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket, std::string* error);
   std::vector<Output> Wait(uint64_t ticket, const std::vector<Entry>& entries);
@@ -80,7 +80,7 @@ class Model {
   ls_model_info info_{};
 };
 
-// A sequence; freed in its destructor, before its model closes. Movable.
+// A sequence; the destructor frees it. Destroy it before its model. Movable.
 class Sequence {
  public:
   Sequence() = default;
@@ -105,7 +105,7 @@ class Sequence {
   ls_code TryReserve(uint64_t tokens, std::string* error = nullptr);
   ls_code TryCheckpoint(std::string* error = nullptr);
   ls_code TryTruncate(uint64_t position, uint64_t* restored, std::string* error = nullptr);
-  // Stops the writer after `limit` bytes.
+  // The writer fails after `limit` bytes.
   ls_code TryExport(std::string* snapshot, std::string* error, size_t limit = SIZE_MAX);
 
  private:
@@ -113,7 +113,7 @@ class Sequence {
   ls_sequence* handle_ = nullptr;
 };
 
-// One sequence's part of a step, with the memory that the ABI's structure points to.
+// One sequence's part of a step. Owns the memory that ls_batch_entry points to, except `sampling`.
 struct Entry {
   Sequence* sequence = nullptr;
   std::vector<int32_t> tokens;
@@ -128,7 +128,7 @@ struct Entry {
 Entry Prefill(Sequence& sequence, std::vector<int32_t> tokens);
 Entry Decode(Sequence& sequence, int32_t token);
 
-// A result, copied out of the plugin's memory.
+// A copy of an ls_result, independent of the plugin's memory.
 struct Output {
   ls_code code = LS_OK;
   std::string message;
@@ -138,7 +138,7 @@ struct Output {
   std::vector<float> logits;      // [num_logit_rows, vocabulary_size]
 };
 
-// Sampling with every step off: greedy.
+// Greedy sampling: temperature 0, every step off.
 ls_sampling Greedy();
 
 }  // namespace longstream::conformance

@@ -1,4 +1,4 @@
-// A plugin as a file: what it exports, and the handle it is loaded by.
+// A plugin's file: the symbols that it exports, and loading it.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_PLUGIN_FILE_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_PLUGIN_FILE_H_
 
@@ -9,11 +9,11 @@
 
 namespace longstream::conformance {
 
-// Names of the symbols that an ELF shared object defines for others, read from the file without
-// loading it. Throws CheckFailed where the file is no 64-bit ELF shared object.
+// Names of the symbols that an ELF shared object exports. Reads the file without loading it. Throws
+// CheckFailed if the file is not a 64-bit ELF shared object.
 std::vector<std::string> ExportedSymbols(const std::string& path);
 
-// A loaded plugin; unloads in its destructor. Loading throws CheckFailed where it does not succeed.
+// A loaded plugin; the destructor unloads it. The constructor throws CheckFailed if loading fails.
 class PluginFile {
  public:
   explicit PluginFile(const std::string& path);
@@ -22,7 +22,7 @@ class PluginFile {
   PluginFile(const PluginFile&) = delete;
   PluginFile& operator=(const PluginFile&) = delete;
 
-  // The table, or nullptr where the symbol is missing or returns none.
+  // The table, or nullptr if the symbol is missing or returns nullptr.
   const ls_backend* backend() const { return backend_; }
 
  private:

@@ -1,4 +1,4 @@
-// What this process holds of the machine, as the kernel and the allocator count it.
+// The resources that this process holds, as the kernel and the allocator count them.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_PROCESS_USAGE_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_PROCESS_USAGE_H_
 
@@ -11,22 +11,22 @@ namespace longstream::conformance {
 struct ProcessUsage {
   int64_t file_descriptors = 0;
   int64_t threads = 0;
-  int64_t mappings = 0;       // lines of /proc/self/maps: neighbours of one kind are one
-  int64_t address_bytes = 0;  // of all mappings, whether anything was written there or not
+  int64_t mappings = 0;       // lines of /proc/self/maps, which joins neighbours of one kind
+  int64_t address_bytes = 0;  // of all mappings, written to or not
   int64_t resident_bytes = 0;
-  int64_t heap_bytes = 0;  // handed out by malloc and not freed
+  int64_t heap_bytes = 0;  // allocated by malloc and not freed
 };
 
 ProcessUsage MeasureProcess();
 
-// False where the allocator has been replaced (by a sanitizer), so that the heap's size says
-// nothing and memory is not given back at once.
+// False if a sanitizer has replaced the allocator: then the heap's size means nothing, and memory
+// is not returned at once.
 bool CanMeasureHeap();
 
-// What `rounds` calls of round() leave behind, once what is made only once has been made: of
-// several measurements the smallest, for each quantity. A leak is in all of them; what the
-// allocator keeps for later (its caches per thread fill up by and by, and count as handed out) is
-// not.
+// Measures the growth over `rounds` calls of round(). First lets round() make what it makes only
+// once. Then measures several times and returns the smallest growth of each quantity: every
+// measurement contains a leak, but not every one contains growth of the allocator's caches per
+// thread, which fill up slowly and count as allocated.
 ProcessUsage MeasureGrowth(int rounds, const std::function<void()>& round);
 
 // Whether the file is mapped into this process.

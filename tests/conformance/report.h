@@ -1,4 +1,4 @@
-// What the conformance kit says: one line per check, and how many failed.
+// The kit's output: one line per check, and the number of failures.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_REPORT_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream::conformance {
 
-// Ends a check at once; Check::Run catches them.
+// Exceptions that end a check at once; Report::Run catches them.
 struct CheckFailed {
   std::string why;
 };
@@ -19,11 +19,10 @@ struct CheckNotApplicable {
   std::string why;
 };
 
-// One check in progress. Expect notes a failure and goes on; Require ends the check.
-// Not thread-safe.
+// A check in progress. Expect notes a failure and goes on; Require ends the check. Not thread-safe.
 class Check {
  public:
-  // Returns `ok`, so that a caller can stop where going on makes no sense.
+  // Returns `ok`, so that a caller can stop after a failure.
   bool Expect(bool ok, const std::string& why) {
     if (!ok) failures_.push_back(why);
     return ok;
@@ -38,12 +37,12 @@ class Check {
   std::vector<std::string> failures_;
 };
 
-// Counts and prints. `out` must outlive it.
+// Runs, counts and prints checks. `out` must outlive it. Not thread-safe.
 class Report {
  public:
   explicit Report(std::ostream& out) : out_(out) {}
 
-  // From here on, names that begin with none of these are passed over; empty: none is.
+  // From now on, runs only checks whose names begin with one of the prefixes; empty: runs all.
   void RunOnly(std::vector<std::string> prefixes) { only_ = std::move(prefixes); }
 
   // Runs body(check) and prints its line; an exception counts as a failure.

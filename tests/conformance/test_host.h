@@ -1,4 +1,4 @@
-// The host that the kit lends to a plugin: a thread pool with an eye on how it is used.
+// The kit's host: a thread pool that notes how the plugin misuses it.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
 
@@ -11,6 +11,7 @@
 
 namespace longstream::conformance {
 
+// The order in which the pool takes the tasks of a call.
 enum class TaskOrder { kForward, kBackward };
 
 class TestHost {
@@ -22,7 +23,7 @@ class TestHost {
 
   const ls_host* table() const { return &table_; }
 
-  // What the plugin did that the ABI forbids, or "".
+  // A sentence about what the plugin did that the ABI forbids, or "".
   std::string misuse() const;
 
  private:
@@ -33,7 +34,7 @@ class TestHost {
   const TaskOrder order_;
   ThreadPool pool_;
   ls_host table_;
-  std::atomic<bool> nested_{false};  // parallel_run was called by a task
+  std::atomic<bool> nested_{false};  // a task called parallel_run
   std::atomic<bool> bad_log_{false};
 };
 

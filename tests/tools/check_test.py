@@ -203,6 +203,54 @@ class LengthsTest(CheckTest):
         self.assert_fails("lengths", "kernels/long.cc exceeds nothing")
 
 
+# Pages of a small tree; not written as one word, for prose.py reads this file too.
+PAGE = "docs" "/page.md"
+OTHER = "docs" "/other.md"
+
+
+class ProseTest(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.write("service/config/config.h", "")
+        self.write(OTHER, "# Two words\n\nText.\n\n```\n# no heading\n```\n")
+
+    def assert_refused(self, text, problem):
+        self.write(PAGE, text)
+        self.assert_fails("prose", f"{PAGE}:{problem}")
+        (self.root / PAGE).unlink()
+
+    def test_long_lines_of_prose_fail_and_tables_code_and_addresses_pass(self):
+        long = "word " * 40
+        self.write(PAGE, f"{'ö' * 70} {'ö' * 69}\n\n| {long} |\n\n    {long}\n\n"
+                   f"```\n{long}\n```\n{'x' * 200}\n")
+        self.assert_passes("prose")
+        self.assert_refused(f"\n{long}\n", "2: 200 characters, over 140")
+        self.assert_refused(f"- item\n    {long}\n", "2: 204 characters")
+
+    def test_links_lead_to_files_and_headings(self):
+        self.write(PAGE, "[a](other.md#two-words) [b](#here) [c](../service)\n# Here\n"
+                   "[d](https://example.org/x#y)\n")
+        self.assert_passes("prose")
+        self.assert_refused("[a](none.md)\n", "1: none.md leads to no file")
+        self.assert_refused("[a](other.md#three)\n", "1: other.md#three leads to no heading")
+        self.assert_refused("[a](other.md#no-heading)\n", "1: other.md#no-heading leads to no")
+
+    def test_paths_and_names_of_files_are_those_of_the_tree(self):
+        self.write(PAGE,
+                   "`service/config/`, `service/*/config.h`, `config.h`, (service/config).\n"
+                   "service/<name>.h, `conf*.h`, http://x/service/none, `acme.cc`\n")
+        self.assert_passes("prose")
+        self.assert_refused("`service/none.h`\n", "1: service/none.h is not in this tree")
+        self.assert_refused("\n```\nservice/config/none\n```\n", "3: service/config/none is not")
+        self.assert_refused("`none.h`\n", "1: no file is named none.h")
+
+    def test_pages_that_sources_mention_exist(self):
+        self.write("service/a.cc", f"// See {OTHER}.\n")
+        self.assert_passes("prose")
+        self.write("service/a.cc", "\n// See docs" "/none.md.\n")
+        self.assert_fails("prose", "none.md does not exist")
+
+
 class CompiledCheckTest(CheckTest):
     """Checks that read compile_commands.json."""
 
@@ -305,6 +353,23 @@ class TidyTest(CompiledCheckTest):
     def test_nothing_to_check_fails(self):
         self.write_database([], "")
         self.assert_fails("tidy", "no source of the tree")
+        self.assert_fails("tidy", "no source of the tree", "--changed")
+
+    def test_says_which_sources_it_reads_and_why(self):
+        self.write("service/a.cc", "int F(int x) { if (x); return x; }\n")
+        self.write("service/b.cc", "int G(int x) { if (x); return x; }\n")
+        self.write_database(["service/a.cc", "service/b.cc"], "")
+        self.assert_fails("tidy", "tidy reads all 2 sources: no commit is", "--changed")
+        git = ["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e"]
+        for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "all"]):
+            subprocess.run([*git, *command], check=True)
+        status, output = self.run_check("tidy", "--base", "HEAD")
+        self.assertEqual(status, 0, output)
+        self.assertIn("tidy reads 0 of 2 sources changed since", output)
+        self.write("service/b.cc", "int G(int x) { if (x > 1); return x; }\n")
+        self.assert_fails("tidy", "tidy reads 1 of 2 sources changed since", "--base", "HEAD")
+        self.assert_fails("tidy", "service/b.cc:1:", "--base", "HEAD")
+        self.assert_fails("tidy", "unknown revision", "--base", "missing")
 
 
 if __name__ == "__main__":

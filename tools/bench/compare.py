@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Lets programs that answer slices of work take turns on one machine, and prints ratios.
 
-Every program is a command that speaks the protocol of `model_bench --serve` (docs/performance.md,
-Whole models). The first is ours; of several peers the fastest counts in each row.
+Every program is a command that speaks the protocol of `model_bench --serve` (docs/performance-notes.md,
+The protocol of slices). The first is ours; of several peers the fastest counts in each row.
 
     compare.py --ours 'build/release/bench/model_bench --serve --plan dense --threads 2' \\
                --peer name='COMMAND' --slice 'decode 0 32' --slice 'prefill 0 512' --rounds 5

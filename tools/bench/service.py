@@ -7,8 +7,8 @@ process, against what they feel while another session reads a long prompt, and a
 
 It makes a checkpoint of random weights (--checkpoint keeps it for the next time), serves it, and in
 every round lets everybody take turns: the step loop in process (`model_bench --serve`), the service
-with so many streams at once, the step loop again, each peer. docs/performance.md says what the
-figures mean. A round is quiet where other processes took no more of the processors than --quiet;
+with so many streams at once, the step loop again, each peer. docs/performance-notes.md says what
+the figures mean. A round is quiet where other processes took no more of the processors than --quiet;
 quiet rounds alone count, unless there are none.
 """
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over every C++ source of the compilation database, and over the lock annotations.
 
-Paths given on the command line restrict it to the sources below them. The clang-tidy is of one
+Paths given on the command line restrict it to the sources below them, --changed and --base to those
+that changed (changed_sources.py). The clang-tidy is of one
 version everywhere, from PyPI, in build/venv-tidy: Debian's looks for findings in the headers of the
 system too and drops them, which takes it twice the time.
 
@@ -21,7 +22,11 @@ import shlex
 import subprocess
 import sys
 
+import changed_sources
 import source_tree
+
+# When one of these changes, every source is read.
+RULES = (pathlib.Path(".clang-tidy"), pathlib.Path("tools/check/requirements.txt"))
 
 # The database is written for GCC, some of whose options clang does not know. -Wthread-safety is
 # what the annotations GUARDED_BY and the like are for; GCC ignores them. std::stable_sort of GCC 12
@@ -131,26 +136,41 @@ def tidy(program, root, build, path, commands, remembered):
     return DIAGNOSTIC.split(output) if output else [result.stderr.strip()]
 
 
+def findings(root, build, paths, jobs):
+    """The diagnostics of all sources."""
+    program = installed()
+    remembered = Remembered(root, program)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(
+            lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
+        # A header's diagnostics come once for each source that includes it.
+        return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     source_tree.add_root_argument(parser)
     parser.add_argument("--build", type=pathlib.Path,
                         help="the build directory, <root>/build/release by default")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--changed", action="store_true",
+                        help="only what changed in the last day before HEAD")
+    parser.add_argument("--base", metavar="COMMIT", help="only what changed since this commit")
     parser.add_argument("below", nargs="*", help="directories or files, relative to the root")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
     build = (arguments.build or root / "build/release").resolve()
     paths = sources(root, build, arguments.below)
-    program = installed()
-    remembered = Remembered(root, program)
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        findings = pool.map(
-            lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
-        # A header's diagnostics come once for each source that includes it.
-        problems = list(dict.fromkeys(itertools.chain.from_iterable(findings)))
-    if not paths:
-        problems = [f"{build}: no source of the tree in compile_commands.json"]
+    problems = [] if paths else [f"{build}: no source of the tree in compile_commands.json"]
+    if arguments.changed or arguments.base:
+        try:
+            selected, reason = changed_sources.select(root, list(paths), arguments.base, RULES)
+        except subprocess.CalledProcessError as error:
+            return source_tree.report("tidy", [error.stderr.strip()])
+        paths = {path: paths[path] for path in selected}
+        print(f"tidy reads {reason}", flush=True)
+    if paths:
+        problems = findings(root, build, paths, arguments.jobs)
     return source_tree.report(f"tidy ({len(paths)} sources)", problems)
 
 

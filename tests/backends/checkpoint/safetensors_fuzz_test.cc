@@ -10,11 +10,10 @@
 #include "backends/checkpoint/safetensors.h"
 #include "backends/errors/error.h"
 #include "tests/backends/checkpoint/checkpoint_files.h"
+#include "tests/fuzz_trials.h"
 
 namespace longstream {
 namespace {
-
-constexpr int kMutations = 20000;
 
 std::string Seed() {
   return SafetensorsBytes({CountingTensor("model.embed_tokens.weight", {3, 2}),
@@ -88,7 +87,9 @@ TEST(SafetensorsFuzzTest, MutationsAreReadOrRefused) {
   int read = 0;
   int refused = 0;
   uint64_t sum = 0;
-  for (int i = 0; i < kMutations; ++i) {
+  FuzzTrials trials(20000);
+  while (trials.Next()) {
+    SCOPED_TRACE(trials.name());
     std::string file = seed;
     const int count = 1 + static_cast<int>(random() % 4);
     for (int m = 0; m < count; ++m) Mutate(&random, &file);
@@ -111,8 +112,8 @@ TEST(SafetensorsFuzzTest, MutationsAreReadOrRefused) {
     }
   }
   // Both outcomes occur, or the mutations test nothing.
-  EXPECT_GT(read, kMutations / 200);
-  EXPECT_GT(refused, kMutations / 2);
+  EXPECT_GT(read, trials.count() / 200);
+  EXPECT_GT(refused, trials.count() / 2);
   EXPECT_GT(sum, 0u);
 }
 

@@ -154,7 +154,7 @@ TEST_F(MinimalTest, RefusesUnknownKeysByName) {
   ls_model* model = nullptr;
   EXPECT_EQ(conformance::TryOpen(backend_, directory, Options("{}"), host_, &model, &error),
             LS_NOT_FOUND);
-  EXPECT_EQ(error, directory + "/config.json is no file");
+  EXPECT_EQ(error, directory + "/config.json is not a file");
   std::filesystem::remove_all(directory);
 }
 

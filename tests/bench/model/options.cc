@@ -133,7 +133,7 @@ depths, each slice of work under a second between two reads of memory ("probes")
 weights and number of threads has a table; 0 threads, the default, is one per logical processor.
 --op-times adds the part of the time that each op takes, to each row.
 --serve reads slices from standard input, as "decode 4096 32" or "prefill 0 512", and answers each
-with a line of JSON; see docs/performance.md.
+with a line of JSON; see docs/performance-notes.md.
 --checkpoint measures nothing: it writes a model of the shape and plan, its random weights in bf16,
 as a checkpoint that a server loads.
 --load measures how long one that --checkpoint has written takes to load: packed anew, packed and

@@ -1,4 +1,4 @@
-// The plans that benchmarks run are those of docs/performance.md: their bytes say so.
+// The plans that benchmarks run are those of docs/performance-notes.md: their bytes say so.
 #include "tests/bench/plans/bench_plans.h"
 
 #include <gmock/gmock.h>

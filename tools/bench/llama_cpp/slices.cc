@@ -1,5 +1,5 @@
 // llama.cpp as a peer of compare.py: answers slices of work as `model_bench --serve` does
-// (docs/performance.md), by way of llama.h alone. Built by build.sh against a checkout of
+// (docs/performance-notes.md), by way of llama.h alone. Built by build.sh against a checkout of
 // llama.cpp.
 //
 // usage: llama_slices MODEL.gguf FLASH THREADS CONTEXT

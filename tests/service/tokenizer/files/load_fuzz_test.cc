@@ -14,6 +14,7 @@
 #include "service/tokenizer/files/load_tokenizer.h"
 #include "service/tokenizer/text/utf8.h"
 #include "service/tokenizer/tokenizer.h"
+#include "tests/fuzz_trials.h"
 #include "tests/temporary_directory.h"
 
 namespace longstream {
@@ -101,7 +102,9 @@ TEST_P(JsonFuzzTest, SurvivesChangedValues) {
                                     json{{"String", "a"}},
                                     json{{"Regex", "[a-"}}};
   int loaded = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  FuzzTrials trials(300);
+  while (trials.Next()) {
+    SCOPED_TRACE(trials.name());
     json damaged = golden;
     for (size_t changes = 1 + random_() % 3; changes > 0; --changes) {
       *Somewhere(&damaged, &random_) = values[random_() % values.size()];
@@ -109,7 +112,7 @@ TEST_P(JsonFuzzTest, SurvivesChangedValues) {
     loaded += LoadAndUse("tokenizer.json", damaged.dump()) ? 1 : 0;
   }
   EXPECT_GT(loaded, 0) << "some changes are harmless";
-  EXPECT_LT(loaded, 300);
+  EXPECT_LT(loaded, trials.count());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, JsonFuzzTest,
@@ -121,7 +124,9 @@ using ModelFuzzTest = LoadFuzzTest;
 TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
   const std::string golden = ReadGolden(std::string(GetParam()) + "/tokenizer.model");
   int loaded = 0;
-  for (int trial = 0; trial < 500; ++trial) {
+  FuzzTrials trials(500);
+  while (trials.Next()) {
+    SCOPED_TRACE(trials.name());
     std::string damaged = golden;
     for (size_t changes = random_() % 4; changes > 0; --changes) {
       damaged[random_() % damaged.size()] = static_cast<char>(random_());
@@ -134,7 +139,7 @@ TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
     loaded += LoadAndUse("tokenizer.model", damaged) ? 1 : 0;
   }
   EXPECT_GT(loaded, 0) << "some changes are harmless";
-  EXPECT_LT(loaded, 500);
+  EXPECT_LT(loaded, trials.count());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelFuzzTest,

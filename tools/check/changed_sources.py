@@ -1,0 +1,107 @@
+"""Which sources a check has to read because something changed: what `tidy.py --changed` reads.
+
+CI runs in a fresh clone, where nothing tells which commits landed last. So "changed" means: since the
+newest commit of the main line that is more than a day older than HEAD, by their commit dates. Then
+each change is read by every run of its day. Changes that land later than a day after their commit
+are not seen; `make tidy` reads the whole tree.
+"""
+
+import pathlib
+import re
+import subprocess
+
+import source_tree
+
+WINDOW_SECONDS = 24 * 60 * 60
+HEADERS = (".h", ".cuh")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def select(root, sources, base, rules=()):
+    """The sources that changed since the commit `base` (None: a day ago), and one source or more for
+    each header that changed. Returns them with a sentence that says which they are and why. All
+    sources where no base is found, or where one of the files `rules` changed."""
+    everything = f"all {len(sources)} sources"
+    commit = base or day_old_commit(root)
+    if commit is None:
+        return sources, f"{everything}: no commit is a day older than HEAD"
+    since = git(root, "log", "-1", "--format=%h (%ci)", commit).strip()
+    changed = changed_files(root, commit)
+    for rule in rules:
+        if rule in changed:
+            return sources, f"{everything}: {rule} changed since {since}"
+    direct = [path for path in sources if path in changed]
+    headers = {path for path in changed if path.suffix in HEADERS and (root / path).exists()}
+    more, alone = cover(headers, direct, {path: included(root, path) for path in sources})
+    reason = (f"{len(direct)} of {len(sources)} sources changed since {since}; "
+              f"{len(more)} more include the other changed headers")
+    if alone:
+        reason += f"; no source includes {', '.join(map(str, sorted(alone)))}"
+    selected = {*direct, *more}
+    return [path for path in sources if path in selected], reason
+
+
+def day_old_commit(root):
+    """The newest commit of the main line that is more than a day older than HEAD, or None."""
+    try:
+        lines = git(root, "log", "--first-parent", "--format=%H %ct").splitlines()
+    except (OSError, subprocess.CalledProcessError):  # no git, or no repository
+        return None
+    history = [line.split() for line in lines]
+    newest = int(history[0][1])
+    return next((commit for commit, time in history if int(time) < newest - WINDOW_SECONDS), None)
+
+
+def changed_files(root, commit):
+    """Files that differ from the commit in the working tree. A file that was only moved does not."""
+    fields = git(root, "diff", "--relative", "--name-status", "--find-renames", "-z",
+                 commit).split("\0")
+    files = set(map(pathlib.Path, git(root, "ls-files", "--others", "--exclude-standard",
+                                      "-z").split("\0")[:-1]))
+    i = 0
+    while i + 1 < len(fields):
+        status = fields[i]
+        i += 2 if status[0] in "RC" else 1  # a move names the old path first
+        if status != "R100":
+            files.add(pathlib.Path(fields[i]))
+        i += 1
+    return files
+
+
+def included(root, source):
+    """The headers of the tree that a source includes, directly or not."""
+    found, waiting = set(), [source]
+    while waiting:
+        path = waiting.pop()
+        text = (root / path).read_text(encoding="utf-8", errors="replace")
+        for name in INCLUDE.findall(text):
+            header = pathlib.Path(name)
+            if header not in found and (root / header).is_file():
+                found.add(header)
+                waiting.append(header)
+    return found
+
+
+def cover(headers, sources, includes):
+    """Further sources, so that each of the headers is included by one; and the headers that no
+    source includes. The source that is named like a header comes first, then the one that includes
+    most."""
+    uncovered = headers.difference(*(includes[path] for path in sources))
+    alone = uncovered.difference(*includes.values())
+    uncovered -= alone
+    more = []
+    for header in sorted(uncovered):
+        own = header.with_suffix(".cc")
+        if header in includes.get(own, ()):
+            more.append(own)
+            uncovered -= includes[own]
+    while uncovered:
+        best = max(sorted(includes), key=lambda path: len(includes[path] & uncovered))
+        more.append(best)
+        uncovered -= includes[best]
+    return more, alone
+
+
+def git(root, *arguments):
+    return subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True,
+                          check=True).stdout
