@@ -14,8 +14,8 @@ namespace {
 
 constexpr char kSlow[] = R"({"step_delay_us": 2000})";
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 // Reads until `tokens` tokens have been delivered.
@@ -40,7 +40,7 @@ TEST(EngineAbort, CancelRollsBack) {
   const auto session = engine.Open();
   const std::string before = RunTurn(*engine, NewTurn(Generate(session, "start", 10))).text;
   const auto turn = NewTurn(Generate(session, "more", 100000));
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 5);
   turn->Cancel();
   engine->Wake();
@@ -59,10 +59,10 @@ TEST(EngineAbort, CancelRollsBack) {
 TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
-  TurnRequest request = Generate(session, "start", 100000);
+  SessionTurnRequest request = Generate(session, "start", 100000);
   request.on_abort = OnAbort::kKeep;
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 7);
   const uint64_t delivered = turn->stream.delivered_position();
   turn->Cancel();
@@ -83,10 +83,10 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
 TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   TestEngine engine(R"({"step_delay_us": 20000})");
   const auto session = engine.Open();
-  TurnRequest request = Generate(session, std::string(2000, 'a'), 100000);
+  SessionTurnRequest request = Generate(session, std::string(2000, 'a'), 100000);
   request.on_abort = OnAbort::kKeep;
   const auto kept = NewTurn(request);
-  ASSERT_TRUE(engine->Start(kept).ok());
+  ASSERT_TRUE(engine.Start(kept).ok());
   ReadSome(*kept, 3);
   const uint64_t delivered = kept->stream.delivered_position();
   absl::SleepFor(absl::Milliseconds(100));  // the engine runs ahead of the reader
@@ -97,7 +97,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   ASSERT_EQ(session->View().position, delivered);
 
   const auto cancelled = NewTurn(Generate(session, "", 100000));
-  ASSERT_TRUE(engine->Start(cancelled).ok());
+  ASSERT_TRUE(engine.Start(cancelled).ok());
   const auto reads = [](const TurnStream::Item& item) {
     const auto* event = std::get_if<TurnEvent>(&item);
     return event != nullptr && std::holds_alternative<PrefillEvent>(*event);
@@ -117,7 +117,7 @@ TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
 TEST(EngineAbort, DeadlineDuringTheTurn) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
-  TurnRequest request = Generate(session, "start", 100000);
+  SessionTurnRequest request = Generate(session, "start", 100000);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(100);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -127,10 +127,10 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
 // gRPC cancels a call whose deadline has passed: the engine may learn of both at once.
 TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
   TestEngine engine(R"({"step_delay_us": 100000})");
-  TurnRequest request = Generate(engine.Open(), "start", 100000);
+  SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(20);
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   absl::SleepFor(absl::Milliseconds(30));  // within the first step
   turn->Cancel();
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -143,10 +143,10 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
     ASSERT_TRUE(
         RunTurn(*engine, NewTurn(Generate(session, std::string(512, 'a'), 1))).end.status.ok());
   }
-  TurnRequest request = Generate(session, std::string(20000, 'a'), 1);
+  SessionTurnRequest request = Generate(session, std::string(20000, 'a'), 1);
   request.deadline = MonotonicTime::Now() + absl::Milliseconds(200);
   const auto turn = NewTurn(request);
-  const absl::Status status = engine->Start(turn);
+  const absl::Status status = engine.Start(turn);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_FALSE(session->View().turn_running);
 }
@@ -157,7 +157,7 @@ TEST(EngineAbort, ReaderWhoNeverReads) {
                     {.stream_buffer_bytes = 64, .client_timeout = absl::Milliseconds(200)});
   const auto session = engine.Open();
   const auto turn = NewTurn(Generate(session, "start", 100000));
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   while (session->View().turn_running) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_EQ(session->View().position, 0u);
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
@@ -168,13 +168,13 @@ TEST(EngineAbort, ReaderWhoNeverReads) {
 
 TEST(EngineAbort, WriterWhoStopsWriting) {
   TestEngine engine("{}", 0, {.client_timeout = absl::Milliseconds(200)});
-  TurnRequest request;
+  SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = engine.Open();
   request.on_abort = OnAbort::kKeep;
   const auto turn = NewTurn(request);
-  turn->AddInput(Bytes(std::string(70, 'a')), true);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  turn->AddInput(Bytes(std::string(70, 'a')));
+  ASSERT_TRUE(engine.Start(turn).ok());
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(request.session->View().position, 70u) << "what had arrived is kept, as was asked";
 }
@@ -182,16 +182,16 @@ TEST(EngineAbort, WriterWhoStopsWriting) {
 // Slow is not silent: a turn lasts as long as its client goes on.
 TEST(EngineAbort, SlowClientsAreServed) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 64, .client_timeout = absl::Seconds(2)});
-  TurnRequest append;
+  SessionTurnRequest append;
   append.kind = TurnKind::kAppend;
   append.session = engine.Open();
   const auto writer = NewTurn(append);
   const auto reader = NewTurn(Generate(engine.Open(), "start", 50));
-  ASSERT_TRUE(engine->Start(writer).ok());
-  ASSERT_TRUE(engine->Start(reader).ok());
+  ASSERT_TRUE(engine.Start(writer).ok());
+  ASSERT_TRUE(engine.Start(reader).ok());
   for (int i = 0; i < 12; ++i) {
     absl::SleepFor(absl::Milliseconds(250));
-    writer->AddInput(Bytes("a"), true);
+    writer->AddInput(Bytes("a"));
     engine->Wake();
     reader->stream.Next();
   }
@@ -209,7 +209,7 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
                     }});
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
-  TurnRequest request = Generate(session, "", 1000);
+  SessionTurnRequest request = Generate(session, "", 1000);
   request.on_abort = OnAbort::kKeep;  // applies to callers, not to failures
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
@@ -229,11 +229,11 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
   const auto unread = NewTurn(Generate(engine.Open(), "unread", 20));
-  ASSERT_TRUE(engine->Start(unread).ok());
+  ASSERT_TRUE(engine.Start(unread).ok());
   const auto other = NewTurn(Generate(engine.Open(), "other", 1000));
-  ASSERT_TRUE(engine->Start(other).ok());
+  ASSERT_TRUE(engine.Start(other).ok());
 
-  TurnRequest request = Generate(session, "", 1000);
+  SessionTurnRequest request = Generate(session, "", 1000);
   request.on_abort = OnAbort::kKeep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status,
@@ -254,8 +254,8 @@ TEST(EngineAbort, SecondWriterIsAborted) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
   const auto turn = NewTurn(Generate(session, "start", 100000));
-  ASSERT_TRUE(engine->Start(turn).ok());
-  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(engine.Start(turn).ok());
+  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kAborted);
   turn->Cancel();
   engine->Wake();
   ReadToEnd(*turn);
@@ -265,21 +265,21 @@ TEST(EngineAbort, CloseCancelsTheTurn) {
   TestEngine engine(kSlow);
   const auto session = engine.Open();
   const auto turn = NewTurn(Generate(session, "start", 100000));
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 3);
   ASSERT_TRUE(session->Close());
   engine->Close(session, [](uint64_t) {});
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "x", 1))).code(), absl::StatusCode::kNotFound);
 }
 
 TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
   TestEngine engine(kSlow);
   const auto turn = NewTurn(Generate(engine.Open(), "start", 100000));
   const auto other = engine.Open();
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   engine->BeginDrain();
-  EXPECT_EQ(engine->Start(NewTurn(Generate(other, "x", 1))).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine.Start(NewTurn(Generate(other, "x", 1))).code(), absl::StatusCode::kUnavailable);
   engine->AbortAll(absl::UnavailableError("over"));
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
 }
@@ -287,10 +287,10 @@ TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
 // The end of the server is none of the backend's failures: what was to be kept is kept.
 TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
   TestEngine engine(kSlow);
-  TurnRequest request = Generate(engine.Open(), "start", 100000);
+  SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
   request.on_abort = OnAbort::kKeep;
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   ReadSome(*turn, 3);
   const uint64_t delivered = turn->stream.delivered_position();
   engine->AbortAll(absl::UnavailableError("over"));
@@ -301,11 +301,11 @@ TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
 }
 
 TEST(EngineAbort, EngineThatGoesEndsItsTurns) {
-  std::shared_ptr<Turn> turn;
+  std::shared_ptr<SessionTurn> turn;
   {
     TestEngine engine(kSlow);
     turn = NewTurn(Generate(engine.Open(), "start", 100000));
-    ASSERT_TRUE(engine->Start(turn).ok());
+    ASSERT_TRUE(engine.Start(turn).ok());
   }
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
 }

@@ -12,18 +12,18 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
-std::shared_ptr<Turn> NewAppend(std::shared_ptr<Session> session) {
-  TurnRequest request;
+std::shared_ptr<SessionTurn> NewAppend(std::shared_ptr<Session> session) {
+  SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = std::move(session);
   return NewTurn(request);
 }
 
-void CancelAll(Engine& engine, const std::vector<std::shared_ptr<Turn>>& turns) {
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
   for (const auto& turn : turns) turn->Cancel();
   engine.Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
@@ -53,12 +53,12 @@ TEST(EngineAdmission, TheHistoryNeverExceedsTheContext) {
 
 TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
   TestEngine engine("{}", 0, {.max_batch_sequences = 2, .stream_buffer_bytes = 512});
-  std::vector<std::shared_ptr<Turn>> stalled;
+  std::vector<std::shared_ptr<SessionTurn>> stalled;
   for (int i = 0; i < 6; ++i) {
     stalled.push_back(NewTurn(Generate(engine.Open(), "s", 50000)));
-    ASSERT_TRUE(engine->Start(stalled.back()).ok());
+    ASSERT_TRUE(engine.Start(stalled.back()).ok());
   }
-  TurnRequest request = Generate(engine.Open(), "f", 50);
+  SessionTurnRequest request = Generate(engine.Open(), "f", 50);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
@@ -68,14 +68,14 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
 
 TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
   TestEngine engine("{}", 0, {.max_batch_sequences = 2});
-  std::vector<std::shared_ptr<Turn>> silent;
+  std::vector<std::shared_ptr<SessionTurn>> silent;
   for (int i = 0; i < 6; ++i) {
     silent.push_back(NewAppend(engine.Open()));
-    ASSERT_TRUE(engine->Start(silent.back()).ok());
+    ASSERT_TRUE(engine.Start(silent.back()).ok());
     // Half of them have sent something, but less than can be read before more comes.
-    if (i % 2 == 0) silent.back()->AddInput(Bytes("few"), true);
+    if (i % 2 == 0) silent.back()->AddInput(Bytes("few"));
   }
-  TurnRequest request = Generate(engine.Open(), "f", 50);
+  SessionTurnRequest request = Generate(engine.Open(), "f", 50);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
@@ -84,13 +84,13 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
 
 TEST(EngineAdmission, OpenTurnsAreBounded) {
   TestEngine engine("{}", 0, {.max_batch_sequences = 2, .max_open_turns = 3});
-  std::vector<std::shared_ptr<Turn>> silent;
+  std::vector<std::shared_ptr<SessionTurn>> silent;
   for (int i = 0; i < 3; ++i) {
     silent.push_back(NewAppend(engine.Open()));
-    ASSERT_TRUE(engine->Start(silent.back()).ok());
+    ASSERT_TRUE(engine.Start(silent.back()).ok());
   }
   const auto next = NewTurn(Generate(engine.Open(), "f", 50));
-  ASSERT_TRUE(engine->Start(next).ok());
+  ASSERT_TRUE(engine.Start(next).ok());
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next())) << "it should wait";
   silent[1]->CloseInput();
@@ -103,14 +103,14 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
 TEST(EngineAdmission, TheQueueIsBounded) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
     turns.push_back(NewAppend(engine.Open()));
-    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+    ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
   engine->Flush();
   const auto session = engine.Open();
-  const absl::Status full = engine->Start(NewAppend(session));
+  const absl::Status full = engine.Start(NewAppend(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
   EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
   // A place is free again when one is admitted, and when one that waits gives up.
@@ -125,9 +125,9 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   engine->Flush();
   for (int i = 0; i < 2; ++i) {
     turns.push_back(NewAppend(engine.Open()));
-    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+    ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
-  EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine.Start(NewAppend(session)).code(), absl::StatusCode::kResourceExhausted);
   CancelAll(*engine, turns);
 }
 
@@ -137,27 +137,25 @@ TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
                     {.max_batch_sequences = 2, .max_open_turns = 2, .max_waiting_turns = 2});
   const auto session = engine.Open();
   const auto first = NewAppend(session);
-  ASSERT_TRUE(engine->Start(first).ok());
+  ASSERT_TRUE(engine.Start(first).ok());
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(engine->Start(NewAppend(session)).code(), absl::StatusCode::kAborted) << i;
+    EXPECT_EQ(engine.Start(NewAppend(session)).code(), absl::StatusCode::kAborted) << i;
   }
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 5))).end.status.ok());
   CancelAll(*engine, {first});
 }
 
-// One whose turn was begun by whoever refused to queue it must be free again.
+// The lease of a turn that finds no place in the queue is dropped.
 TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
   const auto running = NewAppend(engine.Open());
-  ASSERT_TRUE(engine->Start(running).ok());
+  ASSERT_TRUE(engine.Start(running).ok());
   engine->Flush();
   engine->Flush();
   const auto session = engine.Open();
-  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
-  TurnRequest request = Generate(session, "f", 5);
-  request.holds_turn = true;
-  EXPECT_EQ(engine->Start(NewTurn(request)).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "f", 5))).code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(session->View().turn_running);
   CancelAll(*engine, {running});
 }
@@ -171,12 +169,12 @@ TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   for (int i = 0; i < 9; ++i) sessions.push_back(engine.Open());
   absl::Notification go_on;
   engine->Close(engine.Open(), [&go_on](uint64_t) { go_on.WaitForNotification(); });
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 8; ++i) {
     turns.push_back(NewAppend(sessions[static_cast<size_t>(i)]));
-    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+    ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
-  const absl::Status full = engine->Start(NewAppend(sessions[8]));
+  const absl::Status full = engine.Start(NewAppend(sessions[8]));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
   EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
   go_on.Notify();

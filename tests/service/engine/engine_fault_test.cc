@@ -16,15 +16,15 @@ class EngineFault : public testing::Test {
   EngineFault()
       : engine_("{}", 0, {}, {LONGSTREAM_BINARY_DIR "/test_plugins/faulty_steps.so", ""}) {}
 
-  std::shared_ptr<Turn> NewTurn(std::string_view prompt, uint64_t max_tokens = 20) {
-    return std::make_shared<Turn>(Generate(engine_.Open(), prompt, max_tokens));
+  std::shared_ptr<SessionTurn> NewTurn(std::string_view prompt, uint64_t max_tokens = 20) {
+    return std::make_shared<SessionTurn>(Generate(engine_.Open(), prompt, max_tokens));
   }
 
   // Starts turns that all come at the same time, so that they are in the first step together.
-  void StartTogether(const std::vector<std::shared_ptr<Turn>>& turns) {
+  void StartTogether(const std::vector<std::shared_ptr<SessionTurn>>& turns) {
     absl::Notification go_on;
     engine_->Close(engine_.Open(), [&go_on](uint64_t) { go_on.WaitForNotification(); });
-    for (const auto& turn : turns) EXPECT_TRUE(engine_->Start(turn).ok());
+    for (const auto& turn : turns) EXPECT_TRUE(engine_.Start(turn).ok());
     go_on.Notify();
   }
 
@@ -35,8 +35,8 @@ class EngineFault : public testing::Test {
 TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
   const std::string first = RunTurn(*engine_, NewTurn("first")).text;
   const std::string second = RunTurn(*engine_, NewTurn("second")).text;
-  const std::vector<std::shared_ptr<Turn>> turns = {NewTurn("first"), NewTurn("with an X"),
-                                                    NewTurn("second"), NewTurn("X again")};
+  const std::vector<std::shared_ptr<SessionTurn>> turns = {NewTurn("first"), NewTurn("with an X"),
+                                                           NewTurn("second"), NewTurn("X again")};
   StartTogether(turns);
   std::vector<Outcome> outcomes;
   for (const auto& turn : turns) outcomes.push_back(ReadToEnd(*turn));
@@ -56,7 +56,7 @@ TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
 TEST_F(EngineFault, ARefusedStepEndsNoStream) {
   const std::string expected = RunTurn(*engine_, NewTurn("stream", 3000)).text;
   const auto stream = NewTurn("stream", 3000);
-  ASSERT_TRUE(engine_->Start(stream).ok());
+  ASSERT_TRUE(engine_.Start(stream).ok());
   while (stream->stream.queued_bytes() == 0) {
   }
   for (int i = 0; i < 5; ++i) {
@@ -71,7 +71,7 @@ TEST_F(EngineFault, ARefusedStepEndsNoStream) {
 TEST_F(EngineFault, NoMemoryForAStepIsResourceExhausted) {
   const auto session = engine_.Open();
   const auto turn = [&](std::string_view prompt) {
-    return std::make_shared<Turn>(Generate(session, prompt, 5));
+    return std::make_shared<SessionTurn>(Generate(session, prompt, 5));
   };
   ASSERT_TRUE(RunTurn(*engine_, turn("good")).end.status.ok());
   const absl::Status status = RunTurn(*engine_, turn("M")).end.status;

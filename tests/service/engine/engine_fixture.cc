@@ -94,14 +94,18 @@ TestEngine::TestEngine(const std::string& options_json, uint64_t cache_bytes,
   engine_ = std::make_unique<Engine>(*served, options, metrics_.get());
 }
 
-absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen() {
+TurnLease TestEngine::NewSession(SessionId id) const {
   const ServedModel& served = engine_->model();
-  auto session =
-      std::make_shared<Session>(SessionId{0, next_id_++}, served.name(),
-                                served.backend().info().context_limit, absl::InfiniteDuration());
+  return TurnLease::OfNewSession(id, served.name(), served.backend().info().context_limit,
+                                 absl::InfiniteDuration());
+}
+
+absl::StatusOr<std::shared_ptr<Session>> TestEngine::TryOpen() {
+  TurnLease lease = NewSession(SessionId{0, next_id_++});
+  const std::shared_ptr<Session> session = lease.session();
   absl::Notification done;
   absl::Status status;
-  engine_->Open(session, [&](absl::Status opened) {
+  engine_->Open(std::move(lease), [&](absl::Status opened) {
     status = std::move(opened);
     done.Notify();
   });
@@ -114,6 +118,18 @@ std::shared_ptr<Session> TestEngine::Open() {
   auto session = TryOpen();
   EXPECT_TRUE(session.ok()) << session.status();
   return *session;
+}
+
+absl::Status Start(Engine& engine, const std::shared_ptr<SessionTurn>& turn) {
+  if (turn->session == nullptr) {
+    const ServedModel& model = engine.model();
+    return engine.Start(turn, TurnLease::OfNewSession(SessionId{}, model.name(),
+                                                      model.backend().info().context_limit,
+                                                      absl::InfiniteDuration()));
+  }
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(turn->session);
+  if (!lease.ok()) return lease.status();
+  return engine.Start(turn, *std::move(lease));
 }
 
 Outcome ReadToEnd(Turn& turn) {
@@ -141,17 +157,36 @@ Outcome ReadToEnd(Turn& turn) {
   }
 }
 
-Outcome RunTurn(Engine& engine, const std::shared_ptr<Turn>& turn) {
-  const absl::Status status = engine.Start(turn);
+SessionState StateOf(const std::shared_ptr<Session>& session) {
+  const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+  EXPECT_TRUE(lease.ok()) << lease.status();
+  return lease.ok() ? lease->state() : SessionState();
+}
+
+absl::Status Fork(Engine& engine, const std::shared_ptr<Session>& source, TurnLease target) {
+  absl::StatusOr<TurnLease> lease = TurnLease::Take(source);
+  if (!lease.ok()) return lease.status();
+  absl::Notification done;
+  absl::Status status;
+  engine.Fork(*std::move(lease), std::move(target), [&](absl::Status forked) {
+    status = std::move(forked);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return status;
+}
+
+Outcome RunTurn(Engine& engine, const std::shared_ptr<SessionTurn>& turn) {
+  const absl::Status status = Start(engine, turn);
   if (status.ok()) return ReadToEnd(*turn);
   Outcome outcome;
   outcome.end.status = status;
   return outcome;
 }
 
-TurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt, uint64_t max_tokens,
-                     uint64_t seed) {
-  TurnRequest request;
+SessionTurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt,
+                            uint64_t max_tokens, uint64_t seed) {
+  SessionTurnRequest request;
   request.session = std::move(session);
   request.prompt = Bytes(prompt);
   request.max_tokens = max_tokens;

@@ -59,6 +59,21 @@ class MinimalModel {
   std::unique_ptr<prometheus::Registry> registry_;
 };
 
+// A turn's request with its session, for tests that talk to the engine without the session manager.
+struct SessionTurnRequest : TurnRequest {
+  std::shared_ptr<Session> session;  // kScore: none
+};
+
+class SessionTurn : public Turn {
+ public:
+  explicit SessionTurn(SessionTurnRequest request) : Turn(request), session(request.session) {}
+
+  const std::shared_ptr<Session> session;
+};
+
+// Takes the session's lease and starts the turn.
+absl::Status Start(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
+
 // A plugin and a model directory that it serves; empty: the minimal model's.
 struct TestModel {
   std::string plugin = MinimalModel::PluginFile();
@@ -75,6 +90,12 @@ class TestEngine {
   Engine& operator*() { return *engine_; }
   const MinimalModel& model() const { return model_; }
 
+  absl::Status Start(const std::shared_ptr<SessionTurn>& turn) {
+    return longstream::Start(*engine_, turn);
+  }
+
+  // A session that has not been opened.
+  TurnLease NewSession(SessionId id) const;
   // A session with caches; fails the test where there is no room. From any thread.
   std::shared_ptr<Session> Open();
   absl::StatusOr<std::shared_ptr<Session>> TryOpen();
@@ -96,14 +117,19 @@ struct Outcome {
   uint64_t prefill_events = 0;
 };
 
+// The session's state; its turn must be free.
+SessionState StateOf(const std::shared_ptr<Session>& session);
+// Copies a session and waits for the answer.
+absl::Status Fork(Engine& engine, const std::shared_ptr<Session>& source, TurnLease target);
+
 // Starts the turn and reads it to its end. A refusal is the outcome's status.
-Outcome RunTurn(Engine& engine, const std::shared_ptr<Turn>& turn);
+Outcome RunTurn(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
 // Reads a turn that was started to its end.
 Outcome ReadToEnd(Turn& turn);
 
 // Sampling with this seed at temperature 1, so that every token matters.
-TurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt, uint64_t max_tokens,
-                     uint64_t seed = 1);
+SessionTurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt,
+                            uint64_t max_tokens, uint64_t seed = 1);
 
 std::vector<int32_t> Bytes(std::string_view text);
 

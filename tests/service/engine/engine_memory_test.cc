@@ -10,8 +10,8 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
@@ -34,13 +34,13 @@ TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
 TEST(EngineMemory, FullQueueIsResourceExhausted) {
   TestEngine engine(R"({"step_delay_us": 5000})", 0,
                     {.max_batch_sequences = 2, .max_waiting_turns = 3});
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 5; ++i) {
     turns.push_back(NewTurn(Generate(engine.Open(), "a", 60000)));
-    ASSERT_TRUE(engine->Start(turns.back()).ok()) << i;
+    ASSERT_TRUE(engine.Start(turns.back()).ok()) << i;
   }
   const auto session = engine.Open();
-  EXPECT_EQ(engine->Start(NewTurn(Generate(session, "a", 5))).code(),
+  EXPECT_EQ(engine.Start(NewTurn(Generate(session, "a", 5))).code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
   for (const auto& turn : turns) turn->Cancel();
@@ -54,7 +54,7 @@ TEST(EngineMemory, SlowReaderPausesItselfAlone) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 2048});
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "s", 3000))).text;
   const auto slow = NewTurn(Generate(engine.Open(), "s", 3000));
-  ASSERT_TRUE(engine->Start(slow).ok());
+  ASSERT_TRUE(engine.Start(slow).ok());
   while (!slow->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
@@ -68,12 +68,12 @@ TEST(EngineMemory, HighPriorityOvertakesInTheQueue) {
   TestEngine engine(R"({"step_delay_us": 3000})", 0, {.max_batch_sequences = 1});
   const auto running = NewTurn(Generate(engine.Open(), "a", 10));
   const auto low = NewTurn(Generate(engine.Open(), "b", 10));
-  TurnRequest request = Generate(engine.Open(), "c", 10);
+  SessionTurnRequest request = Generate(engine.Open(), "c", 10);
   request.priority = Priority::kHigh;
   const auto high = NewTurn(request);
-  ASSERT_TRUE(engine->Start(running).ok());
-  ASSERT_TRUE(engine->Start(low).ok());
-  ASSERT_TRUE(engine->Start(high).ok());
+  ASSERT_TRUE(engine.Start(running).ok());
+  ASSERT_TRUE(engine.Start(low).ok());
+  ASSERT_TRUE(engine.Start(high).ok());
   const Outcome high_outcome = ReadToEnd(*high);
   EXPECT_TRUE(low->request.session->View().turn_running);
   EXPECT_LT(high_outcome.end.usage.queue_time, ReadToEnd(*low).end.usage.queue_time);

@@ -11,8 +11,8 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 // The only sample of longstream_`name` with this label.
@@ -34,15 +34,13 @@ class EngineMetrics : public testing::Test {
     const auto session = engine_.Open();
     Run(Generate(session, "hello", kTokens));
     Run(Generate(session, "again", kTokens));
-    TurnRequest replaces = Generate(session, "other", kTokens);
+    SessionTurnRequest replaces = Generate(session, "other", kTokens);
     replaces.kept_tokens = 25;
     Run(replaces);
-    TurnRequest refused = Generate(session, "late", kTokens);
-    refused.expected_position = 3;
-    EXPECT_EQ(engine_->Start(NewTurn(refused)).code(), absl::StatusCode::kFailedPrecondition);
+    engine_->CountRefusal(absl::FailedPreconditionError("refused before it came to the engine"));
   }
 
-  void Run(const TurnRequest& request) {
+  void Run(const SessionTurnRequest& request) {
     const Outcome outcome = RunTurn(*engine_, NewTurn(request));
     EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
     usages_.push_back(outcome.end.usage);
@@ -110,12 +108,12 @@ TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
   const uint32_t grid = engine->model().backend().info().prefill_grid;
   std::vector<TurnUsage> usages;
   for (const uint32_t tokens : {2 * grid + 1, 2 * grid + 2, 0u}) {
-    TurnRequest request;
+    SessionTurnRequest request;
     request.kind = TurnKind::kAppend;
     request.session = engine.Open();
     const auto turn = NewTurn(request);
-    ASSERT_TRUE(engine->Start(turn).ok());
-    turn->AddInput(Bytes(std::string(tokens, 'a')), /*is_text=*/true);
+    ASSERT_TRUE(engine.Start(turn).ok());
+    turn->AddInput(Bytes(std::string(tokens, 'a')));
     engine->Wake();
     absl::SleepFor(kSilence);
     turn->CloseInput();
@@ -138,10 +136,10 @@ TEST(EngineGauges, WhoRunsAndWhoWaits) {
   TestEngine engine("{}", 0, {.max_open_turns = 1, .stream_buffer_bytes = 512});
   const auto idle = engine.Open();
   const auto stalled = NewTurn(Generate(engine.Open(), "s", 50000));
-  ASSERT_TRUE(engine->Start(stalled).ok());
+  ASSERT_TRUE(engine.Start(stalled).ok());
   while (!stalled->stream.Full()) absl::SleepFor(absl::Milliseconds(1));
   const auto waiting = NewTurn(Generate(engine.Open(), "w", 5));
-  ASSERT_TRUE(engine->Start(waiting).ok());
+  ASSERT_TRUE(engine.Start(waiting).ok());
   const absl::Time give_up = absl::Now() + absl::Seconds(10);
   while (Sample(engine, "requests_waiting").gauge.value != 1 && absl::Now() < give_up) {
     absl::SleepFor(absl::Milliseconds(5));

@@ -10,26 +10,26 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 // Short, and to be over soon.
-std::shared_ptr<Turn> NewSmall(std::shared_ptr<Session> session) {
-  TurnRequest request = Generate(std::move(session), "f", 2);
+std::shared_ptr<SessionTurn> NewSmall(std::shared_ptr<Session> session) {
+  SessionTurnRequest request = Generate(std::move(session), "f", 2);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   return NewTurn(request);
 }
 
-std::shared_ptr<Turn> NewScore() {
-  TurnRequest request;
+std::shared_ptr<SessionTurn> NewScore() {
+  SessionTurnRequest request;
   request.kind = TurnKind::kScore;
   request.prompt = Bytes("scored");
   request.deadline = MonotonicTime::Now() + absl::Seconds(60);
   return NewTurn(request);
 }
 
-void CancelAll(Engine& engine, const std::vector<std::shared_ptr<Turn>>& turns) {
+void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& turns) {
   for (const auto& turn : turns) turn->Cancel();
   engine.Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
@@ -48,13 +48,13 @@ class EngineRoom : public testing::Test {
   EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
       : engine_(options_json, 5 * StateBytes(), {.stream_buffer_bytes = stream_buffer_bytes}) {
     for (int i = 0; i < 3; ++i) sessions_.push_back(engine_.Open());
-    EXPECT_TRUE(engine_->Start(holder_ = NewTurn(Generate(sessions_[0], "s", 60000))).ok());
+    EXPECT_TRUE(engine_.Start(holder_ = NewTurn(Generate(sessions_[0], "s", 60000))).ok());
   }
 
   // A large turn that waits.
-  std::shared_ptr<Turn> StartLarge() {
+  std::shared_ptr<SessionTurn> StartLarge() {
     auto large = NewScore();
-    EXPECT_TRUE(engine_->Start(large).ok());
+    EXPECT_TRUE(engine_.Start(large).ok());
     return large;
   }
   static bool Waits(Turn& turn) {
@@ -63,7 +63,7 @@ class EngineRoom : public testing::Test {
 
   TestEngine engine_;
   std::vector<std::shared_ptr<Session>> sessions_;
-  std::shared_ptr<Turn> holder_;
+  std::shared_ptr<SessionTurn> holder_;
 };
 
 // The long turn waits for its reader.
@@ -87,7 +87,7 @@ TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
 }
 
 TEST_F(RoomHeldByAReader, ManyThatDoNotFitStopNobody) {
-  std::vector<std::shared_ptr<Turn>> large;
+  std::vector<std::shared_ptr<SessionTurn>> large;
   for (int i = 0; i < 20; ++i) large.push_back(StartLarge());
   const Outcome small = RunTurn(*engine_, NewSmall(sessions_[1]));
   EXPECT_TRUE(small.end.status.ok()) << small.end.status;
@@ -119,12 +119,12 @@ class RoomHeldByAStream : public EngineRoom {
 
 TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
   const auto large = StartLarge();
-  std::shared_ptr<Turn> small;
+  std::shared_ptr<SessionTurn> small;
   int passed = 0;
   while (true) {
     ASSERT_LT(passed, 1000) << "the large turn would starve";
     small = NewSmall(sessions_[1]);
-    ASSERT_TRUE(engine_->Start(small).ok());
+    ASSERT_TRUE(engine_.Start(small).ok());
     // A turn that is not held up is over after a few rounds of the engine.
     for (int i = 0; i < 1000 && sessions_[1]->View().turn_running; ++i) engine_->Flush();
     if (sessions_[1]->View().turn_running) break;
@@ -155,8 +155,8 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   const ls_model_info& info = engine_->model().backend().info();
   ASSERT_EQ(info.context_limit * info.kv_bytes_per_token, 2 * kBudget);
   const auto stream = NewTurn(Generate(engine_.Open(), "abc", info.context_limit / 4));
-  ASSERT_TRUE(engine_->Start(stream).ok());
-  TurnRequest whole = Generate(engine_.Open(), "abc", 0);
+  ASSERT_TRUE(engine_.Start(stream).ok());
+  SessionTurnRequest whole = Generate(engine_.Open(), "abc", 0);
   whole.deadline = MonotonicTime::Now() + absl::Seconds(60);
   const Outcome refused = RunTurn(*engine_, NewTurn(whole));
   EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted) << refused.end.status;

@@ -15,8 +15,8 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 TEST(Engine, GeneratesAndRemembers) {
@@ -63,11 +63,11 @@ TEST(Engine, TokensDoNotDependOnTheBatch) {
             .text);
   }
   TestEngine engine("{}", 0, {.max_batch_tokens = 96, .max_batch_sequences = 8});
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 12; ++i) {
     turns.push_back(
         NewTurn(Generate(engine.Open(), long_prompt.substr(0, 20u * i + 1), 25, 100 + i)));
-    ASSERT_TRUE(engine->Start(turns.back()).ok());
+    ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   for (int i = 0; i < 12; ++i) EXPECT_EQ(ReadToEnd(*turns[i]).text, alone[i]) << "stream " << i;
 }
@@ -76,7 +76,7 @@ TEST(Engine, StopStringIsCutAndNamed) {
   TestEngine engine;
   const std::string text = RunTurn(*engine, NewTurn(Generate(engine.Open(), "q", 60))).text;
   const std::string stop = text.substr(20, 3);
-  TurnRequest request = Generate(engine.Open(), "q", 60);
+  SessionTurnRequest request = Generate(engine.Open(), "q", 60);
   request.stop.strings = {"never in it", stop};
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.reason, FinishReason::kStopString);
@@ -90,7 +90,7 @@ TEST(Engine, StopTokenGivesNoText) {
   const int32_t stop = free.tokens[30];
   const size_t first = static_cast<size_t>(std::find(free.tokens.begin(), free.tokens.end(), stop) -
                                            free.tokens.begin());
-  TurnRequest request = Generate(engine.Open(), "q", 60);
+  SessionTurnRequest request = Generate(engine.Open(), "q", 60);
   request.stop.token_ids = {stop};
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
@@ -101,7 +101,7 @@ TEST(Engine, StopTokenGivesNoText) {
 
 TEST(Engine, MinTokensBansStopTokens) {
   TestEngine engine;
-  TurnRequest request = Generate(engine.Open(), "q", 40);
+  SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   for (int32_t id = 'a'; id <= 'm'; ++id) request.stop.token_ids.push_back(id);
   request.stop.min_tokens = 25;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
@@ -126,7 +126,7 @@ TEST(Engine, ContextEndIsAFinishReason) {
 TEST(Engine, UnicodeIsNeverSplit) {
   TestEngine engine(R"({"utf8": true})");
   const auto turn = NewTurn(Generate(engine.Open(), "q", 400));
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   size_t multi_byte = 0;
   while (true) {
     const TurnStream::Item item = turn->stream.Next();
@@ -143,19 +143,19 @@ TEST(Engine, UnicodeIsNeverSplit) {
 TEST(Engine, LogProbsAreThoseOfAScore) {
   TestEngine engine;
   const auto session = engine.Open();
-  TurnRequest request = Generate(session, "some prompt", 30);
+  SessionTurnRequest request = Generate(session, "some prompt", 30);
   request.log_probs = true;
   request.top_log_probs = 3;
   const Outcome generated = RunTurn(*engine, NewTurn(request));
   ASSERT_EQ(generated.log_probs.size(), 30u);
 
-  TurnRequest score;
+  SessionTurnRequest score;
   score.kind = TurnKind::kScore;
-  score.prompt = session->tokens;
+  score.prompt = StateOf(session).tokens;
   score.top_log_probs = 3;
   const Outcome scored = RunTurn(*engine, NewTurn(score));
   ASSERT_TRUE(scored.end.status.ok()) << scored.end.status;
-  ASSERT_EQ(scored.scores.size(), session->tokens.size());
+  ASSERT_EQ(scored.scores.size(), score.prompt.size());
   EXPECT_TRUE(std::isnan(scored.scores[0].log_prob));
   for (size_t i = 0; i < 30; ++i) {
     const TokenLogProb& a = generated.log_probs[i];
@@ -169,7 +169,7 @@ TEST(Engine, LogProbsAreThoseOfAScore) {
 
 TEST(Engine, ScoreOfOneTokenHasNone) {
   TestEngine engine;
-  TurnRequest score;
+  SessionTurnRequest score;
   score.kind = TurnKind::kScore;
   score.prompt = Bytes("a");
   const Outcome outcome = RunTurn(*engine, NewTurn(score));
@@ -184,13 +184,13 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   TestEngine engine;
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 20))).text;
   const auto session = engine.Open();
-  TurnRequest request;
+  SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = session;
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   for (size_t begin = 0; begin < prompt.size(); begin += 77) {
-    turn->AddInput(Bytes(prompt.substr(begin, 77)), /*is_text=*/true);
+    turn->AddInput(Bytes(prompt.substr(begin, 77)));
     engine->Wake();
     absl::SleepFor(absl::Milliseconds(2));
   }
@@ -204,71 +204,29 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
 }
 
-// A tokenizer that puts a space before a text that begins anew gives each text two lists of ids;
-// which one counts is known when its turn comes.
-TEST(Engine, ATextThatGoesOnTakesItsOtherIds) {
-  const TemporaryDirectory directory;
-  directory.Write("config.json", R"({"model_type": "minimal"})");
-  directory.Write("tokenizer.json", R"({
-    "model": {"type": "BPE", "vocab": {"a": 2, "_": 1, "_a": 3}, "merges": ["_ a"]},
-    "added_tokens": [{"id": 5, "content": "<s>", "special": true}],
-    "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"},
-    "decoder": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"}})");
-  TestModel model;
-  model.directory = directory.string();
-  TestEngine engine("{}", 0, {}, model);
-  const auto session = engine.Open();
-  TurnRequest request;
-  request.kind = TurnKind::kAppend;
-  request.session = session;
-  const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
-  using Ids = std::vector<int32_t>;
-  const auto add_a = [&] { turn->AddInput({3}, /*is_text=*/true, Ids{2}); };
-  add_a();
-  add_a();
-  turn->AddInput({5}, /*is_text=*/true, Ids{5});
-  add_a();
-  turn->CloseInput();
-  engine->Wake();
-  const Outcome appended = ReadToEnd(*turn);
-  ASSERT_TRUE(appended.end.status.ok()) << appended.end.status;
-  EXPECT_EQ(session->tokens, (Ids{3, 2, 5, 3}));
-
-  TurnRequest next = Generate(session, "", 1);
-  next.prompt = {3};
-  next.continued_prompt = Ids{2};
-  ASSERT_TRUE(RunTurn(*engine, NewTurn(next)).end.status.ok());
-  ASSERT_EQ(session->tokens.size(), 6u);
-  EXPECT_EQ(session->tokens[4], 2);
-}
-
 // Penalties included, which count what the source's turns have drawn.
 TEST(Engine, ForkContinuesAlike) {
   TestEngine engine;
   const auto source = engine.Open();
   const auto generate = [](const std::shared_ptr<Session>& session, const char* prompt) {
-    TurnRequest request = Generate(session, prompt, 20);
+    SessionTurnRequest request = Generate(session, prompt, 20);
     request.sampling.presence_penalty = 2.0f;
     return NewTurn(request);
   };
   RunTurn(*engine, generate(source, "fork me"));
-  const auto target = std::make_shared<Session>(SessionId{1, 1}, "m", source->context_limit(),
-                                                absl::InfiniteDuration());
-  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
-  absl::Status status = absl::UnknownError("not called");
-  engine->Fork(source, target, [&](const absl::Status& forked) { status = forked; });
-  engine->Flush();
+  TurnLease lease = engine.NewSession(SessionId{1, 1});
+  const std::shared_ptr<Session> target = lease.session();
+  const absl::Status status = Fork(*engine, source, std::move(lease));
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(target->View().position, 27u);
-  EXPECT_EQ(target->generated, source->generated);
+  EXPECT_EQ(StateOf(target).generated, StateOf(source).generated);
   EXPECT_EQ(RunTurn(*engine, generate(target, "")).text,
             RunTurn(*engine, generate(source, "")).text);
 }
 
 TEST(Engine, PenaltiesSeeTheHistory) {
   TestEngine engine;
-  TurnRequest request = Generate(engine.Open(), "q", 40);
+  SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   request.sampling.temperature = 0.0f;
   request.sampling.presence_penalty = 100.0f;  // beyond the wire's limit: never the same byte twice
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
@@ -282,7 +240,7 @@ TEST(Engine, PresenceIsNotThatOfThePrompt) {
   for (int byte = 0; byte < 256; byte += 2) even_bytes += static_cast<char>(byte);
   TestEngine engine;
   for (int i = 0; i < 10; ++i) {
-    TurnRequest request = Generate(engine.Open(), even_bytes.substr(0, 118 + i), 1);
+    SessionTurnRequest request = Generate(engine.Open(), even_bytes.substr(0, 118 + i), 1);
     request.sampling.temperature = 0.0f;
     const std::vector<int32_t> free = RunTurn(*engine, NewTurn(request)).tokens;
     request.session = engine.Open();

@@ -19,8 +19,8 @@ TestModel Asynchronous() { return {LONGSTREAM_TEST_PLUGIN_DIR "/asynchronous_min
 
 Engine::Options StepsInFlight(size_t most) { return {.max_steps_in_flight = most}; }
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 // Steps that were submitted while another was in flight (asynchronous.cc).
@@ -53,7 +53,7 @@ TEST(LookAhead, PromptsInPieces) {
 
 TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
   TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
-  TurnRequest request = Generate(engine.Open(), "abcd", 40);
+  SessionTurnRequest request = Generate(engine.Open(), "abcd", 40);
   request.sampling.frequency_penalty = 0.5f;
   RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(StepsAhead(engine), 0u);
@@ -64,16 +64,16 @@ TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
 TEST(LookAhead, InputThatArrivesInFlight) {
   TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
   const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
-  ASSERT_TRUE(engine->Start(other).ok());
+  ASSERT_TRUE(engine.Start(other).ok());
   const std::string prompt(320, 'p');
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), prompt, 10))).text;
-  TurnRequest request;
+  SessionTurnRequest request;
   request.kind = TurnKind::kAppend;
   request.session = engine.Open();
   const auto turn = NewTurn(request);
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   for (size_t begin = 0; begin < prompt.size(); begin += 40) {
-    turn->AddInput(Bytes(prompt.substr(begin, 40)), /*is_text=*/true);
+    turn->AddInput(Bytes(prompt.substr(begin, 40)));
     engine->Wake();
     absl::SleepFor(absl::Milliseconds(4));
   }
@@ -91,7 +91,7 @@ TEST(LookAhead, InputThatArrivesInFlight) {
 TEST(LookAhead, NobodyIsLeftBehind) {
   TestEngine engine(R"({"step_delay_us": 2000})", 0, StepsInFlight(2), Asynchronous());
   const auto free = NewTurn(Generate(engine.Open(), "abcd", 20000));
-  TurnRequest request = Generate(engine.Open(), "abcd", 60);
+  SessionTurnRequest request = Generate(engine.Open(), "abcd", 60);
   request.sampling.presence_penalty = 0.5f;
   const auto penalised = NewTurn(request);
   absl::Notification ended;
@@ -105,8 +105,8 @@ TEST(LookAhead, NobodyIsLeftBehind) {
       return ended.Notify();
     }
   });
-  ASSERT_TRUE(engine->Start(penalised).ok());
-  ASSERT_TRUE(engine->Start(free).ok());
+  ASSERT_TRUE(engine.Start(penalised).ok());
+  ASSERT_TRUE(engine.Start(free).ok());
   ended.WaitForNotification();
   const Outcome outcome = ReadToEnd(*free);
   EXPECT_LT(outcome.end.usage.generated_tokens, 100u) << "it had two steps for each of the other";
@@ -134,7 +134,7 @@ TEST(LookAhead, TheHostWorksBesideTheDevice) {
       if (StepsAhead(engine) < read_ahead) ++late;
     }
   });
-  EXPECT_TRUE(engine->Start(turn).ok());
+  EXPECT_TRUE(engine.Start(turn).ok());
   ended.WaitForNotification();
   EXPECT_EQ(heard, kTokens);
   EXPECT_EQ(late, 0u);
@@ -172,7 +172,7 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
                       StepsInFlight(most), Asynchronous());
     const auto session = engine.Open();
-    TurnRequest request = Generate(session, "q", 60);
+    SessionTurnRequest request = Generate(session, "q", 60);
     request.stop.token_ids = {whole.tokens[index]};
     const Outcome outcome = RunTurn(*engine, NewTurn(request));
     EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
@@ -239,7 +239,7 @@ TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
       turn->Cancel();
     }
   });
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   ended.WaitForNotification();
   EXPECT_EQ(end.status.code(), absl::StatusCode::kCancelled);
   EXPECT_GT(ahead, 0u);
@@ -250,7 +250,7 @@ TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
 TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
   constexpr absl::Duration kStep = absl::Milliseconds(100);
   TestEngine engine(R"({"step_delay_us": 100000})", 0, StepsInFlight(2), Asynchronous());
-  TurnRequest request = Generate(engine.Open(), "start", 1000);
+  SessionTurnRequest request = Generate(engine.Open(), "start", 1000);
   request.deadline = MonotonicTime::Now() + 3.5 * kStep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -268,8 +268,8 @@ TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
   const auto session = engine.Open();
   const auto turn = NewTurn(Generate(session, "start", 1000));
   const auto other = NewTurn(Generate(engine.Open(), "other", 60));
-  ASSERT_TRUE(engine->Start(turn).ok());
-  ASSERT_TRUE(engine->Start(other).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
+  ASSERT_TRUE(engine.Start(other).ok());
   AwaitToken(*turn);
   ASSERT_TRUE(session->Close());
   uint64_t states = 0;
@@ -283,10 +283,10 @@ TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
 
 TEST(LookAheadEnd, AbortAllEndsWhatIsInFlight) {
   TestEngine engine(R"({"step_delay_us": 3000})", 0, StepsInFlight(2), Asynchronous());
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   for (int i = 0; i < 4; ++i) {
     turns.push_back(NewTurn(Generate(engine.Open(), "start", 1000, 1 + i)));
-    ASSERT_TRUE(engine->Start(turns.back()).ok());
+    ASSERT_TRUE(engine.Start(turns.back()).ok());
   }
   AwaitToken(*turns[0]);
   engine->AbortAll(absl::UnavailableError("over"));

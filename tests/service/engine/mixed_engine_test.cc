@@ -27,7 +27,7 @@ std::string Prompt(TestEngine& engine) {
 
 // So that what a token of a prompt costs is known.
 void LearnCosts(TestEngine& engine) {
-  RunTurn(*engine, std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1)));
+  RunTurn(*engine, std::make_shared<SessionTurn>(Generate(engine.Open(), Prompt(engine), 1)));
 }
 
 // Tokens in what `turn` has queued, and its end, if that is there.
@@ -52,16 +52,17 @@ uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
   uint64_t tokens = 0, tokens_then = 0;
   bool asked = false;
   absl::Notification done;
-  std::shared_ptr<Turn> first, second;
+  std::shared_ptr<SessionTurn> first, second;
   TestEngine engine(costs_are_known ? kSlow : "{}", 0, {.max_steps_in_flight = 1});
   if (costs_are_known) LearnCosts(engine);
   const uint32_t grid = engine->model().backend().info().prefill_grid;
-  first = std::make_shared<Turn>(Generate(engine.Open(), "abcd", 10000));
-  second = std::make_shared<Turn>(Generate(engine.Open(), std::string(3 * grid + 8, 'x'), 1));
+  first = std::make_shared<SessionTurn>(Generate(engine.Open(), "abcd", 10000));
+  second =
+      std::make_shared<SessionTurn>(Generate(engine.Open(), std::string(3 * grid + 8, 'x'), 1));
   first->stream.SetReader([&] {
     tokens += TakeTokens(*first);
     if (tokens < before || std::exchange(asked, true)) return;
-    if (!engine->Start(second).ok()) done.Notify();
+    if (!engine.Start(second).ok()) done.Notify();
   });
   second->stream.SetReader([&] {
     if (tokens_then > 0 || TakeTokens(*second) == 0) return;
@@ -69,7 +70,7 @@ uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
     first->Cancel();
     done.Notify();
   });
-  EXPECT_TRUE(engine->Start(first).ok());
+  EXPECT_TRUE(engine.Start(first).ok());
   done.WaitForNotification();
   return tokens_then - before;
 }
@@ -101,17 +102,17 @@ TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
   uint64_t tokens = 0;
   std::optional<TurnEnd> end;
   absl::Notification done;
-  std::shared_ptr<Turn> turn;
+  std::shared_ptr<SessionTurn> turn;
   TestEngine engine(kSlow, 0, {.max_steps_in_flight = 1});
   LearnCosts(engine);
-  turn = std::make_shared<Turn>(Generate(engine.Open(), Prompt(engine), 1));
+  turn = std::make_shared<SessionTurn>(Generate(engine.Open(), Prompt(engine), 1));
   turn->stream.SetReader([&] {
     turn->Cancel();
     engine->Wake();
     tokens += TakeTokens(*turn, &end);
     if (end.has_value()) done.Notify();
   });
-  ASSERT_TRUE(engine->Start(turn).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
   done.WaitForNotification();
   EXPECT_EQ(end->status.code(), absl::StatusCode::kCancelled) << end->status;
   EXPECT_EQ(tokens, 0u);

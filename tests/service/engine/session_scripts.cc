@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace longstream {
@@ -36,8 +35,8 @@ std::string Describe(const Outcome& outcome) {
 }
 
 // Starts the turn and cancels it when it has given so many tokens.
-Outcome RunAndCancel(Engine& engine, const std::shared_ptr<Turn>& turn, size_t tokens) {
-  EXPECT_TRUE(engine.Start(turn).ok());
+Outcome RunAndCancel(Engine& engine, const std::shared_ptr<SessionTurn>& turn, size_t tokens) {
+  EXPECT_TRUE(Start(engine, turn).ok());
   for (size_t seen = 0; seen < tokens;) {
     const TurnStream::Item item = turn->stream.Next();
     const auto* event = std::get_if<TurnEvent>(&item);
@@ -56,15 +55,10 @@ Outcome RunAndCancel(Engine& engine, const std::shared_ptr<Turn>& turn, size_t t
 
 std::shared_ptr<Session> Fork(TestEngine& engine, const std::shared_ptr<Session>& source,
                               uint64_t low) {
-  const auto target = std::make_shared<Session>(SessionId{9, low}, source->model(),
-                                                source->context_limit(), absl::InfiniteDuration());
-  EXPECT_TRUE(source->BeginTurn(std::nullopt).ok());
-  absl::Notification done;
-  engine->Fork(source, target, [&](const absl::Status& status) {
-    EXPECT_TRUE(status.ok()) << status;
-    done.Notify();
-  });
-  done.WaitForNotification();
+  TurnLease lease = engine.NewSession(SessionId{9, low});
+  std::shared_ptr<Session> target = lease.session();
+  const absl::Status status = longstream::Fork(*engine, source, std::move(lease));
+  EXPECT_TRUE(status.ok()) << status;
   return target;
 }
 
@@ -89,7 +83,7 @@ std::string Scripts::Text(uint64_t longest) {
 
 Act Scripts::NextAct() {
   Act act;
-  TurnRequest& request = act.request;
+  SessionTurnRequest& request = act.request;
   const uint64_t longest = lengths_.longest_prompt / (Below(3) == 0 ? 1 : 10);
   request = Generate(nullptr, Text(longest), 1 + Below(lengths_.max_tokens), random_());
   switch (Below(8)) {
@@ -130,10 +124,10 @@ std::vector<std::string> Perform(TestEngine& engine, const Script& script, uint6
   std::vector<std::string> results;
   for (const Act& act : script) {
     if (act.fork_before) session = Fork(engine, session, index * 100 + results.size());
-    TurnRequest request = act.request;
+    SessionTurnRequest request = act.request;
     request.session = session;
     if (request.kind == TurnKind::kAppend) request.prompt.clear();
-    const auto turn = std::make_shared<Turn>(request);
+    const auto turn = std::make_shared<SessionTurn>(request);
     if (act.cancel_after > 0) {
       const Outcome outcome = RunAndCancel(*engine, turn, act.cancel_after);
       results.push_back(
@@ -141,7 +135,7 @@ std::vector<std::string> Perform(TestEngine& engine, const Script& script, uint6
       continue;
     }
     if (request.kind == TurnKind::kAppend) {
-      turn->AddInput(act.request.prompt, /*is_text=*/true);
+      turn->AddInput(act.request.prompt);
       turn->CloseInput();
     }
     results.push_back(Describe(RunTurn(*engine, turn)));

@@ -14,7 +14,7 @@ namespace longstream {
 
 // A turn of a session's script.
 struct Act {
-  TurnRequest request;
+  SessionTurnRequest request;
   size_t cancel_after = 0;  // tokens read; 0: it is left to end
   bool fork_before = false;
 };

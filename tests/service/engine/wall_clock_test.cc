@@ -44,13 +44,13 @@ class WallClock : public testing::Test {
   static Outcome RunTurnAcross(absl::Duration offset, absl::Duration deadline) {
     absl::Notification first_token;  // the reader that uses it goes with the engine
     TestEngine engine(R"({"step_delay_us": 2000})");
-    TurnRequest request = Generate(engine.Open(), "abc", 100);
+    SessionTurnRequest request = Generate(engine.Open(), "abc", 100);
     request.deadline = MonotonicTime::Now() + deadline;
-    const auto turn = std::make_shared<Turn>(request);
+    const auto turn = std::make_shared<SessionTurn>(request);
     turn->stream.SetReader([&] {
       if (!first_token.HasBeenNotified()) first_token.Notify();
     });
-    EXPECT_TRUE(engine->Start(turn).ok());
+    EXPECT_TRUE(engine.Start(turn).ok());
     first_token.WaitForNotification();
     Set(offset);
     return ReadToEnd(*turn);
@@ -76,7 +76,7 @@ TEST_F(WallClock, SetAheadEndsNoIdleSession) {
   opened.WaitForNotification();
   Set(absl::Hours(2));
   absl::SleepFor(absl::Milliseconds(1300));  // idle sessions are looked at once a second
-  EXPECT_TRUE(sessions.Find(id).ok()) << sessions.Find(id).status();
+  EXPECT_TRUE(sessions.View(id).ok()) << sessions.View(id).status();
 }
 
 TEST_F(WallClock, SetAheadLetsNoDeadlinePass) {

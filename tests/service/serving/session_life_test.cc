@@ -17,17 +17,18 @@
 namespace longstream {
 namespace {
 
-std::shared_ptr<Session> NewSession(TestEngine& engine, uint64_t low) {
-  const ServedModel& model = engine->model();
-  return std::make_shared<Session>(SessionId{7, low}, model.name(),
-                                   model.backend().info().context_limit, absl::InfiniteDuration());
+TurnLease NewSession(TestEngine& engine, uint64_t low) {
+  return engine.NewSession(SessionId{7, low});
 }
 
 // Holds the engine's thread inside a message, so that the order of those behind it is known.
 class HeldEngine {
  public:
-  explicit HeldEngine(TestEngine& engine) : engine_(engine), session_(NewSession(engine, 999)) {
-    engine_->Open(session_, [this](const absl::Status&) { release_.WaitForNotification(); });
+  explicit HeldEngine(TestEngine& engine) : engine_(engine) {
+    TurnLease lease = NewSession(engine, 999);
+    session_ = lease.session();
+    engine_->Open(std::move(lease),
+                  [this](const absl::Status&) { release_.WaitForNotification(); });
   }
   // Lets it go and waits until what was asked for meanwhile is done.
   void Release() {
@@ -39,7 +40,7 @@ class HeldEngine {
 
  private:
   TestEngine& engine_;
-  const std::shared_ptr<Session> session_;
+  std::shared_ptr<Session> session_;
   absl::Notification release_;
 };
 
@@ -51,11 +52,12 @@ uint64_t BytesHeld(TestEngine& engine) {
 TEST(SessionLife, ClosedBeforeItsOpenGetsNoCaches) {
   TestEngine engine;
   HeldEngine held(engine);
-  const auto session = NewSession(engine, 1);
+  TurnLease lease = NewSession(engine, 1);
+  const std::shared_ptr<Session> session = lease.session();
   ASSERT_TRUE(session->Close());
   engine->Close(session, [](uint64_t) {});
   absl::Status opened;
-  engine->Open(session, [&](const absl::Status& status) { opened = status; });
+  engine->Open(std::move(lease), [&](const absl::Status& status) { opened = status; });
   held.Release();
   EXPECT_EQ(opened.code(), absl::StatusCode::kCancelled) << opened;
   EXPECT_EQ(BytesHeld(engine), 0u) << "the session is kept for good";
@@ -65,15 +67,17 @@ TEST(SessionLife, ForkOfASessionClosedMeanwhileIsNotFound) {
   TestEngine engine;
   const auto source = engine.Open();
   HeldEngine held(engine);
-  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
+  TurnLease from = *TurnLease::Take(source);
   ASSERT_TRUE(source->Close());
   engine->Close(source, [](uint64_t) {});
-  const auto target = NewSession(engine, 1);
+  TurnLease to = NewSession(engine, 1);
+  const std::shared_ptr<Session> target = to.session();
   absl::Status forked;
-  engine->Fork(source, target, [&](const absl::Status& status) { forked = status; });
+  engine->Fork(std::move(from), std::move(to),
+               [&](const absl::Status& status) { forked = status; });
   held.Release();
   EXPECT_EQ(forked.code(), absl::StatusCode::kNotFound) << forked;
-  EXPECT_EQ(target->BeginTurn(std::nullopt).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(TurnLease::Take(target).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(BytesHeld(engine), 0u);
 }
 
@@ -81,23 +85,26 @@ TEST(SessionLife, ForkWhoseTargetIsClosedMeanwhileIsCancelled) {
   TestEngine engine;
   const auto source = engine.Open();
   HeldEngine held(engine);
-  ASSERT_TRUE(source->BeginTurn(std::nullopt).ok());
-  const auto target = NewSession(engine, 1);
+  TurnLease from = *TurnLease::Take(source);
+  TurnLease to = NewSession(engine, 1);
+  const std::shared_ptr<Session> target = to.session();
   ASSERT_TRUE(target->Close());
   engine->Close(target, [](uint64_t) {});
   absl::Status forked;
-  engine->Fork(source, target, [&](const absl::Status& status) { forked = status; });
+  engine->Fork(std::move(from), std::move(to),
+               [&](const absl::Status& status) { forked = status; });
   held.Release();
   EXPECT_EQ(forked.code(), absl::StatusCode::kCancelled) << forked;
-  EXPECT_TRUE(RunTurn(*engine, std::make_shared<Turn>(Generate(source, "a", 3))).end.status.ok());
+  EXPECT_TRUE(
+      RunTurn(*engine, std::make_shared<SessionTurn>(Generate(source, "a", 3))).end.status.ok());
 }
 
 TEST(SessionLife, TurnOfASessionClosedMeanwhileIsCancelled) {
   TestEngine engine;
   const auto session = engine.Open();
   HeldEngine held(engine);
-  const auto turn = std::make_shared<Turn>(Generate(session, "a", 1000));
-  ASSERT_TRUE(engine->Start(turn).ok());
+  const auto turn = std::make_shared<SessionTurn>(Generate(session, "a", 1000));
+  ASSERT_TRUE(engine.Start(turn).ok());
   ASSERT_TRUE(session->Close());  // its message is still to come when the turn's is run
   held.Release();
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
@@ -110,11 +117,12 @@ TEST(SessionLife, TurnOfASessionClosedMeanwhileIsCancelled) {
 TEST(SessionLife, SessionBeingOpenedIsBusy) {
   TestEngine engine;
   HeldEngine held(engine);
-  const auto session = NewSession(engine, 1);
-  engine->Open(session, [](const absl::Status&) {});
-  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
+  TurnLease lease = NewSession(engine, 1);
+  const std::shared_ptr<Session> session = lease.session();
+  engine->Open(std::move(lease), [](const absl::Status&) {});
+  EXPECT_EQ(TurnLease::Take(session).status().code(), absl::StatusCode::kAborted);
   held.Release();
-  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
+  EXPECT_TRUE(TurnLease::Take(session).ok());
 }
 
 // Three ids, and callers that do everything with them at once.
@@ -145,20 +153,23 @@ class SessionHammer : public testing::Test {
 
   // Starts a turn and, where it is started, reads or cancels it.
   void Run(const SessionId& id, TurnKind kind, bool cancel) {
-    absl::StatusOr<SessionRoute> route = sessions_.Route(id);
-    if (!route.ok()) return;
-    TurnRequest request = Generate(route->session, kind == TurnKind::kGenerate ? "ab" : "", 20);
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    if (!turn.ok() || !turn->Lease().ok()) return;
+    TurnRequest request = Generate(nullptr, kind == TurnKind::kGenerate ? "ab" : "", 20);
     request.kind = kind;
-    const auto turn = std::make_shared<Turn>(std::move(request));
-    if (!route->engine->Start(turn).ok()) return;
+    TurnHandle handle = turn->Make(std::move(request), nullptr);
+    if (!turn->Start(handle).ok()) return;
     ++turns_;
     if (kind == TurnKind::kAppend) {
-      turn->AddInput(Bytes("some input"), true);
-      turn->CloseInput();
+      handle.AddInput(Bytes("some input"));
+      handle.CloseInput();
     }
-    if (cancel) turn->Cancel();
-    route->engine->Wake();
-    ReadToEnd(*turn);
+    if (cancel) handle.Cancel();
+    for (bool ended = false; !ended;) {
+      const TurnStream::Item item = handle.Next();
+      ended = std::holds_alternative<TurnEnd>(item);
+      if (std::holds_alternative<std::monostate>(item)) absl::SleepFor(absl::Microseconds(100));
+    }
   }
 
   void CallAtRandom(uint64_t seed) {

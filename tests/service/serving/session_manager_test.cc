@@ -47,12 +47,31 @@ class SessionManagerTest : public testing::Test {
     return result;
   }
 
-  std::shared_ptr<Turn> NewTurn(const SessionId& id, uint64_t max_tokens) {
-    return std::make_shared<Turn>(Generate(*sessions_.Find(id), "text", max_tokens));
+  // A turn of the session that reads "text" and generates; not OK: it is refused.
+  absl::StatusOr<TurnHandle> Start(const SessionId& id, uint64_t max_tokens,
+                                   std::optional<uint64_t> expected_position = std::nullopt) {
+    absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
+    if (!turn.ok()) return turn.status();
+    absl::Status status = turn->Lease(expected_position);
+    if (!status.ok()) return turn->Refuse(status);
+    TurnHandle handle = turn->Make(Generate(nullptr, "text", max_tokens), nullptr);
+    status = turn->Start(handle);
+    if (!status.ok()) return status;
+    return handle;
   }
 
-  absl::Status Start(const std::shared_ptr<Turn>& turn) {
-    return sessions_.Route(turn->request.session->id())->engine->Start(turn);
+  // Reads the turn to its end and counts its tokens.
+  static TurnEnd ReadToEnd(TurnHandle turn, size_t* tokens = nullptr) {
+    while (true) {
+      const TurnStream::Item item = turn.Next();
+      if (const auto* end = std::get_if<TurnEnd>(&item)) return *end;
+      const auto* event = std::get_if<TurnEvent>(&item);
+      if (event == nullptr) {
+        absl::SleepFor(absl::Microseconds(100));
+      } else if (const auto* delta = std::get_if<DeltaEvent>(event)) {
+        if (tokens != nullptr) *tokens += delta->tokens.size();
+      }
+    }
   }
 
   MinimalModel model_;
@@ -87,18 +106,18 @@ TEST_F(SessionManagerTest, IdleSessionsExpire) {
   const auto session = Open("m", std::nullopt, absl::Milliseconds(50));
   ASSERT_TRUE(session.ok());
   const absl::Time give_up = absl::Now() + absl::Seconds(20);
-  while (sessions_.Find(session->id).ok() && absl::Now() < give_up) {
+  while (sessions_.View(session->id).ok() && absl::Now() < give_up) {
     absl::SleepFor(absl::Milliseconds(20));
   }
-  EXPECT_EQ(sessions_.Find(session->id).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(sessions_.View(session->id).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SessionManagerTest, ForkAndClose) {
   const auto session = Open();
   ASSERT_TRUE(session.ok());
-  const auto turn = NewTurn(session->id, 10);
-  ASSERT_TRUE(Start(turn).ok());
-  ASSERT_TRUE(ReadToEnd(*turn).end.status.ok());
+  const auto turn = Start(session->id, 10);
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  ASSERT_TRUE(ReadToEnd(*turn).status.ok());
   const auto fork = Wait([&](SessionManager::Opened opened) {
     sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
   });
@@ -115,19 +134,57 @@ TEST_F(SessionManagerTest, ForkAndClose) {
   done.WaitForNotification();
   ASSERT_TRUE(position.ok());
   EXPECT_EQ(*position, 14u);
-  EXPECT_FALSE(sessions_.Find(session->id).ok());
-  EXPECT_TRUE(sessions_.Find(fork->id).ok());
+  EXPECT_FALSE(sessions_.View(session->id).ok());
+  EXPECT_TRUE(sessions_.View(fork->id).ok());
+}
+
+TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
+  const auto session = Open();
+  ASSERT_TRUE(session.ok());
+  EXPECT_EQ(Start(session->id, 1, /*expected_position=*/7).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(model_.RequestsCounted("FAILED_PRECONDITION"), 1);
+  {
+    absl::StatusOr<NewTurn> dropped = sessions_.TurnOf(session->id);
+    ASSERT_TRUE(dropped.ok() && dropped->Lease().ok());
+    EXPECT_EQ(Start(session->id, 1).status().code(), absl::StatusCode::kAborted);
+    const auto fork = Wait([&](SessionManager::Opened opened) {
+      sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
+    });
+    EXPECT_EQ(fork.status().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 1u) << "the fork left no session";
+  }
+  const auto turn = Start(session->id, 1);
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  EXPECT_TRUE(ReadToEnd(*turn).status.ok());
+}
+
+TEST_F(SessionManagerTest, AScoreHasASessionThatNobodyFinds) {
+  absl::StatusOr<NewTurn> turn = sessions_.ScoreWith("m");
+  ASSERT_TRUE(turn.ok()) << turn.status();
+  ASSERT_TRUE(turn->Lease().ok());
+  EXPECT_TRUE(turn->history().tokens.empty());
+  EXPECT_TRUE(sessions_.List(std::nullopt, 10, "").empty());
+  TurnRequest request;
+  request.kind = TurnKind::kScore;
+  request.prompt = Bytes("a text");
+  const TurnHandle handle = turn->Make(request, nullptr);
+  ASSERT_TRUE(turn->Start(handle).ok());
+  EXPECT_TRUE(ReadToEnd(handle).status.ok());
+  EXPECT_EQ(sessions_.ScoreWith("nobody").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SessionManagerTest, DrainLetsTurnsFinish) {
   const auto session = Open();
   ASSERT_TRUE(session.ok());
-  const auto turn = NewTurn(session->id, 200);
-  ASSERT_TRUE(Start(turn).ok());
+  const auto turn = Start(session->id, 200);
+  ASSERT_TRUE(turn.ok()) << turn.status();
   sessions_.Drain(absl::Seconds(60));
-  const Outcome outcome = ReadToEnd(*turn);
-  EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
-  EXPECT_EQ(outcome.tokens.size(), 200u);
+  size_t tokens = 0;
+  const TurnEnd end = ReadToEnd(*turn, &tokens);
+  EXPECT_TRUE(end.status.ok()) << end.status;
+  EXPECT_EQ(tokens, 200u);
+  EXPECT_EQ(Start(session->id, 1).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Open().status().code(), absl::StatusCode::kUnavailable);
 }
 

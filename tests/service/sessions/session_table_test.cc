@@ -1,4 +1,4 @@
-// The table of sessions and the one-writer rule.
+// The table of sessions, and the lease of a session's turn.
 #include "service/sessions/session_table.h"
 
 #include <gtest/gtest.h>
@@ -6,53 +6,74 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "service/sessions/turn_lease.h"
 
 namespace longstream {
 namespace {
 
-// One that has been opened: its turn is free.
+// A session that has been opened: its turn is free.
 std::shared_ptr<Session> NewSession(uint64_t low, const char* model = "m",
                                     absl::Duration timeout = absl::Hours(1)) {
-  auto session = std::make_shared<Session>(SessionId{0, low}, model, 100, timeout);
-  session->EndTurn();
-  return session;
+  return TurnLease::OfNewSession(SessionId{0, low}, model, 100, timeout).session();
 }
 
-TEST(Session, HoldsItsTurnUntilItIsOpened) {
-  Session session(SessionId{0, 1}, "m", 100, absl::Seconds(10));
-  EXPECT_TRUE(session.View().turn_running);
-  EXPECT_EQ(session.BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
-  EXPECT_FALSE(session.Expired(MonotonicTime::Now() + absl::Hours(1)));
-  session.EndTurn();
-  EXPECT_TRUE(session.BeginTurn(std::nullopt).ok());
-}
+absl::StatusCode CodeOf(const absl::StatusOr<TurnLease>& lease) { return lease.status().code(); }
 
-TEST(Session, OneTurnAtATime) {
-  const auto session = NewSession(1);
-  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
+TEST(TurnLease, ANewSessionIsLeasedUntilItIsOpened) {
+  TurnLease lease = TurnLease::OfNewSession(SessionId{0, 1}, "m", 100, absl::Seconds(10));
+  const std::shared_ptr<Session> session = lease.session();
   EXPECT_TRUE(session->View().turn_running);
-  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kAborted);
-  session->EndTurn();
-  EXPECT_TRUE(session->BeginTurn(std::nullopt).ok());
-  session->EndTurn();
+  EXPECT_EQ(CodeOf(TurnLease::Take(session)), absl::StatusCode::kAborted);
+  EXPECT_FALSE(session->Expired(MonotonicTime::Now() + absl::Hours(1)));
+  lease.Drop();
+  EXPECT_TRUE(TurnLease::Take(session).ok());
 }
 
-TEST(Session, ExpectedPositionIsChecked) {
+TEST(TurnLease, OneAtATime) {
   const auto session = NewSession(1);
-  ASSERT_TRUE(session->BeginTurn(0).ok());
-  session->tokens = {1, 2, 3};
-  session->EndTurn();
-  const absl::Status status = session->BeginTurn(0);
+  {
+    const absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+    EXPECT_TRUE(lease.ok());
+    EXPECT_TRUE(session->View().turn_running);
+    EXPECT_EQ(CodeOf(TurnLease::Take(session)), absl::StatusCode::kAborted);
+  }
+  EXPECT_FALSE(session->View().turn_running);
+  EXPECT_TRUE(TurnLease::Take(session).ok());
+}
+
+TEST(TurnLease, AMovedLeaseIsGivenBackOnce) {
+  const auto session = NewSession(1);
+  TurnLease first = *TurnLease::Take(session);
+  TurnLease second = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(second);
+  first.Drop();
+  EXPECT_TRUE(session->View().turn_running);
+  const auto other = NewSession(2);
+  second = *TurnLease::Take(other);
+  EXPECT_FALSE(session->View().turn_running) << "an assigned lease drops its own";
+  EXPECT_TRUE(other->View().turn_running);
+}
+
+TEST(TurnLease, ExpectedPositionIsChecked) {
+  const auto session = NewSession(1);
+  {
+    TurnLease lease = *TurnLease::Take(session, 0);
+    lease.state().tokens = {1, 2, 3};
+    lease.Publish();
+  }
+  const absl::Status status = TurnLease::Take(session, 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("at position 3, the request expects 0"), std::string::npos);
   EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
-  EXPECT_TRUE(session->BeginTurn(3).ok());
+  EXPECT_TRUE(TurnLease::Take(session, 3).ok());
 }
 
-TEST(Session, ExactlyOneOfManyWritersWins) {
+TEST(TurnLease, ExactlyOneOfManyWritersWins) {
   const auto session = NewSession(1);
   std::atomic<int> inside = 0;
   std::atomic<int> won = 0;
@@ -61,12 +82,13 @@ TEST(Session, ExactlyOneOfManyWritersWins) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 500; ++i) {
-        if (!session->BeginTurn(std::nullopt).ok()) continue;
+        absl::StatusOr<TurnLease> lease = TurnLease::Take(session);
+        if (!lease.ok()) continue;
         EXPECT_EQ(inside.fetch_add(1), 0);
-        session->tokens.push_back(i);
+        lease->state().tokens.push_back(i);
         won.fetch_add(1);
+        lease->Publish();
         inside.fetch_sub(1);
-        session->EndTurn();
       }
     });
   }
@@ -79,7 +101,7 @@ TEST(Session, NoTurnAfterClose) {
   const auto session = NewSession(1);
   EXPECT_TRUE(session->Close());
   EXPECT_FALSE(session->Close());
-  EXPECT_EQ(session->BeginTurn(std::nullopt).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf(TurnLease::Take(session)), absl::StatusCode::kNotFound);
 }
 
 TEST(Session, ExpiresOnlyWhenIdle) {
@@ -87,9 +109,9 @@ TEST(Session, ExpiresOnlyWhenIdle) {
   const MonotonicTime now = MonotonicTime::Now();
   EXPECT_FALSE(session->Expired(now));
   EXPECT_TRUE(session->Expired(now + absl::Seconds(11)));
-  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  TurnLease lease = *TurnLease::Take(session);
   EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(11)));
-  session->EndTurn();
+  lease.Drop();
   EXPECT_TRUE(session->CloseIfExpired(now + absl::Seconds(60)));
   EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(60))) << "it is closed once";
 }
@@ -99,12 +121,12 @@ TEST(Session, ATurnIsUse) {
   const auto session = NewSession(1, "m", absl::Milliseconds(50));
   const absl::Time opened = session->View().last_use_time;
   absl::SleepFor(absl::Milliseconds(2));
-  ASSERT_TRUE(session->BeginTurn(std::nullopt).ok());
+  TurnLease lease = *TurnLease::Take(session);
   const absl::Time begun = session->View().last_use_time;
   EXPECT_GT(begun, opened);
   absl::SleepFor(absl::Milliseconds(60));
   const MonotonicTime before_end = MonotonicTime::Now();
-  session->EndTurn();
+  lease.Drop();
   const MonotonicTime after_end = MonotonicTime::Now();
   EXPECT_GE(session->View().last_use_time - begun, absl::Milliseconds(50));
   EXPECT_FALSE(session->Expired(before_end + absl::Milliseconds(50)));
@@ -119,7 +141,7 @@ TEST(SessionTable, IdsAreUniqueAndFound) {
   EXPECT_EQ(table.Find(SessionId{0, 2}).status().code(), absl::StatusCode::kNotFound);
 }
 
-// Whoever closes a session late must not take out the one that has its id now.
+// A late Remove must not take out the session that has the id by now.
 TEST(SessionTable, RemovesThisSessionAndNoOther) {
   SessionTable table(0);
   const auto session = NewSession(1);

@@ -29,8 +29,8 @@ void SetMemory(uint64_t bytes) {
   setenv("LONGSTREAM_SIMT_MACHINE", ("memory=" + std::to_string(bytes)).c_str(), 1);
 }
 
-std::shared_ptr<Turn> NewTurn(TurnRequest request) {
-  return std::make_shared<Turn>(std::move(request));
+std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
+  return std::make_shared<SessionTurn>(std::move(request));
 }
 
 struct Case {
@@ -79,13 +79,13 @@ TEST_P(PluginEngineTest, GreedyTokensAreTheCpus) {
   std::vector<std::vector<Outcome>> outcomes;
   for (const TestModel& model : {OnCpu(), OnSimt()}) {
     TestEngine engine(kF32, kBudget, {}, model);
-    std::vector<std::shared_ptr<Turn>> turns;
+    std::vector<std::shared_ptr<SessionTurn>> turns;
     for (const std::string& prompt : prompts) {
-      TurnRequest request = Generate(engine.Open(), prompt, 12);
+      SessionTurnRequest request = Generate(engine.Open(), prompt, 12);
       request.sampling.temperature = 0;
       request.log_probs = true;
       turns.push_back(NewTurn(request));
-      ASSERT_TRUE(engine->Start(turns.back()).ok());
+      ASSERT_TRUE(engine.Start(turns.back()).ok());
     }
     outcomes.emplace_back();
     for (const auto& turn : turns) outcomes.back().push_back(ReadToEnd(*turn));
@@ -110,8 +110,8 @@ TEST_P(PluginEngineTest, CloseWhileItGenerates) {
   const auto session = engine.Open();
   const auto turn = NewTurn(Generate(session, "start", 900));
   const auto other = NewTurn(Generate(engine.Open(), "other", 10));
-  ASSERT_TRUE(engine->Start(turn).ok());
-  ASSERT_TRUE(engine->Start(other).ok());
+  ASSERT_TRUE(engine.Start(turn).ok());
+  ASSERT_TRUE(engine.Start(other).ok());
   AwaitToken(*turn);
   ASSERT_TRUE(session->Close());
   engine->Close(session, [](uint64_t) {});

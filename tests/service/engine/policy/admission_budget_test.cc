@@ -8,18 +8,6 @@
 namespace longstream {
 namespace {
 
-TEST(AdmissionBudget, PagesAreWhole) {
-  ls_model_info info{};
-  info.page_tokens = 16;
-  info.kv_bytes_per_token = 100;
-  EXPECT_EQ(PageBytes(info, 0), 0u);
-  EXPECT_EQ(PageBytes(info, 1), 1600u);
-  EXPECT_EQ(PageBytes(info, 16), 1600u);
-  EXPECT_EQ(PageBytes(info, 17), 3200u);
-  info.page_tokens = 0;
-  EXPECT_EQ(PageBytes(info, 17), 0u) << "a model without pages";
-}
-
 TEST(AdmissionBudget, WhatComesIsAddedToWhatIsFree) {
   const AdmissionBudget budget{.total = 100, .free = 10, .coming = 20, .most_coming = 60};
   EXPECT_TRUE(budget.IsComing(30));

@@ -145,18 +145,18 @@ class Reader {
 
 // What `streams` turns of an engine with this executor give, of prompts and seeds of their own.
 std::vector<std::vector<int32_t>> TokensOf(const Executor& executor, int streams) {
-  std::vector<std::shared_ptr<Turn>> turns;
+  std::vector<std::shared_ptr<SessionTurn>> turns;
   std::vector<std::unique_ptr<Reader>> readers;
   absl::BlockingCounter ended(streams);
   Transport transport;
   TestEngine engine("{}", 0, {.executor = executor});
   for (int i = 0; i < streams; ++i) {
     const auto seed = static_cast<uint64_t>(i) + 1;
-    turns.push_back(
-        std::make_shared<Turn>(Generate(engine.Open(), "prompt " + std::to_string(i), 50, seed)));
+    turns.push_back(std::make_shared<SessionTurn>(
+        Generate(engine.Open(), "prompt " + std::to_string(i), 50, seed)));
     readers.push_back(std::make_unique<Reader>(turns.back().get(), &transport, &ended));
   }
-  for (const auto& turn : turns) EXPECT_TRUE(engine->Start(turn).ok());
+  for (const auto& turn : turns) EXPECT_TRUE(engine.Start(turn).ok());
   ended.Wait();
   std::vector<std::vector<int32_t>> tokens;
   for (const auto& reader : readers) tokens.push_back(reader->tokens());

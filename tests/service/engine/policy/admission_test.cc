@@ -1,0 +1,114 @@
+// Rounds of admission, from plain values.
+#include "service/engine/policy/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace longstream {
+namespace {
+
+constexpr AdmissionPlaces kRoomy{.max_computing = 8, .max_open = 8};
+
+// A turn with this demand, which computes once it is admitted.
+void Admit(AdmissionRound& round, uint64_t wanted) {
+  round.Admit({.computes = true,
+               .free = round.budget().free - wanted,
+               .coming = wanted / 2,
+               .most_coming = wanted});
+}
+
+TEST(AdmissionRound, GoesOnWhileThereArePlaces) {
+  struct Case {
+    const char* name;
+    AdmissionPlaces places;
+    bool goes_on;
+    size_t free_places;
+  };
+  const Case cases[] = {
+      {"empty", {0, 2, 0, 4}, true, 2},
+      {"one computes", {1, 2, 1, 4}, true, 1},
+      {"all places compute", {2, 2, 2, 4}, false, 0},
+      {"all are open, none computes", {0, 2, 4, 4}, false, 0},
+      {"one open place is left", {0, 2, 3, 4}, true, 1},
+      {"clients that caught up made more compute", {3, 2, 3, 4}, false, 0},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    EXPECT_EQ(AdmissionRound(c.places, {}).GoesOn(), c.goes_on);
+    EXPECT_EQ(FreePlaces(c.places), c.free_places);
+  }
+}
+
+TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
+  AdmissionRound round(kRoomy, {.total = 100, .free = 50});
+  EXPECT_TRUE(round.MayFit({.pages = 40, .fixed = 10}));
+  EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "more than is free";
+  // A device has a pool for each kind: one may be full while bytes are free.
+  round.FoundMissing({.pages = 20, .fixed = 5});
+  EXPECT_FALSE(round.MayFit({.pages = 20, .fixed = 5}));
+  EXPECT_FALSE(round.MayFit({.pages = 30, .fixed = 5}));
+  EXPECT_TRUE(round.MayFit({.pages = 19, .fixed = 5}));
+  EXPECT_TRUE(round.MayFit({.pages = 30, .fixed = 4}));
+}
+
+TEST(AdmissionRound, AnAdmittedTurnTakesAPlaceAndMemory) {
+  AdmissionRound round(kRoomy, {.total = 100, .free = 50});
+  Admit(round, 30);
+  EXPECT_EQ(round.places().computing, 1u);
+  EXPECT_EQ(round.places().open, 1u);
+  EXPECT_EQ(round.budget().free, 20u);
+  EXPECT_EQ(round.budget().coming, 15u);
+  EXPECT_EQ(round.budget().most_coming, 30u);
+  // A turn that waits for input takes a place among the open ones alone.
+  round.Admit({.computes = false, .free = 10, .coming = 10, .most_coming = 10});
+  EXPECT_EQ(round.places().computing, 1u);
+  EXPECT_EQ(round.places().open, 2u);
+  EXPECT_EQ(round.budget().coming, 15u);
+  EXPECT_EQ(round.budget().most_coming, 40u);
+}
+
+TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
+  struct Case {
+    const char* name;
+    uint64_t wanted;
+    size_t running;
+    bool waits;
+    bool is_coming;
+  };
+  const Case cases[] = {
+      {"turns that compute make room", 30, 1, true, true},
+      {"only the rollback of all turns does", 60, 1, true, false},
+      {"sessions hold the rest", 71, 1, false, false},
+      {"nothing runs", 30, 0, false, false},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    AdmissionPlaces places = kRoomy;
+    places.open = c.running;
+    AdmissionRound round(places, {.total = 100, .free = 10, .coming = 20, .most_coming = 60});
+    EXPECT_EQ(round.Wait({.pages = c.wanted}, 0), c.waits);
+    ASSERT_EQ(round.waiting().size(), c.waits ? 1u : 0u);
+    if (c.waits) EXPECT_EQ(round.waiting()[0].is_coming, c.is_coming);
+  }
+}
+
+TEST(AdmissionRound, ATurnHoldsTheLineOnceItWasOvertakenOftenEnough) {
+  AdmissionPlaces places = kRoomy;
+  places.open = 1;
+  for (const bool is_coming : {true, false}) {
+    SCOPED_TRACE(is_coming ? "its memory is coming" : "a stalled client holds its memory");
+    AdmissionRound round(places, {.total = 100,
+                                  .free = 10,
+                                  .coming = is_coming ? uint64_t{60} : uint64_t{0},
+                                  .most_coming = 60});
+    ASSERT_TRUE(round.Wait({.pages = 50}, AdmissionRound::kMaxOvertaken - 1));
+    EXPECT_TRUE(round.GoesOn());
+    Admit(round, 1);
+    EXPECT_EQ(round.waiting()[0].times_overtaken, AdmissionRound::kMaxOvertaken);
+    EXPECT_EQ(round.GoesOn(), !is_coming);
+  }
+}
+
+}  // namespace
+}  // namespace longstream

@@ -1,0 +1,111 @@
+// Inputs read against a history: what a tokenizer puts before a text, and the context's limit.
+#include "service/server/turn_input.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/service/engine/engine_fixture.h"
+
+namespace longstream {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+// A tokenizer that puts a space ("_") before a text that does not go on after other text, and <s>
+// before the first text of a sequence.
+constexpr char kMetaspace[] = R"({
+  "model": {"type": "BPE", "vocab": {"a": 2, "_": 1, "_a": 3}, "merges": ["_ a"]},
+  "added_tokens": [{"id": 4, "content": "<s>", "special": true},
+                   {"id": 5, "content": "<x>", "special": true}],
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"},
+  "decoder": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "always"},
+  "post_processor": {"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [4], "tokens": ["<s>"]}}}})";
+
+class TurnInputTest : public testing::Test {
+ protected:
+  TurnInputTest() : files_(MinimalModel::PluginFile(), kMetaspace) {
+    auto model = ServedModel::Load(files_.Source(R"({"context_limit": 20})"), files_.plugins(),
+                                   files_.host());
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (model.ok()) model_ = *std::move(model);
+  }
+
+  static v1::Input Text(const std::string& text) {
+    v1::Input input;
+    input.set_text(text);
+    return input;
+  }
+  static v1::Input Tokens(const Ids& ids) {
+    v1::Input input;
+    input.mutable_tokens()->mutable_ids()->Add(ids.begin(), ids.end());
+    return input;
+  }
+
+  MinimalModel files_;
+  std::shared_ptr<ServedModel> model_;
+};
+
+TEST_F(TurnInputTest, EachTextIsReadAfterTheTokensBeforeIt) {
+  struct Case {
+    const char* name;
+    Ids history;
+    std::vector<v1::Input> inputs;
+    Ids added;
+  };
+  const Case cases[] = {
+      {"a sequence begins with <s>", {}, {Text("a")}, {4, 3}},
+      {"an empty text adds nothing", {}, {Text("")}, {}},
+      {"an absent input adds nothing", {}, {v1::Input()}, {}},
+      {"a text goes on", {4, 3}, {Text("a")}, {2}},
+      {"after a special token it begins anew", {4, 3, 5}, {Text("a")}, {3}},
+      {"texts go on after each other", {}, {Text("a"), Text("a")}, {4, 3, 2}},
+      {"the first text that adds something begins", {}, {Text(""), Text("a")}, {4, 3}},
+      {"a token between them", {4, 3}, {Text("a"), Tokens({5}), Text("a")}, {2, 5, 3}},
+      {"tokens get nothing before them", {}, {Tokens({2}), Text("a")}, {2, 2}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    SessionState history;
+    history.tokens = c.history;
+    TurnInput input(*model_, history, /*parse_special=*/false);
+    Ids added;
+    for (const v1::Input& piece : c.inputs) {
+      const absl::StatusOr<Ids> tokens = input.Read(piece);
+      ASSERT_TRUE(tokens.ok()) << tokens.status();
+      added.insert(added.end(), tokens->begin(), tokens->end());
+    }
+    EXPECT_EQ(added, c.added);
+    EXPECT_EQ(input.position(), c.history.size() + c.added.size());
+  }
+}
+
+TEST_F(TurnInputTest, RefusesWhatExceedsTheContext) {
+  const uint64_t limit = model_->backend().info().context_limit;
+  SessionState history;
+  history.tokens.assign(limit - 2, 2);
+  TurnInput input(*model_, history, false);
+  EXPECT_TRUE(input.Read(Tokens({2})).ok());
+  const absl::Status status = input.Read(Tokens({2, 2})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), absl::StrCat("input: 2 tokens after position ", limit - 1,
+                                           " exceed the model's context of ", limit));
+  EXPECT_TRUE(input.Read(Tokens({2})).ok()) << "a refused input adds nothing";
+  EXPECT_EQ(input.Read(Tokens(Ids(limit + 1, 2))).status().message(),
+            absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));
+}
+
+TEST_F(TurnInputTest, RefusesTokensOutsideTheVocabulary) {
+  TurnInput input(*model_, SessionState(), false);
+  const absl::Status status = input.Read(Tokens({2, -1})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("input.tokens.ids[1]: token id -1"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace longstream
