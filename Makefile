@@ -1,7 +1,7 @@
 # The commands of a working day. Each installs what it needs and builds under build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test bench golden tokenizer-parity check asan tsan gpu-pack gpu-check gpu-peers \
-        install packages release
+.PHONY: help demo eval test bench golden tokenizer-parity check bits asan tsan gpu-pack gpu-check \
+        gpu-peers install packages release
 
 PREFIX ?= /usr/local
 # Passed to the build in addition to the preset, e.g. make test JOBS=8.
@@ -52,6 +52,12 @@ tokenizer-parity: packages  ## Compare tokenizers with their libraries on 10 000
 
 check: release  ## Run the checks: format, lint, layers, op names, lengths, weak symbols.
 	@tools/check/run_all.sh
+
+# make bits OLD=../before/build/release: flags of tools/check/bits.sh in BITS.
+OLD ?=
+BITS ?=
+bits: release  ## Compare the tokens and log-probabilities of two builds to the bit: OLD=BUILD.
+	@tools/check/bits.sh $(BITS) $(OLD) build/release
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
