@@ -65,7 +65,7 @@ Set SetNamed(const std::string& name) {
     return {.kernels = "cuda",
             .plugin_prefix = "test_plugins/simt_",
             .plugin_suffix = ".so",
-            .size = {.prompt = 134, .scored = 40, .decode = 4, .streams = 4},
+            .size = {.prompt = 134, .scored = 40, .decode = 4, .streams = 6},
             .cache_bytes_budget = 16 << 20,
             .threads = {1},
             .types = {kStored},

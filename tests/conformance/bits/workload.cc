@@ -30,26 +30,53 @@ ls_sampling Warm(uint64_t seed) {
   return sampling;
 }
 
-// Draws from a few tokens only.
-ls_sampling Narrow(uint64_t seed) {
+// Each rule of truncation by itself, narrow enough to decide; and all three at once.
+ls_sampling TopK(uint64_t seed) {
   ls_sampling sampling = Warm(seed);
   sampling.temperature = 1.3f;
+  sampling.top_k = 5;
+  return sampling;
+}
+
+ls_sampling TopP(uint64_t seed) {
+  ls_sampling sampling = Warm(seed);
+  sampling.top_p = 0.6f;
+  return sampling;
+}
+
+ls_sampling MinP(uint64_t seed) {
+  ls_sampling sampling = Warm(seed);
+  sampling.min_p = 0.2f;
+  return sampling;
+}
+
+ls_sampling Narrow(uint64_t seed) {
+  ls_sampling sampling = TopK(seed);
   sampling.top_k = 14;
   sampling.top_p = 0.9f;
-  sampling.min_p = 0.02f;
+  sampling.min_p = 0.05f;
   return sampling;
+}
+
+// Every second token of a small vocabulary: some from the prompt alone, some generated as well.
+std::vector<ls_token_count> History() {
+  std::vector<ls_token_count> history;
+  for (int32_t token = 0; token < 36; token += 2) {
+    history.push_back({token, 1 + token % 5, token % 3 == 0 ? 0 : 1 + token % 2 + token % 5 / 2});
+  }
+  return history;
 }
 
 // Uses every penalty and a bias.
 ls_sampling Penalised(uint64_t seed) {
-  static constexpr ls_token_count kHistory[] = {{1, 3, 1}, {4, 1, 0}, {9, 5, 5}, {20, 2, 1}};
-  static const ls_logit_bias kBias[] = {{2, -INFINITY}, {7, 1.5f}, {11, -0.75f}};
+  static const std::vector<ls_token_count> history = History();
+  static const ls_logit_bias kBias[] = {{2, -INFINITY}, {7, 1.5f}, {11, -0.75f}, {20, 0.5f}};
   ls_sampling sampling = Warm(seed);
   sampling.repetition_penalty = 1.3f;
-  sampling.presence_penalty = 0.25f;
-  sampling.frequency_penalty = 0.125f;
-  sampling.history = kHistory;
-  sampling.num_history = static_cast<uint32_t>(std::size(kHistory));
+  sampling.presence_penalty = 0.5f;
+  sampling.frequency_penalty = 0.25f;
+  sampling.history = history.data();
+  sampling.num_history = static_cast<uint32_t>(history.size());
   sampling.bias = kBias;
   sampling.num_bias = static_cast<uint32_t>(std::size(kBias));
   return sampling;
@@ -200,7 +227,7 @@ std::vector<Stream> Workload::Join(Stream& main) {
   std::vector<size_t> lengths = {size_.prompt / 2, 1, 19};
   for (uint32_t i = 0; i + 1 < size_.streams; ++i) {
     const uint64_t seed = 23 + i;
-    const ls_sampling kinds[] = {Penalised(seed), Warm(seed), Narrow(seed)};
+    const ls_sampling kinds[] = {Penalised(seed), TopK(seed), TopP(seed), MinP(seed), Warm(seed)};
     others.push_back(Create("other " + std::to_string(i), kinds[i % std::size(kinds)]));
     if (i >= lengths.size()) lengths.push_back(2 + i);
   }
