@@ -1,6 +1,6 @@
 # Commands for daily work. Each installs the packages that it needs and builds in build/<preset>.
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy fuzz asan tsan \
+.PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
@@ -76,6 +76,12 @@ fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
 	@for test in build/asan/tests/*_fuzz_test; do \
 	  echo "=== $$test"; LONGSTREAM_FUZZ_SECONDS=$(SECONDS) "$$test" || exit 1; \
 	done
+
+# make bits OLD=../before/build/release: flags of tools/check/bits.sh in BITS.
+OLD ?=
+BITS ?=
+bits: release  ## Compare the tokens and log-probabilities of two builds to the bit: OLD=BUILD.
+	@tools/check/bits.sh $(BITS) $(OLD) build/release
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF

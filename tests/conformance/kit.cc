@@ -16,6 +16,19 @@ constexpr uint64_t kDeviceSequences = 64;
 
 }  // namespace
 
+std::vector<int32_t> PseudoRandomTokens(uint64_t seed, size_t count, uint32_t vocabulary) {
+  std::vector<int32_t> tokens;
+  uint64_t state = seed;
+  for (size_t i = 0; i < count; ++i) {
+    // SplitMix64 (Steele et al. 2014).
+    uint64_t x = state += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    tokens.push_back(static_cast<int32_t>((x ^ (x >> 31)) % vocabulary));
+  }
+  return tokens;
+}
+
 Kit::Kit(const ls_backend& backend, const Target& target)
     : backend_(backend), target_(target), host_(2) {
   OpenOptions options;
@@ -59,19 +72,6 @@ OpenOptions Kit::Defaults() const {
 
 Model Kit::Open(const OpenOptions& options) const {
   return Model(backend_, target_.model, options, host_);
-}
-
-std::vector<int32_t> Kit::Tokens(uint64_t seed, size_t count) const {
-  std::vector<int32_t> tokens;
-  uint64_t state = seed;
-  for (size_t i = 0; i < count; ++i) {
-    // SplitMix64 (Steele et al. 2014).
-    uint64_t x = state += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    tokens.push_back(static_cast<int32_t>((x ^ (x >> 31)) % vocabulary_));
-  }
-  return tokens;
 }
 
 void ExpectNoMisuse(Check& check, const TestHost& host) {

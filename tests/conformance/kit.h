@@ -14,6 +14,10 @@
 
 namespace longstream::conformance {
 
+// Pseudo-random token ids below `vocabulary`, the same for the same seed; a shorter list is a
+// prefix of a longer one.
+std::vector<int32_t> PseudoRandomTokens(uint64_t seed, size_t count, uint32_t vocabulary);
+
 struct Target {
   std::string plugin;       // path of the shared library
   std::string model;        // model directory
@@ -63,9 +67,10 @@ class Kit {
   Model Open() const { return Open(Defaults()); }
   Model Open(const OpenOptions& options) const;
 
-  // Pseudo-random token ids that depend only on the seed; a shorter list is a prefix of a longer
-  // one.
-  std::vector<int32_t> Tokens(uint64_t seed, size_t count) const;
+  // PseudoRandomTokens of the model's vocabulary.
+  std::vector<int32_t> Tokens(uint64_t seed, size_t count) const {
+    return PseudoRandomTokens(seed, count, vocabulary_);
+  }
 
  private:
   const ls_backend& backend_;

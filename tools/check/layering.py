@@ -113,8 +113,8 @@ ROOMS = {
     "service/engine": "backends/api kernels/core service/clock service/config"
                       " service/engine/policy service/engine/turn service/metrics service/models"
                       " service/sessions",
-    "service/serving": "service/clock service/engine service/metrics service/models"
-                       " service/sessions",
+    "service/serving": "service/clock service/engine service/engine/turn service/metrics"
+                       " service/models service/sessions",
     "service/server": "service/chat service/clock service/engine/turn service/jinja/values"
                       " service/models service/serving service/sessions service/tokenizer"
                       " service/tokenizer/stream service/tokenizer/text",

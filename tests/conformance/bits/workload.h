@@ -1,0 +1,34 @@
+// Runs a fixed workload on one model and returns every result as text.
+#ifndef LONGSTREAM_TESTS_CONFORMANCE_BITS_WORKLOAD_H_
+#define LONGSTREAM_TESTS_CONFORMANCE_BITS_WORKLOAD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tests/conformance/model.h"
+
+namespace longstream::conformance {
+
+struct WorkloadSize {
+  uint32_t prompt;   // tokens of the longest prompt, at least 64
+  uint32_t scored;   // rows of the prompt that is scored, at most `prompt`
+  uint32_t decode;   // decode steps of each phase, at least 3
+  uint32_t streams;  // sequences that decode in one batch, at least 4
+
+  // Positions that the longest sequence of the workload reaches at most.
+  uint32_t positions() const { return prompt + 5 * decode + 16; }
+};
+
+// Goes through the whole workload: a prompt in pieces, greedy and sampled decode, a fork, a batch
+// of sequences of different lengths, a rollback, scored rows, a snapshot. The model must take
+// `size.positions()` positions and batches of 2 * `size.prompt` tokens in `size.streams` entries.
+//
+// One line a result: token ids in decimal, log-probabilities as the bits of a float in hexadecimal,
+// rows of logits and snapshots as a 64-bit digest. If one bit of a result differs between two
+// models, their texts differ, and the first line that differs names the phase. Throws CheckFailed
+// where a call fails.
+std::string RunWorkload(Model& model, const WorkloadSize& size);
+
+}  // namespace longstream::conformance
+
+#endif  // LONGSTREAM_TESTS_CONFORMANCE_BITS_WORKLOAD_H_
