@@ -88,7 +88,7 @@ asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UB
 	@cmake --build --preset asan --parallel $(JOBS)
 	@ctest --preset asan
 
-tsan: packages  ## Run the scheduler's, the sessions' and the thread pool's tests under TSan.
+tsan: packages  ## Run the engine's, the sessions' and the thread pool's tests under TSan.
 	@cmake --preset tsan
 	@cmake --build --preset tsan --parallel $(JOBS)
 	@ctest --preset tsan

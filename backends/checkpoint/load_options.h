@@ -44,7 +44,7 @@ class LoadOptions {
   const std::optional<std::string>& logn() const { return logn_; }  // "always", "extrapolate"
   std::optional<int64_t> context_limit() const { return context_limit_; }
   std::optional<int64_t> training_length() const { return training_length_; }
-  // In place of the config's rope_scaling (common/plan/rope_config.h).
+  // In place of the config's rope_scaling (backends/architectures/transformer/rope_config.h).
   const std::optional<Config>& rope_scaling() const { return rope_scaling_; }
 
   // Refuses, with LS_UNIMPLEMENTED, an override that was given and is not in `served`:

@@ -1,4 +1,4 @@
-// The CUDA ops: each in kernels/cuda/<op>.cu, ordinary CUDA C++.
+// The CUDA ops: each in kernels/cuda/<room>/<op>.cu, ordinary CUDA C++.
 //
 // Every pointer of an op's arguments is to device memory, except `pack`, which runs on the host at
 // load. Activations are f32, keys and values of any type. A packed weight is [n, stride] row-major,

@@ -21,8 +21,8 @@ class ErrorText {
   std::array<char, 1024> text_;
 };
 
-// Of what the scheduler divides by and cuts prompts at: beside a full batch of decode rows a step
-// must reach the next grid line, or a prompt would wait for ever.
+// Checks the prefill grid, which the engine divides by and cuts prompts at. Beside a full batch of
+// decode rows a step must reach the next grid line, or a prompt would wait for ever.
 absl::Status CheckInfo(const ls_model_info& info, const BackendModel::Options& options) {
   const uint32_t decode_rows = std::min(options.max_batch_sequences, options.max_batch_tokens);
   const uint32_t room = options.max_batch_tokens - decode_rows;

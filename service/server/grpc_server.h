@@ -51,9 +51,9 @@ class GrpcServer {
 
   int port() const { return port_; }
 
-  // grpc.health.v1: the status of one model, by its name; NOT_SERVING before the first call, for
-  // every model of the set. The server as a whole (the empty service
-  // name) serves while at least one model does.
+  // grpc.health.v1: the status of one model, by its name. Before the first call each model of the
+  // registry is NOT_SERVING. The server as a whole (the empty service name) serves while at least
+  // one model does.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
   // NOT_SERVING for everything.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);

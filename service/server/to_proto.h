@@ -1,4 +1,4 @@
-// What the scheduler knows, as messages of the wire contract.
+// Plain values of the service as messages of the wire contract.
 #ifndef LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 #define LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 

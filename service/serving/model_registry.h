@@ -43,8 +43,8 @@ class ModelRegistry {
  public:
   struct Options {
     std::vector<std::shared_ptr<const Plugin>> plugins;
-    const Host* host = nullptr;               // outlives the set
-    prometheus::Registry* metrics = nullptr;  // outlives the set
+    const Host* host = nullptr;               // outlives the registry
+    prometheus::Registry* metrics = nullptr;  // outlives the registry
     Engine::Options engine;                   // batch sizes are taken from each model's source
   };
 

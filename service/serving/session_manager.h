@@ -29,11 +29,10 @@ namespace longstream {
 //
 // Several callers may use one id at the same time. Each of them gets the answer that it would get
 // if the calls came one after the other:
-//   - A session is in the table from Open or Fork on, but it is leased until it has its caches:
-//   until
-//     then a turn or a fork of it is ABORTED.
-//   - A fork takes the lease of its source. The source is closed before the copy is made:
-//   NOT_FOUND.
+//   - A session is in the table from Open or Fork on. It is leased until it has its caches, so a
+//     turn or a fork of it is ABORTED until then.
+//   - A fork takes the lease of its source. It is NOT_FOUND if the source is closed before the copy
+//     is made.
 //   - Close wins at once: no turn, fork or expiry begins after it, and the id is free for another
 //     session. A turn that began before is CANCELLED, and so is an Open or Fork that was making
 //     this session.

@@ -92,7 +92,7 @@ TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
 
-// The scheduler divides by it.
+// The engine divides by it.
 TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   const auto load = [&](const std::string& name) {

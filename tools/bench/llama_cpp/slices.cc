@@ -1,6 +1,6 @@
 // llama.cpp as a peer of compare.py: answers slices of work as `model_bench --serve` does
-// (docs/performance-notes.md), by way of llama.h alone. Built by build.sh against a checkout of
-// llama.cpp.
+// (docs/performance-notes.md), by way of llama.h alone. Built by this folder's CMakeLists.txt
+// against a checkout of llama.cpp.
 //
 // usage: llama_slices MODEL.gguf FLASH THREADS CONTEXT
 //   FLASH: flash attention, 0 or 1. CONTEXT: most tokens that a slice may reach.
