@@ -56,7 +56,7 @@ Engine::~Engine() {
 
 // ---------------------------------------------------------------- called from any thread
 
-void Engine::Post(std::function<void()> message) {
+void Engine::Post(Message message) {
   absl::MutexLock lock(&mutex_);
   mailbox_.push_back(std::move(message));
 }
@@ -73,32 +73,28 @@ void Engine::Flush() {
 }
 
 void Engine::Open(TurnLease session, Done done) {
-  // Shared, because a std::function must be copyable; the engine thread is the one owner then.
-  auto lease = std::make_shared<TurnLease>(std::move(session));
-  Post([this, lease, done = std::move(done)] {
-    const absl::Status status = EnsureCaches(*lease->session());
+  Post([this, lease = std::move(session), done = std::move(done)]() mutable {
+    const absl::Status status = EnsureCaches(*lease.session());
     if (status.ok()) {
-      open_sessions_.push_back(lease->session());
+      open_sessions_.push_back(lease.session());
     } else {
-      lease->session()->Close();
+      lease.session()->Close();
     }
-    lease->Publish();
-    lease->Drop();
+    lease.Publish();
+    lease.Drop();
     done(status);
   });
 }
 
 void Engine::Fork(TurnLease source, TurnLease target, Done done) {
-  auto from = std::make_shared<TurnLease>(std::move(source));
-  auto to = std::make_shared<TurnLease>(std::move(target));
-  Post([this, from, to, done = std::move(done)] {
-    const absl::Status status = CopySession(*from, *to);
+  Post([this, from = std::move(source), to = std::move(target), done = std::move(done)]() mutable {
+    const absl::Status status = CopySession(from, to);
     if (status.ok()) {
-      open_sessions_.push_back(to->session());
+      open_sessions_.push_back(to.session());
     } else {
-      to->session()->Close();
+      to.session()->Close();
     }
-    for (TurnLease* lease : {to.get(), from.get()}) {
+    for (TurnLease* lease : {&to, &from}) {
       lease->Publish();
       lease->Drop();
     }
@@ -168,10 +164,9 @@ absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   num_turns_.fetch_add(1);
   turn->stream.SetWriter(
       options_.stream_buffer_bytes, [this] { Wake(); }, &wakes_);
-  auto shared_lease = std::make_shared<TurnLease>(std::move(lease));
-  Post([this, turn = std::move(turn), shared_lease] {
-    auto active = std::make_unique<ActiveTurn>(turn, std::move(*shared_lease), model_.get(),
-                                               metrics_, options_.on_failure);
+  Post([this, turn = std::move(turn), lease = std::move(lease)]() mutable {
+    auto active = std::make_unique<ActiveTurn>(turn, std::move(lease), model_.get(), metrics_,
+                                               options_.on_failure);
     if (active->session().closed()) {
       active->Abort(absl::CancelledError("the session was closed"));
     }
@@ -251,7 +246,7 @@ void Engine::Run() {
 }
 
 bool Engine::RunMailbox() {
-  std::vector<std::function<void()>> messages;
+  std::vector<Message> messages;
   bool stopping;
   {
     absl::MutexLock lock(&mutex_);
@@ -259,7 +254,7 @@ bool Engine::RunMailbox() {
     woken_ = false;
     stopping = stopping_;
   }
-  for (const std::function<void()>& message : messages) message();
+  for (Message& message : messages) message();
   return !stopping;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -120,7 +121,9 @@ class Engine {
   // part of the time that reading the prompts takes; it ends when messages stop to follow each
   // other closely or the engine is woken. True: there is something to look at before the step.
   bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Post(std::function<void()> message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Runs on the engine thread, once; may own leases, so it can be moved but not copied.
+  using Message = absl::AnyInvocable<void()>;
+  void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
   // A place in the queue. RESOURCE_EXHAUSTED: it is full.
@@ -163,7 +166,7 @@ class Engine {
   PrefillClock prefill_clock_;
 
   absl::Mutex mutex_;
-  std::vector<std::function<void()>> mailbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns, those in the mailbox included
   size_t room_ ABSL_GUARDED_BY(mutex_);             // turns that could be admitted at once

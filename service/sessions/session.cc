@@ -33,8 +33,9 @@ absl::Status Session::TakeTurn(std::optional<uint64_t> expected_position) {
     return absl::NotFoundError(absl::StrCat("session_id: no session ", id_.ToString()));
   }
   if (leased_) {
-    return absl::AbortedError(absl::StrCat(
-        "session ", id_.ToString(), " is being opened or runs another turn; one writer at a time"));
+    return absl::AbortedError(
+        absl::StrCat("session ", id_.ToString(),
+                     " is being opened or forked, or runs another turn; one writer at a time"));
   }
   if (expected_position && *expected_position != view_.position) {
     return absl::FailedPreconditionError(

@@ -23,7 +23,8 @@ TurnDemand DemandOf(const TurnRequest& request, const TurnHistory& history) {
   return demand;
 }
 
-bool IsCallers(const absl::Status& status) {
+// The caller or a shutdown ended the turn, not the backend.
+bool EndedFromOutside(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsUnavailable(status);
 }
@@ -290,7 +291,7 @@ bool ActiveTurn::Restore(const absl::Status& status) {
   }
   const uint64_t start = history_.start();
   uint64_t keep = start;
-  if (request().on_abort == OnAbort::kKeep && IsCallers(status)) {
+  if (request().on_abort == OnAbort::kKeep && EndedFromOutside(status)) {
     keep = request().kind == TurnKind::kAppend
                ? history_.size()
                : std::max(start, turn_->stream.delivered_position());

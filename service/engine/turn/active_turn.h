@@ -102,7 +102,7 @@ class ActiveTurn {
 
   // Ends the turn with an error, at once or when it is not in flight any more. The first reason
   // stands. The session goes back as the request asks: `kKeep` applies to a caller's cancel,
-  // disconnect or deadline, not to a failure of the backend.
+  // disconnect or deadline and to a shutdown, not to a failure of the backend.
   void Abort(absl::Status status);
 
  private:
