@@ -8,6 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "service/clock/monotonic_time.h"
+#include "service/engine/turn/prompt_check.h"
 
 namespace longstream {
 namespace {
@@ -159,6 +160,7 @@ void Engine::GivePlaces(size_t count) {
 
 absl::Status Engine::Enqueue(std::shared_ptr<Turn> turn, TurnLease lease) {
   if (draining_.load()) return absl::UnavailableError("the server is draining");
+  if (absl::Status status = CheckPrompt(turn->request, lease); !status.ok()) return status;
   if (absl::Status status = CheckDeadline(*turn); !status.ok()) return status;
   if (absl::Status status = TakePlace(); !status.ok()) return status;
   num_turns_.fetch_add(1);

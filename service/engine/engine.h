@@ -88,8 +88,8 @@ class Engine {
 
   // Queues a turn of the leased session, which for kScore is one of its own; turn->stream has its
   // outcome. Not OK: the turn is refused, its stream stays empty and the lease is dropped.
-  // RESOURCE_EXHAUSTED: the queue is full; DEADLINE_EXCEEDED: the deadline cannot be met;
-  // UNAVAILABLE: the engine drains.
+  // INVALID_ARGUMENT: as CheckPrompt; RESOURCE_EXHAUSTED: the queue is full; DEADLINE_EXCEEDED: the
+  // deadline cannot be met; UNAVAILABLE: the engine drains.
   absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
 
   // Counts a turn of this model that was refused before Start.

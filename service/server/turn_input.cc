@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/engine/turn/prompt_check.h"
 #include "service/server/messages_check.h"
 #include "service/server/request_check.h"
 
@@ -66,16 +67,8 @@ absl::Status TurnInput::ReadMessages(const v1::Messages& messages, const Session
 }
 
 absl::Status TurnInput::Add(const std::vector<int32_t>& tokens) {
-  const uint64_t context_limit = model_.backend().info().context_limit;
-  if (tokens.size() > context_limit) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "input: ", tokens.size(), " tokens exceed the model's context of ", context_limit));
-  }
-  if (position_ + tokens.size() > context_limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input: ", tokens.size(), " tokens after position ", position_,
-                     " exceed the model's context of ", context_limit));
-  }
+  absl::Status status = CheckRoom(position_, tokens.size(), model_.backend().info().context_limit);
+  if (!status.ok()) return status;
   position_ += tokens.size();
   if (!tokens.empty()) last_token_ = tokens.back();
   return absl::OkStatus();

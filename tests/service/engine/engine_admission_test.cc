@@ -29,7 +29,6 @@ void CancelAll(Engine& engine, const std::vector<std::shared_ptr<SessionTurn>>& 
   for (const auto& turn : turns) ReadToEnd(*turn);
 }
 
-// What a caller saw of the session when it sent the turn may be gone when the turn begins.
 TEST(EngineAdmission, AnEmptySessionNeedsAPrompt) {
   TestEngine engine;
   const auto session = engine.Open();

@@ -44,7 +44,7 @@ TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
     const absl::Status& status = outcomes[refused].end.status;
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
     EXPECT_NE(status.message().find("there is an X"), std::string::npos) << status;
-    EXPECT_EQ(turns[refused]->request.session->View().position, 0u) << "rolled back";
+    EXPECT_EQ(turns[refused]->session->View().position, 0u) << "rolled back";
   }
   EXPECT_TRUE(outcomes[0].end.status.ok()) << outcomes[0].end.status;
   EXPECT_EQ(outcomes[0].text, first);

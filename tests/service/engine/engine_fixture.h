@@ -66,7 +66,7 @@ struct SessionTurnRequest : TurnRequest {
 
 class SessionTurn : public Turn {
  public:
-  explicit SessionTurn(SessionTurnRequest request) : Turn(request), session(request.session) {}
+  explicit SessionTurn(const SessionTurnRequest& made) : Turn(made), session(made.session) {}
 
   const std::shared_ptr<Session> session;
 };

@@ -59,7 +59,7 @@ TEST(EngineMemory, SlowReaderPausesItselfAlone) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
   }
-  EXPECT_TRUE(slow->request.session->View().turn_running) << "it should be paused";
+  EXPECT_TRUE(slow->session->View().turn_running) << "it should be paused";
   EXPECT_LT(slow->stream.queued_bytes(), 4096u);
   EXPECT_EQ(ReadToEnd(*slow).text, expected);
 }
@@ -75,7 +75,7 @@ TEST(EngineMemory, HighPriorityOvertakesInTheQueue) {
   ASSERT_TRUE(engine.Start(low).ok());
   ASSERT_TRUE(engine.Start(high).ok());
   const Outcome high_outcome = ReadToEnd(*high);
-  EXPECT_TRUE(low->request.session->View().turn_running);
+  EXPECT_TRUE(low->session->View().turn_running);
   EXPECT_LT(high_outcome.end.usage.queue_time, ReadToEnd(*low).end.usage.queue_time);
   ReadToEnd(*running);
 }

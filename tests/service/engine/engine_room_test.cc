@@ -107,7 +107,7 @@ TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
       ", of which 0 are free; running turns give back " + std::to_string(state) +
       " at most, and sessions keep " + std::to_string(4 * state);
   EXPECT_EQ(large.end.status.message(), expected);
-  EXPECT_TRUE(holder_->request.session->View().turn_running) << "nobody waited for it";
+  EXPECT_TRUE(holder_->session->View().turn_running) << "nobody waited for it";
   CancelAll(*engine_, {holder_});
 }
 
@@ -166,7 +166,7 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
                          std::to_string(kBudget)),
             std::string::npos)
       << message;
-  EXPECT_TRUE(stream->request.session->View().turn_running) << "nobody waited for it";
+  EXPECT_TRUE(stream->session->View().turn_running) << "nobody waited for it";
   CancelAll(*engine_, {stream});
 }
 

@@ -292,7 +292,7 @@ TEST(LookAheadEnd, AbortAllEndsWhatIsInFlight) {
   engine->AbortAll(absl::UnavailableError("over"));
   for (const auto& turn : turns) {
     EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_FALSE(turn->request.session->View().turn_running);
+    EXPECT_FALSE(turn->session->View().turn_running);
   }
 }
 

@@ -117,25 +117,26 @@ TEST_F(AbortTest, CancelledAppendIsRolledBackOrKept) {
   }
 }
 
-// Who is gone before the answer with the id that the server drew could never close the session.
+// A caller that is gone before it learns the id that the server drew could never close the session.
 TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   const std::string source = Open();
   const auto engine = models().Find("m");
   ASSERT_TRUE(engine.ok());
   absl::Notification release;
-  const auto session = std::make_shared<Session>(SessionId::Random(), "m", 100, absl::Hours(1));
-  (*engine)->Open(session, [&](const absl::Status&) { release.WaitForNotification(); });
+  TurnLease held = TurnLease::OfNewSession(SessionId::Random(), "m", 100, absl::Hours(1));
+  const std::shared_ptr<Session> session = held.session();
+  (*engine)->Open(std::move(held), [&](const absl::Status&) { release.WaitForNotification(); });
 
   const std::string chosen(32, 'a');
-  size_t sessions = 1;
+  size_t expected = 1;
   // Cancels a call as soon as the server has its session.
   const auto give_up = [&](const std::function<grpc::Status(grpc::ClientContext*)>& call) {
     grpc::ClientContext context;
     grpc::Status status;
     std::thread caller([&] { status = call(&context); });
-    ++sessions;
+    ++expected;
     const absl::Time too_late = absl::Now() + absl::Seconds(20);
-    while (sessions().List(std::nullopt, 10, "").size() < sessions && absl::Now() < too_late) {
+    while (sessions().List(std::nullopt, 10, "").size() < expected && absl::Now() < too_late) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     context.TryCancel();
@@ -230,7 +231,8 @@ TEST_F(CrowdedTest, WhatAnAppendSendsWhileItWaitsIsBounded) {
   for (int i = 0; i < 5; ++i) writer->Write(piece);
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "input: 80000 tokens exceed the model's context of 65536");
+  EXPECT_EQ(status.error_message(),
+            "input: 16000 tokens after position 64000 exceed the model's context of 65536");
   EXPECT_FALSE(Get(waiting).turn_running());
 
   holder->WritesDone();

@@ -96,8 +96,9 @@ TEST_F(TurnInputTest, RefusesWhatExceedsTheContext) {
   EXPECT_EQ(status.message(), absl::StrCat("input: 2 tokens after position ", limit - 1,
                                            " exceed the model's context of ", limit));
   EXPECT_TRUE(input.Read(Tokens({2})).ok()) << "a refused input adds nothing";
-  EXPECT_EQ(input.Read(Tokens(Ids(limit + 1, 2))).status().message(),
-            absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));
+  EXPECT_EQ(
+      TurnInput(*model_, SessionState(), false).Read(Tokens(Ids(limit + 1, 2))).status().message(),
+      absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));
 }
 
 TEST_F(TurnInputTest, RefusesTokensOutsideTheVocabulary) {

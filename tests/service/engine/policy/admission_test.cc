@@ -89,7 +89,9 @@ TEST(AdmissionRound, ATurnWaitsWhereRunningTurnsCanMakeRoom) {
     AdmissionRound round(places, {.total = 100, .free = 10, .coming = 20, .most_coming = 60});
     EXPECT_EQ(round.Wait({.pages = c.wanted}, 0), c.waits);
     ASSERT_EQ(round.waiting().size(), c.waits ? 1u : 0u);
-    if (c.waits) EXPECT_EQ(round.waiting()[0].is_coming, c.is_coming);
+    if (c.waits) {
+      EXPECT_EQ(round.waiting()[0].is_coming, c.is_coming);
+    }
   }
 }
 
