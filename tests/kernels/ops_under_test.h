@@ -12,8 +12,7 @@ namespace longstream {
 
 // What kernels/ops leaves open to a library.
 struct LibraryTraits {
-  // What attention over bf16 keys and values multiplies them with
-  // (ops/attention/paged_attention.h).
+  // What attention over bf16 keys and values multiplies them with (ops/attention/attention.h).
   enum class Attention {
     kExact,
     kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits

@@ -13,7 +13,7 @@
 #include "backends/runtime/model.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 #include "tests/backends/caches/memory_stream.h"
 #include "tests/backends/model/random_model.h"
 #include "tests/backends/runtime/model_driver.h"
