@@ -27,8 +27,9 @@ class FarNearAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(FarNearAttentionTest);
 
 TEST_P(FarNearAttentionTest, MatchesTheReference) {
-  // With the last window every key is near. Which kernel runs does not depend on it: interpreted,
-  // one border within a block of keys, one at its end, one beyond and none have to do.
+  // With the last window every key is near. The window does not decide which kernel runs. So an
+  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
+  // and none.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
     if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
@@ -37,7 +38,7 @@ TEST_P(FarNearAttentionTest, MatchesTheReference) {
   }
 }
 
-// Splits wholly far, wholly near, and with the border inside.
+// Splits that are wholly far, wholly near, or have the border inside.
 TEST_P(FarNearAttentionTest, MatchesTheReferenceInLongRows) {
   for (int32_t window : {65, 1024, 1500}) {
     window_ = window;

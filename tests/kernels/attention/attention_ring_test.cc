@@ -17,8 +17,9 @@ class RingAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(RingAttentionTest);
 
 TEST_P(RingAttentionTest, MatchesTheReference) {
-  // The last window holds every context. Which kernel runs does not depend on it: interpreted, one
-  // border within a block of keys, one at its end, one beyond and none have to do.
+  // The last window holds every context. The window does not decide which kernel runs. So an
+  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
+  // and none.
   for (int32_t window : {1, 5, 63, 64, 65, 400}) {
     if (traits().interpreted && (window == 1 || window == 63)) continue;
     window_ = window;
@@ -35,15 +36,15 @@ TEST_P(RingAttentionTest, MatchesTheReferenceWithoutSlack) {
   }
 }
 
-// A row costs its window, not its position: pages of the past do not even exist here.
+// The cost of a row depends on its window, not on its position: the test has no earlier keys.
 TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
 }
 
-// Windows of several parts, where a library cuts them: around the length of one, of many, and of so
-// many that they become longer; rows whose window is full, and rows that see less.
+// Windows that a library may cut into parts: about as long as one part, as many parts, and as so
+// many that parts become longer. Some rows have a full window, others see fewer keys.
 TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   for (int32_t window : {128, 129, 2048, 4500}) {
     window_ = window;
