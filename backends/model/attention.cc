@@ -1,6 +1,6 @@
-// Attention layers: over all tokens in pages, over a window in a ring, and ReRoPE, which reads
-// both.
+// Attention layers: over all tokens in pages, over a window in a ring, or with ReRoPE, over both.
 #include <utility>
+#include <variant>
 
 #include "backends/model/decoder.h"
 
@@ -50,13 +50,13 @@ void Decoder::ClipAndNorm(Stream& stream, const Projections& in, size_t layer) {
   }
 }
 
-// (in a layer that clips, or whose heads do not share one norm's weights, that first)
 //   o = softmax(score_scale * q K^T) V,   x = x + W_o (o * sigmoid(gate))
 //
-// or, of a gated attention unit,  x = x + W_o (o * silu(u)),
-// with scores softly capped where the layer has a cap, q and k normed per head, rotated and, q,
-// scaled by position (PositionTables). Of ReRoPE the pages hold main keys, whose score with far
-// queries is that of far keys, and the near ring the rotated ones.
+// or, in a gated attention unit,  x = x + W_o (o * silu(u)).
+//
+// ClipAndNorm comes first. Then rope_cache_write norms heads that share one norm's weights, rotates
+// q and k, and scales q by position (PositionTables). With ReRoPE the pages hold main keys, which
+// far queries are compared with, and the near ring holds rotated keys.
 void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
   const LayerWeights& weights = weights_.layers[layer];
@@ -85,54 +85,42 @@ void Decoder::Attend(Stream& stream, const StepRows& rows, size_t layer) {
                               .q_scale = tables.q_scale,
                               .q_out = in.q};
 
+  // Where the step's keys and values go, and the keys that its rows see.
+  KeyView keys;
   if (mixer.kind == MixerKind::kWindow) {
     write.k_out = buffers_.Keys(num_rows_, in.k.cols);
     write.v_out = buffers_.Values(num_rows_, in.v.cols);
-    ops_.rope_cache_write(stream, write);
-    const RingCache ring = caches_.slots.ring(layer);
-    ops_.window_attention(stream, {.batch = write.batch,
-                                   .num_heads = mixer.num_heads,
-                                   .window = mixer.window,
-                                   .scale = static_cast<float>(mixer.score_scale),
-                                   .softcap = static_cast<float>(mixer.softcap),
-                                   .q = in.q,
-                                   .k = write.k_out,
-                                   .v = write.v_out,
-                                   .ring = ring,
-                                   .out = mixed});
-    ops_.ring_write(stream,
-                    {.batch = write.batch, .k = write.k_out, .v = write.v_out, .ring = ring});
+    keys = RingKeys{.ring = caches_.slots.ring(layer), .k = write.k_out, .v = write.v_out};
   } else if (mixer.rerope()) {
     write.paged = caches_.pages.layer(layer);
     write.q_far_out = buffers_.FarQueries(num_rows_, in.q.cols);
     write.near_out = buffers_.Keys(num_rows_, in.k.cols);
-    ops_.rope_cache_write(stream, write);
-    const RingCache near = caches_.slots.near_ring(layer);
-    ops_.rerope_attention(stream, {.batch = write.batch,
-                                   .num_heads = mixer.num_heads,
-                                   .window = mixer.rerope_window,
-                                   .scale = static_cast<float>(mixer.score_scale),
-                                   .softcap = static_cast<float>(mixer.softcap),
-                                   .q = in.q,
-                                   .q_far = write.q_far_out,
-                                   .cache = write.paged,
-                                   .near = near,
-                                   .near_rows = write.near_out,
-                                   .max_position = rows.max_position(),
-                                   .out = mixed});
-    ops_.ring_write(stream, {.batch = write.batch, .k = write.near_out, .v = {}, .ring = near});
+    keys = FarNearKeys{.near_window = mixer.rerope_window,
+                       .q_far = write.q_far_out,
+                       .far = write.paged,
+                       .near = caches_.slots.near_ring(layer),
+                       .near_rows = write.near_out};
   } else {
     write.paged = caches_.pages.layer(layer);
-    ops_.rope_cache_write(stream, write);
-    ops_.paged_attention(stream, {.batch = write.batch,
-                                  .num_heads = mixer.num_heads,
-                                  .scale = static_cast<float>(mixer.score_scale),
-                                  .q = in.q,
-                                  .cache = write.paged,
-                                  .alibi_slopes = weights.alibi_slopes,
-                                  .softcap = static_cast<float>(mixer.softcap),
-                                  .max_position = rows.max_position(),
-                                  .out = mixed});
+    keys = PagedKeys{write.paged};
+  }
+  ops_.rope_cache_write(stream, write);
+  ops_.attention(stream, {.batch = write.batch,
+                          .num_heads = mixer.num_heads,
+                          .window = mixer.window,
+                          .scale = static_cast<float>(mixer.score_scale),
+                          .softcap = static_cast<float>(mixer.softcap),
+                          .alibi_slopes = weights.alibi_slopes,
+                          .q = in.q,
+                          .keys = keys,
+                          .max_position = rows.max_position(),
+                          .out = mixed});
+  // A ring forgets its oldest keys only here, after attention has read them.
+  if (const auto* ring = std::get_if<RingKeys>(&keys)) {
+    ops_.ring_write(stream, {.batch = write.batch, .k = ring->k, .v = ring->v, .ring = ring->ring});
+  } else if (const auto* far_near = std::get_if<FarNearKeys>(&keys)) {
+    ops_.ring_write(stream,
+                    {.batch = write.batch, .k = far_near->near_rows, .ring = far_near->near});
   }
   ProjectBack(stream, mixed, in.gate, layer);
 }

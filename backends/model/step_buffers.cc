@@ -49,10 +49,9 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     raise(widths.values, int64_t{mixer.num_kv_heads} * mixer.value_dim);
     if (mixer.rerope()) raise(widths.far_queries, int64_t{mixer.num_heads} * mixer.head_dim);
     const int64_t out_heads = int64_t{mixer.num_heads} * mixer.value_slices();
+    const int64_t visible = mixer.kind == MixerKind::kWindow ? mixer.window : spec.context_limit;
     raise(widths.workspace,
-          mixer.kind == MixerKind::kWindow
-              ? WindowAttentionWorkspace(decode_rows, out_heads, mixer.head_dim, mixer.window)
-              : AttentionWorkspace(decode_rows, out_heads, mixer.head_dim, spec.context_limit - 1));
+          AttentionWorkspace(decode_rows, out_heads, mixer.head_dim, visible - 1));
   }
   return widths;
 }

@@ -1,5 +1,5 @@
-// The few shapes that steps of decode rows alone are padded to, so that a device can repeat work
-// that it has recorded (Device::Repeat).
+// Steps of decode rows alone are padded to a few shapes, so that a device can repeat work that it
+// has recorded (Device::Repeat).
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream {
 
@@ -23,11 +23,11 @@ struct DecodeBucket {
   }
 };
 
-// Powers of two, and steps of 8 and 16 from where a row more is not for free any more.
+// Powers of two; steps of 8 and 16 from the size on where one more row costs time.
 inline constexpr int32_t kBucketRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
 
-// The smallest that holds them. A bit more attention is launched than needed, by blocks that find
-// nothing to do: at most twice the parts that the longest row is cut into.
+// The smallest bucket that holds the rows. Attention launches at most twice the parts that the
+// longest row is cut into; the blocks of the others find nothing to do.
 // REQUIRES: num_rows <= most_rows <= 64, max_position <= last_position, the model's last.
 inline DecodeBucket DecodeBucketFor(int32_t num_rows, int64_t max_position, int32_t most_rows,
                                     int64_t last_position) {

@@ -7,9 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/ops/attention/paged_attention.h"
-#include "kernels/ops/attention/rerope_attention.h"
-#include "kernels/ops/attention/window_attention.h"
+#include "kernels/ops/attention/attention.h"
 #include "kernels/ops/cache/ring_rebuild.h"
 #include "kernels/ops/cache/ring_write.h"
 #include "kernels/ops/cache/rope_cache_write.h"
@@ -46,9 +44,7 @@ struct OpTable {
   RopeTableFunction rope_table = nullptr;
   LogitScaleFunction logit_scale = nullptr;
   RopeCacheWriteFunction rope_cache_write = nullptr;
-  PagedAttentionFunction paged_attention = nullptr;
-  WindowAttentionFunction window_attention = nullptr;
-  ReropeAttentionFunction rerope_attention = nullptr;
+  AttentionFunction attention = nullptr;
   RingWriteFunction ring_write = nullptr;
   RingRebuildFunction ring_rebuild = nullptr;
   LinearRecurrenceFunction linear_recurrence = nullptr;

@@ -92,7 +92,7 @@ void Paged(benchmark::State& state, DType type) {
   const Memory keys = make(), values = make();
   std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
   BenchStream bench(state.range(2), AttentionWorkspace(1, kHeads, kDim, context));
-  PagedAttentionArgs args;
+  AttentionArgs args;
   args.batch = step.layout();
   args.num_heads = kHeads;
   args.scale = 0.088f;
@@ -103,13 +103,9 @@ void Paged(benchmark::State& state, DType type) {
   const Work work = AttentionWork(Scores(context, rows, context),
                                   context * kKvHeads * PagedHeadBytes(type, 1, kDim) * 2);
   MeasureOp(state, state.range(2), work, [&] {
-    args.cache = {keys.get() + layer * layer_bytes,
-                  values.get() + layer * layer_bytes,
-                  type,
-                  kPageTokens,
-                  kKvHeads,
-                  kDim};
-    DeviceOps().paged_attention(bench.stream, args);
+    args.keys = PagedKeys{{keys.get() + layer * layer_bytes, values.get() + layer * layer_bytes,
+                           type, kPageTokens, kKvHeads, kDim}};
+    DeviceOps().attention(bench.stream, args);
     layer = (layer + 1) % layers;
   });
 }
@@ -133,19 +129,19 @@ void Window(benchmark::State& state) {
   const Memory k = Cache(rows * kKvHeads * kDim), v = Cache(rows * kKvHeads * kDim);
   std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
   BenchStream bench(state.range(3), 0);
-  WindowAttentionArgs args;
+  AttentionArgs args;
   args.batch = step.layout();
   args.num_heads = kHeads;
   args.window = window;
   args.scale = 0.088f;
   args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  args.k = {k.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
-  args.v = {v.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
-  args.ring = {keys.get(), values.get(), 0, DType::kBF16, slots, kKvHeads, kDim};
+  args.keys = RingKeys{{keys.get(), values.get(), 0, DType::kBF16, slots, kKvHeads, kDim},
+                       {k.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim},
+                       {v.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim}};
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
   const Work work =
       AttentionWork(Scores(context, rows, window), int64_t{window} * kKvHeads * kDim * 4);
-  MeasureOp(state, state.range(3), work, [&] { DeviceOps().window_attention(bench.stream, args); });
+  MeasureOp(state, state.range(3), work, [&] { DeviceOps().attention(bench.stream, args); });
 }
 BENCHMARK(Window)
     ->ArgNames({"context", "rows", "window", "threads"})
@@ -164,20 +160,20 @@ void Rerope(benchmark::State& state) {
   const Memory near_rows = Cache(rows * kKvHeads * kDim);
   std::vector<float> q = Numbers(rows * kHeads * kDim), out(q.size());
   BenchStream bench(state.range(3), AttentionWorkspace(1, kHeads, kDim, context));
-  ReropeAttentionArgs args;
+  AttentionArgs args;
   args.batch = step.layout();
   args.num_heads = kHeads;
-  args.window = window;
   args.scale = 0.088f;
   args.q = {q.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
-  args.q_far = args.q;
-  args.cache = {keys.get(), values.get(), DType::kBF16, kPageTokens, kKvHeads, kDim};
-  args.near = {near.get(), nullptr, 0, DType::kBF16, slots, kKvHeads, kDim};
-  args.near_rows = {near_rows.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim};
+  args.keys = FarNearKeys{window,
+                          args.q,
+                          {keys.get(), values.get(), DType::kBF16, kPageTokens, kKvHeads, kDim},
+                          {near.get(), nullptr, 0, DType::kBF16, slots, kKvHeads, kDim},
+                          {near_rows.get(), DType::kBF16, rows, kKvHeads * kDim, kKvHeads * kDim}};
   args.max_position = context;
   args.out = {out.data(), DType::kF32, rows, kHeads * kDim, kHeads * kDim};
   const Work work = AttentionWork(Scores(context, rows, context), context * kKvHeads * kDim * 4);
-  MeasureOp(state, state.range(3), work, [&] { DeviceOps().rerope_attention(bench.stream, args); });
+  MeasureOp(state, state.range(3), work, [&] { DeviceOps().attention(bench.stream, args); });
 }
 BENCHMARK(Rerope)
     ->ArgNames({"context", "rows", "window", "threads"})

@@ -1,8 +1,9 @@
-// What the tests of the three attention ops share.
+// The parts that the tests of attention share.
 #include "tests/kernels/attention_fixture.h"
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 namespace longstream {
 namespace {
@@ -131,6 +132,44 @@ OwnedRings AttentionTest::Rings(const std::vector<AttentionEntry>& entries, int3
     }
   }
   return rings;
+}
+
+AttentionArgs AttentionTest::Args(const KeyView& keys, const AttentionStep& step,
+                                  const OwnedMatrix& out) const {
+  return {.batch = step.batch.layout(),
+          .num_heads = shape_.num_heads,
+          .window = std::holds_alternative<RingKeys>(keys) ? window_ : 0,
+          .scale = scale(),
+          .softcap = softcap_,
+          .q = step.q.view(),
+          .keys = keys,
+          .max_position = step.batch.max_position(),
+          .out = out.view()};
+}
+
+OwnedMatrix AttentionTest::RunOver(const KeyView& keys, const AttentionStep& step,
+                                   const OpTable& table, const Executor& executor) const {
+  OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
+  AttentionArgs args = Args(keys, step, out);
+  const OwnedMatrix slopes = AlibiSlopes();
+  if (alibi_) args.alibi_slopes = slopes.view().f32_row(0);
+  const int64_t reach = args.window > 0 ? args.window - 1 : args.max_position;
+  OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_out_heads(),
+                                        shape_.head_dim, reach),
+                     executor);
+  table.attention(*stream, args);
+  EXPECT_TRUE(stream->ok());
+  return out;
+}
+
+void AttentionTest::ExpectRefused(const AttentionArgs& args) const {
+  for (const OpTable* table : {&ops(), &reference()}) {
+    OwnedStream stream(AttentionWorkspace(args.batch.num_decode_rows, shape_.num_out_heads(),
+                                          shape_.head_dim, args.max_position));
+    table->attention(*stream, args);
+    EXPECT_EQ(stream->status, OpStatus::kUnsupported) << table->name;
+    EXPECT_TRUE(std::isnan(args.out.f32_row(0)[0])) << table->name;
+  }
 }
 
 void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,

@@ -1,5 +1,5 @@
-// What the tests of the three attention ops share: histories of random queries, keys and values,
-// steps cut from them, and the properties that each op is tested for.
+// The parts that the tests of attention share: histories of random queries, keys and values, steps
+// cut from them, and the properties that attention is tested for over each view of keys.
 #ifndef LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 
@@ -51,7 +51,7 @@ struct AttentionStep {
   OwnedMatrix q, q_far, k, k_near, v;
 };
 
-// The tests of one op derive from it and say how the op is run.
+// The tests of one view of keys derive from it and say how the op is run.
 class AttentionTest : public OpTest {
  protected:
   // Histories of `tokens` tokens each, at scattered places.
@@ -61,6 +61,15 @@ class AttentionTest : public OpTest {
   // Runs the op on caches that hold what the entries' rows may read and NaN elsewhere.
   virtual OwnedMatrix Run(const OpTable& table, const Executor& executor,
                           const std::vector<AttentionEntry>& entries) = 0;
+
+  // The arguments of a call over `keys` with scale(), softcap_ and, over rings, window_.
+  AttentionArgs Args(const KeyView& keys, const AttentionStep& step, const OwnedMatrix& out) const;
+  // Runs the op with Args, with AlibiSlopes where alibi_ is set, and with the workspace that it
+  // needs.
+  OwnedMatrix RunOver(const KeyView& keys, const AttentionStep& step, const OpTable& table,
+                      const Executor& executor) const;
+  // Neither the library nor the reference serves the call. REQUIRES: args.out holds NaN
+  void ExpectRefused(const AttentionArgs& args) const;
 
   // Compares with the reference. Where the library rounds queries, the histories' are rounded from
   // then on.
@@ -105,6 +114,9 @@ class AttentionTest : public OpTest {
   std::vector<TestPlace> places_;
   bool alibi_ = false;    // the op is run with AlibiSlopes
   float softcap_ = 0.0f;  // ... and with this cap
+  int32_t window_ = 64;   // of rings: the tokens that a row sees, or those that are near
+  int32_t slack_ = 0;     // slots of a ring beyond the window
+  int64_t row_gap_ = 0;   // between two rows of the step's keys and values
   size_t next_pair_ = 0;
   Random random_{1};
 

@@ -1,4 +1,4 @@
-// Which libraries of ops a test program runs its tests on; defined once per program.
+// The libraries of ops that a test program runs its tests on. Each program defines them once.
 #ifndef LONGSTREAM_TESTS_KERNELS_OPS_UNDER_TEST_H_
 #define LONGSTREAM_TESTS_KERNELS_OPS_UNDER_TEST_H_
 
@@ -10,17 +10,17 @@
 
 namespace longstream {
 
-// What kernels/ops leaves open to a library.
+// The choices that kernels/ops leaves to a library.
 struct LibraryTraits {
-  // What attention over bf16 keys and values multiplies them with
-  // (ops/attention/paged_attention.h).
+  // How attention over bf16 keys and values rounds their other factors
+  // (ops/attention/attention.h).
   enum class Attention {
     kExact,
     kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits
     kRoundsWeights,  // weights to bf16, queries to 17 bits
   };
   Attention attention = Attention::kExact;
-  // Bits that it rounds weights to over int8 pages, where it rounds queries to 16; 0: neither.
+  // Over int8 pages: the bits that it rounds weights to, and queries to 16; 0: it rounds neither.
   int int8_weight_bits = 0;
   // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
   bool cuts_sums_off = false;
@@ -28,18 +28,18 @@ struct LibraryTraits {
   bool compresses_bf16 = false;
   // Descriptors are read before anything is computed, so that bad ones are refused.
   bool checks_descriptors = true;
-  // Runs a thousand times slower than its like: of what does not depend on the library, one case is
-  // enough.
+  // Runs a thousand times slower than other libraries. One case is enough where cases do not depend
+  // on the library.
   bool interpreted = false;
 };
 
-// Those that can run here.
+// The libraries that can run here.
 std::vector<std::string> NamesUnderTest();
 // `name`: one of NamesUnderTest().
 LibraryTraits TraitsUnderTest(const std::string& name);
 const OpTable& OpsUnderTest(const std::string& name);
-// Where models that run on them have their memory. Tests of the ops alone do not ask: their own
-// memory is the host's, and a device reaches it (tests/gpu/managed_heap.h).
+// The device that holds the memory of models. Tests of single ops do not need it: they use the
+// host's memory, and a device reaches it (tests/gpu/managed_heap.h).
 Device& DeviceUnderTest(const std::string& name);
 
 }  // namespace longstream

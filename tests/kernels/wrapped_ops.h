@@ -15,7 +15,7 @@ using OpMember = void (*OpTable::*)(Stream&, const Args&);
 // `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a stream.
 template <template <typename Args, OpMember<Args> kOp> class Wrapper>
 OpTable Wrapped(OpTable ops) {
-  static_assert(offsetof(OpTable, cut_grid) == 25 * sizeof(void*),
+  static_assert(offsetof(OpTable, cut_grid) == 23 * sizeof(void*),
                 "an op was added or removed: name the same ones below");
   ops.embed = Wrapper<EmbedArgs, &OpTable::embed>::Run;
   ops.norm_project = Wrapper<NormProjectArgs, &OpTable::norm_project>::Run;
@@ -26,9 +26,7 @@ OpTable Wrapped(OpTable ops) {
   ops.rope_table = Wrapper<RopeTableArgs, &OpTable::rope_table>::Run;
   ops.logit_scale = Wrapper<LogitScaleArgs, &OpTable::logit_scale>::Run;
   ops.rope_cache_write = Wrapper<RopeCacheWriteArgs, &OpTable::rope_cache_write>::Run;
-  ops.paged_attention = Wrapper<PagedAttentionArgs, &OpTable::paged_attention>::Run;
-  ops.window_attention = Wrapper<WindowAttentionArgs, &OpTable::window_attention>::Run;
-  ops.rerope_attention = Wrapper<ReropeAttentionArgs, &OpTable::rerope_attention>::Run;
+  ops.attention = Wrapper<AttentionArgs, &OpTable::attention>::Run;
   ops.ring_write = Wrapper<RingWriteArgs, &OpTable::ring_write>::Run;
   ops.ring_rebuild = Wrapper<RingRebuildArgs, &OpTable::ring_rebuild>::Run;
   ops.linear_recurrence = Wrapper<LinearRecurrenceArgs, &OpTable::linear_recurrence>::Run;

@@ -26,15 +26,14 @@ ROOMS = {
 
     "kernels/reference": "kernels/core kernels/ops kernels/ops/*",
     "kernels/reference/attention": "kernels/core kernels/ops/* kernels/reference"
-                                   " kernels/reference/cache",
+                                   " kernels/reference/cache kernels/reference/sampling",
     "kernels/reference/cache": "kernels/core kernels/ops/* kernels/reference"
                                " kernels/reference/gemm",
     "kernels/reference/elementwise": "kernels/core kernels/ops/* kernels/reference"
                                      " kernels/reference/gemm",
     "kernels/reference/gemm": "kernels/core kernels/ops/* kernels/reference",
     "kernels/reference/recurrence": "kernels/core kernels/ops/* kernels/reference",
-    "kernels/reference/sampling": "kernels/core kernels/ops/* kernels/reference"
-                                  " kernels/reference/attention",
+    "kernels/reference/sampling": "kernels/core kernels/ops/* kernels/reference",
 
     "kernels/cpu": "kernels/core kernels/cpu/simd kernels/ops kernels/ops/*",
     "kernels/cpu/simd": "kernels/core kernels/core/lanes",

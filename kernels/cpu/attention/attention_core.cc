@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/simd/row_vectors.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -24,7 +24,7 @@ int64_t Divisor(int64_t n, int64_t most) {
   return divisor;
 }
 
-// What the tasks of one call have in common.
+// The sizes that the tasks of one call share, and their work.
 class Tasks {
  public:
   Tasks(Stream& stream, const Attention& attention)
@@ -74,9 +74,9 @@ class Tasks {
     return num_splits_ > num_decode_rows_ ? num_decode_rows_ * num_out_heads_ : 0;
   }
 
-  // The tasks of a sequence follow each other: of a decode row split by split, because the heads of
-  // a page lie side by side; of a prefill group by group, whose tiles read the same keys and
-  // values.
+  // The tasks of a sequence follow each other. A decode row's tasks go split by split, because the
+  // heads of a page lie side by side. A prefill's tasks go group by group, because the tiles of a
+  // group read the same keys and values.
   void Run(int64_t task) const {
     int64_t decode_row = 0;
     const SequenceRows* sequence = attention_.batch.sequences;
@@ -93,12 +93,12 @@ class Tasks {
       }
       return;
     }
-    // The longest rows first: what is left for the end is then short.
+    // The longest rows first, so that the last tasks are short.
     const int64_t num_tiles = NumUnits(*sequence);
     RunTile(*sequence, Group(task / num_tiles), num_tiles - 1 - task % num_tiles);
   }
 
-  // Merges the splits of one head of `out`, of one decode row.
+  // Merges the splits of one decode row for one head of `out`.
   void Merge(int64_t merge) const {
     const int64_t head = merge % num_out_heads_;
     int64_t decode_row = merge / num_out_heads_;
@@ -179,8 +179,8 @@ class Tasks {
                   tile_end < last ? tile_end : last);
   }
 
-  // Of the groups [first_group, first_group + decode_groups_), followed by more of the same split
-  // or not.
+  // Computes the groups [first_group, first_group + decode_groups_) of a split. `followed`: the
+  // caller goes on with further groups of the same split.
   void RunSplit(const SequenceRows& sequence, int64_t first_group, bool followed,
                 int64_t decode_row, int64_t split) const {
     HeadGroup groups[kMaxDecodeGroups + 1];
@@ -234,10 +234,10 @@ class Tasks {
   const int64_t tile_positions_;
   const int64_t max_splits_;
   float* const partials_;      // [decode rows, H * slices_, max_splits_, D + 2]
-  int64_t task_groups_ = 1;    // of a task of a decode row
-  int64_t decode_groups_ = 1;  // of those, computed together
-  int64_t num_splits_ = 0;     // of all decode rows
-  int64_t num_tiles_ = 0;      // of all others, of each group
+  int64_t task_groups_ = 1;    // groups in a task of a decode row
+  int64_t decode_groups_ = 1;  // groups of a task that are computed together
+  int64_t num_splits_ = 0;     // splits of all decode rows
+  int64_t num_tiles_ = 0;      // tiles of all prefill rows, for each group
   int64_t num_decode_rows_ = 0;
   int64_t last_position_ = 0;
 };

@@ -1,4 +1,4 @@
-// Flash attention over pages and rings: the core of paged, window and ReRoPE attention.
+// Flash attention over pages and rings: the core of attention over every view of keys.
 //
 // Per row and head an online softmax (Dao 2022) over blocks of kKeyBlock keys at absolute
 // positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
@@ -21,7 +21,7 @@
 #include "kernels/core/stream.h"
 #include "kernels/cpu/attention/head_rows.h"
 #include "kernels/cpu/simd/row_vectors.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
@@ -37,13 +37,13 @@ inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 // Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
 inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 
-// A value may have slices, heads of width D that share a key (batch_layout.h): each is a group of
-// its own. Of a decode row those that are computed together share their weights.
+// The slices of a value are heads of width D that share a key (batch_layout.h). Each slice is a
+// group of its own. Slices of a decode row that are computed together share their weights.
 //
 // score(p, j) = scale * q . keys_j         where p - j < window
 //               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
-// softly capped where there is a cap (ops/attention/paged_attention.h), then less alibi_slopes[h] *
-// (p - j), where there are slopes.
+// With a softcap the score is capped softly (ops/attention/attention.h). With slopes it then loses
+// alibi_slopes[h] * (p - j).
 struct Attention {
   BatchLayout batch;
   int32_t num_heads = 0;
@@ -64,8 +64,8 @@ struct Attention {
   LONGSTREAM_INLINE int64_t value_slices() const { return values.num_heads / keys.num_heads; }
 };
 
-// Calls body(near, element) with values of the types of attention.keys and of all else. REQUIRES:
-// TypesServed(attention)
+// Calls body(near, element) with a value of the type of attention.keys and one of the type of all
+// other keys and values. REQUIRES: TypesServed(attention)
 template <typename Body>
 LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& body) {
   if (attention.values.type == DType::kI8) {
@@ -85,15 +85,15 @@ LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
-// Query heads that share a K/V head, or kMaxGroup of them, and one slice of its values: what is
-// computed together of one pass over keys and values.
+// Query heads that share a K/V head, at most kMaxGroup of them, and one slice of its values. A pass
+// over keys and values computes the heads of a group together.
 struct HeadGroup {
   int64_t kv_head = 0;
   int64_t value_head = 0;  // kv_head * value_slices() + the slice
   int64_t first_head = 0;
   int64_t num_heads = 0;
-  int64_t first_out = 0;   // where head first_head's sums of the slice go, in heads of `out`
-  int64_t out_stride = 1;  // and from there to those of the next head
+  int64_t first_out = 0;   // the head of `out` for the slice's sums of head first_head
+  int64_t out_stride = 1;  // heads of `out` from one query head's sums to the next one's
 };
 
 // Sums over some of the keys of a decode row, for the heads of a group. Head h has D + 2 floats at
@@ -103,9 +103,9 @@ struct PartialRows {
   int64_t stride = 0;
 };
 
-// Groups of a decode row that are computed together at most, where there are enough tasks: their
-// keys lie side by side in a page, and so do their values. 12 of the widest take 0.9 MiB of stack
-// (kMaxHeadDim).
+// The most groups of a decode row that are computed together, where there are enough tasks. Their
+// keys lie side by side in a page, and so do their values. 12 groups of the widest heads take
+// 0.9 MiB of stack (kMaxHeadDim).
 inline constexpr int64_t kMaxDecodeGroups = 12;
 
 // Attention of one decode row over its keys [begin, end), for num_groups <= kMaxDecodeGroups

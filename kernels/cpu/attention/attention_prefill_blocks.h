@@ -4,7 +4,7 @@
 //   PairBlocks    by the bf16 dot product, where there is one, over bf16 keys and values: two
 //                 products an instruction, keys read where they lie. Queries are split in two bf16
 //                 numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
-//                 (ops/attention/paged_attention.h). A sum over d or over keys runs in pairs (2 i,
+//                 (ops/attention/attention.h). A sum over d or over keys runs in pairs (2 i,
 //                 2 i + 1), of keys by absolute position: a key without its neighbour meets zeros.
 //
 // Both keep scores and weights transposed, keys down and rows across. Score<T> and Weigh<T> read

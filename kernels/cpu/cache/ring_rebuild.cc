@@ -7,12 +7,12 @@
 #include "kernels/cpu/cache/rotation.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/simd/int8_rows.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Pages of T, a ring of Near.
+// The pages hold T, the ring holds Near.
 template <typename T, typename Near>
 void RebuildHead(const RingRebuildArgs& args, int64_t head) {
   const RingCache& ring = args.ring;

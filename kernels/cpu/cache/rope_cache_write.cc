@@ -4,7 +4,7 @@
 #include "kernels/cpu/cache/rotation.h"
 #include "kernels/cpu/isa_ops.h"
 #include "kernels/cpu/simd/int8_rows.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -46,7 +46,7 @@ T* RowOf(const Matrix& matrix, int64_t t) {
   return static_cast<T*>(matrix.data) + t * matrix.stride;
 }
 
-// What of row t's page all heads have in common: the page's index in each store, and the slot.
+// The place of row t in its page, the same for all heads: the page's index in each store, the slot.
 struct PageSlot {
   int64_t page;
   int64_t slot;
@@ -59,11 +59,11 @@ PageSlot PageSlotOf(const RopeCacheWriteArgs& args, int64_t t) {
   return {pages[position / args.paged.page_tokens], position % args.paged.page_tokens};
 }
 
-// Where row t's keys and values of head 0 go, and how far apart heads of width D are.
+// The places for row t's keys and values of head 0, and the elements from one head to the next.
 template <typename T>
 struct Destination {
   T* keys;
-  T* values;  // nullptr: not wanted
+  T* values;  // nullptr: not written
   int64_t stride;
 };
 
@@ -109,7 +109,7 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
   }
 }
 
-// Row t of head h in pages of int8, of a store with that many heads.
+// Row t of head h in int8 pages.
 struct Int8Row {
   int8_t* numbers;
   BF16* scale;

@@ -2,12 +2,12 @@
 //
 // Decode is bound by the bytes of keys and values: 2 H_kv D SizeOf(type) a token, each read once.
 // For H_kv = 8, D = 128 and bf16 that is 4 KiB a token, 512 MiB at 128K tokens and 125 us at 4.3
-// TB/s. To be there, 3 MB must be under way (4.3 TB/s times 0.7 us), that is 23 KiB an SM. A block
-// has one to two stages of 32 KiB under way, and at batch 1 there are kMaxAttentionSplits = 32
-// parts of 8 heads, 256 blocks: two an SM, all at once. Parts add 2 H (D + 2) 32 floats, 1.3 MB for
-// H = 40: below 1 % from 32K tokens on, and in L2. The tensor cores need 1/6 of the time that the
-// bytes take; f32 FMAs, with their loads and conversions, would need 2/3 of it at H / H_kv = 5 and
-// all of it at 8.
+// TB/s. For that speed 3 MB must be under way (4.3 TB/s times 0.7 us), that is 23 KiB an SM. A
+// block has one to two stages of 32 KiB under way, and at batch 1 there are kMaxAttentionSplits =
+// 32 parts of 8 heads, 256 blocks: two an SM, all at once. Parts add 2 H (D + 2) 32 floats, 1.3 MB
+// for H = 40: below 1 % from 32K tokens on, and in L2. The tensor cores need 1/6 of the time that
+// the bytes take; f32 FMAs, with their loads and conversions, would need 2/3 of it at H / H_kv = 5
+// and all of it at 8.
 //
 // Prefill is bound by arithmetic: 4 D H flops for each visible pair, 2.2e12 at 16K tokens of H =
 // 32, D = 128, which is 2.8 ms at the 790 TFLOP/s that wgmma reaches and 5 to 6 ms at what mma.sync
@@ -22,20 +22,20 @@
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
 #include "kernels/cuda/primitives/shared.cuh"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 
 namespace longstream::cuda {
 namespace {
 
 // The least keys of a part: two blocks of keys, so that one is on its way while the other is
-// computed. A window of as many is one part, and one launch.
+// computed. A window of so many keys is one part, and one launch.
 constexpr int kMinPart = 128;
 static_assert(kMinPart >= kMinAttentionSplit);
 // Merge has a lane per part.
 static_assert(kMaxAttentionSplits <= kWarp);
 constexpr int kMergeThreads = 128;
 
-// How the keys that a decode row sees are cut, by their number alone.
+// The parts of the keys that a decode row sees. The number of keys alone decides the cuts.
 struct Parts {
   int first_key;
   int length;  // of all parts but the last
@@ -49,8 +49,8 @@ struct Parts {
   }
 };
 
-// Which heads a block takes: groups of at most kMaxHeads that share a K/V head, each once for every
-// slice of the values.
+// The heads that a block takes: a group of at most kMaxHeads that share a K/V head. There is a
+// block for each slice of the values.
 struct HeadGroups {
   int heads_per_kv_head;
   int groups_per_kv_head;
@@ -73,7 +73,7 @@ struct HeadGroups {
   }
 };
 
-// The decode row of that number, counted over the step; nullptr: there are not so many.
+// Decode row `number` of the step; nullptr: the step has fewer decode rows.
 __device__ const SequenceRows* DecodeRow(const BatchLayout& batch, int number) {
   if (batch.num_decode_rows == batch.num_sequences) return batch.sequences + number;
   for (int s = 0; s < batch.num_sequences; ++s) {
@@ -82,7 +82,7 @@ __device__ const SequenceRows* DecodeRow(const BatchLayout& batch, int number) {
   return nullptr;
 }
 
-// The head of `out` that query head `head` of the rows has.
+// The head of `out` for query head `head` of the rows.
 __device__ int OutHead(const Attention& attention, const TileRows& rows, int head) {
   return (rows.first_head + head) * attention.value_slices + rows.slice;
 }
@@ -123,8 +123,8 @@ __device__ void WriteRows(const Attention& attention, const TileRows& rows, Warp
   }
 }
 
-// Tile `tile_number` of the step, its last ones first in each sequence because they are the
-// longest.
+// Computes tile `tile_number` of the step. In each sequence the last tiles come first, because they
+// are the longest.
 template <typename Shape>
 __device__ __forceinline__ void VisitTile(const Attention& attention, const HeadGroups& groups,
                                           int tile_number) {

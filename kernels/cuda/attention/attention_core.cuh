@@ -1,4 +1,4 @@
-// Flash attention over pages and rings: the core of paged, window and ReRoPE attention.
+// Flash attention over pages and rings: the core of attention over every view of keys.
 //
 // Per row and head an online softmax (Dao 2022) over blocks of keys at absolute positions: running
 // maximum m, sum l of weights and weighted sum of values, all f32, in registers. A row's bits
@@ -63,7 +63,7 @@ struct KeyStore {
   }
 };
 
-// Keys j with front <= p - j <= back, and what a row at position p compares them with.
+// Keys j with front <= p - j <= back, and the queries that a row at position p compares them with.
 struct KeyRange {
   Matrix q;  // [T, H * D]
   KeyStore keys;
@@ -100,8 +100,8 @@ struct Attention {
   constexpr int num_out_heads() const { return num_heads * value_slices; }
 };
 
-// Uses AttentionWorkspace for rows that see no more keys than those at max_position, nor than the
-// ranges hold. Fails the stream for heads wider than kMaxHeadDim or a workspace that is too small.
+// Uses AttentionWorkspace, whose reach is max_position or that of the ranges, whichever is smaller.
+// Fails the stream for heads wider than kMaxHeadDim or a workspace that is too small.
 // A decode row beyond max_position is left out.
 void Attend(Stream& stream, const Attention& attention);
 

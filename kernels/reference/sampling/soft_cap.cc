@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "kernels/reference/attention/attention.h"
 #include "kernels/reference/reference_ops.h"
+#include "kernels/reference/sampling/soft_cap.h"
 
 namespace longstream::reference {
 

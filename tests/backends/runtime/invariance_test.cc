@@ -1,5 +1,5 @@
-// What must be equal to the bit, for every kind of layer, on every instruction set: whatever else
-// is in the batch, after forks, rollbacks and moves, and however a prefill is cut at grid lines.
+// Results are equal to the bit for every kind of layer on every instruction set: in any batch,
+// after forks, rollbacks and moves, and for any cut of a prefill at grid lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "backends/runtime/model.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/ops/attention/paged_attention.h"
+#include "kernels/ops/attention/attention.h"
 #include "tests/backends/caches/memory_stream.h"
 #include "tests/backends/model/random_model.h"
 #include "tests/backends/runtime/model_driver.h"
@@ -115,7 +115,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
 
 TEST_P(InvarianceTest, Batch) {
   const std::vector<float> expected = Expected();
-  // Others before, between and behind, decoding and in the middle of a prefill.
+  // Other sequences before, between and behind, which decode or are in the middle of a prefill.
   std::vector<std::unique_ptr<ls_sequence>> others;
   for (int i = 0; i < 3; ++i) others.push_back(CreateReserved(*model_, 1500));
   const auto sequence = CreateReserved(*model_, kPrompt + kTail);
@@ -136,8 +136,8 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
-// Rows whose logits nobody wants end in the last layer, which fills their caches all the same. In a
-// parallel block they go to its end.
+// Rows that need no logits end in the last layer, which fills their caches. In a parallel block
+// they go to its end.
 TEST_P(InvarianceTest, WantedRows) {
   for (const bool parallel : {false, true}) {
     ModelSpec spec = Spec();
@@ -169,7 +169,7 @@ TEST_P(InvarianceTest, WantedRows) {
     for (const int i : {0, 1, 3}) EXPECT_TRUE(ExportBytes(model, *sequences[i]) == bytes) << i;
     EXPECT_TRUE(ExportBytes(model, *sequences[2]) == ExportBytes(model, *half));
 
-    // Decode rows before prefill rows, wanted and not; then nothing of a step.
+    // Decode rows before prefill rows, with and without logits; then a step without any logits.
     const std::vector<float> next = Decode(model, *whole, tail().first(1));
     results =
         Step(model, {{sequences[0].get(), {tail()[0]}, /*is_decode=*/true, LS_ROWS_NONE},
@@ -187,8 +187,8 @@ TEST_P(InvarianceTest, WantedRows) {
   }
 }
 
-// Past kAttentionSplit, where the context of a decoded row is cut into parts that threads share and
-// whose results are merged.
+// Past kAttentionSplit the context of a decode row is cut into parts. Threads share the parts, and
+// their results are merged.
 TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
   constexpr size_t kLong = 1500;
   constexpr size_t kFew = 8;
@@ -250,7 +250,7 @@ TEST_P(InvarianceTest, Fork) {
   Prefill(*model_, *source, prompt());
   const auto fork = model_->Fork(*source);
   const auto second = model_->Fork(*fork);
-  // Another way first, so that shared pages would show.
+  // The second fork decodes other tokens first. A page that the forks shared by mistake would show.
   model_->Reserve(*second, kTail);
   Decode(*model_, *second, RandomTokens(kTail, 71, 9));
   EXPECT_TRUE(Decode(*model_, *source, tail()) == expected) << "the source";
@@ -266,7 +266,7 @@ TEST_P(InvarianceTest, Truncate) {
   Prefill(*model_, *sequence, prompt());
   model_->MarkRollbackPoint(*sequence);
   for (const size_t kept : {kTail - 1, size_t{60}, size_t{54}, size_t{1}, size_t{0}}) {
-    // A wrong way, then back to where it began or before.
+    // Decode other tokens, then go back to where they began, or before that.
     Decode(*model_, *sequence, tail().first(kept));
     Decode(*model_, *sequence, RandomTokens(kTail, 71, 3));
     const uint64_t restored = model_->Truncate(*sequence, kPrompt + kept);

@@ -129,17 +129,17 @@ TEST(ModelTest, AReservationEndsAtTheContextLimit) {
 }
 
 TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
-  using Attention = void (*)(Stream&, const PagedAttentionArgs&);
+  using Attention = void (*)(Stream&, const AttentionArgs&);
   const std::tuple<Attention, ls_code, const char*> failures[] = {
-      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kUnsupported); },
+      {[](Stream& stream, const AttentionArgs&) { stream.Fail(OpStatus::kUnsupported); },
        LS_INTERNAL, "an op does not serve its arguments"},
-      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kDeviceError); },
+      {[](Stream& stream, const AttentionArgs&) { stream.Fail(OpStatus::kDeviceError); },
        LS_INTERNAL, "the device reported a failure"},
-      {[](Stream& stream, const PagedAttentionArgs&) { stream.Fail(OpStatus::kDeviceLost); },
+      {[](Stream& stream, const AttentionArgs&) { stream.Fail(OpStatus::kDeviceLost); },
        LS_UNAVAILABLE, "the device reported a failure and answers no more"}};
   for (const auto& [attention, code, sentence] : failures) {
     OpTable ops = ReferenceOps();
-    ops.paged_attention = attention;
+    ops.attention = attention;
     ModelSpec spec = RandomSpec("full");
     ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
     Model model(std::move(spec), std::move(weights), DType::kF32, ops, Executor(), {0, 512, 8});

@@ -61,13 +61,13 @@ struct Pages {
 double BenchPlainDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&layers)[2],
                         const Matrix& q, const Matrix& out, Stream& stream) {
   return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
-    DeviceOps().paged_attention(on, {.batch = batch.layout(),
-                                     .num_heads = kHeads,
-                                     .scale = kScale,
-                                     .q = q,
-                                     .cache = layers[i % 2].view(),
-                                     .max_position = batch.max_position(),
-                                     .out = out});
+    DeviceOps().attention(on, {.batch = batch.layout(),
+                               .num_heads = kHeads,
+                               .scale = kScale,
+                               .q = q,
+                               .keys = PagedKeys{layers[i % 2].view()},
+                               .max_position = batch.max_position(),
+                               .out = out});
   });
 }
 
@@ -81,18 +81,19 @@ double BenchReropeDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&l
   const DeviceMemory near_rows = bench.Random(DType::kBF16, rows * kKvWidth);
   const DeviceMemory q_far = bench.Random(DType::kF32, rows * kWidth);
   return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
-    DeviceOps().rerope_attention(on, {.batch = batch.layout(),
-                                      .num_heads = kHeads,
-                                      .window = window,
-                                      .scale = kScale,
-                                      .q = q,
-                                      .q_far = Rows(q_far, DType::kF32, rows, kWidth),
-                                      .cache = layers[i % 2].view(),
-                                      .near = {near.data(), nullptr, ring * int64_t{sizeof(BF16)},
-                                               DType::kBF16, slots, kKvHeads, kDim},
-                                      .near_rows = Rows(near_rows, DType::kBF16, rows, kKvWidth),
-                                      .max_position = batch.max_position(),
-                                      .out = out});
+    const FarNearKeys keys = {.near_window = window,
+                              .q_far = Rows(q_far, DType::kF32, rows, kWidth),
+                              .far = layers[i % 2].view(),
+                              .near = {near.data(), nullptr, ring * int64_t{sizeof(BF16)},
+                                       DType::kBF16, slots, kKvHeads, kDim},
+                              .near_rows = Rows(near_rows, DType::kBF16, rows, kKvWidth)};
+    DeviceOps().attention(on, {.batch = batch.layout(),
+                               .num_heads = kHeads,
+                               .scale = kScale,
+                               .q = q,
+                               .keys = keys,
+                               .max_position = batch.max_position(),
+                               .out = out});
   });
 }
 
@@ -139,21 +140,22 @@ void BenchWindowDecode(GpuBench& bench, const std::string& name) {
   const DeviceMemory k = bench.Random(DType::kBF16, kKvWidth);
   const DeviceMemory v = bench.Random(DType::kBF16, kKvWidth);
   const DeviceMemory out = bench.Memory(static_cast<size_t>(kWidth) * sizeof(float));
-  const DeviceMemory workspace = bench.Memory(WindowAttentionWorkspace(1, kHeads, kDim, window));
+  const DeviceMemory workspace = bench.Memory(AttentionWorkspace(1, kHeads, kDim, window - 1));
   Stream stream = bench.MakeStream(workspace);
   const double seconds = bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
     const int64_t offset = i % copies * ring * int64_t{sizeof(BF16)};
-    DeviceOps().window_attention(
-        on, {.batch = batch.layout(),
-             .num_heads = kHeads,
-             .window = window,
-             .scale = kScale,
-             .q = Rows(q, DType::kF32, 1, kWidth),
-             .k = Rows(k, DType::kBF16, 1, kKvWidth),
-             .v = Rows(v, DType::kBF16, 1, kKvWidth),
-             .ring = {keys.data() + offset, values.data() + offset, ring * int64_t{sizeof(BF16)},
-                      DType::kBF16, slots, kKvHeads, kDim},
-             .out = Rows(out, DType::kF32, 1, kWidth)});
+    const RingKeys view = {
+        .ring = {keys.data() + offset, values.data() + offset, ring * int64_t{sizeof(BF16)},
+                 DType::kBF16, slots, kKvHeads, kDim},
+        .k = Rows(k, DType::kBF16, 1, kKvWidth),
+        .v = Rows(v, DType::kBF16, 1, kKvWidth)};
+    DeviceOps().attention(on, {.batch = batch.layout(),
+                               .num_heads = kHeads,
+                               .window = window,
+                               .scale = kScale,
+                               .q = Rows(q, DType::kF32, 1, kWidth),
+                               .keys = view,
+                               .out = Rows(out, DType::kF32, 1, kWidth)});
   });
   const double bytes = static_cast<double>(window * kKvWidth * 4);
   bench.report().Add({.name = name,
@@ -175,13 +177,13 @@ void BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma, const std::string
   Stream stream = bench.MakeStream(workspace);
   stream.wgmma = stream.wgmma && wgmma;
   const double seconds = bench.MedianSeconds(stream, kPrefillRepetitions, [&](Stream& on, int) {
-    DeviceOps().paged_attention(on, {.batch = batch.layout(),
-                                     .num_heads = kHeads,
-                                     .scale = kScale,
-                                     .q = Rows(q, DType::kF32, tokens, kWidth),
-                                     .cache = pages.view(),
-                                     .max_position = batch.max_position(),
-                                     .out = Rows(out, DType::kF32, tokens, kWidth)});
+    DeviceOps().attention(on, {.batch = batch.layout(),
+                               .num_heads = kHeads,
+                               .scale = kScale,
+                               .q = Rows(q, DType::kF32, tokens, kWidth),
+                               .keys = PagedKeys{pages.view()},
+                               .max_position = batch.max_position(),
+                               .out = Rows(out, DType::kF32, tokens, kWidth)});
   });
   // Half of the T^2 scores; two multiply-adds an element of a head for each.
   const double operations =

@@ -35,9 +35,7 @@ OpTable MakeTable() {
   Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);
   Wrap<&OpTable::logit_scale>("logit_scale", &OpTable::logit_scale, &table);
   Wrap<&OpTable::rope_cache_write>("rope_cache_write", &OpTable::rope_cache_write, &table);
-  Wrap<&OpTable::paged_attention>("paged_attention", &OpTable::paged_attention, &table);
-  Wrap<&OpTable::window_attention>("window_attention", &OpTable::window_attention, &table);
-  Wrap<&OpTable::rerope_attention>("rerope_attention", &OpTable::rerope_attention, &table);
+  Wrap<&OpTable::attention>("attention", &OpTable::attention, &table);
   Wrap<&OpTable::ring_write>("ring_write", &OpTable::ring_write, &table);
   Wrap<&OpTable::ring_rebuild>("ring_rebuild", &OpTable::ring_rebuild, &table);
   Wrap<&OpTable::linear_recurrence>("linear_recurrence", &OpTable::linear_recurrence, &table);

@@ -1,5 +1,5 @@
-// Attention over pages.
-#include "kernels/ops/attention/paged_attention.h"
+// Attention over pages: all shapes of heads and lengths of rows, softcap and ALiBi.
+#include "kernels/ops/attention/attention.h"
 
 #include <cmath>
 #include <limits>
@@ -19,24 +19,7 @@ class PagedAttentionTest : public AttentionTest {
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_);
     const OwnedPages pages = Pages(entries);
-    const OwnedMatrix slopes = AlibiSlopes();
-    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
-    PagedAttentionArgs args;
-    args.batch = step.batch.layout();
-    args.num_heads = shape_.num_heads;
-    args.scale = scale();
-    args.softcap = softcap_;
-    args.q = step.q.view();
-    args.cache = pages.view();
-    if (alibi_) args.alibi_slopes = slopes.view().f32_row(0);
-    args.max_position = step.batch.max_position();
-    args.out = out.view();
-    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_out_heads(),
-                                          shape_.head_dim, args.max_position),
-                       executor);
-    table.paged_attention(*stream, args);
-    EXPECT_TRUE(stream->ok());
-    return out;
+    return RunOver(PagedKeys{pages.view()}, step, table, executor);
   }
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(PagedAttentionTest);
@@ -266,23 +249,28 @@ TEST_P(PagedAttentionTest, RefusesWhatItCannotServe) {
   const AttentionStep step(histories_, {{0, {1999, 1, true}}}, places_);
   const OwnedPages pages = Pages({{0, {1999, 1, true}}});
   OwnedMatrix out(1, 8);
-  PagedAttentionArgs args;
-  args.batch = step.batch.layout();
-  args.num_heads = 1;
-  args.q = step.q.view();
-  args.cache = pages.view();
-  args.max_position = 1999;
-  args.out = out.view();
+  AttentionArgs args = Args(PagedKeys{pages.view()}, step, out);
   OwnedStream small(AttentionWorkspace(1, 1, 8, 1999) - 1);
-  ops().paged_attention(*small, args);
+  ops().attention(*small, args);
   EXPECT_EQ(small->status, OpStatus::kUnsupported);
 
   OwnedStream stream(AttentionWorkspace(1, 1, 8, 1999));
   args.max_position = 1998;
-  ops().paged_attention(*stream, args);
+  ops().attention(*stream, args);
   // Where a device alone sees positions, the row is left out.
   EXPECT_EQ(stream->status, traits().checks_descriptors ? OpStatus::kUnsupported : OpStatus::kOk);
   EXPECT_TRUE(std::isnan(out.at(0, 0)));
+}
+
+TEST_P(PagedAttentionTest, RefusesAWindow) {
+  MakeHistories(1, 20, {1, 1, 8}, DType::kF32);
+  const std::vector<AttentionEntry> entries = {{0, {19, 1, true}}};
+  const AttentionStep step(histories_, entries, places_);
+  const OwnedPages pages = Pages(entries);
+  OwnedMatrix out(1, 8);
+  AttentionArgs args = Args(PagedKeys{pages.view()}, step, out);
+  args.window = 5;
+  ExpectRefused(args);
 }
 
 }  // namespace

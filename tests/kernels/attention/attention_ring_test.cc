@@ -1,46 +1,25 @@
-// Attention over a window on every instruction set.
-#include "kernels/ops/attention/window_attention.h"
-
+// Attention over rings: windows of all lengths.
+#include "kernels/ops/attention/attention.h"
 #include "tests/kernels/attention_fixture.h"
 
 namespace longstream {
 namespace {
 
-class WindowAttentionTest : public AttentionTest {
+class RingAttentionTest : public AttentionTest {
  protected:
   OwnedMatrix Run(const OpTable& table, const Executor& executor,
                   const std::vector<AttentionEntry>& entries) override {
     const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, false);
-    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
-    WindowAttentionArgs args;
-    args.batch = step.batch.layout();
-    args.num_heads = shape_.num_heads;
-    args.window = window_;
-    args.scale = scale();
-    args.softcap = softcap_;
-    args.q = step.q.view();
-    args.k = step.k.view();
-    args.v = step.v.view();
-    args.ring = rings.view();
-    args.out = out.view();
-    OwnedStream stream(WindowAttentionWorkspace(step.batch.num_decode_rows(),
-                                                shape_.num_out_heads(), shape_.head_dim, window_),
-                       executor);
-    table.window_attention(*stream, args);
-    EXPECT_TRUE(stream->ok());
-    return out;
+    return RunOver(RingKeys{rings.view(), step.k.view(), step.v.view()}, step, table, executor);
   }
-
-  int32_t window_ = 64;
-  int32_t slack_ = 0;  // slots beyond the window
-  int64_t row_gap_ = 0;
 };
-LONGSTREAM_INSTANTIATE_OP_TEST(WindowAttentionTest);
+LONGSTREAM_INSTANTIATE_OP_TEST(RingAttentionTest);
 
-TEST_P(WindowAttentionTest, MatchesTheReference) {
-  // The last window holds every context. Which kernel runs does not depend on it: interpreted, one
-  // border within a block of keys, one at its end, one beyond and none have to do.
+TEST_P(RingAttentionTest, MatchesTheReference) {
+  // The last window holds every context. The window does not decide which kernel runs. So an
+  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
+  // and none.
   for (int32_t window : {1, 5, 63, 64, 65, 400}) {
     if (traits().interpreted && (window == 1 || window == 63)) continue;
     window_ = window;
@@ -49,7 +28,7 @@ TEST_P(WindowAttentionTest, MatchesTheReference) {
   }
 }
 
-TEST_P(WindowAttentionTest, MatchesTheReferenceWithoutSlack) {
+TEST_P(RingAttentionTest, MatchesTheReferenceWithoutSlack) {
   for (int32_t window : {1, 5, 64, 65}) {
     window_ = window;
     slack_ = 0;
@@ -57,16 +36,16 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceWithoutSlack) {
   }
 }
 
-// A row costs its window, not its position: pages of the past do not even exist here.
-TEST_P(WindowAttentionTest, MatchesTheReferenceFarFromTheStart) {
+// The cost of a row depends on its window, not on its position: the test has no earlier keys.
+TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
 }
 
-// Windows of several parts, where a library cuts them: around the length of one, of many, and of so
-// many that they become longer; rows whose window is full, and rows that see less.
-TEST_P(WindowAttentionTest, MatchesTheReferenceInLongWindows) {
+// Windows that a library may cut into parts: about as long as one part, as many parts, and as so
+// many that parts become longer. Some rows have a full window, others see fewer keys.
+TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   for (int32_t window : {128, 129, 2048, 4500}) {
     window_ = window;
     slack_ = window == 129 ? 0 : 64;
@@ -78,7 +57,7 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceInLongWindows) {
 }
 
 // The step's own keys begin at multiples of 16 bytes, as those of the rings do.
-TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
+TEST_P(RingAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     MakeHistories(3, 200, {4, 2, 24}, type);
@@ -88,14 +67,14 @@ TEST_P(WindowAttentionTest, MatchesTheReferenceWithAlignedRows) {
   }
 }
 
-TEST_P(WindowAttentionTest, ValuesHaveSlices) {
+TEST_P(RingAttentionTest, ValuesHaveSlices) {
   window_ = 65;
   slack_ = 64;
   row_gap_ = 5;
   ExpectSlicesOfValues("slices");
 }
 
-TEST_P(WindowAttentionTest, Softcap) {
+TEST_P(RingAttentionTest, Softcap) {
   window_ = 65;
   ExpectMatchAndSameBitsWithSoftcap();
   MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
@@ -103,23 +82,40 @@ TEST_P(WindowAttentionTest, Softcap) {
   ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
 }
 
-TEST_P(WindowAttentionTest, HasTheSameBitsAlone) {
+TEST_P(RingAttentionTest, HasTheSameBitsAlone) {
   for (int32_t window : {65, 200}) {
     window_ = window;
     ExpectSameBitsAlone();
   }
 }
 
-TEST_P(WindowAttentionTest, HasTheSameBitsOnAnyThreads) {
+TEST_P(RingAttentionTest, HasTheSameBitsOnAnyThreads) {
   window_ = 65;
   ExpectSameBitsOnAnyThreads();
 }
 
-TEST_P(WindowAttentionTest, HasTheSameBitsInPieces) {
+TEST_P(RingAttentionTest, HasTheSameBitsInPieces) {
   for (int32_t window : {5, 64, 100}) {
     window_ = window;
     ExpectSameBitsInPieces();
   }
+}
+
+TEST_P(RingAttentionTest, RefusesWhatItCannotServe) {
+  MakeHistories(1, 20, {1, 1, 8}, DType::kF32);
+  const std::vector<AttentionEntry> entries = {{0, {19, 1, true}}};
+  const AttentionStep step(histories_, entries, places_);
+  const OwnedRings rings = Rings(entries, 7, 7, false);
+  OwnedMatrix out(1, 8);
+  AttentionArgs args = Args(RingKeys{rings.view(), step.k.view(), step.v.view()}, step, out);
+  for (const int32_t window : {0, 8}) {
+    args.window = window;
+    ExpectRefused(args);
+  }
+  args.window = 7;
+  const OwnedMatrix slopes = AlibiSlopes();
+  args.alibi_slopes = slopes.view().f32_row(0);
+  ExpectRefused(args);
 }
 
 }  // namespace

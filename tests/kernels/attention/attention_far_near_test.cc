@@ -1,14 +1,13 @@
-// Attention with clipped distances on every instruction set.
-#include "kernels/ops/attention/rerope_attention.h"
-
+// Attention over far pages and near rings (ReRoPE): near windows of all lengths.
+#include "kernels/ops/attention/attention.h"
 #include "tests/kernels/attention_fixture.h"
 
 namespace longstream {
 namespace {
 
-class ReropeAttentionTest : public AttentionTest {
+class FarNearAttentionTest : public AttentionTest {
  protected:
-  ReropeAttentionTest() {
+  FarNearAttentionTest() {
     if (ops().int8_pages) types_.push_back(DType::kI8);
   }
 
@@ -17,37 +16,20 @@ class ReropeAttentionTest : public AttentionTest {
     const AttentionStep step(histories_, entries, places_, row_gap_);
     const OwnedPages pages = Pages(entries);
     const OwnedRings rings = Rings(entries, window_, window_ + slack_, true);
-    OwnedMatrix out(step.batch.num_rows(), shape_.num_out_heads() * shape_.head_dim);
-    ReropeAttentionArgs args;
-    args.batch = step.batch.layout();
-    args.num_heads = shape_.num_heads;
-    args.window = window_;
-    args.scale = scale();
-    args.softcap = softcap_;
-    args.q = step.q.view();
-    args.q_far = step.q_far.view();
-    args.cache = pages.view();
-    args.near = rings.view();
-    args.near_rows = step.k_near.view();
-    args.max_position = step.batch.max_position();
-    args.out = out.view();
-    OwnedStream stream(AttentionWorkspace(step.batch.num_decode_rows(), shape_.num_out_heads(),
-                                          shape_.head_dim, args.max_position),
-                       executor);
-    table.rerope_attention(*stream, args);
-    EXPECT_TRUE(stream->ok());
-    return out;
+    return RunOver(Keys(step, pages, rings), step, table, executor);
   }
 
-  int32_t window_ = 64;
-  int32_t slack_ = 0;  // slots beyond the window
-  int64_t row_gap_ = 0;
+  FarNearKeys Keys(const AttentionStep& step, const OwnedPages& pages,
+                   const OwnedRings& rings) const {
+    return {window_, step.q_far.view(), pages.view(), rings.view(), step.k_near.view()};
+  }
 };
-LONGSTREAM_INSTANTIATE_OP_TEST(ReropeAttentionTest);
+LONGSTREAM_INSTANTIATE_OP_TEST(FarNearAttentionTest);
 
-TEST_P(ReropeAttentionTest, MatchesTheReference) {
-  // With the last window every key is near. Which kernel runs does not depend on it: interpreted,
-  // one border within a block of keys, one at its end, one beyond and none have to do.
+TEST_P(FarNearAttentionTest, MatchesTheReference) {
+  // With the last window every key is near. The window does not decide which kernel runs. So an
+  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
+  // and none.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
     if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
@@ -56,8 +38,8 @@ TEST_P(ReropeAttentionTest, MatchesTheReference) {
   }
 }
 
-// Splits wholly far, wholly near, and with the border inside.
-TEST_P(ReropeAttentionTest, MatchesTheReferenceInLongRows) {
+// Splits that are wholly far, wholly near, or have the border inside.
+TEST_P(FarNearAttentionTest, MatchesTheReferenceInLongRows) {
   for (int32_t window : {65, 1024, 1500}) {
     window_ = window;
     for (DType type : AndInt8({DType::kBF16})) {
@@ -69,7 +51,7 @@ TEST_P(ReropeAttentionTest, MatchesTheReferenceInLongRows) {
 }
 
 // The step's own keys begin at multiples of 16 bytes, as those of the rings do.
-TEST_P(ReropeAttentionTest, MatchesTheReferenceWithAlignedRows) {
+TEST_P(FarNearAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
   for (DType type : types_) {
     MakeHistories(3, 200, {4, 2, 24}, type);
@@ -79,13 +61,13 @@ TEST_P(ReropeAttentionTest, MatchesTheReferenceWithAlignedRows) {
   }
 }
 
-TEST_P(ReropeAttentionTest, ValuesHaveSlices) {
+TEST_P(FarNearAttentionTest, ValuesHaveSlices) {
   window_ = 65;
   slack_ = 64;
   ExpectSlicesOfValues("slices");
 }
 
-TEST_P(ReropeAttentionTest, Softcap) {
+TEST_P(FarNearAttentionTest, Softcap) {
   window_ = 65;
   ExpectMatchAndSameBitsWithSoftcap();
   MakeHistories(2, 5000, {3, 1, 24}, DType::kBF16);
@@ -93,26 +75,42 @@ TEST_P(ReropeAttentionTest, Softcap) {
   ExpectMatch({{0, {4998, 1, true}}, {1, {2500, 3, false}}}, "softcap, parts");
 }
 
-TEST_P(ReropeAttentionTest, SumsOfTheLargestIntegers) {
+TEST_P(FarNearAttentionTest, SumsOfTheLargestIntegers) {
   window_ = 65;
   ExpectMatchOfLargestIntegers();
 }
 
-TEST_P(ReropeAttentionTest, HasTheSameBitsAlone) {
+TEST_P(FarNearAttentionTest, HasTheSameBitsAlone) {
   window_ = 65;
   ExpectSameBitsAlone();
 }
 
-TEST_P(ReropeAttentionTest, HasTheSameBitsOnAnyThreads) {
+TEST_P(FarNearAttentionTest, HasTheSameBitsOnAnyThreads) {
   window_ = 65;
   ExpectSameBitsOnAnyThreads();
 }
 
-TEST_P(ReropeAttentionTest, HasTheSameBitsInPieces) {
+TEST_P(FarNearAttentionTest, HasTheSameBitsInPieces) {
   for (int32_t window : {5, 64, 100}) {
     window_ = window;
     ExpectSameBitsInPieces();
   }
+}
+
+TEST_P(FarNearAttentionTest, RefusesWhatItCannotServe) {
+  MakeHistories(1, 20, {1, 1, 8}, DType::kF32);
+  const std::vector<AttentionEntry> entries = {{0, {19, 1, true}}};
+  const AttentionStep step(histories_, entries, places_);
+  const OwnedPages pages = Pages(entries);
+  const OwnedRings rings = Rings(entries, window_, window_, true);
+  OwnedMatrix out(1, 8);
+  AttentionArgs args = Args(Keys(step, pages, rings), step, out);
+  args.window = 5;
+  ExpectRefused(args);
+  args.window = 0;
+  const OwnedMatrix slopes = AlibiSlopes();
+  args.alibi_slopes = slopes.view().f32_row(0);
+  ExpectRefused(args);
 }
 
 }  // namespace

@@ -1,0 +1,14 @@
+// The soft cap's equation, which attention's scores have too.
+#ifndef LONGSTREAM_KERNELS_REFERENCE_SAMPLING_SOFT_CAP_H_
+#define LONGSTREAM_KERNELS_REFERENCE_SAMPLING_SOFT_CAP_H_
+
+#include <cmath>
+
+namespace longstream::reference {
+
+// cap tanh(x / cap), or x where there is no cap.
+inline double Capped(double x, double cap) { return cap > 0.0 ? cap * std::tanh(x / cap) : x; }
+
+}  // namespace longstream::reference
+
+#endif  // LONGSTREAM_KERNELS_REFERENCE_SAMPLING_SOFT_CAP_H_
