@@ -4,8 +4,9 @@ kernels/reference/<room>/<op>.cc, kernels/cpu/<room>/<op>.cc and tests/kernels/<
 
 A header declares an op where it says `using <Op>Function = ...`. A header of a room that declares
 none is a type that its ops share. The other files of kernels/cpu are parts that ops of a room
-share; the reference has no such sources, so that each of them is one op's equation. Tests of what
-is below the ops lie in rooms of other names.
+share; the reference has no such sources, so that each of them is one op's equation. An op with many
+cases may have more tests, <op>_<part>_test.cc. Tests of the parts below the ops lie in rooms of
+other names.
 """
 
 import re
@@ -46,7 +47,9 @@ def sources_without_op(root, ops):
         for path in sorted((root / folder).glob(f"*/*{ending}")):
             name = path.relative_to(root / folder).as_posix().removesuffix(ending)
             has_header = any(path.with_suffix(suffix).is_file() for suffix in (".h", ".cuh"))
-            if name.partition("/")[0] in rooms and name not in ops and not has_header:
+            of_op = name in ops or folder == "tests/kernels" and name.startswith(
+                tuple(f"{op}_" for op in ops))
+            if name.partition("/")[0] in rooms and not of_op and not has_header:
                 yield f"{path.relative_to(root).as_posix()}: kernels/ops/{name}.h declares no op"
 
 
