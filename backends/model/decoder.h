@@ -69,10 +69,10 @@ class Decoder {
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
-  // hidden = act(W_gate h) * (W_up h), h = Norm(x);  x += residual_multiplier * PostNorm(W_down
-  // hidden)
-  void MlpHidden(Stream& stream, size_t layer, const Norm& norm);
-  void MlpBack(Stream& stream, size_t layer);
+  // hidden = act(W_gate h) * (W_up h), h = Norm(x): the input of W_down, prepared for it.
+  LinearInput MlpHidden(Stream& stream, size_t layer, const Norm& norm);
+  // x += residual_multiplier * PostNorm(W_down hidden)
+  void MlpBack(Stream& stream, size_t layer, const LinearInput& hidden);
 
   // A mixer's input projections of the step's rows: views into one buffer.
   struct Projections {
@@ -87,9 +87,10 @@ class Decoder {
   // What a layer does to q, k and v, in place, before they rotate: clips them, and norms queries
   // and keys over all heads together or each head with weights of its own.
   void ClipAndNorm(Stream& stream, const Projections& in, size_t layer);
-  // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
-  // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.
-  void AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm);
+  // x += residual_multiplier * PostNorm(in W^T + bias), without the norm where post_norm has no
+  // weight.
+  void AddBranch(Stream& stream, const LinearInput& in, const float* bias,
+                 const NormWeights& post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer);
   // Of the residual stream, or of a branch on its way there.

@@ -32,8 +32,8 @@ class StepBuffers {
   Matrix Values(int64_t rows, int64_t cols) const { return Cached(values_, rows, cols); }
   // What attention or recurrence gives, before the output projection.
   Matrix Mixed(int64_t rows, int64_t cols) const { return F32(mixed_, rows, cols); }
-  // Between the two halves of an MLP, as the second takes it (GatedMlpArgs::reader).
-  Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
+  // Room for the rows that the first half of an MLP prepares for the second (LinearFor).
+  std::byte* Hidden() const { return hidden_; }
 
   // The output of a branch that is normed before it is added to the residual stream.
   Matrix Branch(int64_t rows) const { return F32(branch_, rows, width_); }

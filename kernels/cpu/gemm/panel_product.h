@@ -77,16 +77,6 @@ LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
   return block.num_rows > 1 && block.num_rows <= kMostRows;
 }
 
-// Asks for a block's part of the f32 outputs `out`, if AsksForOutputs.
-LONGSTREAM_INLINE void AskForOutputs(const OutputBlock& block, const Matrix& out) {
-  if (!AsksForOutputs(block)) return;
-  const int64_t first = block.first_panel * kPanelOutputs;
-  const int64_t last = first + block.stride() < out.cols ? first + block.stride() : out.cols;
-  for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
-    for (int64_t c = first; c < last; c += kLanes) PrefetchToWrite(out.f32_row(r) + c);
-  }
-}
-
 // Calls body(row, output, index, count) for every vector of a block's sums, row by row: row and
 // first output of the n that it belongs to, its index in sums, and how many of its 16 lanes are
 // outputs.
