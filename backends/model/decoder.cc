@@ -8,7 +8,7 @@
 namespace longstream {
 namespace {
 
-// Positions of a near ring that are rebuilt at a time, with a rotary table of their own.
+// A near ring is rebuilt in blocks of so many positions, each with its own rotary table.
 constexpr int64_t kRebuildBlock = 256;
 
 }  // namespace
@@ -36,8 +36,8 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 
 //   x = embedding_multiplier * embed[token], normed where the model has a norm there
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
-// each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),
-// a gated attention unit  x = Norm(x + Mixer_l(x)).
+// with each norm where the model has it. A parallel block and a gated attention unit are
+//   x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),    x = Norm(x + Mixer_l(x)).
 OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   wanted_ = wanted;
@@ -64,7 +64,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int3
     } else {
       Attend(stream, rows, layer);
     }
-    if (num_rows_ == 0) break;  // nothing is wanted behind the last mixer
+    if (num_rows_ == 0) break;  // no row needs logits
     if (spec_.block == BlockKind::kGau) {
       NormStream(stream, StreamNorm(weights.stream_norm));
       continue;
@@ -79,7 +79,7 @@ OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int3
 }
 
 void Decoder::KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices) {
-  if (num_rows_ == wanted_.num_rows) return;  // all of them, or it is done
+  if (num_rows_ == wanted_.num_rows) return;  // all rows are wanted, or the others are gone
   const auto gather = [&](const Matrix& x) {
     ops_.gather_rows(stream, {.x = x, .rows = wanted_.rows, .num_rows = wanted_.num_rows});
   };
@@ -158,7 +158,7 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   return out;
 }
 
-//   x = x + residual_multiplier * (W in + bias), or, with a norm behind the branch,
+//   x = x + residual_multiplier * (W in + bias), or, with a norm after the branch,
 //   x = x + residual_multiplier * PostNorm(W in + bias)
 void Decoder::AddBranch(Stream& stream, const LinearInput& in, const float* bias,
                         const NormWeights& post_norm) {

@@ -1,4 +1,4 @@
-// The ops of a table, each behind a function of the test program that runs them.
+// Puts a function of a test program around each op of a table.
 #ifndef LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 #define LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 

@@ -13,8 +13,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The type in which rows meet a bf16 weight: its bits where there is a bf16 dot product, else f32
-// that holds a number rounded to bf16. Rows for f32 and f16 weights are f32.
+// The type of rows for a bf16 weight: bf16 where the processor has a bf16 dot product, else f32
+// numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
 #if defined(__AVX512BF16__)
 using BF16Activation = BF16;
 #else
@@ -55,7 +55,7 @@ LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
 
 // Elements (BF16Activation, f32 or RowGroup) from one prepared row of k inputs to the next. Rows of
 // bf16 are an odd number of cache lines apart, so that the same inputs of many rows are not all in
-// one set of a cache. An odd k leaves room for the zero behind it.
+// one set of a cache. An odd k leaves room for the zero that follows it.
 LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   if (IsQuantised(weight_type)) return NumGroups(k);
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(BF16));

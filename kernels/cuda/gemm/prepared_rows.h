@@ -17,8 +17,8 @@ struct RowSource : LinearRows {
 };
 
 // [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, int8 with scales for int8
-// and int4, f32 for others. The stride is that of the weight (weight.cuh), and rows end in zeros as
-// the weight's do; rows of int8 are in the order of int8 weights.
+// and int4, f32 for others. The weight has the same stride (weight.cuh), and rows end in zeros as
+// the weight's rows do. Rows of int8 have the order of int8 weights.
 struct PreparedRows {
   void* data = nullptr;
   float* scales = nullptr;  // [num_rows, stride / 32], of int8
