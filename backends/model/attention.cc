@@ -12,11 +12,10 @@ Decoder::Projections Decoder::ProjectGau(Stream& stream, size_t layer) {
   const LayerWeights& weights = weights_.layers[layer];
   const int64_t e = mixer.value_dim, s = mixer.head_dim;
   const Matrix all = buffers_.Projected(num_rows_, 2 * e + 2 * s);
-  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_),
-                             .norm = StreamNorm(weights.mixer_norm),
-                             .weight = weights.mixer_in,
-                             .num_decode_rows = num_decode_rows_,
-                             .out = all.Columns(0, 2 * e + s)});
+  const LinearRows x = {.x = buffers_.Residual(num_rows_), .norm = StreamNorm(weights.mixer_norm)};
+  ops_.linear(stream, {.in = {x, weights.mixer_in},
+                       .num_decode_rows = num_decode_rows_,
+                       .out = all.Columns(0, 2 * e + s)});
   const Projections out = {.q = all.Columns(2 * e, s),
                            .k = all.Columns(2 * e + s, s),
                            .v = all.Columns(e, e),

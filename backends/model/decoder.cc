@@ -8,7 +8,7 @@
 namespace longstream {
 namespace {
 
-// Positions of a near ring that are rebuilt at a time, with a rotary table of their own.
+// A near ring is rebuilt in blocks of so many positions, each with its own rotary table.
 constexpr int64_t kRebuildBlock = 256;
 
 }  // namespace
@@ -36,8 +36,8 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
 
 //   x = embedding_multiplier * embed[token], normed where the model has a norm there
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(MLP_l(Norm(x)))
-// each norm where the model has it; a parallel block is  x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),
-// a gated attention unit  x = Norm(x + Mixer_l(x)).
+// with each norm where the model has it. A parallel block and a gated attention unit are
+//   x = x + Mixer_l(Norm(x)) + MLP_l(Norm(x)),    x = Norm(x + Mixer_l(x)).
 OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int32_t* sampled) {
   Stream stream = buffers_.MakeStream(executor_);
   wanted_ = wanted;
@@ -54,31 +54,32 @@ OpStatus Decoder::Forward(const StepRows& rows, const Wanted& wanted, const int3
   tables_.Compute(ops_, stream, rows.positions(), num_rows_);
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     const LayerWeights& weights = weights_.layers[layer];
-    // Of a parallel block before the mixer has changed x.
+    // The MLP of a parallel block reads x before the mixer changes it.
+    LinearInput hidden;
     if (spec_.parallel) {
-      MlpHidden(stream, layer, StreamNorm(weights.mixer_norm));
+      hidden = MlpHidden(stream, layer, StreamNorm(weights.mixer_norm));
     }
     if (spec_.layers[layer].recurrent()) {
       Recur(stream, rows, layer);
     } else {
       Attend(stream, rows, layer);
     }
-    if (num_rows_ == 0) break;  // nothing is wanted behind the last mixer
+    if (num_rows_ == 0) break;  // no row needs logits
     if (spec_.block == BlockKind::kGau) {
       NormStream(stream, StreamNorm(weights.stream_norm));
       continue;
     }
     if (!spec_.parallel) {
-      MlpHidden(stream, layer, StreamNorm(weights.mlp_norm));
+      hidden = MlpHidden(stream, layer, StreamNorm(weights.mlp_norm));
     }
-    MlpBack(stream, layer);
+    MlpBack(stream, layer, hidden);
   }
   KeepWanted(stream, {});
   return stream.status;
 }
 
 void Decoder::KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices) {
-  if (num_rows_ == wanted_.num_rows) return;  // all of them, or it is done
+  if (num_rows_ == wanted_.num_rows) return;  // all rows are wanted, or the others are gone
   const auto gather = [&](const Matrix& x) {
     ops_.gather_rows(stream, {.x = x, .rows = wanted_.rows, .num_rows = wanted_.num_rows});
   };
@@ -99,34 +100,27 @@ void Decoder::NormStream(Stream& stream, const Norm& norm) {
 
 //   hidden = act(W_gate h) * (W_up h), or act(W_gate h) without a gate;  h = Norm(x)
 // with a bias on each product where the model has them.
-void Decoder::MlpHidden(Stream& stream, size_t layer, const Norm& norm) {
+LinearInput Decoder::MlpHidden(Stream& stream, size_t layer, const Norm& norm) {
   const LayerWeights& weights = weights_.layers[layer];
-  ops_.gated_mlp(stream, {.x = buffers_.Residual(num_rows_),
-                          .norm = norm,
-                          .gate = weights.mlp_gate,
-                          .up = weights.mlp_up,
-                          .gate_bias = weights.mlp_gate_bias,
-                          .up_bias = weights.mlp_up_bias,
-                          .activation = spec_.activation,
-                          .num_decode_rows = num_decode_rows_,
-                          .out = buffers_.Hidden(num_rows_, spec_.mlp_width),
-                          .reader = weights.mlp_down});
+  const LinearRows x = {.x = buffers_.Residual(num_rows_), .norm = norm};
+  return LinearFor(weights.mlp_down, num_rows_, buffers_.Hidden(), ops_.linear, stream,
+                   {.in = {x, weights.mlp_gate},
+                    .bias = weights.mlp_gate_bias,
+                    .activation = spec_.activation,
+                    .up = weights.mlp_up,
+                    .up_bias = weights.mlp_up_bias,
+                    .num_decode_rows = num_decode_rows_,
+                    .out = {}});
 }
 
 //   x = x + residual_multiplier * PostNorm(W_down hidden)
-void Decoder::MlpBack(Stream& stream, size_t layer) {
+void Decoder::MlpBack(Stream& stream, size_t layer, const LinearInput& hidden) {
   const LayerWeights& weights = weights_.layers[layer];
-  AddBranch(stream,
-            {.in = buffers_.Hidden(num_rows_, spec_.mlp_width),
-             .prepared = true,
-             .weight = weights.mlp_down,
-             .bias = weights.mlp_down_bias,
-             .x = buffers_.Residual(num_rows_)},
-            weights.mlp_post_norm);
+  AddBranch(stream, hidden, weights.mlp_down_bias, weights.mlp_post_norm);
 }
 
 //   [q k v gate] = W_in Norm(x) + bias
-// With chunked RoPE q and k see the chunk's embedding besides, and v does not:
+// With chunked RoPE q and k also see the chunk's embedding, and v does not:
 //   [q k] = W_in (Norm(x) + E[p div C]),  v = W_v Norm(x)
 Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
@@ -135,24 +129,21 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   const int64_t in_cols = weights.mixer_in.n;
   const Matrix all = buffers_.Projected(num_rows_, in_cols + weights.value.n);
 
-  NormProjectArgs in = {.x = buffers_.Residual(num_rows_),
-                        .norm = StreamNorm(weights.mixer_norm),
-                        .weight = weights.mixer_in,
-                        .bias = weights.mixer_in_bias,
-                        .num_decode_rows = num_decode_rows_,
-                        .out = all.Columns(0, in_cols)};
+  const LinearRows x = {.x = buffers_.Residual(num_rows_), .norm = StreamNorm(weights.mixer_norm)};
+  LinearRows in = x;
   if (chunked) {
     in.addend = weights_.chunk_embedding;
     in.addend_rows = rows.chunks();
   }
-  ops_.norm_project(stream, in);
+  ops_.linear(stream, {.in = {in, weights.mixer_in},
+                       .bias = weights.mixer_in_bias,
+                       .num_decode_rows = num_decode_rows_,
+                       .out = all.Columns(0, in_cols)});
   if (chunked) {
-    ops_.norm_project(stream, {.x = in.x,
-                               .norm = in.norm,
-                               .weight = weights.value,
-                               .bias = weights.value_bias,
-                               .num_decode_rows = num_decode_rows_,
-                               .out = all.Columns(in_cols, weights.value.n)});
+    ops_.linear(stream, {.in = {x, weights.value},
+                         .bias = weights.value_bias,
+                         .num_decode_rows = num_decode_rows_,
+                         .out = all.Columns(in_cols, weights.value.n)});
   }
 
   const int64_t q_cols = int64_t{mixer.num_heads} * mixer.head_dim;
@@ -167,63 +158,58 @@ Decoder::Projections Decoder::Project(Stream& stream, const StepRows& rows, size
   return out;
 }
 
-//   x = x + residual_multiplier * (W in + bias), or, with a norm behind the branch,
+//   x = x + residual_multiplier * (W in + bias), or, with a norm after the branch,
 //   x = x + residual_multiplier * PostNorm(W in + bias)
-void Decoder::AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm) {
-  branch.num_decode_rows = num_decode_rows_;
+void Decoder::AddBranch(Stream& stream, const LinearInput& in, const float* bias,
+                        const NormWeights& post_norm) {
+  const Matrix x = buffers_.Residual(num_rows_);
   if (post_norm.weight == nullptr) {
-    branch.scale = spec_.residual_multiplier;
-    ops_.project_residual(stream, branch);
+    ops_.linear(stream, {.in = in,
+                         .bias = bias,
+                         .scale = spec_.residual_multiplier,
+                         .accumulate = true,
+                         .num_decode_rows = num_decode_rows_,
+                         .out = x});
     return;
   }
-  const Matrix out = buffers_.Branch(num_rows_);
-  ops_.norm_project(stream, {.x = branch.in,
-                             .prepared = branch.prepared,
-                             .norm = branch.norm,
-                             .gate = branch.gate,
-                             .weight = branch.weight,
-                             .bias = branch.bias,
-                             .num_decode_rows = num_decode_rows_,
-                             .out = out});
-  ops_.norm_rows(stream, {.in = out,
+  const Matrix branch = buffers_.Branch(num_rows_);
+  ops_.linear(stream, {.in = in, .bias = bias, .num_decode_rows = num_decode_rows_, .out = branch});
+  ops_.norm_rows(stream, {.in = branch,
                           .norm = StreamNorm(post_norm),
                           .scale = spec_.residual_multiplier,
                           .accumulate = true,
-                          .out = branch.x});
+                          .out = x});
 }
 
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
 void Decoder::ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer) {
   const MixerSpec& mixer = spec_.layers[layer];
-  // A parallel block has the MLP's rows besides, which the library alone can read.
+  // A parallel block also holds the MLP's prepared rows, which only the library can read.
   if (layer + 1 == spec_.layers.size() && !spec_.parallel) {
     KeepWanted(stream, {mixed, mixer.output_gate ? gate : Matrix{}});
     mixed.rows = gate.rows = num_rows_;
     if (num_rows_ == 0) return;
   }
   const LayerWeights& weights = weights_.layers[layer];
-  ProjectResidualArgs args = {.in = mixed,
-                              .weight = weights.mixer_out,
-                              .bias = weights.mixer_out_bias,
-                              .x = buffers_.Residual(num_rows_)};
-  if (mixer.output_norm) args.norm = NormOf(weights.output_norm, mixed.cols);
-  if (mixer.output_gate) args.gate = gate;
-  args.silu_gate = spec_.block == BlockKind::kGau;
-  AddBranch(stream, args, weights.mixer_post_norm);
+  LinearRows in = {.x = mixed};
+  if (mixer.output_norm) in.norm = NormOf(weights.output_norm, mixed.cols);
+  if (mixer.output_gate) in.gate = gate;
+  in.silu_gate = spec_.block == BlockKind::kGau;
+  AddBranch(stream, {in, weights.mixer_out}, weights.mixer_out_bias, weights.mixer_post_norm);
 }
 
 //   logits = logit_multiplier * W_head Norm(x), softly capped where the model has a cap
-// All rows are projected as decode rows, so that a token's logits do not depend on which rows of
-// its step are wanted.
+// All rows are projected as decode rows, so that a token's logits do not depend on which other rows
+// of its step need logits.
 OpStatus Decoder::Logits(int64_t first, int64_t num_rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
   const Matrix out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary};
-  ops_.norm_project(stream, {.x = buffers_.Residual(num_rows_).Rows(first, num_rows),
-                             .norm = StreamNorm(weights_.final_norm),
-                             .weight = weights_.head,
-                             .scale = spec_.logit_multiplier,
-                             .num_decode_rows = num_rows,
-                             .out = out});
+  const LinearRows x = {.x = buffers_.Residual(num_rows_).Rows(first, num_rows),
+                        .norm = StreamNorm(weights_.final_norm)};
+  ops_.linear(stream, {.in = {x, weights_.head},
+                       .scale = spec_.logit_multiplier,
+                       .num_decode_rows = num_rows,
+                       .out = out});
   if (spec_.logit_softcap > 0.0f) {
     ops_.soft_cap(stream, {.x = out, .cap = spec_.logit_softcap});
   }

@@ -20,38 +20,39 @@
 
 namespace longstream {
 
-// Written against the table of ops alone, and against the spec: it knows no model family and no
-// device. A step allocates nothing. Not thread-safe; what is referred to must outlive it.
+// Knows only the spec and the table of ops: no model family and no device. A step allocates
+// nothing. Not thread-safe. The constructor's arguments must outlive the decoder.
 class Decoder {
  public:
-  // `caches` is first used by Forward and RebuildNearRings, and may be constructed later, from what
-  // memory the decoder leaves of `device`, theirs too. ring_type: as StepBuffers has it.
+  // Forward and RebuildNearRings are the first to use `caches`, so `caches` may be constructed
+  // after the decoder, from the memory of `device` that the decoder leaves. ring_type: see
+  // StepBuffers.
   Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
           DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
           int64_t max_sequences, Device& device);
 
-  // Those of a step's rows that logits are wanted of. The others end behind the last layer's mixer,
-  // which has filled the caches by then; in a parallel block behind the layer.
+  // The rows of a step that need logits. The other rows end after the last layer's mixer, which has
+  // filled the caches by then; in a parallel block they end after the layer.
   struct Wanted {
     const int32_t* rows = nullptr;  // [num_rows] device, each above the one before
     int64_t num_rows = 0;
     int64_t num_decode_rows = 0;  // of them
   };
 
-  // Runs the rows through all layers: fills their caches, leaves the last hidden states of those
-  // wanted for Logits. rows: at most max_rows of at most max_sequences sequences, uploaded.
-  // sampled: device, what ids below 0 stand for (EmbedArgs). Does not wait for the device: OpStatus
-  // is of the ops' arguments and of their start.
+  // Runs the rows through all layers: fills their caches, and keeps the last hidden states of the
+  // wanted rows for Logits. rows: at most max_rows of at most max_sequences sequences, uploaded.
+  // sampled: device; ids below 0 refer to it (EmbedArgs). Does not wait for the device: OpStatus
+  // tells whether the ops accepted their arguments and started.
   OpStatus Forward(const StepRows& rows, const Wanted& wanted, const int32_t* sampled);
 
   // logits[i, :] = head(Norm(hidden state of wanted row first + i)), for num_rows rows. logits:
-  // [num_rows, vocabulary] f32, device. Does not wait either.
+  // [num_rows, vocabulary] f32, device. Does not wait for the device.
   OpStatus Logits(int64_t first, int64_t num_rows, float* logits);
 
-  // Room for RebuildNearRings of a sequence of that many pages, which then allocates nothing.
-  // Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // Allocates the memory that RebuildNearRings needs for a sequence of that many pages, which then
+  // allocates nothing. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void PrepareRebuild(size_t num_pages);
-  // Makes the near rings of a sequence anew from its pages, where they are stale.
+  // Fills the near rings of a sequence from its pages, if the rings are stale.
   OpStatus RebuildNearRings(SequenceCache& cache);
 
   // Bytes of activations, tables and workspace.
@@ -61,20 +62,20 @@ class Decoder {
   }
 
  private:
-  // Goes on with the wanted rows alone, of the residual stream and of those of `matrices` that have
+  // Drops all but the wanted rows, from the residual stream and from each of `matrices` that has
   // data.
   void KeepWanted(Stream& stream, std::initializer_list<Matrix> matrices);
-  // x = Norm(x), of the residual stream behind a layer.
+  // x = Norm(x), where x is the residual stream.
   void NormStream(Stream& stream, const Norm& norm);
   // x += residual_multiplier * PostNorm(Mixer_l(Norm(x)))
   void Attend(Stream& stream, const StepRows& rows, size_t layer);
   void Recur(Stream& stream, const StepRows& rows, size_t layer);
-  // hidden = act(W_gate h) * (W_up h), h = Norm(x);  x += residual_multiplier * PostNorm(W_down
-  // hidden)
-  void MlpHidden(Stream& stream, size_t layer, const Norm& norm);
-  void MlpBack(Stream& stream, size_t layer);
+  // hidden = act(W_gate h) * (W_up h), h = Norm(x): the input of W_down, prepared for it.
+  LinearInput MlpHidden(Stream& stream, size_t layer, const Norm& norm);
+  // x += residual_multiplier * PostNorm(W_down hidden)
+  void MlpBack(Stream& stream, size_t layer, const LinearInput& hidden);
 
-  // A mixer's input projections of the step's rows: views into one buffer.
+  // The step's rows after a mixer's input projection: views into one buffer.
   struct Projections {
     Matrix q;
     Matrix k;
@@ -82,17 +83,18 @@ class Decoder {
     Matrix gate;  // of the output (attention, lightning) or of the decay (gated RNN)
   };
   Projections Project(Stream& stream, const StepRows& rows, size_t layer);
-  // Those of a gated attention unit; `gate` is u.
+  // The same for a gated attention unit; `gate` is u.
   Projections ProjectGau(Stream& stream, size_t layer);
-  // What a layer does to q, k and v, in place, before they rotate: clips them, and norms queries
-  // and keys over all heads together or each head with weights of its own.
+  // Clips q, k and v and norms queries and keys, in place and before they rotate, where the layer
+  // does so: over all heads together, or each head with its own weights.
   void ClipAndNorm(Stream& stream, const Projections& in, size_t layer);
-  // branch.x += residual_multiplier * the branch's product, normed where post_norm is there. Scale
-  // and decode rows are filled in. REQUIRES: no gate by silu beside post_norm.
-  void AddBranch(Stream& stream, ProjectResidualArgs branch, const NormWeights& post_norm);
+  // x += residual_multiplier * PostNorm(in W^T + bias), without the norm where post_norm has no
+  // weight.
+  void AddBranch(Stream& stream, const LinearInput& in, const float* bias,
+                 const NormWeights& post_norm);
   // x += residual_multiplier * W_o(mixed), normed and gated as the mixer says.
   void ProjectBack(Stream& stream, Matrix mixed, Matrix gate, size_t layer);
-  // Of the residual stream, or of a branch on its way there.
+  // The norm of a row of the residual stream, or of a branch that is added to it.
   Norm StreamNorm(const NormWeights& norm) const {
     return {norm.weight, spec_.width, spec_.norm_eps, spec_.layer_norm, norm.bias};
   }
@@ -105,11 +107,11 @@ class Decoder {
   const Executor executor_;
   PositionTables tables_;
   StepBuffers buffers_;
-  // Of a block of RebuildNearRings; empty where no layer has a near ring.
+  // Positions of a block in RebuildNearRings; empty where no layer has a near ring.
   std::vector<int64_t> rebuild_positions_;
   DeviceMemory rebuild_rope_;  // f32
   Arguments rebuild_arguments_;
-  // Of the last Forward. From KeepWanted on numbers of rows are those of the wanted ones.
+  // Set by the last Forward. KeepWanted sets the two numbers to those of the wanted rows.
   Wanted wanted_;
   int64_t num_rows_ = 0;
   int64_t num_decode_rows_ = 0;

@@ -25,7 +25,7 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
                int64_t max_sequences) {
   Widths widths;
   const auto raise = [](auto& value, auto candidate) { value = std::max(value, candidate); };
-  raise(widths.workspace, GatedMlpWorkspace(max_rows, spec.width, spec.mlp_width));
+  raise(widths.workspace, LinearWorkspace(max_rows, spec.width, spec.mlp_width));
   const int64_t decode_rows = std::min(max_rows, max_sequences);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const MixerSpec& mixer = spec.layers[i];
@@ -39,7 +39,7 @@ Widths Largest(const ModelSpec& spec, const ModelWeights& weights, int64_t max_r
     raise(widths.projected,
           layer.mixer_in.n + (spec.block == BlockKind::kGau ? keys : 0) + layer.value.n);
     raise(widths.mixed, mixed);
-    raise(widths.workspace, NormProjectWorkspace(max_rows, mixed));
+    raise(widths.workspace, LinearWorkspace(max_rows, mixed));
     if (mixer.recurrent()) {
       raise(widths.workspace,
             LinearRecurrenceWorkspace(max_rows, mixer.num_heads, kPrefillGrid, mixer.head_dim));
@@ -76,7 +76,7 @@ StepBuffers::StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DTy
       {&keys_, rows_of(widths.keys, ring_type)},
       {&values_, rows_of(widths.values, ring_type)},
       {&mixed_, rows_of(widths.mixed)},
-      {&hidden_, NormProjectWorkspace(max_rows, spec.mlp_width)},
+      {&hidden_, PreparedBytes(max_rows, spec.mlp_width)},
       {&branch_, rows_of(widths.branch)},
       {&workspace_, widths.workspace},
   };

@@ -13,27 +13,27 @@
 
 namespace longstream {
 
-// Used by one step at a time. Each function gives the same memory as a matrix of the size that a
-// layer needs, without gaps between rows.
+// Used by one step at a time. Each function returns a view of its own memory, as a matrix of the
+// size that a layer needs, without gaps between rows.
 class StepBuffers {
  public:
   // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
-  // ring_type: that of near keys and of a window's keys and values.
+  // ring_type: the type of near keys and of a window's keys and values.
   StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType ring_type, int64_t max_rows,
               int64_t max_sequences, Device& device);
 
   Matrix Residual(int64_t rows) const { return F32(residual_, rows, width_); }
-  // What a mixer's input projections give.
+  // The results of a mixer's input projections.
   Matrix Projected(int64_t rows, int64_t cols) const { return F32(projected_, rows, cols); }
   // Queries of ReRoPE for far keys.
   Matrix FarQueries(int64_t rows, int64_t cols) const { return F32(far_queries_, rows, cols); }
   // A step's keys and values on their way to a ring.
   Matrix Keys(int64_t rows, int64_t cols) const { return Cached(keys_, rows, cols); }
   Matrix Values(int64_t rows, int64_t cols) const { return Cached(values_, rows, cols); }
-  // What attention or recurrence gives, before the output projection.
+  // The result of attention or recurrence, before the output projection.
   Matrix Mixed(int64_t rows, int64_t cols) const { return F32(mixed_, rows, cols); }
-  // Between the two halves of an MLP, as the second takes it (GatedMlpArgs::reader).
-  Matrix Hidden(int64_t rows, int64_t cols) const { return F32(hidden_, rows, cols); }
+  // Room for the rows that the first half of an MLP prepares for the second (LinearFor).
+  std::byte* Hidden() const { return hidden_; }
 
   // The output of a branch that is normed before it is added to the residual stream.
   Matrix Branch(int64_t rows) const { return F32(branch_, rows, width_); }

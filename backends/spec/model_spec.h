@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/spec/tensor_names.h"
-#include "kernels/ops/gemm/gated_mlp.h"
+#include "kernels/ops/gemm/activation.h"
 
 namespace longstream {
 

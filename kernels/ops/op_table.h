@@ -16,10 +16,8 @@
 #include "kernels/ops/elementwise/gau_activate.h"
 #include "kernels/ops/elementwise/norm_rows.h"
 #include "kernels/ops/elementwise/rope_table.h"
-#include "kernels/ops/gemm/gated_mlp.h"
-#include "kernels/ops/gemm/norm_project.h"
+#include "kernels/ops/gemm/linear.h"
 #include "kernels/ops/gemm/pack.h"
-#include "kernels/ops/gemm/project_residual.h"
 #include "kernels/ops/recurrence/linear_recurrence.h"
 #include "kernels/ops/sampling/finite_rows.h"
 #include "kernels/ops/sampling/log_probs.h"
@@ -36,11 +34,9 @@ struct OpTable {
   CompressFunction compress = nullptr;
   ReadBytesFunction read_bytes = nullptr;
   EmbedFunction embed = nullptr;
-  NormProjectFunction norm_project = nullptr;
+  LinearFunction linear = nullptr;
   NormRowsFunction norm_rows = nullptr;
-  GatedMlpFunction gated_mlp = nullptr;
   GauActivateFunction gau_activate = nullptr;
-  ProjectResidualFunction project_residual = nullptr;
   RopeTableFunction rope_table = nullptr;
   LogitScaleFunction logit_scale = nullptr;
   RopeCacheWriteFunction rope_cache_write = nullptr;

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// Of products of `rows` rows with so many weights, which are read once.
+// The work of `rows` rows times so many weights, which are read once.
 Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
@@ -29,15 +29,15 @@ void Project(benchmark::State& state, DType type) {
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
   std::vector<float> out(static_cast<size_t>(rows * outputs));
   std::vector<float> norm_weight(kInputs, 1.0f);
-  BenchStream bench(state.range(2), NormProjectWorkspace(rows, kInputs));
-  NormProjectArgs args;
-  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
-  args.norm = {norm_weight.data(), kInputs, 1e-6f};
-  args.out = {out.data(), DType::kF32, rows, outputs, outputs};
+  BenchStream bench(state.range(2), LinearWorkspace(rows, kInputs));
+  const LinearRows in = {.x = {x.data(), DType::kF32, rows, kInputs, kInputs},
+                         .norm = {norm_weight.data(), kInputs, 1e-6f}};
+  LinearArgs args;
+  args.out = Matrix{out.data(), DType::kF32, rows, outputs, outputs};
   int64_t call = 0;
   MeasureOp(state, state.range(2), ProductWork(rows, outputs * kInputs, weights.bytes()), [&] {
-    args.weight = weights[call++];
-    DeviceOps().norm_project(bench.stream, args);
+    args.in = {in, weights[call++]};
+    DeviceOps().linear(bench.stream, args);
   });
 }
 void ProjectionSizes(benchmark::internal::Benchmark* benchmark) {
@@ -60,48 +60,51 @@ BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
 
 constexpr int64_t kHidden = 3072;
 
-// Arguments: rows, threads. Both weights of the MLP, the activation and the product of the two.
+// Arguments: rows, threads. The first half of a gated MLP, which prepares its rows for the second.
 void GatedMlp(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const BenchWeights& weights = BenchWeights::Of(type, kHidden, kInputs);
   std::vector<float> x(static_cast<size_t>(rows * kInputs), 0.5f);
-  std::vector<float> out(NormProjectWorkspace(rows, kHidden) / sizeof(float));
+  std::vector<float> out(PreparedBytes(rows, kHidden) / sizeof(float));
   std::vector<float> norm_weight(kInputs, 1.0f);
-  BenchStream bench(state.range(1), GatedMlpWorkspace(rows, kInputs, kHidden));
-  GatedMlpArgs args;
-  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
-  args.norm = {norm_weight.data(), kInputs, 1e-6f};
-  args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
-  args.reader = {weights[0].data, type, kInputs, kHidden};  // of which ops read type and shape
+  BenchStream bench(state.range(1), LinearWorkspace(rows, kInputs, kHidden));
+  const LinearRows in = {.x = {x.data(), DType::kF32, rows, kInputs, kInputs},
+                         .norm = {norm_weight.data(), kInputs, 1e-6f}};
+  LinearArgs args;
+  args.activation = Activation::kSilu;
+  // To prepare rows, the op reads the type and the shape of this weight.
+  const PackedWeight reader = {weights[0].data, type, kInputs, kHidden};
   int64_t call = 0;
   const Work work = ProductWork(rows, 2 * kHidden * kInputs, 2 * weights.bytes());
   MeasureOp(state, state.range(1), work, [&] {
-    args.gate = weights[call++];
+    args.in = {in, weights[call++]};
     args.up = weights[call++];
-    DeviceOps().gated_mlp(bench.stream, args);
+    LinearFor(reader, rows, out.data(), DeviceOps().linear, bench.stream, args);
   });
 }
 BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int4, DType::kI4)->Apply(BlockSizes);
 
-// Arguments: rows, threads. Back to the residual stream, which it updates, from rows that the MLP
-// has prepared.
+// Arguments: rows, threads. The second half of an MLP: adds its product with prepared rows to the
+// residual stream.
 void ProjectBack(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const BenchWeights& weights = BenchWeights::Of(type, kInputs, kHidden);
-  std::vector<float> in(NormProjectWorkspace(rows, kHidden) / sizeof(float), 0.5f);
+  std::vector<float> in(PreparedBytes(rows, kHidden) / sizeof(float), 0.5f);
   std::vector<float> x(static_cast<size_t>(rows * kInputs));
-  BenchStream bench(state.range(1), NormProjectWorkspace(rows, kHidden));
-  ProjectResidualArgs args;
-  args.in = {in.data(), DType::kF32, rows, kHidden, kHidden};
-  args.prepared = true;
+  BenchStream bench(state.range(1), LinearWorkspace(rows, kHidden));
+  // Stands for the first half: it prepares nothing, and the rows stay as they are.
+  const LinearFunction prepares_nothing = [](Stream&, const LinearArgs&) {};
+  LinearArgs args;
   args.scale = 1e-6f;
-  args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
+  args.accumulate = true;
+  args.out = Matrix{x.data(), DType::kF32, rows, kInputs, kInputs};
   int64_t call = 0;
   MeasureOp(state, state.range(1), ProductWork(rows, kHidden * kInputs, weights.bytes()), [&] {
-    args.weight = weights[call++];
-    DeviceOps().project_residual(bench.stream, args);
+    args.in =
+        LinearFor(weights[call++], rows, in.data(), prepares_nothing, bench.stream, LinearArgs());
+    DeviceOps().linear(bench.stream, args);
   });
 }
 BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")->Apply(BlockSizes);

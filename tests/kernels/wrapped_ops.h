@@ -1,4 +1,4 @@
-// The ops of a table, each behind a function of the test program that runs them.
+// Puts a function of a test program around each op of a table.
 #ifndef LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 #define LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 
@@ -15,14 +15,12 @@ using OpMember = void (*OpTable::*)(Stream&, const Args&);
 // `ops` with Wrapper<Args, kOp>::Run(stream, args) in place of each op kOp that has a stream.
 template <template <typename Args, OpMember<Args> kOp> class Wrapper>
 OpTable Wrapped(OpTable ops) {
-  static_assert(offsetof(OpTable, cut_grid) == 23 * sizeof(void*),
+  static_assert(offsetof(OpTable, cut_grid) == 21 * sizeof(void*),
                 "an op was added or removed: name the same ones below");
   ops.embed = Wrapper<EmbedArgs, &OpTable::embed>::Run;
-  ops.norm_project = Wrapper<NormProjectArgs, &OpTable::norm_project>::Run;
+  ops.linear = Wrapper<LinearArgs, &OpTable::linear>::Run;
   ops.norm_rows = Wrapper<NormRowsArgs, &OpTable::norm_rows>::Run;
-  ops.gated_mlp = Wrapper<GatedMlpArgs, &OpTable::gated_mlp>::Run;
   ops.gau_activate = Wrapper<GauActivateArgs, &OpTable::gau_activate>::Run;
-  ops.project_residual = Wrapper<ProjectResidualArgs, &OpTable::project_residual>::Run;
   ops.rope_table = Wrapper<RopeTableArgs, &OpTable::rope_table>::Run;
   ops.logit_scale = Wrapper<LogitScaleArgs, &OpTable::logit_scale>::Run;
   ops.rope_cache_write = Wrapper<RopeCacheWriteArgs, &OpTable::rope_cache_write>::Run;

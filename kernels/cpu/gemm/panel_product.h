@@ -47,8 +47,8 @@ void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const Outpu
                   float* sums);
 
 // Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
-// follow each other, and then those of the panels behind them: a thread takes neighbouring tasks,
-// and a processor reads ahead of one long run further than of many short ones.
+// follow each other, then the blocks of the next panels: a thread takes neighbouring tasks, and a
+// processor reads further ahead in one long run than in many short ones.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
                                           const Body& body) {
@@ -67,28 +67,18 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   });
 }
 
-// Whether a block is so small that its task asks for the lines of its outputs before it computes
-// them. The op that reads an output leaves it in the caches of all threads, and a store to it then
-// waits for them, 0.5 us between processors that share no cache; 16 rows of 32 outputs are 32 such
-// lines, for which a task of 2 to 4 us does not wait if it has asked for them at its beginning. One
-// row has too few to matter; more rows take longer, and their lines would push the weights out.
+// Whether a block is so small that its task asks for the cache lines of its outputs before it
+// computes them. The op that reads an output leaves it in the caches of all threads, so a later
+// store to it waits for them: 0.5 us between processors that share no cache. 16 rows of 32 outputs
+// are 32 such lines. A task of 2 to 4 us does not wait if it asks for them when it begins. One row
+// has too few lines to matter; more rows take longer, and their lines would push the weights out.
 LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
   constexpr int64_t kMostRows = 64;
   return block.num_rows > 1 && block.num_rows <= kMostRows;
 }
 
-// Asks for a block's part of the f32 outputs `out`, if AsksForOutputs.
-LONGSTREAM_INLINE void AskForOutputs(const OutputBlock& block, const Matrix& out) {
-  if (!AsksForOutputs(block)) return;
-  const int64_t first = block.first_panel * kPanelOutputs;
-  const int64_t last = first + block.stride() < out.cols ? first + block.stride() : out.cols;
-  for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
-    for (int64_t c = first; c < last; c += kLanes) PrefetchToWrite(out.f32_row(r) + c);
-  }
-}
-
-// Calls body(row, output, index, count) for every vector of a block's sums, row by row: row and
-// first output of the n that it belongs to, its index in sums, and how many of its 16 lanes are
+// Calls body(row, output, index, count) for every vector of a block's sums, row by row: the
+// vector's row, its first output of the n, its index in sums, and how many of its 16 lanes are
 // outputs.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {

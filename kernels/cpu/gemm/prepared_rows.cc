@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/simd/int8_rows.h"
 #include "kernels/cpu/simd/row_vectors.h"
-#include "kernels/ops/gemm/norm_project.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
@@ -25,7 +24,7 @@ struct RowInputs {
   bool silu_gate;
 };
 
-RowInputs InputsOf(const RowSource& source, int64_t r, int64_t k) {
+RowInputs InputsOf(const LinearRows& source, int64_t r, int64_t k) {
   RowInputs in = {};
   in.x = source.x.f32_row(r);
   if (source.norm.enabled()) {
@@ -84,15 +83,17 @@ void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
 
 // Rows of `stride` T each.
 template <typename T>
-PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, DType weight_type,
-                                int64_t k, int64_t stride) {
+PreparedRows PrepareInWorkspace(Stream& stream, const LinearInput& in, int64_t num_rows,
+                                int64_t stride) {
   T* h = reinterpret_cast<T*>(stream.workspace);
-  const int64_t num_tasks = (source.num_rows + kTaskRows - 1) / kTaskRows;
+  const DType weight_type = in.weight().type;
+  const int64_t k = in.weight().k;
+  const int64_t num_tasks = (num_rows + kTaskRows - 1) / kTaskRows;
   ParallelFor(stream.executor, static_cast<uint32_t>(num_tasks), [&](uint32_t task) {
     const int64_t first = task * kTaskRows;
-    const int64_t last = first + kTaskRows < source.num_rows ? first + kTaskRows : source.num_rows;
+    const int64_t last = first + kTaskRows < num_rows ? first + kTaskRows : num_rows;
     for (int64_t r = first; r < last; ++r) {
-      PrepareRow(InputsOf(source, r, k), weight_type, k, h + r * stride);
+      PrepareRow(InputsOf(in.rows(), r, k), weight_type, k, h + r * stride);
     }
   });
   return {h, stride};
@@ -100,7 +101,7 @@ PreparedRows PrepareInWorkspace(Stream& stream, const RowSource& source, DType w
 
 }  // namespace
 
-// As int8: see core/matrix.h.
+// The equations are in core/matrix.h.
 void PrepareGroup(const float* values, RowGroup* group) {
   const float max = LargestMagnitude(values, kGroupInputs);
   const bool finite = max < std::numeric_limits<float>::infinity();
@@ -117,26 +118,28 @@ void PrepareGroup(const float* values, RowGroup* group) {
   group->sum = static_cast<int32_t>(Sum(low + high));
 }
 
-PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k) {
-  const bool unchanged = weight_type != DType::kBF16 && !IsQuantised(weight_type) &&
-                         !source.norm.enabled() && source.addend.data == nullptr &&
-                         source.gate.data == nullptr;
+PreparedRows PrepareRows(Stream& stream, const LinearInput& in, int64_t num_rows) {
+  const LinearRows& source = in.rows();
+  const DType type = in.weight().type;
+  const int64_t k = in.weight().k;
+  const bool unchanged = type != DType::kBF16 && !IsQuantised(type) && !source.norm.enabled() &&
+                         source.addend.data == nullptr && source.gate.data == nullptr;
   if (unchanged) return {source.x.data, source.x.stride};
-  const int64_t stride = PreparedStride(weight_type, k);
-  if (source.prepared) return {source.x.data, stride};
-  if (stream.workspace_bytes < NormProjectWorkspace(source.num_rows, k)) {
+  const int64_t stride = PreparedStride(type, k);
+  if (in.is_prepared()) return {source.x.data, stride};
+  if (stream.workspace_bytes < LinearWorkspace(num_rows, k)) {
     stream.Fail(OpStatus::kUnsupported);
     return {};
   }
-  switch (weight_type) {
+  switch (type) {
     case DType::kI8:
     case DType::kI4:
-      return PrepareInWorkspace<RowGroup>(stream, source, weight_type, k, stride);
+      return PrepareInWorkspace<RowGroup>(stream, in, num_rows, stride);
     case DType::kBF16:
-      return PrepareInWorkspace<BF16Activation>(stream, source, weight_type, k, stride);
+      return PrepareInWorkspace<BF16Activation>(stream, in, num_rows, stride);
     case DType::kF32:
     case DType::kF16:
-      return PrepareInWorkspace<float>(stream, source, weight_type, k, stride);
+      return PrepareInWorkspace<float>(stream, in, num_rows, stride);
   }
   return {};
 }

@@ -9,12 +9,12 @@
 #include "kernels/core/quantise.h"
 #include "kernels/core/stream.h"
 #include "kernels/cpu/simd/simd.h"
-#include "kernels/ops/gemm/norm.h"
+#include "kernels/ops/gemm/linear.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The type in which rows meet a bf16 weight: its bits where there is a bf16 dot product, else f32
-// that holds a number rounded to bf16. Rows for f32 and f16 weights are f32.
+// The type of rows for a bf16 weight: bf16 where the processor has a bf16 dot product, else f32
+// numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
 #if defined(__AVX512BF16__)
 using BF16Activation = BF16;
 #else
@@ -26,19 +26,6 @@ struct RowGroup {
   int8_t values[kGroupInputs];
   float scale;
   int32_t sum;  // of the values
-};
-
-// What h is made of: h[r] = (Norm(x[r]) + addend[addend_rows[r]]) * sigmoid(gate[r]),
-// or the same with silu(x) = x sigmoid(x).
-struct RowSource {
-  Matrix x;
-  bool prepared = false;  // x is what PreparedOut has left; no norm, addend or gate
-  int64_t num_rows = 0;
-  Norm norm;
-  Matrix addend;
-  const int32_t* addend_rows = nullptr;
-  Matrix gate;
-  bool silu_gate = false;
 };
 
 // For a bf16 weight an odd k is followed by a zero. An element is a RowGroup for an int8 or int4
@@ -53,22 +40,22 @@ struct PreparedRows {
   }
 };
 
-// Prepares the rows for a weight of this type and k inputs, in the stream's workspace
-// (NormProjectWorkspace), or returns x itself where nothing is to be done. Fails the stream where
-// the workspace is too small.
-PreparedRows PrepareRows(Stream& stream, const RowSource& source, DType weight_type, int64_t k);
+// Prepares the first num_rows rows of `in` for its weight, in the stream's workspace
+// (LinearWorkspace). Returns the rows themselves where they are prepared already or need no change.
+// Fails the stream where the workspace is too small.
+PreparedRows PrepareRows(Stream& stream, const LinearInput& in, int64_t num_rows);
 
-// values, 32 of them, for an int8 or int4 weight.
+// Prepares 32 values for an int8 or int4 weight.
 void PrepareGroup(const float* values, RowGroup* group);
 
-// A number on its way to be stored as an input for a bf16 weight. Storing it as bf16 rounds.
+// A number as an input for a bf16 weight, before it is stored. Storing it as bf16 rounds it.
 LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
   return std::is_same_v<BF16Activation, BF16> ? value : RoundToBF16(value);
 }
 
 // Elements (BF16Activation, f32 or RowGroup) from one prepared row of k inputs to the next. Rows of
 // bf16 are an odd number of cache lines apart, so that the same inputs of many rows are not all in
-// one set of a cache. An odd k leaves room for the zero behind it.
+// one set of a cache. An odd k leaves room for the zero that follows it.
 LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   if (IsQuantised(weight_type)) return NumGroups(k);
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(BF16));
@@ -77,16 +64,15 @@ LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   return (as_bf16 ? lines | 1 : lines) * kLine;
 }
 
-// Leaves rows of an op as the product with `reader` takes them, with the bits that PrepareRows
-// would give them. Saves writing them as f32, and the loop that would read them again. Of a task;
-// two tasks must not have columns of one group of 32.
+// Writes the output of `linear`: as f32, or for a reader with the bits that PrepareRows would give
+// the rows. The latter saves writing them as f32, and the loop that would read them again. Each
+// task has its own; two tasks must not write columns of one group of 32.
 class PreparedOut {
  public:
-  // reader.data nullptr: rows of f32
-  PreparedOut(const Matrix& out, const PackedWeight& reader)
-      : out_(out),
-        type_(reader.data == nullptr ? DType::kF32 : reader.type),
-        stride_(PreparedStride(type_, out.cols)) {}
+  explicit PreparedOut(const LinearOutput& out)
+      : out_(out.rows()),
+        type_(out.reader().data == nullptr ? DType::kF32 : out.reader().type),
+        stride_(PreparedStride(type_, out_.cols)) {}
 
   // Columns [c, c + count) of a row; count is 16, or less at the row's end. c is a multiple of 16;
   // of 32 columns the first 16 come right before the others.
@@ -102,8 +88,8 @@ class PreparedOut {
     }
   }
 
-  // Asks for the lines of the columns [c, c + 32) of a row, or as many as there are, which are to
-  // be put. c is a multiple of 32.
+  // Asks for the cache lines that Put will write: columns [c, c + 32) of a row, or those up to the
+  // row's end. c is a multiple of 32.
   LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c) const {
     static_assert(sizeof(RowGroup) <= kLineBytes);
     if (IsQuantised(type_)) {

@@ -5,7 +5,7 @@
 //   q[t, :] = q_scale * silu(z[t, :]) + q_offset
 //   k[t, :] = k_scale * silu(z[t, :]) + k_offset
 //
-// u stays as it is: ProjectResidual takes it as logits of its gate.
+// u stays as it is: the output projection takes it as logits of its gate (linear.h).
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_GAU_ACTIVATE_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_GAU_ACTIVATE_H_
 

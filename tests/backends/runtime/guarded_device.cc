@@ -156,9 +156,8 @@ const OpTable& GuardedOps() {
       (guard(std::integral_constant<decltype(kMembers), kMembers>(), kMembers), ...);
     };
     guard_all.template operator()<
-        &OpTable::embed, &OpTable::norm_project, &OpTable::norm_rows, &OpTable::soft_cap,
-        &OpTable::gated_mlp, &OpTable::project_residual, &OpTable::rope_table,
-        &OpTable::logit_scale, &OpTable::rope_cache_write, &OpTable::attention,
+        &OpTable::embed, &OpTable::linear, &OpTable::norm_rows, &OpTable::soft_cap,
+        &OpTable::rope_table, &OpTable::logit_scale, &OpTable::rope_cache_write, &OpTable::attention,
         &OpTable::ring_write, &OpTable::ring_rebuild, &OpTable::linear_recurrence, &OpTable::sample,
         &OpTable::log_probs, &OpTable::finite_rows, &OpTable::gather_rows>();
     return ops;

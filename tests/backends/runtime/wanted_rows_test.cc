@@ -1,5 +1,5 @@
-// What of a step is computed for rows whose logits nobody wants. That the others are the same to
-// the bit is in invariance_test.cc.
+// What a step computes for rows that need no logits. invariance_test.cc tests that the other rows
+// have the same bits.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-// Of the MLP of each layer: its rows, and how many of them are decode rows.
+// A call for each layer's MLP: its rows, and how many of them are decode rows.
 using MlpCalls = std::vector<std::pair<int64_t, int64_t>>;
 MlpCalls& CallsOfMlp() {
   static MlpCalls calls;
@@ -22,9 +22,11 @@ MlpCalls& CallsOfMlp() {
 
 TEST(WantedRowsTest, OthersEndBehindTheLastMixer) {
   OpTable ops = ReferenceOps();
-  ops.gated_mlp = [](Stream& stream, const GatedMlpArgs& args) {
-    CallsOfMlp().emplace_back(args.out.rows, args.num_decode_rows);
-    ReferenceOps().gated_mlp(stream, args);
+  ops.linear = [](Stream& stream, const LinearArgs& args) {
+    if (args.activation != Activation::kNone) {
+      CallsOfMlp().emplace_back(args.out.rows().rows, args.num_decode_rows);
+    }
+    ReferenceOps().linear(stream, args);
   };
   ModelSpec spec = RandomSpec("full+gated");
   ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());

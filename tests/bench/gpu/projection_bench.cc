@@ -1,6 +1,6 @@
 // Projections of one token: how near reading a weight comes to copying it. Projections of a piece
-// of a prompt: how near they come to a large product. The matrices of the 14B shape (40 layers, d
-// 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
+// of a prompt: how near they come to a large product. The matrices are those of the 14B shape (40
+// layers, d 5120, 40/8 heads of 128, ff 17408, vocabulary 151936).
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,25 +17,25 @@ constexpr int64_t kPrefillRows = 512;
 // Smaller weights are read in less time than it takes to start a kernel well.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
-// The op that a step projects by.
-enum class Op {
-  kNormProject,
-  kGatedMlp,  // a pair of weights
-  kProjectResidual,
+// What a step does before and after the product.
+enum class Role {
+  kProject,  // norms its input
+  kGate,     // norms its input, gates one product by another: a pair of weights
+  kAdd,      // adds to the residual stream
 };
 
 struct Projection {
   const char* name;
   int64_t n;
   int64_t k;
-  Op op;
+  Role role;
 };
 
-constexpr Projection kProjections[] = {{"qkv", 7168, 5120, Op::kNormProject},
-                                       {"o", 5120, 5120, Op::kProjectResidual},
-                                       {"gate, up", 17408, 5120, Op::kGatedMlp},
-                                       {"down", 5120, 17408, Op::kProjectResidual},
-                                       {"head", 151936, 5120, Op::kNormProject}};
+constexpr Projection kProjections[] = {{"qkv", 7168, 5120, Role::kProject},
+                                       {"o", 5120, 5120, Role::kAdd},
+                                       {"gate, up", 17408, 5120, Role::kGate},
+                                       {"down", 5120, 17408, Role::kAdd},
+                                       {"head", 151936, 5120, Role::kProject}};
 constexpr std::string_view kPrefillProjection = "down";
 constexpr DType kTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
 
@@ -75,32 +75,24 @@ void BenchGemv(GpuBench& bench, const Projection& projection, DType type, const 
   const DeviceMemory x = bench.Random(DType::kF32, k);
   const DeviceMemory norm = bench.Random(DType::kF32, k);
   const DeviceMemory out = bench.Random(DType::kF32, n);
-  const DeviceMemory workspace = bench.Memory(GatedMlpWorkspace(1, k, n));
+  const DeviceMemory workspace = bench.Memory(LinearWorkspace(1, k, n));
   Stream stream = bench.MakeStream(workspace);
-  const Matrix in = {x.data(), DType::kF32, 1, k, k};
-  const Matrix to = {out.data(), DType::kF32, 1, n, n};
-  const Norm norm_of_row = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
+  LinearRows in = {.x = {x.data(), DType::kF32, 1, k, k}};
+  if (projection.role != Role::kAdd) {
+    in.norm = {reinterpret_cast<const float*>(norm.data()), k, 1e-6f};
+  }
+  const bool gates = projection.role == Role::kGate;
+  LinearArgs args;
+  args.activation = gates ? Activation::kSilu : Activation::kNone;
+  args.accumulate = projection.role == Role::kAdd;
+  args.num_decode_rows = 1;
+  args.out = Matrix{out.data(), DType::kF32, 1, n, n};
   const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
-    switch (projection.op) {
-      case Op::kNormProject:
-        return DeviceOps().norm_project(on, {.x = in,
-                                             .norm = norm_of_row,
-                                             .weight = weights.at(i),
-                                             .num_decode_rows = 1,
-                                             .out = to});
-      case Op::kGatedMlp:
-        return DeviceOps().gated_mlp(on, {.x = in,
-                                          .norm = norm_of_row,
-                                          .gate = weights.at(2 * i),
-                                          .up = weights.at(2 * i + 1),
-                                          .num_decode_rows = 1,
-                                          .out = to});
-      case Op::kProjectResidual:
-        return DeviceOps().project_residual(
-            on, {.in = in, .weight = weights.at(i), .num_decode_rows = 1, .x = to});
-    }
+    args.in = {in, weights.at(gates ? 2 * i : i)};
+    if (gates) args.up = weights.at(2 * i + 1);
+    DeviceOps().linear(on, args);
   });
-  const size_t bytes = weights.bytes() * (projection.op == Op::kGatedMlp ? 2 : 1);
+  const size_t bytes = weights.bytes() * (gates ? 2 : 1);
   const double rate = static_cast<double>(bytes) / seconds;
   Figure figure = {.name = name,
                    .value = 1e6 * seconds,
@@ -118,12 +110,12 @@ void BenchPrefillRows(GpuBench& bench, const Projection& projection, DType type,
   const Weights weights(bench, projection, type);
   const DeviceMemory x = bench.Random(DType::kF32, rows * k);
   const DeviceMemory out = bench.Memory(static_cast<size_t>(rows * n) * sizeof(float));
-  const DeviceMemory workspace = bench.Memory(NormProjectWorkspace(rows, k));
+  const DeviceMemory workspace = bench.Memory(LinearWorkspace(rows, k));
   Stream stream = bench.MakeStream(workspace);
   const double seconds = bench.MedianSeconds(stream, kRepetitions, [&](Stream& on, int i) {
-    DeviceOps().norm_project(on, {.x = {x.data(), DType::kF32, rows, k, k},
-                                  .weight = weights.at(i),
-                                  .out = {out.data(), DType::kF32, rows, n, n}});
+    const LinearRows in = {.x = {x.data(), DType::kF32, rows, k, k}};
+    DeviceOps().linear(
+        on, {.in = {in, weights.at(i)}, .out = Matrix{out.data(), DType::kF32, rows, n, n}});
   });
   const double operations = 2.0 * static_cast<double>(rows * n) * static_cast<double>(k);
   bench.report().Add({.name = name,

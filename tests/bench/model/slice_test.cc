@@ -34,7 +34,7 @@ TEST(SliceTest, OtherLinesAreRefused) {
 
 TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
   Slice slice = Decoded(0.5, 40e9, 50e9);
-  slice.op_seconds = {{"gated_mlp", 0.25}, {"embed", 0.125}};
+  slice.op_seconds = {{"linear_activated", 0.25}, {"embed", 0.125}};
   const std::string text = ToJson(kDecode, slice);
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(text);
@@ -43,7 +43,7 @@ TEST(SliceTest, JsonIsOneLineOfWhatWasMeasured) {
   EXPECT_EQ(json["seconds"], 0.5);
   EXPECT_EQ(json["bytes"], 1e9);
   EXPECT_EQ(json["probes_gbps"], nlohmann::json::array({40.0, 50.0}));
-  EXPECT_EQ(json["op_seconds"], nlohmann::json({{"gated_mlp", 0.25}, {"embed", 0.125}}));
+  EXPECT_EQ(json["op_seconds"], nlohmann::json({{"linear_activated", 0.25}, {"embed", 0.125}}));
 }
 
 TEST(SliceTest, MediansAndFastSlicesApart) {
@@ -76,9 +76,9 @@ TEST(SliceTest, TableLines) {
 
 TEST(SliceTest, OpsAndWhatIsBetweenThem) {
   Slice one = Decoded(1, 50e9, 50e9), two = Decoded(3, 50e9, 50e9);
-  one.op_seconds = {{"gated_mlp", 0.5}, {"embed", 0.25}};
-  two.op_seconds = {{"gated_mlp", 1.5}, {"embed", 0.75}};
-  EXPECT_EQ(OpLine({one, two}), "  gated_mlp 50.0 %, other 25.0 %, embed 25.0 %");
+  one.op_seconds = {{"linear_activated", 0.5}, {"embed", 0.25}};
+  two.op_seconds = {{"linear_activated", 1.5}, {"embed", 0.75}};
+  EXPECT_EQ(OpLine({one, two}), "  linear_activated 50.0 %, other 25.0 %, embed 25.0 %");
 }
 
 }  // namespace

@@ -24,14 +24,30 @@ void Wrap(const char* name, void (*OpTable::*)(Stream&, const Args&), OpTable* t
   };
 }
 
+// Products by what comes after them: nothing, an activation, the addition to the residual stream.
+double& SecondsOf(const LinearArgs& args) {
+  static double* const plain = &Seconds()["linear"];
+  static double* const activated = &Seconds()["linear_activated"];
+  static double* const added = &Seconds()["linear_added"];
+  if (args.activation != Activation::kNone) return *activated;
+  return args.accumulate ? *added : *plain;
+}
+
+void WrapLinear(OpTable* table) {
+  table->linear = [](Stream& stream, const LinearArgs& args) {
+    const auto begin = std::chrono::steady_clock::now();
+    DeviceOps().linear(stream, args);
+    SecondsOf(args) +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+}
+
 OpTable MakeTable() {
   OpTable table = DeviceOps();
   Wrap<&OpTable::embed>("embed", &OpTable::embed, &table);
-  Wrap<&OpTable::norm_project>("norm_project", &OpTable::norm_project, &table);
+  WrapLinear(&table);
   Wrap<&OpTable::norm_rows>("norm_rows", &OpTable::norm_rows, &table);
   Wrap<&OpTable::soft_cap>("soft_cap", &OpTable::soft_cap, &table);
-  Wrap<&OpTable::gated_mlp>("gated_mlp", &OpTable::gated_mlp, &table);
-  Wrap<&OpTable::project_residual>("project_residual", &OpTable::project_residual, &table);
   Wrap<&OpTable::rope_table>("rope_table", &OpTable::rope_table, &table);
   Wrap<&OpTable::logit_scale>("logit_scale", &OpTable::logit_scale, &table);
   Wrap<&OpTable::rope_cache_write>("rope_cache_write", &OpTable::rope_cache_write, &table);

@@ -166,8 +166,8 @@ class CompressTest : public PackTest {
     }
   }
 
-  // The same product of 1 to 257 rows, bit by bit, of the bytes of `weight` that ReadBytes names
-  // alone.
+  // Both weights give 1 to 257 rows the same bits, though only the bytes of `weight` that ReadBytes
+  // names are there.
   void ExpectSameProducts(PackedWeight weight, const PackedWeight& other) {
     Random random(6);
     Buffer read(ops().read_bytes(weight));
@@ -177,12 +177,9 @@ class CompressTest : public PackTest {
       const OwnedMatrix in(rows, weight.k, random);
       OwnedMatrix out[2] = {OwnedMatrix(rows, weight.n), OwnedMatrix(rows, weight.n)};
       for (int i = 0; i < 2; ++i) {
-        OwnedStream stream(NormProjectWorkspace(rows, weight.k), ExecutorOf(3));
-        NormProjectArgs args;
-        args.x = in.view();
-        args.weight = i == 0 ? weight : other;
-        args.out = out[i].view();
-        ops().norm_project(*stream, args);
+        OwnedStream stream(LinearWorkspace(rows, weight.k), ExecutorOf(3));
+        ops().linear(*stream,
+                     {.in = {{.x = in.view()}, i == 0 ? weight : other}, .out = out[i].view()});
         ASSERT_TRUE(stream->ok());
       }
       ExpectSameBits(out[0].view(), out[1].view(), std::to_string(rows) + " rows");

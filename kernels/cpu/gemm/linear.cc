@@ -1,0 +1,69 @@
+// A product with what comes before and after it. See kernels/ops/gemm/linear.h.
+#include "kernels/ops/gemm/linear.h"
+
+#include "kernels/cpu/gemm/panel_product.h"
+#include "kernels/cpu/gemm/prepared_rows.h"
+#include "kernels/cpu/isa_ops.h"
+
+namespace longstream::cpu::LONGSTREAM_ISA {
+namespace {
+
+// A task writes whole groups (PreparedOut): of each of several rows one.
+static_assert(kPanelOutputs == kGroupInputs && kBlockPanels == 1);
+
+LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {
+  if (activation == Activation::kSilu) return x * Sigmoid(x);
+  const F32x16 one = Broadcast(1.0f);
+  if (activation == Activation::kGelu) {
+    return Broadcast(0.5f) * x * (one + Erf(Broadcast(kSqrtHalf) * x));
+  }
+  return x * Sigmoid(Broadcast(kGeluSlope) * x * (one + Broadcast(kGeluCubic) * x * x));
+}
+
+// 16 elements, or the first `count` of them.
+LONGSTREAM_INLINE F32x16 LoadUpTo(const float* from, int64_t count) {
+  return count == kLanes ? Load(from) : LoadPartial(from, count);
+}
+
+}  // namespace
+
+void Linear(Stream& stream, const LinearArgs& args) {
+  if (!stream.ok()) return;
+  if (!args.IsServed()) return stream.Fail(OpStatus::kUnsupported);
+  const PackedWeight& weight = args.in.weight();
+  const Matrix& to = args.out.rows();
+  const PreparedRows h = PrepareRows(stream, args.in, to.rows);
+  if (!stream.ok()) return;
+  const bool gated = args.up.n > 0;
+  const F32x16 scale = Broadcast(args.scale);
+  ForEachOutputBlock(stream.executor, to.rows, weight.n, [&](const OutputBlock& block) {
+    alignas(64) float sums[kBlockSums];
+    alignas(64) float up_sums[kBlockSums];
+    PreparedOut out(args.out);
+    if (AsksForOutputs(block)) {
+      for (int64_t r = block.first_row; r < block.first_row + block.num_rows; ++r) {
+        out.AskFor(r, block.first_panel * kPanelOutputs);
+      }
+    }
+    PanelProduct(h, weight, block, sums);
+    if (gated) PanelProduct(h, args.up, block, up_sums);
+    ForEachVector(block, weight.n, [&](int64_t row, int64_t c, int64_t i, int64_t count) {
+      F32x16 value = Load(sums + i);
+      if (args.bias != nullptr) value = value + LoadUpTo(args.bias + c, count);
+      if (args.activation != Activation::kNone) {
+        value = Activated(args.activation, value);
+        if (gated) {
+          F32x16 up = Load(up_sums + i);
+          if (args.up_bias != nullptr) up = up + LoadUpTo(args.up_bias + c, count);
+          value = value * up;
+        }
+      } else {
+        value = scale * value;
+        if (args.accumulate) value = LoadUpTo(to.f32_row(row) + c, count) + value;
+      }
+      out.Put(row, c, value, count);
+    });
+  });
+}
+
+}  // namespace longstream::cpu::LONGSTREAM_ISA
