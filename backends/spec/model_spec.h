@@ -33,7 +33,7 @@ enum class PositionKind {
 };
 
 // Position-dependent factor on the query of an attention layer
-// (kernels/ops/sampling/logit_scale.h).
+// (kernels/ops/attention/logit_scale.h).
 enum class LogitScaleKind {
   kNone,
   kLogNAlways,       // ln(max(n, 16)) / ln(N), n visible keys, N = training_length

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/ops/attention/attention.h"
+#include "kernels/ops/attention/logit_scale.h"
 #include "kernels/ops/cache/ring_rebuild.h"
 #include "kernels/ops/cache/ring_write.h"
 #include "kernels/ops/cache/rope_cache_write.h"
@@ -21,7 +22,6 @@
 #include "kernels/ops/recurrence/linear_recurrence.h"
 #include "kernels/ops/sampling/finite_rows.h"
 #include "kernels/ops/sampling/log_probs.h"
-#include "kernels/ops/sampling/logit_scale.h"
 #include "kernels/ops/sampling/sample.h"
 #include "kernels/ops/sampling/soft_cap.h"
 

@@ -43,7 +43,7 @@ Engine::Engine(std::shared_ptr<ServedModel> model, const Options& options, Model
       metrics_(metrics),
       room_(std::min<size_t>(options.max_batch_sequences, options.max_open_turns)),
       pipeline_(model_->backend(), Limits(options, model_->backend()), options.max_decode_stretch,
-                MostInFlight(options, model_->backend()), &prefill_clock_),
+                MostInFlight(options, model_->backend()), &prefill_speed_),
       wakes_(options.executor),
       thread_([this] { Run(); }) {}
 
@@ -124,7 +124,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
 absl::Status Engine::CheckDeadline(const Turn& turn) const {
   const MonotonicTime now = MonotonicTime::Now();
   const absl::Duration left = turn.request.deadline - now;
-  const absl::Duration needed = prefill_clock_.TimeFor(turn.request.prompt.size(), now);
+  const absl::Duration needed = prefill_speed_.TimeFor(turn.request.prompt.size(), now);
   if (left > absl::ZeroDuration() && left >= needed) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "the deadline is in ", absl::FormatDuration(std::max(left, absl::ZeroDuration())),

@@ -18,7 +18,7 @@
 #include "kernels/core/executor.h"
 #include "service/config/batch_limits.h"
 #include "service/engine/policy/admission.h"
-#include "service/engine/prefill_clock.h"
+#include "service/engine/shared_prefill_speed.h"
 #include "service/engine/step_pipeline.h"
 #include "service/engine/turn/active_turn.h"
 #include "service/engine/turn/reader_wakes.h"
@@ -163,7 +163,7 @@ class Engine {
 
   std::atomic<bool> draining_{false};
   std::atomic<size_t> num_turns_{0};
-  PrefillClock prefill_clock_;
+  SharedPrefillSpeed prefill_speed_;
 
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);

@@ -106,7 +106,7 @@ void StepPipeline::TakeInOldest() {
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {
-      prefill_clock_->Learn(step.prompt_tokens, time, now);
+      prefill_speed_->Learn(step.prompt_tokens, time, now);
     }
   }
   last_done_ = now;

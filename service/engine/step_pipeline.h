@@ -13,7 +13,7 @@
 #include "service/clock/monotonic_time.h"
 #include "service/engine/policy/step_cost_model.h"
 #include "service/engine/policy/step_plan.h"
-#include "service/engine/prefill_clock.h"
+#include "service/engine/shared_prefill_speed.h"
 #include "service/engine/turn/active_turn.h"
 #include "service/models/backend_model.h"
 
@@ -38,12 +38,12 @@ class StepPipeline {
   // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
   // live until they have ended.
   StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
-               size_t most_in_flight, PrefillClock* prefill_clock)
+               size_t most_in_flight, SharedPrefillSpeed* prefill_speed)
       : backend_(backend),
         limits_(limits),
         cost_model_(limits.prefill_grid, max_decode_stretch),
         most_in_flight_(most_in_flight),
-        prefill_clock_(prefill_clock) {}
+        prefill_speed_(prefill_speed) {}
 
   // Submits a step of the turns that their last look found to be candidates, if there is one to
   // submit. Takes in the oldest step's results unless another step may join it in flight. False:
@@ -79,7 +79,7 @@ class StepPipeline {
   const StepLimits limits_;
   StepCostModel cost_model_;
   const size_t most_in_flight_;
-  PrefillClock* const prefill_clock_;
+  SharedPrefillSpeed* const prefill_speed_;
 
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;

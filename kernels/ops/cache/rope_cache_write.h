@@ -20,8 +20,8 @@
 
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/matrix.h"
+#include "kernels/core/norm.h"
 #include "kernels/core/stream.h"
-#include "kernels/ops/gemm/norm.h"
 
 namespace longstream {
 

@@ -9,8 +9,8 @@
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 
 #include "kernels/core/matrix.h"
+#include "kernels/core/norm.h"
 #include "kernels/core/stream.h"
-#include "kernels/ops/gemm/norm.h"
 
 namespace longstream {
 

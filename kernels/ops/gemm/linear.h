@@ -18,9 +18,9 @@
 #include <cstdint>
 
 #include "kernels/core/matrix.h"
+#include "kernels/core/norm.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/gemm/activation.h"
-#include "kernels/ops/gemm/norm.h"
 
 namespace longstream {
 

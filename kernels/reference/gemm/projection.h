@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/core/matrix.h"
-#include "kernels/ops/gemm/norm.h"
+#include "kernels/core/norm.h"
 #include "kernels/reference/gemm/weight.h"
 
 namespace longstream::reference {

@@ -155,11 +155,12 @@ const OpTable& GuardedOps() {
     const auto guard_all = [&]<auto... kMembers>() {
       (guard(std::integral_constant<decltype(kMembers), kMembers>(), kMembers), ...);
     };
-    guard_all.template operator()<
-        &OpTable::embed, &OpTable::linear, &OpTable::norm_rows, &OpTable::soft_cap,
-        &OpTable::rope_table, &OpTable::logit_scale, &OpTable::rope_cache_write, &OpTable::attention,
-        &OpTable::ring_write, &OpTable::ring_rebuild, &OpTable::linear_recurrence, &OpTable::sample,
-        &OpTable::log_probs, &OpTable::finite_rows, &OpTable::gather_rows>();
+    guard_all
+        .template operator()<&OpTable::embed, &OpTable::linear, &OpTable::norm_rows,
+                             &OpTable::soft_cap, &OpTable::rope_table, &OpTable::logit_scale,
+                             &OpTable::rope_cache_write, &OpTable::attention, &OpTable::ring_write,
+                             &OpTable::ring_rebuild, &OpTable::linear_recurrence, &OpTable::sample,
+                             &OpTable::log_probs, &OpTable::finite_rows, &OpTable::gather_rows>();
     return ops;
   }();
   return guarded;

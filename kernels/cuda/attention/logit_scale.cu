@@ -4,7 +4,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
-#include "kernels/ops/sampling/logit_scale.h"
+#include "kernels/ops/attention/logit_scale.h"
 
 namespace longstream::cuda {
 namespace {

@@ -5,8 +5,8 @@
 //   log n, always       offset 1, minimum 16, base N, floor 0     (n = position + 1 visible keys)
 //   log n, extrapolate  offset 1, minimum 1,  base N, floor 1
 //   HypeNet "hype a"    offset a, minimum 1,  base a, floor 0
-#ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_LOGIT_SCALE_H_
-#define LONGSTREAM_KERNELS_OPS_SAMPLING_LOGIT_SCALE_H_
+#ifndef LONGSTREAM_KERNELS_OPS_ATTENTION_LOGIT_SCALE_H_
+#define LONGSTREAM_KERNELS_OPS_ATTENTION_LOGIT_SCALE_H_
 
 #include <cstdint>
 
@@ -27,4 +27,4 @@ using LogitScaleFunction = void (*)(Stream& stream, const LogitScaleArgs& args);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_KERNELS_OPS_SAMPLING_LOGIT_SCALE_H_
+#endif  // LONGSTREAM_KERNELS_OPS_ATTENTION_LOGIT_SCALE_H_

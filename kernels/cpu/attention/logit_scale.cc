@@ -1,5 +1,5 @@
-// Logit scale. See kernels/ops/sampling/logit_scale.h. One logarithm a row: not worth a thread.
-#include "kernels/ops/sampling/logit_scale.h"
+// Logit scale. See kernels/ops/attention/logit_scale.h. One logarithm a row: not worth a thread.
+#include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>
 

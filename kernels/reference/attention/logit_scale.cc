@@ -1,5 +1,5 @@
-// Reference logit scale. See kernels/ops/sampling/logit_scale.h.
-#include "kernels/ops/sampling/logit_scale.h"
+// Reference logit scale. See kernels/ops/attention/logit_scale.h.
+#include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>
 

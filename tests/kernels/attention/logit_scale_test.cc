@@ -1,5 +1,5 @@
 // Logit scales on every instruction set: the three forms that models use.
-#include "kernels/ops/sampling/logit_scale.h"
+#include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>
 

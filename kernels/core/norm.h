@@ -1,6 +1,6 @@
 // How an op normalises a row before it projects it.
-#ifndef LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_
-#define LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_
+#ifndef LONGSTREAM_KERNELS_CORE_NORM_H_
+#define LONGSTREAM_KERNELS_CORE_NORM_H_
 
 #include <cstdint>
 
@@ -21,4 +21,4 @@ struct Norm {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_KERNELS_OPS_GEMM_NORM_H_
+#endif  // LONGSTREAM_KERNELS_CORE_NORM_H_

@@ -1,6 +1,6 @@
 // How fast the model reads prompts, as its engine learns it and callers ask it.
-#ifndef LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_
-#define LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_
+#ifndef LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
+#define LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@
 namespace longstream {
 
 // PrefillSpeed for several threads.
-class PrefillClock {
+class SharedPrefillSpeed {
  public:
   void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -31,4 +31,4 @@ class PrefillClock {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_SERVICE_ENGINE_PREFILL_CLOCK_H_
+#endif  // LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
