@@ -31,7 +31,7 @@ class SessionTable {
   // NOT_FOUND names the id.
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes this session out; does nothing where its id is free or names another by now.
+  // Takes this session out; does nothing if its id is free or names another session by now.
   void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Up to `limit` sessions with ids greater than `after`, in the order of ids; `model` empty: all.
