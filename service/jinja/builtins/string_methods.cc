@@ -1,4 +1,4 @@
-// str.split, str.strip and their like. What keeps bytes in place keeps their origin (Text).
+// str.split, str.strip and their like. Methods that keep bytes in place keep their origin (Text).
 #include "service/jinja/builtins/string_methods.h"
 
 #include <algorithm>

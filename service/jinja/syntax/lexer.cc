@@ -49,7 +49,7 @@ class Lexer {
   }
 
  private:
-  // What opens at a place: "{%", "{{" or "{#".
+  // Whether "{%", "{{" or "{#" is at the place.
   bool OpensTag(size_t at) const {
     return at + 1 < source_.size() && source_[at] == '{' &&
            (source_[at + 1] == '%' || source_[at + 1] == '{' || source_[at + 1] == '#');
@@ -79,7 +79,7 @@ class Lexer {
     ReadTag(tag, kind == '%');
   }
 
-  // Where the text before a tag ends, when the tag has taken its white space.
+  // The end of the text before a tag, after the tag has removed its white space.
   size_t TextEnd(size_t begin, size_t tag, char kind, char sign) const {
     const std::string_view text = std::string_view{source_}.substr(begin, tag - begin);
     if (sign == '-') return begin + StripEnd(text, 0, nullptr);
@@ -89,7 +89,7 @@ class Lexer {
     return StripEnd(text, line, nullptr) == line ? begin + line : tag;
   }
 
-  // Behind a tag's end: what `%}` and `-%}` take of the text that follows.
+  // Behind a tag's end: skips the white space that `%}` and `-%}` remove.
   void FinishTag(size_t end, bool strips, bool trims) {
     at_ = end;
     if (strips) {
