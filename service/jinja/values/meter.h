@@ -11,7 +11,7 @@
 namespace longstream::chat {
 
 struct RenderLimits {
-  // A step is an expression, a statement, a list element visited, or 64 bytes of text read. All
+  // A step is an expression, a statement, a list element visited, or 64 bytes of text read. So many
   // take a second or two.
   uint64_t max_steps = 20'000'000;
   // Bytes of all texts and lists that are made on the way, including the result.

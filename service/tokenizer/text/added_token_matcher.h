@@ -17,7 +17,7 @@ namespace longstream {
 // Immutable: may be used by any number of threads.
 class AddedTokenMatcher {
  public:
-  // A piece of the text: an added token, or what lies between.
+  // A piece of the text: an added token, or the text between two.
   struct Segment {
     std::optional<int32_t> id;
     std::string_view text;  // empty where there is an id

@@ -22,7 +22,7 @@ constexpr uint32_t kHeapLimitKib = 64 * 1024;
 constexpr size_t kJitStackStart = 32 * 1024;
 constexpr size_t kJitStackMax = size_t{kHeapLimitKib} * 1024;
 
-// What a thread needs to match; the pattern does not matter, as only the whole match is recorded.
+// A thread's matching state. It fits every pattern, as only the whole match is recorded.
 class MatchState {
  public:
   MatchState()
