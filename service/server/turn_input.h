@@ -45,7 +45,7 @@ class TurnInput {
   uint64_t position() const { return position_; }
 
  private:
-  // Counts tokens that are added. Refuses those that exceed the context.
+  // Counts added tokens. Refuses tokens that exceed the context.
   absl::Status Add(const std::vector<int32_t>& tokens);
 
   const ServedModel& model_;

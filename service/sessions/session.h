@@ -41,8 +41,8 @@ struct SessionView {
 
 // The public functions are thread-safe, except caches().
 //
-// A session's state is reached through its turn's lease alone (TurnLease), of which there is one at
-// a time. TurnLease::OfNewSession makes sessions.
+// Only the lease of its turn (TurnLease) gives access to a session's state; there is one lease at a
+// time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
   ~Session() { assert(!caches_.sequence.valid()); }

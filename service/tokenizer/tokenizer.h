@@ -1,11 +1,11 @@
 // Text to token ids and back.
 //
-// From a Hugging Face tokenizer.json: BPE over bytes or characters and unigram models, with the ids
-// that the `tokenizers` library gives. From a SentencePiece tokenizer.model, where there is no
-// tokenizer.json: the same models, with the ids of the `sentencepiece` library. Without tokenizer
-// files: plain bytes, ids 0 to 255. docs/tokenizers.md says what is read and what is refused.
-// PCRE2's Unicode tables (10.42: Unicode 14) say which characters are letters or digits: around
-// younger characters, ids may differ.
+// A Hugging Face tokenizer.json gives BPE over bytes or characters and unigram models, with the ids
+// of the `tokenizers` library. Without it, a SentencePiece tokenizer.model gives the same models,
+// with the ids of the `sentencepiece` library. Without tokenizer files the ids are plain bytes, 0
+// to 255. docs/tokenizers.md says what is read and what is refused. PCRE2's Unicode tables (10.42:
+// Unicode 14) say which characters are letters or digits: around younger characters, ids may
+// differ.
 //
 // A tokenizer does not change after LoadTokenizer (files/load_tokenizer.h): every method may be
 // called from any number of threads.

@@ -37,7 +37,7 @@ size_t MostSplits(const ArgumentReader& arguments) {
   return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
 }
 
-// By runs of white space, which leave no empty parts.
+// Splits at runs of white space, which leave no empty parts.
 Cuts SplitWords(std::string_view text, size_t most) {
   Cuts cuts;
   size_t at = StripBegin(text, nullptr);

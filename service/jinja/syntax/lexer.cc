@@ -135,13 +135,13 @@ class Lexer {
     return at + StripBegin(std::string_view{source_}.substr(at), nullptr);
   }
 
-  // Behind the word and the white space around it; npos: it does not stand there.
+  // The place behind the word and the white space around it; npos: the word is not there.
   size_t SkipWord(size_t at, std::string_view word) const {
     at = SkipSpace(at);
     return StartsWith(at, word) ? SkipSpace(at + word.size()) : std::string::npos;
   }
 
-  // Behind "%}", "-%}" or, where `plus`, "+%}"; npos: none of them stands there.
+  // The place behind "%}", "-%}" or, with `plus`, "+%}"; npos: none of them is there.
   size_t SkipClose(size_t at, bool plus, bool* strips, bool* keeps = nullptr) const {
     *strips = StartsWith(at, "-%}");
     if (*strips) return at + 3;

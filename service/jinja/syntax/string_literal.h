@@ -9,8 +9,8 @@
 
 namespace longstream::chat {
 
-// The value of a string, of which `body` is the source between the quotes. `place`: the string's.
-// An escape that Python does not know stays as it is.
+// The value of a string. `body`: its source between the quotes; `place`: its place. An escape that
+// Python does not know stays as it is.
 std::string UnescapeString(std::string_view body, Place place);
 
 }  // namespace longstream::chat

@@ -1,4 +1,4 @@
-// By ICU, with the root locale, as Python has none.
+// Uses ICU with the root locale, because Python's str has no locale.
 #include "service/jinja/values/unicode.h"
 
 #include <unicode/bytestream.h>

@@ -85,7 +85,7 @@ absl::StatusOr<Regex> Regex::CompilePcre2(const std::string& pattern, uint32_t o
     return absl::UnimplementedError(
         absl::StrCat("the pattern \"", pattern, "\" may match the empty string"));
   }
-  // Where memory may not be made executable this fails, and the interpreter does the work.
+  // If memory may not be made executable, this fails and the interpreter does the work.
   pcre2_jit_compile(regex.code_.get(), PCRE2_JIT_COMPLETE);
   return regex;
 }
