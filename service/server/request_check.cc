@@ -257,7 +257,7 @@ absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::Appen
   if (message.parse_special() && !first.parse_special()) return differs("parse_special");
   const bool goes_on = first.input().has_messages() && message.has_input();
   if (goes_on || message.input().has_messages()) {
-    return Invalid("input: messages come with the first message, and no other input with them");
+    return Invalid("input: messages must be in the first message, and no input may follow them");
   }
   return absl::OkStatus();
 }

@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> token
     if (!content.ok()) return content.status();
     if (content->empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens: expected text that the normalizer leaves, found \"",
-                       token.content, "\", of which it leaves nothing"));
+          absl::StrCat("added_tokens: expected text that the normalizer keeps, found \"",
+                       token.content, "\", which it removes"));
     }
     token.content = std::string(*content);
   }
