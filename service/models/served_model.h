@@ -50,7 +50,7 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& dir
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id);
 
-// Immutable but for the backend, which belongs to the engine thread (BackendModel).
+// Immutable, except the backend, which belongs to the engine thread (BackendModel).
 class ServedModel {
  public:
   struct LoadTimes {

@@ -41,8 +41,8 @@ class GrpcServer {
     absl::Duration least_ping_interval = absl::Seconds(5);
   };
 
-  // Listens from here on. UNAVAILABLE where the address cannot be bound. `models` and `sessions`
-  // outlive the server.
+  // Listens from here on. UNAVAILABLE: the address cannot be bound. `models` and `sessions` outlive
+  // the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
                                                            SessionManager* sessions);

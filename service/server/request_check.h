@@ -23,7 +23,7 @@ inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;
 
-// An id the client chose; nothing where the field is empty.
+// The id that the client chose; nothing if the field is empty.
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(

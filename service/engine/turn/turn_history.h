@@ -44,8 +44,8 @@ class TurnHistory {
     return lease_.session()->caches().recompute_reason;
   }
 
-  // Makes caches where the session has none: a scored text has none yet, and a session may have
-  // lost its own (RollBack). *made: they were made by this call.
+  // Makes caches if the session has none: a scored text has none yet, and a session may have lost
+  // its own (RollBack). *made: this call has made them.
   absl::Status EnsureCaches(bool* made);
   void DropCaches() { sequence() = Sequence(); }
 

@@ -11,9 +11,9 @@
 
 namespace longstream::chat {
 
-// value.name where it is a method, an attribute of a namespace or one of `loop`; nothing where
-// Python has none. UNIMPLEMENTED for methods that Python has and we do not. Names that the sandbox
-// of chat templates forbids, such as methods that change a value, are undefined.
+// value.name, if it is a method, or an attribute of a namespace or of `loop`; nothing if Python has
+// none. UNIMPLEMENTED for methods that Python has and we do not. Names that the sandbox of chat
+// templates forbids, such as methods that change a value, are undefined.
 std::optional<Value> Attribute(const Value& value, std::string_view name);
 
 // REQUIRES: `method` is one (Callable::Kind::kMethod).

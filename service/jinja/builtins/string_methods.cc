@@ -363,7 +363,7 @@ Text Replace(const Text& text, std::string_view old, const Text& replacement, in
     result.AppendPart(text, begin, found);
     result.Append(replacement);
     begin = found + old.size();
-    // Between all characters where `old` is empty.
+    // If `old` is empty, replaces between all characters.
     search = begin;
     if (old.empty()) {
       if (search == text.size()) break;

@@ -90,7 +90,7 @@ class StatementParser {
  private:
   using EndNames = std::initializer_list<std::string_view>;
 
-  // Until a tag with one of the names, which is read up to its name.
+  // Parses until a tag with one of the names; that tag is read up to its name.
   Body ParseUntil(EndNames end_names, std::string* end_name);
   // The rest of a tag and all that follows, up to and including its end tag.
   Body ParseBody(std::string_view end_name);

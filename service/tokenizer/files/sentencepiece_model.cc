@@ -218,7 +218,7 @@ void AddTokens(const TokenizerConfig& config, TokenizerSpec* spec) {
   }
 }
 
-// The name that the configuration gives, or the model's where it has such a control token.
+// Sets the name to `piece` if the configuration gives none and the model has this control token.
 void SetName(const std::string& piece, const TokenizerSpec& spec,
              std::optional<std::string>* name) {
   if (name->has_value()) return;

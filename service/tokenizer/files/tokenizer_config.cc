@@ -16,7 +16,7 @@
 namespace longstream {
 namespace {
 
-// Reads a file where it exists.
+// Reads a file if it exists.
 absl::Status ReadFile(const std::filesystem::path& path,
                       absl::FunctionRef<void(const JsonView& root)> read) {
   if (!HasModelFile(path)) return absl::OkStatus();

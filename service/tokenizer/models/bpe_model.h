@@ -46,8 +46,8 @@ class BpeModel {
 
   // Appends the ids of a word. Neighbours of the lowest rank merge first, and of several such pairs
   // the leftmost. A character without a token becomes the tokens of its bytes or unk_id, as the
-  // spec says, or is left out. O(n log n). REQUIRES: word is UTF-8, not empty, shorter than 2^32 -
-  // 2 bytes.
+  // spec says, or is left out. O(n log n).
+  // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 2 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 
  private:

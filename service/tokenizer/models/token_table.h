@@ -17,8 +17,8 @@ namespace longstream {
 class TokenTable {
  public:
   // `normalized`: the added tokens of the spec, in its order; tokens that are looked for in the
-  // normalized text are written in their normalized form. INVALID_ARGUMENT: two tokens have the
-  // same id, or two ids the same text.
+  // normalized text are written in their normalized form.
+  // INVALID_ARGUMENT: two tokens have the same id, or two ids the same text.
   static absl::StatusOr<TokenTable> Create(const TokenizerSpec& spec,
                                            const std::vector<AddedToken>& normalized);
 

@@ -104,8 +104,8 @@ struct TokenizerSpec {
   double unk_score = 0;
   bool single_precision = false;  // sums of scores are rounded to float, as SentencePiece has them
 
-  // Texts of the vocabulary, ascending, that are taken whole wherever they stand, the longest where
-  // several do (SentencePiece's user-defined symbols); neither normalized nor merged with others.
+  // SentencePiece's user-defined symbols: texts of the vocabulary, ascending, that are always taken
+  // whole, the longest first. They are neither normalized nor merged with others.
   std::vector<std::string> symbols;
 
   std::vector<AddedToken> added_tokens;

@@ -36,7 +36,7 @@ TextDelta StreamDecoder::Push(int32_t token) {
   decoder_.Push(token, &text);
   ++pushed_;
 
-  // All tokens that end within the character held back so far end with it: they get its end.
+  // Tokens that end within the character held back so far get that character's end.
   if (held > 0 && !text.empty()) {
     AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
   }

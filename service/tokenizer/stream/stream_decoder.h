@@ -26,7 +26,7 @@ struct StreamDecoderOptions {
   DecodeOptions decode = {};
   // Position of the first token to be pushed; the positions of the deltas count from here.
   uint64_t start_position = 0;
-  // So many tokens from the start are not searched for stop strings.
+  // The first min_tokens tokens are not searched for stop strings.
   uint64_t min_tokens = 0;
 };
 

@@ -25,9 +25,9 @@ class Normalizer {
   static absl::StatusOr<Normalizer> Create(const TokenizerSpec& spec);
 
   // The normalized text: a part of `text` if nothing else has to change, else *buffer. O(n log n).
-  // Whether a prefix is put before the text depends on its place. INVALID_ARGUMENT: a step makes
-  // more than 2 GiB / 3 of it; else errors as NormalizeNfc and Regex::Find. REQUIRES: text is
-  // UTF-8, below 2 GiB / 3.
+  // Whether a prefix is put before the text depends on its place.
+  // INVALID_ARGUMENT: a step makes more than 2 GiB / 3 of it; else errors as NormalizeNfc and
+  // Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
   absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
                                        std::string* buffer) const;
 
