@@ -11,8 +11,7 @@
 
 namespace longstream {
 
-// A reactor that deletes itself when its call is done. `sessions`, `threads` and `calls` outlive
-// it.
+// A reactor that deletes itself when its call is done. The arguments outlive it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
                                                              const SessionManager* sessions,

@@ -19,8 +19,8 @@ struct AdmissionPlaces {
   size_t max_open = 0;
 };
 
-// One look through the queue of waiting turns, from its front. Plain values: the engine reports
-// each step, the round decides the next one.
+// One look through the queue of waiting turns, from its front. Plain values: the engine reports its
+// actions, the round decides the next one.
 //
 // A turn whose memory is not free lets smaller turns behind it pass, so that one long context does
 // not stop a model. While the running turns are about to make room for it, only kMaxOvertaken turns

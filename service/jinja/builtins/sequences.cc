@@ -80,7 +80,7 @@ Value SliceText(const Text& text, const Value& begin, const Value& end, const Va
   return Value::MakeText(std::move(part));
 }
 
-// The digits without single underscores between them, which Python's int() and float() allow.
+// Drops the single underscores between digits, which Python's int() and float() allow.
 std::string WithoutUnderscores(std::string_view text) {
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {
