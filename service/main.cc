@@ -74,8 +74,7 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
   return CheckConfig(*config);
 }
 
-// Found from where the binary lies: as built (bin/, plugins/), or as installed, wherever the prefix
-// is now.
+// Found relative to the binary: as built (bin/, plugins/), or as installed under any prefix.
 std::filesystem::path DefaultPluginDirectory() {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   std::filesystem::path built = here.parent_path() / "plugins";
@@ -109,8 +108,8 @@ GrpcServer::Options ServerOptions(const ServerConfig& config) {
   return options;
 }
 
-// Tells the health service and the log what became of each model. Models begin to load before the
-// server listens, so what is known earlier waits for it; and may still load when it goes away.
+// Tells the health service and the log each model's state. Models begin to load before the server
+// listens, so earlier states wait for it. Models may still load when the server goes away.
 class ModelAnnouncer {
  public:
   explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
@@ -120,7 +119,7 @@ class ModelAnnouncer {
     server_ = server;
     decided_ = true;
   }
-  // There is no server, or none any more: from here on only the log is told.
+  // The server did not start or goes away: from here on only the log is told.
   void ForgetServer() { SetServer(nullptr); }
 
   void Announce(const ModelStatus& status) {
@@ -157,7 +156,7 @@ int Fail(const JsonLog& log, const absl::Status& status) {
 
 int Serve(const ServerConfig& config, const sigset_t& signals) {
   const JsonLog log(config.log_level);
-  // A log of its own, since the libraries' threads may outlive what is here.
+  // A copy of the log, because the libraries' threads may outlive this function.
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
@@ -244,8 +243,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A connection that is gone, and a file that may not become that large, are errors of the calls
-  // that meet them, not the server's end.
+  // A write to a closed connection or beyond the file size limit must fail, not end the server.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 

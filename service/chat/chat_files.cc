@@ -84,7 +84,7 @@ absl::Status AddFromConfig(const Value& entry, const std::string& file, ChatTemp
   return absl::OkStatus();
 }
 
-// A token stands there as a string, or as an object with its content.
+// A special token is a string, or an object with its content.
 void AddSpecialTokens(const Dict& config, Dict* tokens) {
   for (const char* name : kSpecialTokens) {
     const Value* token = config.Find(name);

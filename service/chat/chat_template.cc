@@ -1,4 +1,4 @@
-// Where exceptions end.
+// Turns the exceptions of service/jinja into statuses.
 #include "service/chat/chat_template.h"
 
 #include <utility>

@@ -1,8 +1,8 @@
-// A chat template: the text of a conversation's messages as the model was trained to read it.
+// A chat template: writes a conversation's messages as the text that the model was trained to read.
 //
 // Jinja as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
 // tojson, raise_exception, strftime_now, the sandbox), as far as chat templates use it;
-// docs/chat.md has the list. What else Jinja has is an error that names it.
+// docs/chat.md has the list. Any other construct of Jinja is an error that names it.
 //
 // A template does not change after Parse: every method may be called from any number of threads.
 #ifndef LONGSTREAM_SERVICE_CHAT_CHAT_TEMPLATE_H_
@@ -23,21 +23,22 @@ namespace longstream::chat {
 
 struct RenderOptions {
   RenderLimits limits;
-  std::tm now = {};  // what strftime_now tells
+  std::tm now = {};  // the time for strftime_now
 };
 
-// What strftime_now tells by default.
+// The default time for strftime_now.
 std::tm LocalTime();
 
 class ChatTemplate {
  public:
   // `name` is for error messages: the file. INVALID_ARGUMENT: the source is no template, not UTF-8
-  // or longer than 1 MiB. UNIMPLEMENTED: it has what we do not support. Both with line and column.
+  // or longer than 1 MiB. UNIMPLEMENTED: it uses a construct that we do not support. Both with line
+  // and column.
   static absl::StatusOr<ChatTemplate> Parse(std::string name, std::string source);
 
-  // The text for the variables. INVALID_ARGUMENT: the template refuses them (raise_exception), does
-  // with them what cannot be done, or exceeds a limit; UNIMPLEMENTED: it does what we do not
-  // support. Both with line and column.
+  // The text for the variables. INVALID_ARGUMENT: the template refuses them (raise_exception),
+  // applies an impossible operation to them, or exceeds a limit. UNIMPLEMENTED: it uses something
+  // that we do not support. Both with line and column.
   absl::StatusOr<Text> Render(const Dict& variables, const RenderOptions& options) const;
 
   const std::string& name() const { return name_; }

@@ -49,7 +49,8 @@ Value Marked(const Value& text) {
   return Value::MakeText(std::move(marked));
 }
 
-// Puts the mark behind the message's content, or the last text in it; *final_text is that before.
+// Puts the mark behind the message's content, or the last text in it; *final_text: that text
+// without the mark.
 absl::Status Mark(Dict* message, std::string* final_text) {
   const Value* content = message->Find("content");
   if (content != nullptr && content->is_text()) {

@@ -17,12 +17,12 @@ struct Conversation {
   Value documents;              // likewise
   Dict arguments;               // further variables
   bool add_generation_prompt = false;
-  // The text ends with that of the last message, for the model to go on with it.
+  // The text ends with the last message's text, and the model goes on with it.
   bool continue_final_message = false;
 };
 
 // `special_tokens`: bos_token and its like, unless the arguments say otherwise. INVALID_ARGUMENT:
-// there are no messages, one is no dict, or there is none to continue; and errors of
+// there are no messages, a message is no dict, or there is no message to continue; and errors of
 // ChatTemplate::Render.
 absl::StatusOr<Text> ApplyTemplate(const ChatTemplate& chat_template, const Dict& special_tokens,
                                    const Conversation& conversation, const RenderOptions& options);

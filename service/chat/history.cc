@@ -1,4 +1,4 @@
-// The conversation as it was, the reply to it, and what follows, as one text.
+// The old conversation, the reply to it and the new messages, as one text.
 #include "service/chat/history.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace longstream::chat {
 namespace {
 
-// The bytes of tokens; those of special tokens are not foreign, for the model itself wrote them.
-// Text that is no UTF-8 is repaired.
+// The text of tokens. Bytes of special tokens are not foreign, because the model itself wrote them.
+// Invalid UTF-8 is repaired.
 Text TextOf(const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
   std::string bytes;
   for (const int32_t token : tokens) bytes += tokenizer.TokenBytes(token);
@@ -66,7 +66,7 @@ absl::Status AddReply(Text reply, Conversation* conversation) {
   return absl::OkStatus();
 }
 
-// The whole conversation: what the session remembers, the reply, what the turn brings.
+// The whole conversation: the session's messages, the reply, the turn's messages.
 absl::StatusOr<Conversation> Joined(const Tokenizer& tokenizer, const SessionText& session,
                                     Conversation added) {
   if (session.history == nullptr) {

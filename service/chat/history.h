@@ -1,10 +1,10 @@
-// Conversations of sessions: which text a turn's messages add to what a session's tokens say.
+// Conversations of sessions: the text that a turn's messages add to a session's tokens.
 //
-// A session remembers the messages it was given and the text that the template made of them; what
-// its tokens say after that text is the model's reply, and becomes a message of its own when more
-// follow. A turn renders the whole conversation. Where the text of the session is how that begins,
-// its tokens stand and the rest is added; where the template has changed earlier text (it leaves
-// out old thoughts, say), the tokens that still agree stand, and the others are replaced.
+// A session remembers its messages and the text that the template made of them. The text of its
+// tokens after that is the model's reply; it becomes a message of its own when more messages
+// follow. A turn renders the whole conversation. If the result begins with the session's text, the
+// session's tokens stay and the rest is added. If the template has changed earlier text (it leaves
+// out old thoughts, say), the tokens that still agree stay and the others are replaced.
 #ifndef LONGSTREAM_SERVICE_CHAT_HISTORY_H_
 #define LONGSTREAM_SERVICE_CHAT_HISTORY_H_
 
@@ -22,7 +22,7 @@
 
 namespace longstream::chat {
 
-// What a session remembers. Immutable once made: forks share it.
+// A session's memory of its conversation. Immutable once made: forks share it.
 struct History {
   Conversation conversation;  // that gave `text`
   Text text;
@@ -30,10 +30,10 @@ struct History {
   std::tm now = {};       // of the first turn: a date in the text does not change later
 };
 
-// What a turn brings.
+// A turn's messages.
 struct Messages {
-  // The messages to add; with `whole` all of the conversation. What is absent in `conversation`
-  // (tools, documents, arguments) is as in the turn before, unless `whole`.
+  // The messages to add; with `whole` the whole conversation. Absent tools, documents and arguments
+  // are as in the turn before, unless `whole`.
   Conversation conversation;
   bool whole = false;
   // Text of earlier turns must stay as it is.
@@ -42,14 +42,14 @@ struct Messages {
   bool parse_special = false;
 };
 
-// What the turn does to the session.
+// The turn's change of the session.
 struct Addition {
   uint64_t kept_tokens = 0;     // of the session; what comes after is replaced
   std::vector<int32_t> tokens;  // to add
   std::shared_ptr<const History> history;
 };
 
-// A session's tokens as they stand, with what it remembers of a conversation, if it does.
+// A session's present tokens, and its conversation if it has one.
 struct SessionText {
   std::span<const int32_t> tokens;
   std::shared_ptr<const History> history;

@@ -1,4 +1,4 @@
-// Moments of the clock that durations are measured by.
+// Moments of the steady clock, to measure durations by.
 #ifndef LONGSTREAM_SERVICE_CLOCK_MONOTONIC_TIME_H_
 #define LONGSTREAM_SERVICE_CLOCK_MONOTONIC_TIME_H_
 
@@ -8,10 +8,9 @@
 
 namespace longstream {
 
-// A moment of the steady clock, which nobody sets: what says how long something took, how long
-// somebody has been idle, and whether a deadline has passed. absl::Time is what a calendar says,
-// for people; an operator or NTP may set it back or ahead while the server runs, and a virtual
-// machine that was paused finds it hours later.
+// A moment of the steady clock, which nobody sets. Use it for durations, idle times and deadlines.
+// absl::Time is the calendar's time, for people: an operator or NTP may set it back or ahead while
+// the server runs, and after a pause of a virtual machine it is hours later.
 //
 // Two moments of one process compare and subtract; a moment means nothing to another process.
 class MonotonicTime {

@@ -1,4 +1,4 @@
-// The default limits of a step, for every part that is told them.
+// The default limits of a step.
 #ifndef LONGSTREAM_SERVICE_CONFIG_BATCH_LIMITS_H_
 #define LONGSTREAM_SERVICE_CONFIG_BATCH_LIMITS_H_
 

@@ -26,8 +26,8 @@ constexpr uint32_t kMaxThreads = 1024;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// What `text` would have to be, where it is no address to listen on: what binds it makes do with
-// almost anything (port 99999 becomes 34463).
+// The error if `text` is no address to listen on. It is checked here because the code that binds it
+// accepts almost anything (port 99999 becomes 34463).
 std::optional<std::string> AddressError(std::string_view text) {
   const size_t colon = text.rfind(':');
   const std::string_view host = text.substr(0, std::min(colon, text.size()));
@@ -66,7 +66,7 @@ absl::Status CheckTransit(const YamlNode& key, const ServerConfig& config) {
                                 config.max_message_bytes, ", found ", config.max_transit_bytes));
 }
 
-// What `device` would have to be, where it names none.
+// The error if `device` names no device.
 std::optional<std::string> DeviceError(std::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return std::nullopt;
   constexpr std::string_view kNumbered = "cuda:";
@@ -86,7 +86,7 @@ absl::Status ReadDevice(const YamlNode& node, std::string* device) {
   return error ? node.Error(*error) : absl::OkStatus();
 }
 
-// Of no time at all, nothing could be done before it has passed.
+// Timeouts must be positive: a zero one would pass before anything is done.
 absl::Status ReadTimeout(const YamlNode& node, absl::Duration* timeout) {
   if (absl::Status status = node.ReadDuration(timeout); !status.ok()) return status;
   return *timeout > absl::ZeroDuration() ? absl::OkStatus()
@@ -209,8 +209,7 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   return status.ok() ? CheckTransit(transit_key, *config) : status;
 }
 
-// The parts of --model, cut at commas but for those within brackets: a list or a map is one
-// value.
+// The parts of --model, cut at commas outside brackets: a list or a map is one value.
 std::vector<std::string> PartsOf(std::string_view flag) {
   std::vector<std::string> parts(1);
   int depth = 0;

@@ -1,5 +1,5 @@
-// What a server is told at start: one YAML file, and flags that override it. docs/configuration.md
-// lists every key.
+// A server's configuration: one YAML file, and flags that override it. docs/configuration.md lists
+// every key.
 #ifndef LONGSTREAM_SERVICE_CONFIG_SERVER_CONFIG_H_
 #define LONGSTREAM_SERVICE_CONFIG_SERVER_CONFIG_H_
 
@@ -60,8 +60,8 @@ absl::Status ReadConfigText(std::string_view text, std::string_view origin, Serv
 // backend. Adds a model, or replaces the one with that name.
 absl::Status AddModelFlag(std::string_view flag, ServerConfig* config);
 
-// What flags may have set as a file could not, and that there is a model, once everything is read.
-// INVALID_ARGUMENT names the key.
+// Checks the final configuration: values that flags could set but a file could not, and that there
+// is a model. INVALID_ARGUMENT names the key.
 absl::Status CheckConfig(const ServerConfig& config);
 
 // "64MiB", "2GB", "4096": bytes.

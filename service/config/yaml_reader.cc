@@ -28,10 +28,10 @@ Json ScalarToJson(const std::string& text, bool quoted) {
   return text;
 }
 
-// Of a ReadJson: an alias may make a short document long, or endless.
+// Most values of one ReadJson: an alias may make a short document long, or endless.
 constexpr int kMaxJsonValues = 4096;
 
-// Each value takes one of `values_left`; null where none is left.
+// Each value takes one of `values_left`; null if none is left.
 Json ToJson(const YAML::Node& node, int* values_left) {
   if (*values_left == 0) return nullptr;
   --*values_left;
@@ -101,7 +101,7 @@ YamlNode YamlNode::Child(const YAML::Node& node, std::string path) const {
 
 YamlNode YamlNode::Value(const YAML::Node& key, const YAML::Node& value, std::string path) const {
   YamlNode node = Child(value, std::move(path));
-  if (value.IsNull()) node.line_ = key.Mark().line;  // its own is wherever the text goes on
+  if (value.IsNull()) node.line_ = key.Mark().line;  // null has the line of the next text
   return node;
 }
 

@@ -41,7 +41,8 @@ class YamlNode {
   absl::Status ReadDuration(absl::Duration* value) const;  // "90s", "1h30m"
   absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
   // A map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep their
-  // type. An alias counts as all that it stands for: a document that refers to itself is an error.
+  // type. An alias counts as all values that it stands for, so a document that refers to itself is
+  // an error.
   absl::Status ReadJson(std::string* value) const;
 
   absl::Status Error(std::string_view message) const;
@@ -51,7 +52,7 @@ class YamlNode {
 
   absl::Status Expected(std::string_view what) const;
   YamlNode Child(const YAML::Node& node, std::string path) const;
-  // The value of `key`. Where it has none, what an error names is the key's line.
+  // The value of `key`. If the value is empty, errors name the key's line.
   YamlNode Value(const YAML::Node& key, const YAML::Node& value, std::string path) const;
 
   std::shared_ptr<const YAML::Node> node_;  // shared, because the node's type is incomplete here
@@ -60,8 +61,8 @@ class YamlNode {
   int line_;  // from 0
 };
 
-// `"key":value` of a JSON object: numbers, true, false and null as such, [A,B,...] as a list of
-// such, {key: A, ...} as YAML reads it an object, anything else a string.
+// `"key":value` of a JSON object. Numbers, true, false and null keep their type, [A,B,...] becomes
+// a list of such values, {key: A, ...} an object as YAML reads it, anything else a string.
 std::string JsonMember(std::string_view key, std::string_view value);
 
 }  // namespace longstream

@@ -16,13 +16,13 @@ namespace {
 // How often the loop looks at gauges and deadlines when nothing happens.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
-// GatherTurns waits for a message during this part of the time that reading the prompts takes, at
-// most so long. Each message starts the pause anew; all pauses together are at most so many times
-// one.
+// GatherTurns waits for a message for 1 / kGatheringPart of the time that reading the prompts
+// takes, at most kMostGatheringPause. Each message starts the pause anew; all pauses together are
+// at most kGatheringPauses times one pause.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
-// Shorter ones are not slept.
+// Shorter pauses are skipped.
 constexpr absl::Duration kLeastGatheringPause = absl::Microseconds(50);
 
 StepLimits Limits(const Engine::Options& options, const BackendModel& backend) {
@@ -222,7 +222,7 @@ void Engine::Run() {
     EndAborted();
     bool any_ended = LookAtRunning();
     any_ended |= AdmitWaiting();
-    wakes_.Run();  // readers hear what is known before the step that follows
+    wakes_.Run();  // readers get the known tokens before the next step
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();

@@ -34,32 +34,33 @@ namespace longstream {
 // must not block. Readers of turns are woken there and on the threads of Options::executor
 // (ReaderWakes).
 //
-// Where the model's device works beside the host (LS_CAP_LOOK_AHEAD) two steps are in flight; the
-// second was composed before the first one's tokens were known (StepPipeline). A deadline or a
+// If the model's device works beside the host (LS_CAP_LOOK_AHEAD), two steps are in flight; the
+// second is composed before the first one's tokens are known (StepPipeline). A deadline or a
 // cancellation ends a turn when its steps in flight are done, two at most. Tokens drawn for a turn
 // that has ended are dropped.
 //
 // The engine thread alone calls the backend and touches the caches of the model's sessions. Open,
-// Fork, Close and the start of a turn take effect in the order of their messages, whatever was true
-// when they were asked for: a session that is closed by then gets no caches and runs no turn.
+// Fork, Close and the start of a turn take effect in the order of their messages. A session that is
+// closed by then gets no caches and runs no turn, even if it was open when the message was posted.
 class Engine {
  public:
   struct Options {
     uint32_t max_batch_tokens = kDefaultBatchTokens;
     uint32_t max_batch_sequences =
-        kDefaultBatchSequences;          // of a step; also of turns that compute at the same time
-    size_t max_open_turns = 1024;        // those that wait for their reader or for input included
+        kDefaultBatchSequences;          // per step; also the most turns that compute at once
+    size_t max_open_turns = 1024;        // including turns that wait for their reader or for input
     size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
     size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
     double max_decode_stretch = 6;       // > 1; of a step that also reads prompts (StepCostModel)
     size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
     // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
     absl::Duration client_timeout = absl::Minutes(5);
-    // Whose threads wake readers; without any: the engine thread. Borrowed, outlives the engine.
+    // Its threads wake readers; if it has none, the engine thread does. Borrowed, outlives the
+    // engine.
     Executor executor = {};
     FailureListener on_failure = nullptr;  // may be empty
-    // The model's device is lost, UNAVAILABLE says why: once, on the engine thread, after every
-    // turn has been ended with that. Turns that still come fail likewise. May be empty.
+    // Runs once, on the engine thread, when the model's device is lost: `lost` is UNAVAILABLE and
+    // says why. Every turn has ended with it by then; later turns fail likewise. May be empty.
     std::function<void(const absl::Status& lost)> on_lost = nullptr;
   };
 
@@ -86,8 +87,8 @@ class Engine {
   // cancelled.
   void Close(std::shared_ptr<Session> session, Closed closed);
 
-  // Queues a turn of the leased session, which for kScore is one of its own; turn->stream has its
-  // outcome. Not OK: the turn is refused, its stream stays empty and the lease is dropped.
+  // Queues a turn of the leased session; a kScore turn has a session of its own. turn->stream has
+  // the outcome. Not OK: the turn is refused, its stream stays empty and the lease is dropped.
   // INVALID_ARGUMENT: as CheckPrompt; RESOURCE_EXHAUSTED: the queue is full; DEADLINE_EXCEEDED: the
   // deadline cannot be met; UNAVAILABLE: the engine drains.
   absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
@@ -98,7 +99,7 @@ class Engine {
   // Looks at cancellations, input and readers now rather than at the next step.
   void Wake();
 
-  // Blocks until everything asked for before has been done. Not from a callback.
+  // Blocks until the work of all earlier calls is done. Not from a callback.
   void Flush();
 
   // Refuses new turns from now on.
@@ -111,14 +112,14 @@ class Engine {
 
  private:
   void Run();
-  // Runs what other threads asked for. False: the engine is to stop.
+  // Runs the messages of other threads. False: the engine must stop.
   bool RunMailbox() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sleeps until there is a message, or until the earliest deadline.
   void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Before the first step behind a sleep: waits for turns that come together with those that are
-  // there. Otherwise the first turn's prompt would be read alone, and the others would be decoded
+  // Before the first step after a sleep: waits for turns that arrive together with the present
+  // ones. Otherwise the first turn's prompt would be read alone, and the others would be decoded
   // one step behind it: that takes more steps, each of which reads all weights. The wait is a small
-  // part of the time that reading the prompts takes; it ends when messages stop to follow each
+  // part of the time that reading the prompts takes; it ends when messages no longer follow each
   // other closely or the engine is woken. True: there is something to look at before the step.
   bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
   // Runs on the engine thread, once; may own leases, so it can be moved but not copied.
@@ -136,10 +137,10 @@ class Engine {
 
   // The parts of one round of the loop.
   void EndAborted();
-  // Takes in what clients have sent, and looks once at what each running turn could do in the next
-  // step. Ends turns whose client is silent for too long. True: a turn has ended.
+  // Takes in the clients' input, and looks once at each running turn's part in the next step. Ends
+  // turns whose client is silent for too long. True: a turn has ended.
   bool LookAtRunning();
-  // Admits turns from the front of the queue (AdmissionRound). True: one has ended by that.
+  // Admits turns from the front of the queue (AdmissionRound). True: this has ended a turn.
   bool AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
@@ -154,7 +155,7 @@ class Engine {
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
   AdmissionPlaces Places() const;
-  // For TakePlace: so many turns have left the queue, and there are these places.
+  // Tells TakePlace how many turns have left the queue and which places there are.
   void PublishRoom(size_t left_queue, const AdmissionPlaces& places) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
@@ -168,7 +169,7 @@ class Engine {
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns, those in the mailbox included
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns, also those in the mailbox
   size_t room_ ABSL_GUARDED_BY(mutex_);             // turns that could be admitted at once
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -1,4 +1,4 @@
-// How fast the model reads prompts, as its engine learns it and callers ask it.
+// How fast a model reads prompts: its engine learns it, callers ask for it.
 #ifndef LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
 #define LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
 

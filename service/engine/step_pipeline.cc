@@ -13,8 +13,8 @@
 namespace longstream {
 namespace {
 
-// A piece of so many tokens that has the step to itself tells the cost of a token; a shorter one
-// tells the cost of a step.
+// A prompt piece of so many tokens, alone in its step, measures the cost of a token; a shorter one
+// measures the cost of a step.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {

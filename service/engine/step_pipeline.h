@@ -23,9 +23,9 @@ namespace longstream {
 // host takes in the tokens of the first one, streams them and looks at new messages. Each turn gets
 // the same tokens with one and with two.
 //
-// A second step is submitted only if no turn has to wait for the first one's results. Such a turn
-// (its penalties count the token that is being drawn, or that token could not be taken back for
-// free) would be in every other step only, and the steps without it would cost as much.
+// A second step is submitted only if no turn has to wait for the first one's results. A turn waits
+// if its penalties count the token that is being drawn, or if that token could not be taken back
+// for free. It would be in every other step only, and the steps without it would cost as much.
 //
 // The backend refuses a step as a whole for one malformed entry. That ends no turn by itself: the
 // turns are submitted again one by one, and the turn whose entry is refused then ends.
@@ -35,8 +35,8 @@ class StepPipeline {
  public:
   using Turns = std::list<std::unique_ptr<ActiveTurn>>;
 
-  // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. What is referred to outlives the pipeline; turns
-  // live until they have ended.
+  // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. `backend` and `prefill_clock` outlive the pipeline;
+  // turns live until they have ended.
   StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
                size_t most_in_flight, SharedPrefillSpeed* prefill_speed)
       : backend_(backend),
@@ -45,16 +45,16 @@ class StepPipeline {
         most_in_flight_(most_in_flight),
         prefill_speed_(prefill_speed) {}
 
-  // Submits a step of the turns that their last look found to be candidates, if there is one to
-  // submit. Takes in the oldest step's results unless another step may join it in flight. False:
+  // Submits a step of the turns that were candidates at their last look, if a step can be
+  // submitted. Takes in the oldest step's results unless another step may join it in flight. False:
   // there was nothing to do.
   bool Advance(const Turns& turns);
 
   // The time that reading the turns' prompts takes, if the next step has no decode rows and room
-  // for more prompts. Zero otherwise, and where it is not known or a step is in flight.
+  // for more prompts. Zero otherwise, and if the time is not known or a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
 
-  // Takes in what is in flight.
+  // Takes in all steps in flight.
   void Drain();
 
   // Not OK once a step has failed because the model's device is lost: UNAVAILABLE with the

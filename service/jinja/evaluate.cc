@@ -272,7 +272,7 @@ Value Interpreter::FormatNow(const Arguments& arguments) {
   const Value given = reader.Get(0);
   const std::string& format = RequireText(given, "strftime_now").bytes();
   constexpr size_t kMostBytes = 1000;
-  // Letters that stand for parts of a date or time everywhere alike.
+  // Letters of date and time parts that mean the same on every platform.
   constexpr std::string_view kDirectives = "aAbBdeHIjmMpSUwWyY%";
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') continue;

@@ -102,7 +102,7 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
     if (error.place.line == 0) error.place = statement.expression->place;
     throw;
   }
-  // Jinja looks at the condition as the loop goes, unless `loop` must know what comes.
+  // Jinja checks the condition as the loop goes, unless `loop` must know the later items.
   const auto passes = [&](const Value& item) {
     if (statement.condition == nullptr) return true;
     const InScope scope(this, scope_);

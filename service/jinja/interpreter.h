@@ -19,8 +19,8 @@ namespace longstream::chat {
 // One rendering of one template. Throws TemplateError. Not thread-safe.
 class Interpreter {
  public:
-  // `variables` are what the template may name besides the functions of the environment; `now` is
-  // the local time that strftime_now tells. What is given outlives the interpreter.
+  // `variables`: the names that the template may use besides the functions of the environment; they
+  // outlive the interpreter. `now`: the local time that strftime_now tells.
   Interpreter(const Dict& variables, const std::tm& now, const RenderLimits& limits)
       : variables_(variables), now_(now), meter_(limits) {}
   Interpreter(const Interpreter&) = delete;
@@ -31,7 +31,7 @@ class Interpreter {
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
-  // The names of one block; those outside are seen through it.
+  // The names of one block; outer names are visible through it.
   struct Scope {
     Scope* outer = nullptr;
     std::vector<std::pair<std::string_view, Value>> names;

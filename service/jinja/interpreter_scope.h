@@ -1,4 +1,4 @@
-// What the interpreter enters and leaves.
+// Scopes, outputs and levels that the interpreter enters and leaves.
 #ifndef LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 #define LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 
@@ -40,7 +40,7 @@ class Interpreter::InOutput {
   Text* const before_;
 };
 
-// A level of evaluation, which is one of the stack: macros may call themselves.
+// A level of evaluation. They are bounded, as each takes stack and macros may call themselves.
 class Interpreter::Level {
  public:
   Level(Interpreter* interpreter, Place place) : interpreter_(interpreter) {

@@ -35,7 +35,7 @@ void JsonLog::Write(LogLevel level, std::string_view event,
   for (const LogField& field : fields) line[std::string(field.first)] = field.second;
   std::string text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  // One write call, so that lines of several threads do not mix. Nobody could be told of a failure.
+  // One write call, so that lines of several threads do not mix. A failure cannot be reported.
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }
 

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry) {
   std::unique_ptr<MetricsServer> server(new MetricsServer());
   try {
-    // A connection that says nothing holds a thread until its time is up, and no more than that.
+    // A silent connection holds one thread, until its time is up.
     server->exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", listen, "num_threads", "4", "request_timeout_ms", "2000"});
   } catch (const std::exception& error) {

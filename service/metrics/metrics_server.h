@@ -17,7 +17,7 @@ namespace longstream {
 // GET /metrics answers with the text format. Thread-safe.
 class MetricsServer {
  public:
-  // `listen`: host:port; port 0: any free one. UNAVAILABLE where it cannot be bound.
+  // `listen`: host:port; port 0: any free one. UNAVAILABLE: it cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry);
   ~MetricsServer();

@@ -19,13 +19,13 @@ namespace longstream {
 
 // The status that an ABI code and its sentence stand for.
 absl::Status StatusFromCode(ls_code code, std::string_view message);
-// How a turn ends that this is the result of. REQUIRES: not LS_OK.
+// The status of the turn that this result ends. REQUIRES: it is not LS_OK.
 absl::Status FailureOf(const ls_result& result);
 
 class Sequence;
 
-// Concurrency is the ABI's: one thread at a time for the model and its sequences, whichever thread
-// that is; memory() and info() may be called at any time.
+// Thread-safety is the ABI's: one thread at a time, any thread, uses the model and its sequences;
+// memory() and info() may be called at any time.
 class BackendModel {
  public:
   struct Options {

@@ -1,4 +1,4 @@
-// What the server lends to a backend: its thread pool and its log.
+// The thread pool and the log that the server lends to a backend.
 #ifndef LONGSTREAM_SERVICE_MODELS_HOST_H_
 #define LONGSTREAM_SERVICE_MODELS_HOST_H_
 
@@ -28,7 +28,7 @@ class Host {
 
   const ls_host* table() const { return &table_; }
 
-  // A line of the server's own about a backend. Thread-safe.
+  // Logs a line of the server itself about a backend. Thread-safe.
   void Write(LogSeverity severity, std::string_view text) const;
 
  private:

@@ -40,15 +40,15 @@ class Plugin {
   const ls_backend* const table_;
 };
 
-// What was found in a plugin directory.
+// The plugins of a directory.
 struct PluginDirectory {
   std::vector<std::shared_ptr<const Plugin>> plugins;  // by file name
   std::vector<absl::Status> refused;                   // one per file that could not be used
 };
 
-// Loads every *.so in `directory`, in the order of their names; of two with one backend for one
-// device the first. A file that is refused does not keep the others from loading; a directory that
-// cannot be read is an error.
+// Loads every *.so in `directory`, in the order of their names; if two have the same backend and
+// device, only the first. A file that is refused does not keep the others from loading; a directory
+// that cannot be read is an error.
 absl::StatusOr<PluginDirectory> LoadPluginDirectory(const std::filesystem::path& directory);
 
 }  // namespace longstream

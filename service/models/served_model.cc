@@ -32,7 +32,7 @@ std::vector<std::string> DevicesOf(const ModelSource& source) {
   return {source.device};
 }
 
-// The plugin that serves the checkpoint on `device` best, or why none does.
+// The plugin that serves the checkpoint on `device` best, or an error that says why none does.
 absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
                                                      const std::string& device, Plugins plugins) {
   std::shared_ptr<const Plugin> best;
@@ -73,8 +73,8 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
                                                  absl::StrJoin(reasons, "; "), ")"));
 }
 
-// Opens the model on the first device that is there and has a plugin for it. That a device lacks
-// memory for it is the operator's to decide about: the next one may be a hundred times slower.
+// Opens the model on the first present device that has a plugin for it. If that device lacks
+// memory, the operator must decide: the next one may be a hundred times slower.
 absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
                                                           Plugins plugins, const Host* host) {
   BackendModel::Options options;
@@ -114,7 +114,7 @@ absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
   return json;
 }
 
-// A value for a sentence; one that nests, however deep, by its kind.
+// A value as an error shows it: lists and objects only by their kind, as they may be deep.
 std::string Found(const Json& value) {
   return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
 }
@@ -137,8 +137,8 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, c
   return ids;
 }
 
-// Reads keys of generation_config.json one by one; absent and null say nothing. The first that is
-// not what it should be is the status.
+// Reads keys of generation_config.json one by one; absent and null are skipped. The first wrong
+// value sets the status.
 class DefaultsReader {
  public:
   DefaultsReader(const std::filesystem::path& file, const Json& json) : file_(file), json_(json) {}
@@ -191,9 +191,9 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     longest = std::max<uint64_t>(longest, tokenizer.TokenBytes(id).size());
   }
-  // Normalizers make of three bytes one, not more: a Hangul syllable of its three letters, an ASCII
-  // letter of a full-width one. Only texts of little but spaces that one drops may be refused
-  // early.
+  // A normalizer turns at most three bytes into one: three letters into a Hangul syllable, a
+  // full-width letter into an ASCII one. Only texts of almost nothing but dropped spaces may be
+  // refused too early.
   constexpr uint64_t kNormalised = 3;
   const uint64_t per_token = longest * (tokenizer.kind() == "byte" ? 1 : kNormalised);
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();

@@ -33,7 +33,7 @@ struct ModelSource {
   uint32_t max_batch_sequences = kDefaultBatchSequences;
 };
 
-// What a request that says nothing gets, as the model's directory says.
+// The model directory's defaults for fields that a request leaves out.
 struct GenerationDefaults {
   std::vector<int32_t> end_token_ids;  // of generation_config.json, else config.json
   std::optional<float> temperature;    // do_sample false: 0; true: 1 where none is stated
@@ -43,14 +43,14 @@ struct GenerationDefaults {
   std::optional<float> repetition_penalty;
 };
 
-// Reads the two files of `directory`; a file that is not there gives nothing, one that is damaged
-// or has a value of a wrong type or range is INVALID_ARGUMENT. Ids are checked against the
-// vocabulary. `eos_id`, the tokenizer's, is the one end where both files are silent.
+// Reads the two files of `directory`; a missing file gives nothing. INVALID_ARGUMENT: a file is
+// damaged, or a value has a wrong type or range. Ids are checked against the vocabulary. `eos_id`,
+// the tokenizer's, is the only end id if both files name none.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id);
 
-// Immutable but for the backend, which belongs to the engine thread (BackendModel).
+// Immutable, except the backend, which belongs to the engine thread (BackendModel).
 class ServedModel {
  public:
   struct LoadTimes {
@@ -71,7 +71,7 @@ class ServedModel {
   const GenerationDefaults& defaults() const { return defaults_; }
   // Not OK: why the model's chat templates cannot be used. The model serves without them.
   const absl::StatusOr<chat::ChatTemplates>& chat() const { return chat_; }
-  // A text of more bytes has more tokens than the context, wherever its tokens are cut.
+  // A longer text has more tokens than the context, however it is cut into tokens.
   uint64_t max_text_bytes() const { return max_text_bytes_; }
   const LoadTimes& load_times() const { return load_times_; }
 

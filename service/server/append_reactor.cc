@@ -20,7 +20,7 @@ namespace {
 
 // Once the turn has begun only its end finishes the call: a malformed message cancels the turn, and
 // the turn's end carries the refusal. So Finish is called once. It may come while a long text waits
-// for its thread: gRPC is done with the call by then, and nothing may touch it any more.
+// for its thread; after it nothing may touch the call, because gRPC is done with it.
 class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public TurnPump::Sink,
                             public std::enable_shared_from_this<AppendReactor> {
@@ -62,8 +62,8 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     ReadNext();
   }
 
-  // Rolls a turn that has begun back first, so that the session is free when the client learns of
-  // it.
+  // First rolls back a turn that has begun, so that the session is free when the client gets the
+  // refusal.
   void Refuse(const absl::Status& status) {
     if (!pump_.started()) return FinishCall(status);
     pump_.Cancel(status);
@@ -98,7 +98,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     request->deadline = DeadlineOf(*context_);
     first_ = request_;
     if (has_messages) {
-      // CheckContinuation refuses later inputs by the messages that stay here, empty.
+      // first_ keeps empty messages: by them CheckContinuation refuses later inputs.
       request_.clear_input();
       first_.mutable_input()->mutable_messages()->Clear();
     } else {
@@ -120,7 +120,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     pump_.turn().CloseInput();
   }
 
-  // The client is told nothing but the end.
+  // The client gets only the end.
   bool OnEvent(const TurnEvent& /*event*/) override { return false; }
   void OnEnd(const TurnEnd& end) override {
     if (end.status.ok()) {
@@ -136,7 +136,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   const SessionManager* const sessions_;
   TextThreads* const threads_;
 
-  // Of the reads, which come one after the other.
+  // Used by the reads, which come one after the other.
   v1::AppendRequest request_;
   v1::AppendRequest first_;  // without its input; messages leave an empty one
   std::optional<TurnInput> input_;

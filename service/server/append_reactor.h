@@ -11,7 +11,7 @@
 
 namespace longstream {
 
-// A reactor that deletes itself when its call is done. What it is given outlives it.
+// A reactor that deletes itself when its call is done. The arguments outlive it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
                                                              const SessionManager* sessions,

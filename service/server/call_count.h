@@ -1,4 +1,4 @@
-// How many calls of our service are in progress, for a shutdown that waits for them and no longer.
+// Counts the calls of our service in progress, so that a shutdown can wait for just these.
 #ifndef LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
 #define LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
 

@@ -94,8 +94,8 @@ void GrpcServer::Shutdown(MonotonicTime deadline) {
   service_->WaitForCalls(deadline);
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
-  // gRPC is done with every call, so their turns have ended. What may still hold one for a moment
-  // is the thread that woke it last, or one that is reading a text of it.
+  // gRPC is done with every call, so their turns have ended. The thread that woke a call last, or
+  // that reads a text of it, may still hold it for a moment.
   service_->WaitForCalls(MonotonicTime::InfiniteFuture());
 }
 

@@ -27,20 +27,21 @@ class GrpcServer {
   struct Options {
     std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
     int max_message_bytes = 64 << 20;        // of a request; more is RESOURCE_EXHAUSTED
-    // Of requests on their way in: what has come of messages and is not read yet, and messages
-    // whose long texts wait for a thread; as much for each of the two. Beyond it gRPC reads no
-    // further, and calls end with RESOURCE_EXHAUSTED.
+    // The limit of two buffers, for each of them: messages that arrive and are not read yet, and
+    // messages whose long texts wait for a thread. Beyond it gRPC reads no further, and calls end
+    // with RESOURCE_EXHAUSTED.
     uint64_t max_transit_bytes = 1 << 30;
     int max_concurrent_streams = 1024;  // calls of one connection; a client holds back more
     // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
     absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
     absl::Duration keepalive_timeout = absl::Seconds(20);
-    // Between a client's own pings while nothing else is sent: one that pings more often is cut
-    // off. gRPC's five minutes are longer than many a proxy keeps a silent connection.
+    // Least time between a client's own pings while nothing else is sent. A client that pings more
+    // often is cut off. gRPC's default is five minutes; many proxies drop a silent connection
+    // sooner.
     absl::Duration least_ping_interval = absl::Seconds(5);
   };
 
-  // Listens from here on. UNAVAILABLE where the address cannot be bound. What it is given outlives
+  // Listens from here on. UNAVAILABLE: the address cannot be bound. `models` and `sessions` outlive
   // the server.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
@@ -58,8 +59,9 @@ class GrpcServer {
   // NOT_SERVING for everything.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the calls of our service that run, at most until `deadline`; then cancels what is
-  // left and closes every connection, idle ones too. Nothing of a call is left when it returns.
+  // Waits for the running calls of our service, at most until `deadline`. Then cancels the
+  // remaining calls and closes every connection, idle ones too. When it returns, every call is
+  // gone.
   void Shutdown(MonotonicTime deadline);
 
  private:

@@ -1,4 +1,4 @@
-// The hooks that both libraries have for it, which take plain functions.
+// Uses the log hooks of both libraries, which take plain functions.
 #include "service/server/library_logs.h"
 
 #include <google/protobuf/stubs/logging.h>

@@ -1,4 +1,4 @@
-// What gRPC and protobuf would write to standard error by themselves.
+// Redirects the lines that gRPC and protobuf would write to standard error.
 #ifndef LONGSTREAM_SERVICE_SERVER_LIBRARY_LOGS_H_
 #define LONGSTREAM_SERVICE_SERVER_LIBRARY_LOGS_H_
 
@@ -10,8 +10,8 @@ namespace longstream {
 // A line of `library`, "grpc" or "protobuf". Called from any thread.
 using LibraryLogSink = std::function<void(std::string_view library, std::string_view text)>;
 
-// Gives their lines to `sink`, from now on until the process ends. Of gRPC those that
-// GRPC_VERBOSITY asks for, errors where it is not set. Once, before either library is used.
+// Gives both libraries' lines to `sink`, until the process ends. GRPC_VERBOSITY selects gRPC's
+// lines; if it is not set, only errors. Call it once, before either library is used.
 void RedirectLibraryLogs(LibraryLogSink sink);
 
 }  // namespace longstream

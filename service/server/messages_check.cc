@@ -1,4 +1,4 @@
-// From the wire to the chat library and back to a turn.
+// Passes messages from the wire to the chat library, and the result to a turn.
 #include "service/server/messages_check.h"
 
 #include <algorithm>

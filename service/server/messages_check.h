@@ -1,4 +1,4 @@
-// Messages of a request: checked, and written down by the model's chat template.
+// Checks a request's messages and renders them with the model's chat template.
 #ifndef LONGSTREAM_SERVICE_SERVER_MESSAGES_CHECK_H_
 #define LONGSTREAM_SERVICE_SERVER_MESSAGES_CHECK_H_
 
@@ -9,8 +9,8 @@
 
 namespace longstream {
 
-// What the messages of a request add to a session's tokens. `generates`: unless the messages say
-// otherwise, the text ends with the beginning of an answer. INVALID_ARGUMENT names the field;
+// The change that a request's messages make to a session's tokens. `generates`: unless the messages
+// say otherwise, the text ends with the beginning of an answer. INVALID_ARGUMENT names the field;
 // UNIMPLEMENTED, FAILED_PRECONDITION: the model's chat template cannot be used; and the errors of
 // chat::AddMessages.
 absl::StatusOr<chat::Addition> AddMessages(const v1::Messages& request, bool parse_special,

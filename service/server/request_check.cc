@@ -37,7 +37,7 @@ uint64_t DrawSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-// Sampling values of the request over those of the model.
+// The request's sampling values, and the model's where the request has none.
 absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                           SamplingParams* params) {
   const GenerationDefaults& defaults = model.defaults();
@@ -142,7 +142,8 @@ absl::StatusOr<Priority> ReadPriority(v1::Priority value) {
   }
 }
 
-// With every token banned there is none to draw. min_tokens bans the stop ids as well, at first.
+// INVALID_ARGUMENT: every token is banned, so none can be drawn. At first min_tokens bans the stop
+// ids as well.
 absl::Status CheckNotAllBanned(const SamplingParams& params, const StopParams& stop,
                                uint32_t vocabulary_size) {
   std::set<int32_t> banned;
@@ -256,7 +257,7 @@ absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::Appen
   if (message.parse_special() && !first.parse_special()) return differs("parse_special");
   const bool goes_on = first.input().has_messages() && message.has_input();
   if (goes_on || message.input().has_messages()) {
-    return Invalid("input: messages come with the first message, and no other input with them");
+    return Invalid("input: messages must be in the first message, and no input may follow them");
   }
   return absl::OkStatus();
 }

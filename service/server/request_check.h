@@ -23,7 +23,7 @@ inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;
 
-// An id the client chose; nothing where the field is empty.
+// The id that the client chose; nothing if the field is empty.
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
@@ -32,14 +32,14 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
 // INVALID_ARGUMENT: an id of the list `field` is outside the vocabulary.
 absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size);
 
-// The fields of a request that need no session: everything but the input, and for Append those of
-// its first message.
+// Check the fields that need no session: all but the input. For Append these are the fields of the
+// first message.
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           const ServedModel& model);
 absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request);
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model);
 
-// A later message of an Append: the fields of the first one are absent, or as they were there.
+// Checks a later message of an Append: the fields of the first message are absent or the same.
 absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);
 
 }  // namespace longstream

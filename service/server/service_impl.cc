@@ -32,8 +32,8 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
-// Answers a call with a session once it is there. `is_drawn`: the server drew its id. A caller that
-// has gone by then never learns the id, so nobody could close the session: it is closed here.
+// Answers a call with a session once it is there. `is_drawn`: the server drew its id. If the caller
+// has gone, nobody knows the id and could close the session, so it is closed here.
 SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
                                   const grpc::CallbackServerContext* context, bool is_drawn,
                                   SessionManager* sessions, v1::Session* response) {

@@ -14,7 +14,7 @@ namespace longstream {
 // Thread-safe. The arguments of the constructor outlive every call.
 class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
-  // `max_waiting_bytes`: of requests whose long texts wait to be read.
+  // `max_waiting_bytes`: limit for requests whose long texts wait to be read.
   ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_waiting_bytes)
       : models_(models), sessions_(sessions), text_threads_(kTextThreads, max_waiting_bytes) {}
 
@@ -50,13 +50,13 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
                                      v1::Model* response) override;
 
  private:
-  // Two, so that one text of many megabytes leaves a way for the next.
+  // Two, so that one text of many megabytes does not block the next.
   static constexpr int kTextThreads = 2;
 
   const ModelRegistry* const models_;
   SessionManager* const sessions_;
   CallCount calls_;
-  TextThreads text_threads_;  // last: its work is on calls
+  TextThreads text_threads_;  // last: its work uses the calls
 };
 
 }  // namespace longstream

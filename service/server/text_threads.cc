@@ -9,9 +9,9 @@
 namespace longstream {
 namespace {
 
-// A tokenizer takes a millisecond for as much, 20 at the worst.
+// A tokenizer takes a millisecond for so much text, at worst 20.
 constexpr size_t kShortText = 16 << 10;
-// What a queued call takes besides its text.
+// Memory of a queued call besides its text.
 constexpr uint64_t kCallBytes = 4 << 10;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Threads for work on long texts, so that those of gRPC stay free for everybody else.
+// Threads for work on long texts, so that gRPC's threads stay free for other calls.
 #ifndef LONGSTREAM_SERVICE_SERVER_TEXT_THREADS_H_
 #define LONGSTREAM_SERVICE_SERVER_TEXT_THREADS_H_
 
@@ -18,17 +18,17 @@ namespace longstream {
 // Thread-safe.
 class TextThreads {
  public:
-  // `max_waiting_bytes`: of what is queued, as Run is told of it.
+  // `max_waiting_bytes`: the limit of queued work, by Run's `held_bytes`.
   TextThreads(int num_threads, uint64_t max_waiting_bytes);
-  // Runs what is queued first.
+  // Runs all queued work first.
   ~TextThreads();
   TextThreads(const TextThreads&) = delete;
   TextThreads& operator=(const TextThreads&) = delete;
 
-  // Runs `work`, which is on a text of so many bytes: here and now where that takes no time, else
-  // on one of the threads, in the order of the calls. While it is queued a request of `held_bytes`
-  // is held. RESOURCE_EXHAUSTED: `work` is not run, because others wait already and with it there
-  // would be more than max_waiting_bytes.
+  // Runs `work` on a text of so many bytes: at once if the text is short, else on one of the
+  // threads, in the order of the calls. Queued work keeps a request of `held_bytes` in memory.
+  // RESOURCE_EXHAUSTED: `work` is not run, because other work waits already and with it the queue
+  // would exceed max_waiting_bytes.
   absl::Status Run(size_t text_bytes, uint64_t held_bytes, std::function<void()> work)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

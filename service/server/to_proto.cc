@@ -12,8 +12,8 @@
 namespace longstream {
 namespace {
 
-// What a plugin, a file or a path says, which may be any bytes, as text: a message with a string
-// that is no UTF-8 cannot be read, and with it a whole list of models.
+// The bytes of a plugin, a file or a path as UTF-8. Clients cannot read a message, such as a whole
+// list of models, if one string in it is not UTF-8.
 std::string Text(absl::string_view bytes) {
   Utf8Stream stream;
   std::string text;

@@ -21,7 +21,7 @@ namespace longstream {
 size_t TextBytes(const v1::Input& input);
 
 // Turns inputs into the token ids that they add to a history, one after the other. Each text is
-// encoded once: what stands before it decides whether the tokenizer begins a sequence (BOS) or goes
+// encoded once: the token before it decides whether the tokenizer begins a sequence (BOS) or goes
 // on after other text.
 //
 // Refusals are INVALID_ARGUMENT and name the field, the value and the limit; for messages also the
@@ -45,7 +45,7 @@ class TurnInput {
   uint64_t position() const { return position_; }
 
  private:
-  // Counts tokens that are added. Refuses those that exceed the context.
+  // Counts added tokens. Refuses tokens that exceed the context.
   absl::Status Add(const std::vector<int32_t>& tokens);
 
   const ServedModel& model_;

@@ -8,7 +8,8 @@ namespace longstream {
 
 absl::Status TurnPump::Start(NewTurn turn, TurnRequest request, std::shared_ptr<void> owner) {
   turn_ = turn.Make(std::move(request), [this, owner = std::move(owner)] { Pump(); });
-  // Cancel stores its reason before it looks at started_: one of the two sees the other.
+  // Cancel stores its reason before it reads started_, so Start sees the reason or Cancel sees the
+  // handle.
   started_.store(true);
   absl::Status reason;
   {
@@ -43,7 +44,7 @@ void TurnPump::Pump() {
     const TurnStream::Item item = turn_.Next();
     if (std::holds_alternative<std::monostate>(item)) return;
     if (const auto* end = std::get_if<TurnEnd>(&item)) {
-      turn_.SetReader(nullptr);  // it holds the owner; whoever runs this holds it too
+      turn_.SetReader(nullptr);  // it holds the owner; the caller of Pump holds it too
       return sink_->OnEnd(*end);
     }
     const auto& event = std::get<TurnEvent>(item);

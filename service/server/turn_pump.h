@@ -1,4 +1,4 @@
-// From a turn's stream to the call that tells its client of it.
+// Passes the events of a turn's stream to its call.
 #ifndef LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
 #define LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
 
@@ -40,15 +40,16 @@ class TurnPump {
   // turn has ended. Not OK: the turn was refused, and the sink hears nothing. Called once.
   absl::Status Start(NewTurn turn, TurnRequest request, std::shared_ptr<void> owner);
 
-  // The message of the last event was written; or could not be, and the turn is cancelled.
+  // The message of the last event was written. Not `ok`: it could not be, and the turn is
+  // cancelled.
   void Written(bool ok);
 
   // Ends the turn with `reason`, at any time and from any thread: before Start it takes effect
   // there.
   void Cancel(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether Start has made the turn's handle. The one that calls Start knows; another thread may
-  // only use the handle where this is true.
+  // Whether Start has made the turn's handle. Start's caller knows; another thread may use the
+  // handle only if this is true.
   bool started() const { return started_.load(); }
   TurnHandle& turn() { return turn_; }
   const TurnHandle& turn() const { return turn_; }

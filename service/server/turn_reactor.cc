@@ -18,14 +18,13 @@
 namespace longstream {
 namespace {
 
-// A turn whose request was found good, with its session's lease.
+// A turn with a valid request and its session's lease.
 struct CheckedTurn {
   NewTurn turn;
   TurnRequest request;
 };
 
-// A call that is one turn. The reactor lives until OnDone through `self_`, and whatever is under
-// way holds it too.
+// A call that is one turn. `self_` keeps the reactor until OnDone; pending work keeps it too.
 template <typename Response>
 class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public TurnPump::Sink,

@@ -16,8 +16,7 @@
 
 namespace longstream {
 
-// Each makes a reactor that deletes itself when its call is done. What it is given outlives every
-// call.
+// Each makes a reactor that deletes itself when its call is done. The arguments outlive the call.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
     const SessionManager* sessions, TextThreads* threads, CallCount* calls);
@@ -31,15 +30,15 @@ grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServe
 // A turn of the session that a request names.
 absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions);
 
-// The field of this name, where the request has it.
+// The request's expected_position, if it has one.
 template <typename Request>
 std::optional<uint64_t> ExpectedPosition(const Request& request) {
   if (!request.has_expected_position()) return std::nullopt;
   return request.expected_position();
 }
 
-// When the call's deadline passes; never where it has none. The wire gives a moment of the wall
-// clock: from here on nothing depends on that clock.
+// The call's deadline; InfiniteFuture() if it has none. The wire gives a moment of the wall clock;
+// after this conversion nothing depends on that clock.
 MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context);
 
 }  // namespace longstream

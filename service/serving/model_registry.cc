@@ -10,7 +10,7 @@
 namespace longstream {
 namespace {
 
-// Of a name that a caller made up, in a message.
+// Most bytes of a caller's unknown model name that an error repeats.
 constexpr size_t kMaxEchoBytes = 64;
 
 }  // namespace
@@ -85,7 +85,7 @@ void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
   told.error = why;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return;  // the engine is on its way out, with the map it is in
+    if (stopping_) return;  // the destructor frees the engine and the map
     ModelStatus& status = models_[name];
     status.state = told.state;
     status.error = told.error;

@@ -28,13 +28,13 @@ namespace longstream {
 
 enum class ModelState { kLoading, kReady, kFailed };
 
-// What may be told of a model at any time.
+// A model's state at one moment.
 struct ModelStatus {
   std::string name;
   ModelState state = ModelState::kLoading;
   absl::Status error;  // with kFailed
-  // With kReady; also where the model failed later, as its device was lost: its sessions can still
-  // be closed.
+  // Set with kReady, and with kFailed if the model failed after loading (its device was lost): its
+  // sessions can still be closed.
   std::shared_ptr<Engine> engine;
 };
 
@@ -48,8 +48,8 @@ class ModelRegistry {
     Engine::Options engine;                   // batch sizes are taken from each model's source
   };
 
-  // Called on the loading thread when a model became ready or failed to load; on its engine's
-  // thread, without the engine, when it failed later.
+  // Called on the loading thread when a model became ready or failed to load. If it fails later,
+  // called on its engine's thread with `engine` null.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
   // Begins to load `sources`, one after the other, on a thread of its own.
@@ -81,7 +81,7 @@ class ModelRegistry {
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Before models_, whose engines write to them until they are gone.
+  // Before models_: its engines write to these metrics until they are destroyed.
   std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
 

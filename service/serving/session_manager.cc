@@ -161,7 +161,8 @@ void SessionManager::Drain(absl::Duration grace) {
   }
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
-  // More than once: a turn may have passed its look at the draining just before, and come after.
+  // More than once: a turn may have passed its draining check just before, and start after the
+  // first round.
   while (NumTurns() > 0) {
     for (const ModelStatus& model : models_->List()) {
       if (model.engine == nullptr) continue;

@@ -82,7 +82,7 @@ class SessionManager {
   absl::StatusOr<TurnLease> MakeSession(const Engine& engine, std::optional<SessionId> id,
                                         const char* id_field,
                                         std::optional<absl::Duration> idle_timeout);
-  // Answers with the session once it is made; takes it out of the table where it is not.
+  // Answers with the session once it is made; if that fails, takes it out of the table.
   Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
   size_t NumTurns() const;
   // Takes a closed session out of the table and frees its caches.

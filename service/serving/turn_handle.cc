@@ -1,4 +1,4 @@
-// From a session and an engine to a running turn.
+// Makes a running turn from a session and an engine.
 #include "service/serving/turn_handle.h"
 
 #include "absl/status/statusor.h"

@@ -47,7 +47,7 @@ class TurnHandle {
     engine_->Wake();
   }
 
-  // The reader's side of the turn's stream; TurnStream says what each does.
+  // The reader's side of the turn's stream; TurnStream explains each function.
   void SetReader(std::function<void()> wake) { turn_->stream.SetReader(std::move(wake)); }
   TurnStream::Item Next() { return turn_->stream.Next(); }
   void Delivered(uint64_t position) { turn_->stream.Delivered(position); }
@@ -72,7 +72,7 @@ class NewTurn {
 
   // Takes the session's turn. Errors as TurnLease::Take; UNAVAILABLE: the server drains.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
-  // What the turn adds to. REQUIRES: Lease has succeeded.
+  // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }
 
   // Counts a refusal in the metrics and returns it.

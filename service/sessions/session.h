@@ -1,4 +1,5 @@
-// A session: the tokens of one conversation, the caches that stand for them, and who may use them.
+// A session: the tokens of one conversation, the caches that stand for them, and the right to use
+// them.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 
@@ -24,7 +25,7 @@ struct SessionBytes {
   uint64_t state = 0;
 };
 
-// What anybody may read of a session at any time.
+// A session's public state at one moment; any thread may ask for it.
 struct SessionView {
   SessionId id;
   std::string model;
@@ -32,7 +33,7 @@ struct SessionView {
   uint64_t context_limit = 0;
   bool turn_running = false;
   SessionBytes bytes;
-  absl::Time create_time;  // for people, both
+  absl::Time create_time;  // this and last_use_time are for people
   absl::Time last_use_time;
   absl::Duration idle_timeout;
   std::optional<SessionId> forked_from;
@@ -40,8 +41,8 @@ struct SessionView {
 
 // The public functions are thread-safe, except caches().
 //
-// A session's state is reached through its turn's lease alone (TurnLease), of which there is one at
-// a time. TurnLease::OfNewSession makes sessions.
+// Only the lease of its turn (TurnLease) gives access to a session's state; there is one lease at a
+// time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
   ~Session() { assert(!caches_.sequence.valid()); }
@@ -61,7 +62,7 @@ class Session {
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Idle for longer than its time-out, with no turn running.
+  // Whether it has been idle for longer than its time-out, with no turn running.
   bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Closes the session if it is expired at this moment. True: this call closed it.
   bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -74,7 +75,7 @@ class Session {
   // A new session is leased.
   Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
 
-  // The lease's side; TurnLease says what they do.
+  // The lease's side; TurnLease explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);

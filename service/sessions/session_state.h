@@ -1,4 +1,4 @@
-// The two things that a session is made of: its state, and the caches that stand for it.
+// The two parts of a session: its state, and the caches that stand for it.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_STATE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_STATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// Everything that a session is. Its caches can always be computed again from it.
+// The whole state of a session. The caches can always be computed again from it.
 //
 // It belongs to the holder of the session's turn (TurnLease) and has no lock of its own.
 struct SessionState {
@@ -22,13 +22,13 @@ struct SessionState {
   std::shared_ptr<const chat::History> conversation;  // shared with forks
 };
 
-// What a model remembers of the tokens.
+// A model's caches of the session's tokens.
 //
 // It belongs to the thread of the model's engine: that thread alone creates, reads and frees the
 // sequence, so the sequence is gone before the session is.
 struct SessionCaches {
-  // It has read a prefix of the tokens, and never the last one: so the next turn has a token to
-  // read and logits to draw from, whatever it brings.
+  // The sequence has read a prefix of the tokens, and never the last one. So every next turn has a
+  // token to read and logits to draw from.
   Sequence sequence;
   // Tokens that the sequence had read when it was last whole. The tokens between its position and
   // this one are computed again.

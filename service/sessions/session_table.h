@@ -19,19 +19,19 @@
 namespace longstream {
 
 // Thread-safe. Sessions are shared: the table, a running turn and the engine's mailbox may hold one
-// at the same time, and its caches are freed by the engine, not with the last pointer.
+// at the same time. The engine frees its caches, not the last pointer.
 class SessionTable {
  public:
   // `max_sessions`: RESOURCE_EXHAUSTED beyond it; 0: no limit.
   explicit SessionTable(size_t max_sessions) : max_sessions_(max_sessions) {}
 
-  // ALREADY_EXISTS where the id, which came in `field`, is in use.
+  // ALREADY_EXISTS: the id, which came in `field`, is in use.
   absl::Status Insert(std::shared_ptr<Session> session, const char* field = "session_id")
       ABSL_LOCKS_EXCLUDED(mutex_);
   // NOT_FOUND names the id.
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes this session out; does nothing where its id is free or names another by now.
+  // Takes this session out; does nothing if its id is free or names another session by now.
   void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Up to `limit` sessions with ids greater than `after`, in the order of ids; `model` empty: all.

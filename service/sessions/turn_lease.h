@@ -31,7 +31,7 @@ class TurnLease {
   static absl::StatusOr<TurnLease> Take(std::shared_ptr<Session> session,
                                         std::optional<uint64_t> expected_position = std::nullopt);
 
-  // Of a session that begins with this call: until the lease is dropped nobody else can use it.
+  // Makes a session and leases it: nobody else can use it until the lease is dropped.
   static TurnLease OfNewSession(SessionId id, std::string model, uint64_t context_limit,
                                 absl::Duration idle_timeout);
 

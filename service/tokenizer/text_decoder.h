@@ -18,10 +18,10 @@ class TextDecoder {
   // The tokenizer must outlive the decoder.
   TextDecoder(const Tokenizer& tokenizer, DecodeOptions options);
 
-  // Appends to *text what the token decides, whole UTF-8 characters.
+  // Appends to *text the characters that the token completes; whole UTF-8 characters only.
   void Push(int32_t token, std::string* text);
 
-  // Appends what stands for an incomplete character at the end.
+  // Appends the replacement of an incomplete character at the end.
   void Finish(std::string* text);
 
   // Bytes of an incomplete character that are held back.

@@ -1,11 +1,11 @@
 // Text to token ids and back.
 //
-// From a Hugging Face tokenizer.json: BPE over bytes or characters and unigram models, with the ids
-// that the `tokenizers` library gives. From a SentencePiece tokenizer.model, where there is no
-// tokenizer.json: the same models, with the ids of the `sentencepiece` library. Without tokenizer
-// files: plain bytes, ids 0 to 255. docs/tokenizers.md says what is read and what is refused.
-// What is a letter or a digit comes from the Unicode tables of PCRE2 (10.42: Unicode 14): around
-// characters younger than that, ids may differ.
+// A Hugging Face tokenizer.json gives BPE over bytes or characters and unigram models, with the ids
+// of the `tokenizers` library. Without it, a SentencePiece tokenizer.model gives the same models,
+// with the ids of the `sentencepiece` library. Without tokenizer files the ids are plain bytes, 0
+// to 255. docs/tokenizers.md says what is read and what is refused. PCRE2's Unicode tables (10.42:
+// Unicode 14) say which characters are letters or digits: around younger characters, ids may
+// differ.
 //
 // A tokenizer does not change after LoadTokenizer (files/load_tokenizer.h): every method may be
 // called from any number of threads.
@@ -30,14 +30,14 @@ namespace longstream {
 
 struct EncodeOptions {
   // True: special tokens spelled in the text, such as "<|im_end|>", become their ids. False: they
-  // are text like any other, as befits text from somebody who must not steer the model. Added
+  // are text like any other; use it for text from somebody who must not steer the model. Added
   // tokens that are not special are recognised either way.
   bool parse_special = false;
-  // The text goes on after other text, so nothing is put before it where the beginning of a
-  // sequence, or of a text after an added token, would be given a space.
+  // The text goes on after other text, so it gets no space before it. (At the beginning of a
+  // sequence, or after an added token, it may get one.)
   bool continues = false;
-  // With parse_special: where the text, nevertheless, is that of somebody who must not steer the
-  // model. A special token that has a byte of it is text. Ascending, without overlaps.
+  // With parse_special: the parts of the text from somebody who must not steer the model. A special
+  // token with a byte in them is text. Ascending, without overlaps.
   std::span<const ByteRange> foreign = {};
 };
 
@@ -46,23 +46,23 @@ struct DecodeOptions {
   bool continues = false;     // the ids go on after others that give text
 };
 
-// How the text of a sequence comes from the bytes of its tokens.
+// How the bytes of a sequence's tokens become its text.
 struct DecodeRules {
   size_t strip_spaces = 0;  // so many spaces are left out at its beginning
   InvalidUtf8 invalid = InvalidUtf8::kOneReplacement;
 };
 
-// What a tokenizer knows beside its vocabulary.
+// A tokenizer's properties beside its vocabulary.
 struct TokenizerInfo {
   // Rows of the model's logits; ids lie in [0, vocab_size). The tokenizer may leave some unused.
   int vocab_size = 0;
-  // Of everything that decides which ids a text gets: the same in every process and build.
+  // A hash of everything that decides which ids a text gets: the same in every process and build.
   uint64_t fingerprint = 0;
   // bos_token and eos_token of tokenizer_config.json.
   std::optional<int32_t> bos_id = std::nullopt;
   std::optional<int32_t> eos_id = std::nullopt;
-  // What the post_processor of tokenizer.json puts before a text, <|begin_of_text|> for one. Encode
-  // does not add it: it belongs before the first text of a session only.
+  // The ids that the post_processor of tokenizer.json puts before a text, such as
+  // <|begin_of_text|>. Encode does not add it: it belongs before the first text of a session only.
   std::vector<int32_t> sequence_prefix = {};
 };
 
@@ -85,9 +85,9 @@ class Tokenizer {
     return EncodeText(text, options);
   }
 
-  // The ids of a text that follows a token, or begins a sequence where `last` is absent: then
-  // sequence_prefix() comes before them, unless the text gives no ids. EncodeOptions::continues is
-  // set from `last`. Errors as Encode.
+  // The ids of a text that follows the token `last`. If `last` is absent, the text begins a
+  // sequence, and sequence_prefix() comes before its ids, unless there are none.
+  // EncodeOptions::continues is set from `last`. Errors as Encode.
   absl::StatusOr<std::vector<int32_t>> EncodeAfter(std::optional<int32_t> last,
                                                    std::string_view text,
                                                    EncodeOptions options = {}) const;
@@ -96,8 +96,8 @@ class Tokenizer {
   // token and for one outside the vocabulary. Valid as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
-  // The same for the first token of a sequence that gives text; some tokenizers write the space
-  // that they put there into it.
+  // The same for the first token of a sequence that gives text; some tokenizers write into it the
+  // space that they put there.
   virtual std::string_view FirstTokenBytes(int32_t id) const { return TokenBytes(id); }
 
   // Whether the id is a special token, one that carries structure rather than text.
@@ -106,8 +106,8 @@ class Tokenizer {
   // Whether the ids of a text depend on EncodeOptions::continues.
   virtual bool puts_space_first() const { return false; }
 
-  // Whether a text behind this token goes on after other text (EncodeOptions::continues). One with
-  // no token before it never does.
+  // Whether a text behind this token goes on after other text (EncodeOptions::continues). A text
+  // with no token before it never does.
   virtual bool ContinuesAfter(int32_t) const { return false; }
 
   virtual DecodeRules decode_rules() const { return {}; }

@@ -1,4 +1,4 @@
-// Which waiting turns are admitted, and which of them wait for whom.
+// Which waiting turns are admitted, and which may overtake others.
 #ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_H_
 #define LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_H_
 
@@ -15,12 +15,12 @@ namespace longstream {
 struct AdmissionPlaces {
   size_t computing = 0;
   size_t max_computing = 0;
-  size_t open = 0;  // those that wait for their client included
+  size_t open = 0;  // including turns that wait for their client
   size_t max_open = 0;
 };
 
-// One look through the queue of waiting turns, from its front. Plain values: the engine tells what
-// it did, the round tells what to do next.
+// One look through the queue of waiting turns, from its front. Plain values: the engine reports its
+// actions, the round decides the next one.
 //
 // A turn whose memory is not free lets smaller turns behind it pass, so that one long context does
 // not stop a model. While the running turns are about to make room for it, only kMaxOvertaken turns
@@ -35,8 +35,8 @@ class AdmissionRound {
   // Whether another turn may be admitted: there is a place, and no turn before it holds the line.
   bool GoesOn() const;
 
-  // Whether a reservation of so much may succeed. False saves the attempt: there is too little
-  // free, or a turn before it has asked for less and found it missing. So the queue may be long.
+  // Whether a reservation of `wanted` may succeed. False saves the attempt: too little is free, or
+  // an earlier turn asked for no more and did not get it. So a long queue costs little.
   bool MayFit(const PoolBytes& wanted) const;
 
   // A turn was admitted.
@@ -51,15 +51,15 @@ class AdmissionRound {
   // The backend had no memory for a turn that may have fitted.
   void FoundMissing(const PoolBytes& wanted) { missing_.push_back(wanted); }
 
-  // For a turn that finds no memory, and was overtaken so often before this round. True: it waits,
-  // as the next of waiting(). False: it is refused, because no end of running turns makes enough
-  // room; budget() says why.
+  // For a turn that finds no memory and was overtaken so often before this round. True: the turn
+  // waits, as the next of waiting(). False: the turn is refused, because the running turns cannot
+  // make enough room by ending; budget() says why.
   bool Wait(const PoolBytes& wanted, uint32_t times_overtaken);
 
   // Turns for which Wait was true, in that order: how often each has been overtaken by now.
   struct Waiting {
     uint32_t times_overtaken = 0;
-    bool is_coming = false;  // its memory, from the turns that compute
+    bool is_coming = false;  // the turns that compute will free its memory
   };
   const std::vector<Waiting>& waiting() const { return waiting_; }
 
@@ -73,7 +73,7 @@ class AdmissionRound {
   std::vector<PoolBytes> missing_;
 };
 
-// How many turns more can be admitted at once: the rest of those that arrive waits.
+// How many more turns can be admitted at once; any others that arrive wait.
 size_t FreePlaces(const AdmissionPlaces& places);
 
 }  // namespace longstream

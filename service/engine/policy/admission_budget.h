@@ -1,4 +1,4 @@
-// What a model's cache budget can give to a turn: now, and after other turns have ended.
+// The bytes that a model's cache budget can give to a turn, now and after other turns have ended.
 #ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_BUDGET_H_
 #define LONGSTREAM_SERVICE_ENGINE_POLICY_ADMISSION_BUDGET_H_
 
@@ -12,16 +12,16 @@ namespace longstream {
 struct AdmissionBudget {
   uint64_t total = 0;
   uint64_t free = 0;
-  // Reserved and not used by the running turns that compute: they give it back if they end now.
+  // Bytes that the computing turns reserved and do not use: they give them back if they end now.
   uint64_t coming = 0;
-  // Given back by all running turns, those that wait for their client included, if each of them is
-  // rolled back to where it began.
+  // Bytes that all running turns, also those that wait for their client, give back if each is
+  // rolled back to its start.
   uint64_t most_coming = 0;
 
   // Whether running turns can make room for so many bytes.
   bool CanCome(uint64_t wanted) const { return wanted <= free || wanted - free <= most_coming; }
-  // Whether the turns that compute make room by ending as they stand. A turn that waits for this
-  // waits for no client.
+  // Whether the computing turns make room if they end now. A turn that waits for this does not wait
+  // for a client.
   bool IsComing(uint64_t wanted) const { return wanted <= free || wanted - free <= coming; }
   // The sentence for a turn that is refused `wanted` bytes.
   std::string Refusal(uint64_t wanted) const;

@@ -1,4 +1,4 @@
-// How fast a model reads prompts, as far as that is known.
+// An estimate of how fast a model reads prompts.
 #ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_PREFILL_SPEED_H_
 #define LONGSTREAM_SERVICE_ENGINE_POLICY_PREFILL_SPEED_H_
 
@@ -9,20 +9,20 @@
 
 namespace longstream {
 
-// The time that the quickest of the late prefills took per token. A deadline that is closer than
-// that for every token of a prompt cannot be met. A turn that is refused teaches nothing, so the
-// estimate errs on the side of knowing nothing: it is forgotten when no later prefill confirms it.
+// The time per token of the quickest recent prefill. A deadline cannot be met if it is closer than
+// this time for every token of the prompt. A refused turn gives no new measurement, so the estimate
+// is forgotten unless a later prefill confirms it.
 class PrefillSpeed {
  public:
-  // The first prefills of a process fault in weights and wake threads; they tell nothing.
+  // The first prefills of a process fault in weights and wake threads; they are ignored.
   static constexpr int kWarmUpSamples = 2;
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-  // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`. One of
-  // no time or less tells nothing.
+  // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`. A
+  // `time` <= 0 is ignored.
   void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now);
 
-  // What reading `tokens` takes at least; zero where nothing is known.
+  // The least time that reading `tokens` takes; zero if nothing is known.
   absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const;
 
  private:

@@ -24,10 +24,10 @@ void StepCostModel::Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Du
     return;
   }
   if (decode_rows > 0) ++age_;
-  // The end of a prompt, shorter than any other piece, says more about the step than about tokens.
+  // A shorter piece, the end of a prompt, tells more about the step's cost than about a token's.
   if (prompt_tokens < grid_) return;
   const double of_prompts = decode_rows == 0 ? seconds : seconds - decode_seconds_;
-  // An average of decode rows may be above what they took this time.
+  // The average of decode rows may exceed their time in this step.
   const double least = seconds / 8;
   Average(std::max(of_prompts, least) / static_cast<double>(prompt_tokens), &token_seconds_);
 }
@@ -36,7 +36,7 @@ uint64_t StepCostModel::PromptTokens() const {
   if (decode_seconds_ == 0.0 || age_ >= kMaxAge) return 0;
   if (token_seconds_ == 0.0) return grid_;
   const double tokens = (stretch_ - 1.0) * decode_seconds_ / token_seconds_;
-  // Beyond any batch; a conversion of more, or of less than 0, would be undefined.
+  // Beyond any batch; converting a larger or a negative number would be undefined.
   constexpr double kMost = 1u << 30;
   const auto lines = static_cast<uint64_t>(std::clamp(tokens, 0.0, kMost)) / grid_;
   return std::max<uint64_t>(lines, 1) * grid_;

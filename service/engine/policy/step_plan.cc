@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// Tokens of a prefill that fit into `budget`; 0 where no piece may be cut there.
+// Tokens of a prefill that fit into `budget`; 0 if no piece may be cut there.
 uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t grid) {
   if (candidate.remaining <= budget && !candidate.input_open) return candidate.remaining;
   const uint64_t reach = candidate.position + std::min(candidate.remaining, budget);
@@ -31,8 +31,8 @@ std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   return order;
 }
 
-// Entries that decode rows may take: all but one where there is a prompt that may be read beside
-// them. Where a step has one entry alone it is whoever's that has waited longest.
+// Entries that decode rows may take: all but one if a prompt may be read beside them. A single
+// entry goes to the turn that has waited longest.
 uint32_t MostDecodeRows(std::span<const StepCandidate> candidates, const StepLimits& limits) {
   if (limits.max_prompt_tokens == 0) return limits.max_sequences;
   constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
@@ -71,7 +71,7 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
     }
     uint64_t most = budget;
     if (!candidate.is_decode && is_mixed) {
-      // What has to wait is not overtaken by what ends.
+      // Short prompts do not overtake one that has to wait.
       keeps_to_bound |= candidate.remaining > budget || candidate.input_open;
       if (keeps_to_bound) most = std::min(budget, prompt_budget);
     }

@@ -11,11 +11,12 @@
 
 namespace longstream {
 
-// A turn begins until it has generated so many tokens. Beside rows of such turns alone, prompts
-// that end in the step are read without the bound of a mixed step, so that turns that come together
-// are decoded together: read piece by piece, they would begin one after the other and end so, in
-// steps of few rows that cost nearly as much as full ones. A stream has fewer than so many of these
-// long steps. A bound of 0 holds in any case: what decode rows cost alone is to be learned.
+// A turn is beginning until it has generated so many tokens. If all decode rows are of beginning
+// turns, prompts that end in the step are read without the bound of a mixed step. So turns that
+// arrive together are decoded together. If they were read piece by piece, they would begin and end
+// one after the other, in steps of few rows that cost nearly as much as full ones. A stream has
+// fewer than so many of these long steps. A bound of 0 always holds: that step measures the cost of
+// decode rows alone.
 inline constexpr uint64_t kBeginningTokens = 4;
 
 // A turn that could use a step.
@@ -37,27 +38,28 @@ struct StepPiece {
 struct StepLimits {
   uint32_t max_tokens = kDefaultBatchTokens;        // rows of the step
   uint32_t max_sequences = kDefaultBatchSequences;  // entries of the step
-  // Rows of prompts in a step that has decode rows (StepCostModel::PromptTokens). Beside turns that
-  // begin, prompts that end in the step may be more (kBeginningTokens).
+  // Rows of prompts in a step that has decode rows (StepCostModel::PromptTokens). Beside beginning
+  // turns alone, prompts that end in the step may have more (kBeginningTokens).
   uint64_t max_prompt_tokens = std::numeric_limits<uint64_t>::max();
   uint32_t prefill_grid = 64;
 };
 
-// Whether some budget is large enough for it: a prompt of which more may arrive cannot be read
-// before it reaches the next grid line.
+// Whether some budget is large enough for it. A prompt that may still grow cannot be read before it
+// reaches the next grid line.
 bool CanStep(const StepCandidate& candidate, uint64_t prefill_grid);
 
-// Decode rows first: they are cheap and somebody is reading. Then pieces of prefills. Both in the
-// order of priority, then of who has waited longest for a step, then of arrival (the order given).
+// Decode rows come first: they are cheap and clients are reading. Then come pieces of prefills.
+// Both are ordered by priority, then by the longest wait for a step, then by arrival (the order
+// given).
 //
-// Decode rows that are as many as a step has entries leave one to the first prompt, so that both go
-// on: whoever finds no entry goes before the others of its kind and priority in the next step. Of a
-// step of one entry it is whoever has waited longest. A step that is to have decode rows alone
-// (max_prompt_tokens 0) leaves none.
+// Decode rows that could fill all entries leave one to the first prompt, so that both go on. A turn
+// that finds no entry goes before the others of its kind and priority in the next step. A single
+// entry goes to the turn that has waited longest. A step that must have decode rows alone
+// (max_prompt_tokens 0) leaves no entry.
 //
 // A piece that does not reach the end of a prompt ends at an absolute multiple of prefill_grid, so
-// that the cut, and with it every bit of the result, depends on the sequence alone and not on what
-// else is running.
+// that the cut, and with it every bit of the result, depends on the sequence alone and not on other
+// turns.
 std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
                                 const StepLimits& limits);
 

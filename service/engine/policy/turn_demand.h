@@ -10,10 +10,10 @@
 
 namespace longstream {
 
-// One turn, as far as its memory is concerned.
+// One turn's need of memory.
 struct TurnDemand {
   bool generates = false;
-  bool keeps_caches = true;    // false: the caches go with the turn, as those of a scored text do
+  bool keeps_caches = true;    // false: the caches are freed with the turn, as for a scored text
   uint64_t start_tokens = 0;   // of the history that the turn adds to
   uint64_t prompt_tokens = 0;  // that the turn adds
   uint64_t max_tokens = 0;     // that it generates; 0: up to the end of the context
@@ -26,13 +26,13 @@ struct TurnDemand {
   // The position up to which the turn asks for room.
   uint64_t RequestedEnd() const;
 
-  // Bytes to reserve besides what the session holds. `cached`: tokens in the session's caches;
-  // absent: it has none. A page that a fork shares and that a step would have to copy is left out:
-  // it may be one more.
+  // Bytes to reserve besides the session's own. `cached`: tokens in the session's caches; absent:
+  // it has none. A shared page that a step must copy after a fork is not counted: it may be one
+  // more.
   PoolBytes Wanted(const ls_model_info& info, std::optional<uint64_t> cached) const;
 
-  // What the turn's end gives back of a reservation that reaches `reserved_end`, if it ends with
-  // `position` tokens in its caches.
+  // Bytes that the turn's end gives back of a reservation up to `reserved_end`, if its caches then
+  // have `position` tokens.
   uint64_t GivenBack(const ls_model_info& info, uint64_t reserved_end, uint64_t position) const;
 };
 

@@ -197,7 +197,7 @@ absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
 ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
   const bool drawing = parts_.drawing();
   const uint64_t position = history_.sequence().position();
-  // A token is drawn only where the part ends with the last known token.
+  // A token is drawn only if the part ends with the last known token.
   const bool draws = generates() && (drawing || num_tokens == history_.unread());
   const StepPart part{position, position + num_tokens, draws};
   parts_.Compose(part);

@@ -25,7 +25,7 @@
 
 namespace longstream {
 
-// Told of every turn that ended with INTERNAL. Runs on the engine thread and must not block.
+// Called for every turn that ended with INTERNAL, on the engine thread. Must not block.
 using FailureListener = std::function<void(std::string_view model, const absl::Status& status)>;
 
 // Used by the engine thread alone. However the turn ends, its session is left at a committed state
@@ -33,8 +33,8 @@ using FailureListener = std::function<void(std::string_view model, const absl::S
 //
 // A turn may be part of two steps in flight: pieces of its prompt follow each other, and a step may
 // read the token that the step before it draws, before the host has seen it. Meanwhile its sequence
-// is the backend's. So a turn that is to end ends when its last step is done, and the tokens that
-// this step has read too many are taken back.
+// is the backend's. So a turn ends only when its last step is done, and surplus tokens that this
+// step has read are taken back.
 class ActiveTurn {
  public:
   // `lease`: of the request's session; of a session of its own for kScore. `on_failure` may be
@@ -49,7 +49,7 @@ class ActiveTurn {
 
   // ------------------------------------------------------------------------------ admission
 
-  // Bytes that Admit reserves besides what the session holds.
+  // Bytes that Admit reserves besides the session's own.
   PoolBytes BytesWanted() const;
   // A RESOURCE_EXHAUSTED that names the tokens the turn asks for.
   absl::Status NoRoom() const;
@@ -69,20 +69,20 @@ class ActiveTurn {
 
   // ------------------------------------------------------------------------------ a round
 
-  // Takes in what an Append's caller has sent since the last round.
+  // Takes in the tokens that an Append's caller has sent since the last round.
   void TakeInput();
 
-  // Looks at what the turn could do in the next step. The three below answer by the last look.
+  // Looks for the turn's part in the next step. The three functions below answer by the last look.
   void Look();
   // Its place in the next step; nothing while it waits for its reader, for input that reaches the
   // next place where a prompt may be cut, or for the result of a step in flight.
   const std::optional<StepCandidate>& candidate() const { return candidate_; }
-  // That result alone keeps it from being a candidate.
+  // Only the result of a step in flight keeps it from being a candidate.
   bool awaits_result() const { return awaits_result_; }
   // It is part of a step in flight, or could be of the next.
   bool computes() const { return parts_.in_flight() || candidate_.has_value(); }
 
-  // For how long it has waited for its client, who neither read nor sent.
+  // How long the turn has waited for its client, which neither read nor sent.
   absl::Duration ClientSilence(MonotonicTime now);
 
   // ------------------------------------------------------------------------------ a step
@@ -91,8 +91,8 @@ class ActiveTurn {
   ls_batch_entry Entry(uint32_t num_tokens);
   // The step with the last entry is in flight.
   void Submitted(uint64_t step_number) { parts_.Submit(step_number); }
-  // That step was refused as a whole, for one of its entries: the turn's next step is to have no
-  // other turn.
+  // That step was refused as a whole, because of one entry: the turn's next step must have no other
+  // turn.
   void Refused() { parts_.Refuse(); }
   bool goes_alone() const { return parts_.goes_alone(); }
   // Takes in the outcome of the oldest step in flight; may end the turn.
@@ -121,12 +121,12 @@ class ActiveTurn {
 
   absl::Status TakeMemory();
   absl::Status ReserveForRequest();
-  // Room for so many tokens more. RESOURCE_EXHAUSTED: what was reserved before stands.
+  // Reserves room for so many more tokens. RESOURCE_EXHAUSTED: the earlier reservation stands.
   absl::Status Reserve(uint64_t tokens);
   void EndAtContext();
   void AddPrompt(std::span<const int32_t> tokens);
 
-  // Takes the oldest part out of flight. Nothing: the turn is ending, and needs it no more.
+  // Takes the oldest part out of flight. Nothing: the turn is ending and does not need the part.
   std::optional<StepPart> Land();
   void AbsorbScore(const ls_result& result);
   void AbsorbPrefill(uint64_t position, MonotonicTime now);
@@ -134,10 +134,12 @@ class ActiveTurn {
   void FinishPrefill();
   void AbsorbToken(const ls_result& result, MonotonicTime now);
 
-  // The turn ends like this: Conclude follows, at once or when it is not in flight any more.
+  // Decides how the turn ends. Conclude follows at once, or when the turn is not in flight any
+  // more.
   void End(TurnEnd end);
   void Conclude();
-  // Puts the session where the end says. True: the history keeps the turn's prompt.
+  // Puts the session into the state that the end asks for. True: the history keeps the turn's
+  // prompt.
   bool Restore(const absl::Status& status);
 
   const std::shared_ptr<Turn> turn_;
@@ -161,7 +163,7 @@ class ActiveTurn {
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
-  // Changes when the client reads or sends; and since when it has not changed.
+  // client_progress_ changes when the client reads or sends; client_seen_: when it last changed.
   uint64_t client_progress_ = 0;
   MonotonicTime client_seen_;
 };

@@ -1,4 +1,4 @@
-// A turn's part of a step as the backend ABI has it: the entry, and the rows of its result.
+// A turn's part of a step in the backend ABI's form: the entry, and the rows of its result.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_BATCH_ENTRY_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_BATCH_ENTRY_H_
 
@@ -20,10 +20,10 @@ ls_batch_entry MakeBatchEntry(const TurnHistory& history, const TurnRequest& req
                               const StepPart& part, bool is_decode, bool from_previous,
                               const ls_sampling* sampling);
 
-// Row `row` of a result's log-probabilities, which is of `token`, with `num_top` alternatives.
+// Row `row` of a result's log-probabilities, for `token` with `num_top` alternatives.
 TokenLogProb LogProbRow(const ls_result& result, uint32_t row, uint32_t num_top, int32_t token);
 
-// The rows of a scored text behind its first `first_index` tokens, of which `tokens` has all. The
+// The rows of a scored text from token `first_index` on. `tokens`: all tokens of the text. The
 // text's first token gets a row of its own: nothing before it could predict it. INTERNAL: the
 // backend gave NaN.
 absl::StatusOr<ScoreEvent> ScoreRows(const ls_result& result, uint64_t first_index,

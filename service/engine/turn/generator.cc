@@ -101,7 +101,7 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
     step.delta.text = std::move(text.text);
     stop = text.stop;
   }
-  // The last token: what is held back is decided now.
+  // After the last token nothing is held back any more.
   if (step.reason != FinishReason::kNone && !stop.has_value()) {
     TextDelta text = decoder_.Finish();
     step.delta.text += text.text;

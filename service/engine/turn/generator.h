@@ -1,4 +1,4 @@
-// What a generating turn does with each token drawn: the text it adds, and whether it is the last.
+// Takes each token that a generating turn draws: the text it adds, and whether it is the last.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_GENERATOR_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_GENERATOR_H_
 
@@ -23,11 +23,11 @@ class Generator {
   Generator(const ServedModel& model, const TurnRequest& request,
             const std::vector<int32_t>& history, const std::vector<bool>& generated);
 
-  // How a token is to be drawn: the next one, or with `ahead` 1 the one after it, before it is
-  // known what the next one is (CanLookAhead). Valid until the next call.
+  // How to draw the next token, or with `ahead` 1 the one after it, while the next one is not known
+  // (CanLookAhead). Valid until the next call.
   const ls_sampling* Sampling(uint64_t ahead);
 
-  // Whether no draw depends on what was drawn before it, other than through the model.
+  // Whether draws depend on earlier draws through the model alone.
   bool CanLookAhead() const { return !request_.sampling.UsesHistory(); }
   // Whether the next token is the last, whatever it is; `position` is the session's with it.
   bool NextIsLast(uint64_t position) const {
@@ -44,7 +44,7 @@ class Generator {
 
  private:
   void Count(int32_t token, bool generated);
-  // Why there is no token after the one that was the `drawn`th, at `position`; kNone: there may be.
+  // Why no token follows the `drawn`th one, at `position`; kNone: one may follow.
   FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
 

@@ -8,7 +8,7 @@ namespace longstream {
 void ReaderWakes::Run() {
   ParallelFor(executor_, static_cast<uint32_t>(wakes_.size()), [&](uint32_t i) {
     wakes_[i]();
-    wakes_[i] = nullptr;  // what it holds goes on the same thread
+    wakes_[i] = nullptr;  // frees its captures on the same thread
   });
   wakes_.clear();
 }

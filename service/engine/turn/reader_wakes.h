@@ -10,21 +10,21 @@
 
 namespace longstream {
 
-// A step gives something to many streams at once, and to wake a reader is to write a message: some
-// 20 us, of which most is the kernel's, and the next step waits for it. So readers are woken
-// together, on the pool's threads, which on a CPU have just computed and would wait as well; and
-// messages of one connection that meet there leave in one system call.
+// A step adds to many streams at once. Waking a reader writes a message: some 20 us, mostly in the
+// kernel, and the next step waits for it. So readers are woken together on the pool's threads; on a
+// CPU these have just computed and would wait as well. Messages of one connection that meet there
+// leave in one system call.
 //
 // Used by the engine thread alone.
 class ReaderWakes {
  public:
-  // The threads are borrowed; an executor without any: the engine thread.
+  // The threads are borrowed; if the executor has none, the engine thread wakes readers.
   explicit ReaderWakes(const Executor& executor) : executor_(executor) {}
 
   // `wake` must not block, throw, nor push to a stream.
   void Add(std::function<void()> wake) { wakes_.push_back(std::move(wake)); }
-  // Calls what has been added, each once, and returns when all have returned. On one thread in the
-  // order in which they were added, on several in none.
+  // Calls each added function once, and returns when all have returned. One thread calls them in
+  // the order of Add, several threads in any order.
   void Run();
 
  private:

@@ -29,7 +29,7 @@ class StepParts {
     last_step_ = step;
     goes_alone_ = false;
   }
-  // That step was refused as a whole: the turn's next one is to have no other turn.
+  // That step was refused as a whole: the turn's next one must have no other turn.
   void Refuse() { goes_alone_ = true; }
   bool goes_alone() const { return goes_alone_; }
   // The oldest step is done. REQUIRES: in_flight().

@@ -1,4 +1,4 @@
-// One turn: what a caller asks of a model, and the stream it reads.
+// One turn: a caller's request to a model, and the stream that the caller reads.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_H_
 
@@ -23,7 +23,7 @@ namespace longstream {
 
 enum class TurnKind { kGenerate, kAppend, kScore };
 
-// What becomes of the session when a turn does not finish.
+// The session's state after a turn that does not finish.
 enum class OnAbort { kRollback, kKeep };
 
 enum class Priority { kLow, kNormal, kHigh };
@@ -31,7 +31,7 @@ enum class Priority { kLow, kNormal, kHigh };
 // A bias of -100 or less bans a token, as the wire contract says.
 inline constexpr float kBanBias = -100.0f;
 
-// How tokens are drawn; the meaning of each is in backends/api/backend.h (ls_sampling).
+// How tokens are drawn; backends/api/backend.h (ls_sampling) explains each field.
 struct SamplingParams {
   float temperature = 0.0f;
   int32_t top_k = 0;
@@ -50,7 +50,7 @@ struct SamplingParams {
 
 struct StopParams {
   std::vector<std::string> strings;
-  std::vector<int32_t> token_ids;  // the model's end ids included, unless they are to be ignored
+  std::vector<int32_t> token_ids;  // including the model's end ids, unless the request ignores them
   uint32_t min_tokens = 0;
 };
 
@@ -99,8 +99,8 @@ class Turn {
     return cancel_reason_;
   }
 
-  // kAppend: more tokens have arrived, read against the history with all tokens before them; no
-  // more will arrive.
+  // kAppend. AddInput: more tokens have arrived, read against the history with all tokens before
+  // them. CloseInput: no more will arrive.
   void AddInput(std::span<const int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());

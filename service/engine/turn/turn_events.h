@@ -1,4 +1,4 @@
-// What a turn tells its reader while it runs, and how it ends.
+// The events that a turn sends its reader, and its end.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
 
@@ -63,8 +63,8 @@ struct TurnUsage {
   SessionBytes bytes;
 };
 
-// How a turn ended. `status` not OK: the turn was refused or aborted, the session is at a committed
-// state, and of the rest only `position` and `usage` mean something.
+// How a turn ended. `status` not OK: the turn was refused or aborted, and the session is at a
+// committed state; of the other fields only `position` and `usage` are valid.
 struct TurnEnd {
   absl::Status status;
   FinishReason reason = FinishReason::kNone;

@@ -80,7 +80,7 @@ void TurnHistory::RollBack(uint64_t size, std::string reason) {
   state().generated.resize(size);
   const uint64_t target = std::min(sequence().position(), Readable(size));
   absl::StatusOr<uint64_t> restored = sequence().Truncate(target);
-  // Tokens that an earlier rollback lost, and that were not read again since, stay recomputations.
+  // Tokens that an earlier rollback lost still count as recomputed if no turn has read them since.
   SessionCaches& caches = this->caches();
   caches.computed_tokens = std::max(target, std::min(caches.computed_tokens, Readable(size)));
   caches.recompute_reason = std::move(reason);

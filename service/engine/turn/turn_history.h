@@ -15,8 +15,8 @@
 
 namespace longstream {
 
-// Keeps the two in step: the caches never have more than the tokens, and less by what is unread.
-// Used by the engine thread alone, for one turn, whose lease it holds.
+// Keeps the two in step: the caches have all tokens but the unread ones, and never more. Used by
+// the engine thread alone, for one turn, whose lease it holds.
 class TurnHistory {
  public:
   // `kept_tokens`: the turn adds to so many tokens; absent: to all. `backend` outlives the history.
@@ -44,20 +44,20 @@ class TurnHistory {
     return lease_.session()->caches().recompute_reason;
   }
 
-  // Makes caches where the session has none: a scored text has none yet, and a session may have
-  // lost its own (RollBack). *made: they were made by this call.
+  // Makes caches if the session has none: a scored text has none yet, and a session may have lost
+  // its own (RollBack). *made: this call has made them.
   absl::Status EnsureCaches(bool* made);
   void DropCaches() { sequence() = Sequence(); }
 
-  // Takes the tokens behind start() away, and brings them back.
+  // Cut removes the tokens behind start(), PutBack restores them.
   void Cut();
   void PutBack();
 
   void Append(std::span<const int32_t> tokens, bool generated);
   void Append(int32_t token, bool generated) { Append({&token, 1}, generated); }
 
-  // Puts tokens and caches back to `size` tokens. Where the caches cannot go back exactly so far,
-  // the next turn reads the tokens between again and reports `reason`.
+  // Puts tokens and caches back to `size` tokens. If the caches cannot go back exactly so far, the
+  // next turn reads the tokens between again and reports `reason`.
   void RollBack(uint64_t size, std::string reason);
 
   // The turn ends: gives back the memory that it reserved and did not use. `whole`: the caches have

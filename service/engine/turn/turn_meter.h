@@ -1,4 +1,4 @@
-// What a turn used and how long it took: for its caller, and for Prometheus.
+// A turn's usage and times, for its caller and for Prometheus.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_METER_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_METER_H_
 

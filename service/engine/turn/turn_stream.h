@@ -19,22 +19,22 @@ namespace longstream {
 // a writer that finds more than its limit queued pauses until the reader has caught up.
 class TurnStream {
  public:
-  // An event names at most so many tokens, those of `top` counted, however large the steps and the
-  // limit of what is queued: longer scores are split, and deltas that would become longer are not
-  // merged. As a message this is less than 1 MiB where a token's text has 240 bytes on average, a
-  // quarter of what a gRPC client accepts unless told otherwise.
+  // An event names at most so many tokens, including those of `top`, whatever the size of steps and
+  // of the queue: longer scores are split, and deltas that would become longer are not merged. If a
+  // token's text has 240 bytes on average, the message is below 1 MiB, a quarter of a gRPC client's
+  // default limit.
   static constexpr size_t kMaxNamedTokens = 4096;
 
   // --- Reader --------------------------------------------------------------------------------
 
-  // `wake` runs, without locks held, when there is something to pop after Next() gave nothing, and
-  // when the first event comes: on the writer's thread or where its ReaderWakes run, at the same
-  // time as those of other streams then. Set before the turn is started; it must not block, nor
-  // push to a stream.
+  // `wake` runs when the first event comes, and when there is an item again after Next() gave
+  // nothing. It runs without locks held, on the writer's thread or on the threads of its
+  // ReaderWakes, there at the same time as wakes of other streams. Set it before the turn is
+  // started. It must not block, nor push to a stream.
   void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The next event in order; once every event has been popped, the end; or nothing for now, and
-  // then `wake` will run. One call decides which, so that exactly one party goes on: a reader that
+  // then `wake` will run. One call decides which, so that exactly one thread goes on: a reader that
   // got nothing must leave the stream alone until it is woken.
   using Item = std::variant<std::monostate, TurnEvent, TurnEnd>;
   Item Next() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -45,8 +45,8 @@ class TurnStream {
   // --- Writer --------------------------------------------------------------------------------
 
   // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
-  // Push and Finish, on the thread that uses `wakes`, add the reader there, as long as it lives;
-  // nullptr: they wake it at once.
+  // Push and Finish add the reader to `wakes`, which is used by their thread and outlives its use
+  // here; nullptr: they wake the reader at once.
   void SetWriter(size_t limit_bytes, std::function<void()> drained, ReaderWakes* wakes = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -57,12 +57,12 @@ class TurnStream {
   // More than the limit waits; stays true until half of it is gone.
   bool Full() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t queued_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of the last Delivered(); 0 before it.
+  // The position of the last Delivered(); 0 before it.
   uint64_t delivered_position() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Enqueue(TurnEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the writer is to call once it holds no lock, if anything, for a reader that waits.
+  // The wake of a waiting reader, to be called without locks; empty if there is none to call.
   std::function<void()> TakeWake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -55,7 +55,7 @@ class ArgumentReader {
   bool Flag(size_t index, bool otherwise = false) const {
     return Has(index) ? values_[index]->Truth() : otherwise;
   }
-  // A whole number; `otherwise` where there is none or None.
+  // A whole number; `otherwise` if the argument is left out or None.
   int64_t Integer(size_t index, int64_t otherwise) const {
     if (!Has(index) || values_[index]->is_none()) return otherwise;
     if (!values_[index]->is_int() && !values_[index]->is_bool()) {

@@ -1,4 +1,4 @@
-// map, select and their like, which apply others; and where all of them are found.
+// map, select and their like, which apply other filters; and the lookup of all filters.
 #include "service/jinja/builtins/filters.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ Value ApplyFilter(std::string_view name, const Value& input, const Arguments& ar
   meter->Step();
   const FilterEntry* entry = FindFilter(name);
   if (entry == nullptr) {
-    // Jinja's generators do not look at what is false, be it iterable or not.
+    // Jinja's generators skip a false input, even one that is not iterable.
     const Value& iterated = input.Truth() ? input : Value::MakeList({});
     if (name == "map") return Map(iterated, arguments, meter);
     return Select(name, iterated, arguments, meter);

@@ -25,7 +25,7 @@ struct FilterEntry {
   size_t required;
 };
 
-// nullptr where there is none. Of texts and numbers; of lists and dicts.
+// Filters of texts and numbers, and of lists and dicts. nullptr: there is none.
 const FilterEntry* FindTextFilter(std::string_view name);
 const FilterEntry* FindListFilter(std::string_view name);
 

@@ -65,7 +65,7 @@ Value Reverse(const FilterCall& call) {
   return Value::MakeList(std::move(items), ListKind::kGenerator);
 }
 
-// What an item is ordered by: itself or its attribute, texts in lower case unless asked otherwise.
+// An item's sort key: the item or its attribute; texts in lower case unless `case_sensitive`.
 Value KeyOf(const Value& item, const Value& attribute, bool case_sensitive, Meter* meter) {
   Value key = attribute.is_none() ? item : AttributePath(item, attribute, Value(), meter);
   if (case_sensitive || !key.is_text()) return key;

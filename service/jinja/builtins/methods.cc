@@ -1,4 +1,4 @@
-// Which methods there are, and those of lists and dicts.
+// The table of methods, and the methods of lists and dicts.
 #include "service/jinja/builtins/methods.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 3> kListMethods = {"index", "count", "cop
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
                                                           "pop",    "remove", "reverse", "sort"};
 
-// What the sandbox of chat templates keeps from them: using it fails.
+// A name that the sandbox forbids to chat templates: using it fails.
 Value Forbidden(std::string_view name) {
   return Value::MakeUndefined("'" + std::string(name) + "' is not for templates");
 }
@@ -47,7 +47,7 @@ std::optional<Value> LoopAttribute(const Value& value, std::string_view name) {
   if (name == "length") return number(items.size());
   if (name == "revindex") return number(items.size() - loop.index);
   if (name == "revindex0") return number(items.size() - loop.index - 1);
-  // Of recursive loops, which there are none.
+  // There are no recursive loops.
   if (name == "depth") return number(1);
   if (name == "depth0") return number(0);
   if (name == "previtem") {

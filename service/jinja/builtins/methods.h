@@ -11,9 +11,9 @@
 
 namespace longstream::chat {
 
-// value.name where it is a method, an attribute of a namespace or one of `loop`; nothing where
-// Python has none. UNIMPLEMENTED for methods that Python has and we do not. What the sandbox of
-// chat templates forbids, methods that change a value for one, is undefined.
+// value.name, if it is a method, or an attribute of a namespace or of `loop`; nothing if Python has
+// none. UNIMPLEMENTED for methods that Python has and we do not. Names that the sandbox of chat
+// templates forbids, such as methods that change a value, are undefined.
 std::optional<Value> Attribute(const Value& value, std::string_view name);
 
 // REQUIRES: `method` is one (Callable::Kind::kMethod).
@@ -26,7 +26,7 @@ Text Replace(const Text& text, std::string_view old, const Text& replacement, in
 Text Strip(const Text& text, const Value& chars, bool at_begin, bool at_end, Meter* meter);
 // s.splitlines().
 std::vector<Text> SplitLines(const Text& text, Meter* meter);
-// d.items() and those of it alone.
+// d.items().
 Value Items(const Dict& dict, Meter* meter, ListKind kind);
 
 }  // namespace longstream::chat

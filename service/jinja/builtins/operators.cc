@@ -136,7 +136,7 @@ Value AddLists(const Value& left, const Value& right, Meter* meter) {
   return Value::MakeList(std::move(items), left.list().kind);
 }
 
-// What Markup makes of a text that is added to it: no HTML.
+// Escapes HTML, as Markup does with a text that is added to it.
 Text EscapeHtml(const Text& text, Meter* meter) {
   std::string escaped;
   for (const char c : text.bytes()) {

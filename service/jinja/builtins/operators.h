@@ -13,7 +13,7 @@
 
 namespace longstream::chat {
 
-// str(value), what {{ value }} prints.
+// str(value), as {{ value }} prints it.
 Text ToText(const Value& value, Meter* meter);
 // repr() of a float.
 std::string FloatText(double value);
@@ -29,16 +29,16 @@ Value Binary(std::string_view op, const Value& left, const Value& right, Meter* 
 // "-" and "+".
 Value Unary(std::string_view op, const Value& operand);
 
-// What the attribute of a filter, "a.b" or a number, gives of an item; `otherwise`, if it is not
-// None, for what is undefined on the way.
+// An item's attribute as filters name it: "a.b" or a number. If it is undefined on the way,
+// `otherwise` takes its place, unless that is None.
 Value AttributePath(Value item, const Value& attribute, const Value& otherwise, Meter* meter);
 
-// What iterating over the value gives.
+// The elements of an iteration over the value.
 std::vector<Value> Elements(const Value& value, Meter* meter);
 // len(value).
 int64_t Length(const Value& value);
 
-// value[key] as Jinja looks it up: what is not there is undefined.
+// value[key] as Jinja looks it up: a missing one is undefined.
 Value Item(const Value& value, const Value& key, Meter* meter);
 Value Slice(const Value& value, const Value& begin, const Value& end, const Value& step,
             Meter* meter);
@@ -47,11 +47,11 @@ Value Slice(const Value& value, const Value& begin, const Value& end, const Valu
 std::optional<int64_t> ToInt(const Value& value, int64_t base = 10);
 std::optional<double> ToFloat(const Value& value);
 
-// Fails where the value is undefined, with what is missing.
+// Fails if the value is undefined; the error names the missing thing.
 void RequireDefined(const Value& value);
 // Fails where Python has no hash of the value: lists and dicts.
 void RequireHashable(const Value& value);
-// A text, or an error that names what `where` is.
+// The value's text; an error that names `where` if it is no text.
 const Text& RequireText(const Value& value, std::string_view where);
 
 }  // namespace longstream::chat

@@ -24,7 +24,7 @@ Value Missing(const Value& value, const Value& key) {
   return Value::MakeUndefined(std::move(what));
 }
 
-// Where an index of Python lies in a sequence of so many; nothing: outside.
+// The place of a Python index in a sequence of `size`; nothing: outside.
 std::optional<size_t> PlaceIn(int64_t index, int64_t size) {
   if (index < 0) index += size;
   if (index < 0 || index >= size) return std::nullopt;
@@ -80,7 +80,7 @@ Value SliceText(const Text& text, const Value& begin, const Value& end, const Va
   return Value::MakeText(std::move(part));
 }
 
-// What Python's int() and float() read: digits with single underscores between them.
+// Drops the single underscores between digits, which Python's int() and float() allow.
 std::string WithoutUnderscores(std::string_view text) {
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {

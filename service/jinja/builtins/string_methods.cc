@@ -1,4 +1,4 @@
-// str.split, str.strip and their like. What keeps bytes in place keeps their origin (Text).
+// str.split, str.strip and their like. Methods that keep bytes in place keep their origin (Text).
 #include "service/jinja/builtins/string_methods.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ size_t MostSplits(const ArgumentReader& arguments) {
   return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
 }
 
-// By runs of white space, which leave no empty parts.
+// Splits at runs of white space, which leave no empty parts.
 Cuts SplitWords(std::string_view text, size_t most) {
   Cuts cuts;
   size_t at = StripBegin(text, nullptr);
@@ -363,7 +363,7 @@ Text Replace(const Text& text, std::string_view old, const Text& replacement, in
     result.AppendPart(text, begin, found);
     result.Append(replacement);
     begin = found + old.size();
-    // Between all characters where `old` is empty.
+    // If `old` is empty, replaces between all characters.
     search = begin;
     if (old.empty()) {
       if (search == text.size()) break;

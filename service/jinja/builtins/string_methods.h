@@ -10,7 +10,7 @@
 
 namespace longstream::chat {
 
-// Whether Python has the method, and whether we have.
+// Whether Python has the method, and whether we do.
 bool IsPythonStringMethod(std::string_view name);
 bool IsStringMethod(std::string_view name);
 

@@ -124,7 +124,7 @@ Value Abs(const FilterCall& call) {
   return call.input.integer() < 0 ? Unary("-", call.input) : Value::MakeInt(call.input.integer());
 }
 
-// As Python: to even, by the number's exact decimals.
+// Rounds like Python: half to even, by the number's exact decimals.
 double RoundHalfEven(double number, int64_t precision) {
   if (precision < 0) {
     const double unit = std::pow(10.0, static_cast<double>(-precision));

@@ -49,7 +49,7 @@ class Lexer {
   }
 
  private:
-  // What opens at a place: "{%", "{{" or "{#".
+  // Whether "{%", "{{" or "{#" is at the place.
   bool OpensTag(size_t at) const {
     return at + 1 < source_.size() && source_[at] == '{' &&
            (source_[at + 1] == '%' || source_[at + 1] == '{' || source_[at + 1] == '#');
@@ -79,7 +79,7 @@ class Lexer {
     ReadTag(tag, kind == '%');
   }
 
-  // Where the text before a tag ends, when the tag has taken its white space.
+  // The end of the text before a tag, after the tag has removed its white space.
   size_t TextEnd(size_t begin, size_t tag, char kind, char sign) const {
     const std::string_view text = std::string_view{source_}.substr(begin, tag - begin);
     if (sign == '-') return begin + StripEnd(text, 0, nullptr);
@@ -89,7 +89,7 @@ class Lexer {
     return StripEnd(text, line, nullptr) == line ? begin + line : tag;
   }
 
-  // Behind a tag's end: what `%}` and `-%}` take of the text that follows.
+  // Behind a tag's end: skips the white space that `%}` and `-%}` remove.
   void FinishTag(size_t end, bool strips, bool trims) {
     at_ = end;
     if (strips) {
@@ -135,13 +135,13 @@ class Lexer {
     return at + StripBegin(std::string_view{source_}.substr(at), nullptr);
   }
 
-  // Behind the word and the white space around it; npos: it does not stand there.
+  // The place behind the word and the white space around it; npos: the word is not there.
   size_t SkipWord(size_t at, std::string_view word) const {
     at = SkipSpace(at);
     return StartsWith(at, word) ? SkipSpace(at + word.size()) : std::string::npos;
   }
 
-  // Behind "%}", "-%}" or, where `plus`, "+%}"; npos: none of them stands there.
+  // The place behind "%}", "-%}" or, with `plus`, "+%}"; npos: none of them is there.
   size_t SkipClose(size_t at, bool plus, bool* strips, bool* keeps = nullptr) const {
     *strips = StartsWith(at, "-%}");
     if (*strips) return at + 3;

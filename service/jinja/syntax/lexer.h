@@ -1,4 +1,4 @@
-// A template's source as tokens, with the white space that its tags take.
+// A template's source as tokens, without the white space that its tags remove.
 #ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_LEXER_H_
 #define LONGSTREAM_SERVICE_JINJA_SYNTAX_LEXER_H_
 

@@ -45,7 +45,8 @@ class ExpressionParser {
   explicit ExpressionParser(TokenStream* tokens) : tokens_(*tokens) {}
 
   ExpressionPtr Parse() { return ParseConditional(); }
-  // What may be a tuple without parentheses. `with_conditional` false: an `if` ends it.
+  // An expression that may be a tuple without parentheses. `with_conditional` false: an `if` ends
+  // it.
   ExpressionPtr ParseTuple(bool with_conditional = true, bool in_parentheses = false);
   // `name`, `name(arguments)`, `name|name ...`: filters on nullptr.
   ExpressionPtr ParseFilterChain();
@@ -89,9 +90,9 @@ class StatementParser {
  private:
   using EndNames = std::initializer_list<std::string_view>;
 
-  // Until a tag with one of the names, which is read up to its name.
+  // Parses until a tag with one of the names; that tag is read up to its name.
   Body ParseUntil(EndNames end_names, std::string* end_name);
-  // The rest of a tag and what follows it up to its end tag, that included.
+  // The rest of a tag and all that follows, up to and including its end tag.
   Body ParseBody(std::string_view end_name);
   void ParseTag(Body* body);
   void ParseFor(Statement* statement);

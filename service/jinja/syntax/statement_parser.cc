@@ -8,7 +8,7 @@
 namespace longstream::chat {
 namespace {
 
-// Of tags within tags.
+// Levels of tags within tags.
 constexpr size_t kMaxNesting = 100;
 
 // Jinja's own tags that chat templates have no use for.

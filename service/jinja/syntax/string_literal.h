@@ -9,8 +9,8 @@
 
 namespace longstream::chat {
 
-// The value of what stands between the quotes; `place` is that of the string. An escape that Python
-// does not know stays as it is.
+// The value of a string. `body`: its source between the quotes; `place`: its place. An escape that
+// Python does not know stays as it is.
 std::string UnescapeString(std::string_view body, Place place);
 
 }  // namespace longstream::chat

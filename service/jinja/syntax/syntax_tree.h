@@ -33,7 +33,7 @@ enum class ExpressionKind {
   kSubscript,    // of parts[0], by parts[1]
   kSlice,        // of parts[0]: begin, end, step, each of which may be nullptr
   kCall,         // parts[0] with the other parts and `named`
-  kFilter,       // name, on parts[0], which is nullptr for that of a {% set %} block
+  kFilter,       // name, on parts[0]; nullptr: on the text of a block
   kTest,         // name, of parts[0]
 };
 
@@ -51,7 +51,7 @@ struct Expression {
 struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
-// What {% set %} and {% for %} assign to: names, or one attribute of a namespace.
+// The target of {% set %} and {% for %}: names, or one attribute of a namespace.
 struct Target {
   Place place;
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// What goes wrong in a template, thrown within this directory and caught at its edge
-// (ChatTemplate), where it becomes a status with the template's name, line and column.
+// Errors of a template. They are thrown within this directory and caught at its edge
+// (ChatTemplate), where they become a status with the template's name, line and column.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_ERROR_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_ERROR_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream::chat {
 
-// Where something stands in a template; both count from 1.
+// A place in a template; both count from 1.
 struct Place {
   uint32_t line = 0;  // 0: not known
   uint32_t column = 0;

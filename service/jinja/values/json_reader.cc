@@ -86,7 +86,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // A whole number over 64 bits. A template could write the caller's down, and not to the digit.
+  // A whole number over 64 bits. A caller's is refused: a template could print it, but not exactly.
   bool AddTooLarge(number_float_t value) {
     if (is_foreign_) return Refuse("a whole number exceeds 64 bits");
     return Add(Value::MakeFloat(value));

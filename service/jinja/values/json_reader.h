@@ -9,10 +9,11 @@
 
 namespace longstream::chat {
 
-// Members of objects keep their order; of two with one name the last counts. `is_foreign`: every
-// text in it, keys included, is the caller's (Text). A whole number over 64 bits, such as the
-// model_max_length of many a tokenizer_config.json, becomes a float; the caller's is refused.
-// INVALID_ARGUMENT, with the place: that, not JSON, or nested deeper than kMaxDataDepth.
+// Members of objects keep their order; of two with the same name the last counts. `is_foreign`:
+// every text in it, keys included, is the caller's (Text). A whole number over 64 bits, such as
+// model_max_length in many tokenizer_config.json files, becomes a float; in a caller's JSON it is
+// refused. INVALID_ARGUMENT, with the place: such a number, no JSON, or deeper nesting than
+// kMaxDataDepth.
 absl::StatusOr<Value> ReadJson(std::string_view json, bool is_foreign);
 
 }  // namespace longstream::chat

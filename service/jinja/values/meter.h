@@ -1,4 +1,4 @@
-// Bounds what a template may cost: it comes with the model, and may be wrong or worse.
+// Bounds the cost of a template, which comes with the model and may be wrong or worse.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
 
@@ -11,10 +11,10 @@
 namespace longstream::chat {
 
 struct RenderLimits {
-  // Expressions and statements, elements of lists looked at, and 64 bytes of text read: a second
-  // or two.
+  // A step is an expression, a statement, a list element visited, or 64 bytes of text read. So many
+  // take a second or two.
   uint64_t max_steps = 20'000'000;
-  // Of all texts and lists that are made on the way, the result among them.
+  // Bytes of all texts and lists that are made on the way, including the result.
   uint64_t max_bytes = 256u << 20;
 };
 

@@ -1,9 +1,9 @@
 // A text that remembers which of its bytes came from outside.
 //
-// What a caller of the service wrote must not become special tokens, what the template itself says
-// must. A template joins both into one text, so every text carries the runs of bytes that are
-// foreign: given by the caller. Where a change of the text does not keep its bytes in place (upper
-// case, JSON) all of the result is foreign if any byte was.
+// A caller's text must not become special tokens; the template's own text must. A template joins
+// both into one text, so every text carries the runs of bytes that are foreign: given by the
+// caller. If a change does not keep bytes in place (upper case, JSON), the whole result is foreign
+// if any byte was.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_TEXT_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_TEXT_H_
 
@@ -42,7 +42,7 @@ class Text {
   void AppendPart(const Text& text, size_t begin, size_t end);
 
   Text Part(size_t begin, size_t end) const;
-  // What a function made of this text that does not keep bytes in place.
+  // The result of a function of this text that does not keep bytes in place.
   Text Changed(std::string bytes) const { return Text(std::move(bytes), AnyForeign()); }
 
  private:

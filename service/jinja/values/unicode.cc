@@ -1,4 +1,4 @@
-// By ICU, with the root locale, as Python has none.
+// Uses ICU with the root locale, because Python's str has no locale.
 #include "service/jinja/values/unicode.h"
 
 #include <unicode/bytestream.h>
@@ -96,7 +96,7 @@ std::string Lower(std::string_view text) { return Mapped(text, &icu::CaseMap::ut
 std::string Capitalize(std::string_view text) {
   const size_t first = OffsetOf(text, 1);
   std::string result = ToTitle(text.substr(0, first));
-  // Lower case of the whole: a final sigma is one by what stands before it.
+  // Lower case of the whole text: the form of a final sigma depends on the characters before it.
   const std::string lower = Lower(text);
   const std::string lower_first = Lower(text.substr(0, first));
   return result += lower.substr(std::min(lower.size(), lower_first.size()));

@@ -1,4 +1,4 @@
-// What Python's str knows of Unicode: counting, white space, case.
+// The Unicode part of Python's str: counting, white space, case.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_UNICODE_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_UNICODE_H_
 
@@ -13,13 +13,13 @@ namespace longstream::chat {
 // Whether a byte is one that goes on a character.
 inline bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 size_t CountCharacters(std::string_view text);
-// Byte offset of the character `index`; text.size() where there are not so many.
+// Byte offset of the character `index`; text.size() if there are fewer characters.
 size_t OffsetOf(std::string_view text, size_t index);
 
 // str.isspace of one character.
 bool IsSpace(char32_t c);
-// Where the text begins and ends without the characters of `chars` around it, white space where
-// `chars` is nullptr.
+// The begin and the end of the text without the characters of `chars` around it; nullptr: without
+// white space.
 size_t StripBegin(std::string_view text, const std::string_view* chars);
 size_t StripEnd(std::string_view text, size_t begin, const std::string_view* chars);
 

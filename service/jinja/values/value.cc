@@ -13,8 +13,7 @@ constexpr size_t kIndexedSize = 16;
 
 void CheckDepth(size_t depth) {
   if (depth <= kMaxDataDepth) return;
-  Fail("lists and dicts lie deeper in each other than " + std::to_string(kMaxDataDepth) +
-       " levels");
+  Fail("lists and dicts are nested deeper than " + std::to_string(kMaxDataDepth) + " levels");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Values of a template: what Python's None, bool, int, float, str, list, tuple and dict are to
-// Jinja, and what Jinja adds to them.
+// Values of a template: Python's None, bool, int, float, str, list, tuple and dict, and the types
+// that Jinja adds.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_VALUE_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_VALUE_H_
 
@@ -22,23 +22,23 @@ namespace longstream::chat {
 class Value;
 struct Statement;
 
-// Jinja's Undefined: prints nothing, is false and empty, and fails when anything else is done
-// with it, with the sentence that says what is not there.
+// Jinja's Undefined: prints nothing, is false and empty. Any other use fails with the sentence
+// `why`, which names the missing thing.
 struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
 struct None {};
 
-// What a list came from decides what may be done with it: a generator has no length and gives each
-// element once, a view (dict.items()) has no index.
+// The origin of a list decides its operations: a generator has no length and gives each element
+// once, a view (dict.items()) has no index.
 enum class ListKind { kList, kTuple, kGenerator, kView };
 
 struct List;
 class Dict;
 
-// Attributes that a template may change. Owned by the rendering (Interpreter), not by values: it
-// may hold itself.
+// Attributes that a template may change. Owned by the rendering (Interpreter), not by values,
+// because it may hold itself.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
@@ -49,7 +49,7 @@ struct Loop {
   size_t index = 0;
 };
 
-// What can be called: a macro, a function of the environment, or a method of a value.
+// A macro, a function of the environment, or a method of a value.
 struct Callable {
   enum class Kind { kMacro, kFunction, kMethod };
   Kind kind = Kind::kFunction;
@@ -58,12 +58,12 @@ struct Callable {
   std::shared_ptr<const Value> self;  // kMethod
 };
 
-// A text that `safe` has marked: what is added to it loses its HTML (&lt; for <).
+// A text that `safe` has marked: text added to it is escaped (&lt; for <).
 struct SafeText {
   std::shared_ptr<const Text> text;
 };
 
-// Immutable but for what generators have given and for namespaces and loops; cheap to copy.
+// Immutable, except namespaces, loops and the progress of generators; cheap to copy.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -74,7 +74,7 @@ class Value {
   static Value MakeText(Text text);
   static Value MakeText(std::string bytes) { return MakeText(Text(std::move(bytes))); }
   static Value MakeSafe(const Value& text);
-  // Fails where lists and dicts lie deeper in each other than kMaxDataDepth.
+  // Fails if lists and dicts are nested deeper than kMaxDataDepth.
   static Value MakeList(std::vector<Value> items, ListKind kind = ListKind::kList);
   static Value MakeDict(Dict dict);
   static Value MakeNamespace(Namespace* object) { return Value(Data(object)); }
@@ -95,7 +95,7 @@ class Value {
   bool is_loop() const { return Is<std::shared_ptr<const Loop>>(); }
   bool is_callable() const { return Is<std::shared_ptr<const Callable>>(); }
 
-  // REQUIRES: it is one.
+  // REQUIRES: the value has this type.
   const Undefined& undefined() const { return std::get<Undefined>(data_); }
   int64_t integer() const;  // of an int or a bool
   double number() const;    // of an int, a float or a bool
@@ -113,7 +113,7 @@ class Value {
   bool Truth() const;
   // "dict", "str", ...: the name of its type for error messages.
   std::string_view TypeName() const;
-  // How deep lists and dicts lie in it.
+  // How deep lists and dicts are nested in it.
   size_t depth() const;
   // Lists, dicts, texts: the same object. Others: of one type and equal.
   bool IsSame(const Value& other) const;
@@ -137,7 +137,7 @@ class Value {
 inline constexpr size_t kMaxDataDepth = 100;
 
 struct List {
-  // The elements that iterating gives; a generator's only once.
+  // The elements of an iteration; a generator gives each only once.
   std::vector<Value> Take() const;
 
   ListKind kind = ListKind::kList;

@@ -1,4 +1,4 @@
-// Views of JSON values that report where something is not as expected.
+// Views of JSON values that report unexpected values and their place.
 #include "service/tokenizer/files/json_view.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,6 +1,6 @@
-// Reads a JSON file value by value; the first thing that is not as expected becomes one sentence
-// with file, key, expected and found. Reading goes on with defaults, so that the code that reads
-// follows the layout of the file and asks for the error once, at the end.
+// Reads a JSON file value by value; the first unexpected value becomes one sentence with file, key,
+// expected and found. Reading goes on with defaults, so that the code that reads follows the layout
+// of the file and asks for the error once, at the end.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_JSON_VIEW_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_JSON_VIEW_H_
 
@@ -21,7 +21,7 @@ namespace longstream {
 // A JSON file in memory. Views point into it.
 class JsonFile {
  public:
-  // INVALID_ARGUMENT where the file cannot be read or is not JSON, with the place.
+  // INVALID_ARGUMENT, with the place: the file cannot be read or is not JSON.
   static absl::StatusOr<JsonFile> Read(const std::filesystem::path& path);
 
   // OK, or the first error that a view reported.
@@ -47,14 +47,14 @@ class JsonView {
   bool is_object() const { return present() && value_->is_object(); }
   bool is_array() const { return present() && value_->is_array(); }
 
-  // The member of an object; not present where the object has none, or is not present itself.
+  // The member of an object; not present if the object lacks it or is not present itself.
   JsonView operator[](std::string_view key) const;
 
-  // The values with their defaults for what is not present; another type is an error.
+  // The value, or `otherwise` if it is not present; another type is an error.
   bool Bool(bool otherwise) const;
   std::string String(std::string_view otherwise) const;
 
-  // The values where they must be present.
+  // The value, which must be present.
   std::string String() const;
   int32_t Id(int vocab_size) const;  // an integer in [0, vocab_size)
   double Number() const;
@@ -64,7 +64,7 @@ class JsonView {
   std::vector<JsonView> Elements() const;
   std::vector<std::pair<std::string, JsonView>> Members() const;
 
-  // Reports that this value is not what was expected; `expected` ends "... expected <expected>".
+  // Reports that this value is not the expected one; `expected` ends "... expected <expected>".
   void FailExpected(const std::string& expected) const;
   // Reports that the value is understood, but not supported.
   void FailUnsupported(const std::string& what) const;

@@ -15,8 +15,8 @@
 namespace longstream {
 namespace {
 
-// Files of tokenizers that we do not read: with one of them but no tokenizer.json, plain bytes
-// would be ids that mean something else to the model.
+// Refuses tokenizer files that we do not read: if there is one of them but no tokenizer.json, plain
+// bytes would be ids that mean something else to the model.
 absl::Status CheckNoOtherTokenizer(const std::filesystem::path& model_dir) {
   static constexpr std::array kOthers = {"spiece.model", "vocab.json", "vocab.txt", "tekken.json",
                                          "tiktoken.model"};

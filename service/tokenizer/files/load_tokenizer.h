@@ -10,9 +10,9 @@
 
 namespace longstream {
 
-// Reads tokenizer.json, or without it tokenizer.model, from model_dir, and tokenizer_config.json
-// where there is one; without either the tokenizer of plain bytes, which needs vocab_size >= 256.
-// vocab_size is the model's.
+// Reads tokenizer.json, or without it tokenizer.model, from model_dir, and tokenizer_config.json if
+// it is there. Without the first two it makes the tokenizer of plain bytes, which needs vocab_size
+// >= 256. vocab_size is the model's.
 //
 // INVALID_ARGUMENT: a file is damaged, or an id is not below vocab_size. UNIMPLEMENTED: a model
 // type, normalizer, pre-tokenizer, pattern or file format that is not supported, by its name.

@@ -1,4 +1,4 @@
-// Reading through a stream: a name may be a link, and what it leads to anything.
+// Reads through a stream: a name may be a link, and may lead to anything.
 #include "service/tokenizer/files/model_file.h"
 
 #include <cerrno>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What a clone without Git LFS has in place of a large file.
+// The first bytes of the pointer that a clone without Git LFS has in place of a large file.
 constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace longstream {
 // meant to be there.
 bool HasModelFile(const std::filesystem::path& path);
 
-// The bytes of a file; nullopt where there is none. INVALID_ARGUMENT, with the path: it is no
-// regular file, a link that leads nowhere, a pointer of Git LFS, or cannot be read.
+// The bytes of a file; nullopt if there is none. INVALID_ARGUMENT, with the path: it is no regular
+// file, a link that leads nowhere, a pointer of Git LFS, or cannot be read.
 absl::StatusOr<std::optional<std::string>> FindModelFile(const std::filesystem::path& path);
 
 // The same for a file that must be there.

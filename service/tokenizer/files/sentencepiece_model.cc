@@ -27,8 +27,8 @@ namespace {
 using sentencepiece::Model;
 using Piece = sentencepiece::Model::Piece;
 
-constexpr const char* kMark = "\u2581";  // what SentencePiece writes for a space
-// How a piece may be made of two is tried at each of its bytes.
+constexpr const char* kMark = "\u2581";  // SentencePiece's mark for a space
+// Bounds the merges of a piece, which are tried at each of its bytes.
 constexpr size_t kMaxPieceBytes = 1024;
 constexpr int kUnigram = 1;
 constexpr int kBpe = 2;
@@ -137,8 +137,8 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   return Invalid("expected a piece of type UNKNOWN, found none");
 }
 
-// Two pieces merge where their texts together are a piece: the one of the greatest score first.
-// User-defined symbols are not merged.
+// Two pieces merge if their texts together are a piece; the merge of the greatest score comes
+// first. User-defined symbols are not merged.
 void MakeMerges(TokenizerSpec* spec) {
   absl::flat_hash_map<std::string_view, double> scores;
   const absl::flat_hash_set<std::string_view> symbols(spec->symbols.begin(), spec->symbols.end());
@@ -204,8 +204,7 @@ absl::Status CheckBytes(const TokenizerSpec& spec) {
                               "none for byte ", missing - ids.begin()));
 }
 
-// Tokens of the files beside the model; one that the model has as a control token is flagged as
-// the files say.
+// Adds the tokens of the files beside the model; the files decide the flags of a control token.
 void AddTokens(const TokenizerConfig& config, TokenizerSpec* spec) {
   for (const AddedToken& token : config.added_tokens) {
     const auto same =
@@ -219,7 +218,7 @@ void AddTokens(const TokenizerConfig& config, TokenizerSpec* spec) {
   }
 }
 
-// The name that the configuration gives, or the model's where it has such a control token.
+// Sets the name to `piece` if the configuration gives none and the model has this control token.
 void SetName(const std::string& piece, const TokenizerSpec& spec,
              std::optional<std::string>* name) {
   if (name->has_value()) return;

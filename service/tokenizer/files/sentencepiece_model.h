@@ -1,5 +1,5 @@
-// Reads tokenizer.model, the file of the library SentencePiece, together with what the files beside
-// it say of added tokens. What TokenizerSpec has no place for is refused by its name.
+// Reads tokenizer.model, the file of the library SentencePiece, together with the added tokens of
+// the files beside it. Anything that has no place in TokenizerSpec is refused by its name.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_SENTENCEPIECE_MODEL_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_SENTENCEPIECE_MODEL_H_
 
@@ -12,7 +12,7 @@
 namespace longstream {
 
 // The tokenizer of the file. Control tokens of the model are special added tokens; bos and eos are
-// set in *config where it leaves them open. INVALID_ARGUMENT and UNIMPLEMENTED as LoadTokenizer.
+// set in *config if it leaves them open. INVALID_ARGUMENT and UNIMPLEMENTED as LoadTokenizer.
 absl::StatusOr<TokenizerSpec> ReadSentencePieceModel(const std::filesystem::path& path,
                                                      int vocab_size, TokenizerConfig* config);
 

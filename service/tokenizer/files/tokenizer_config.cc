@@ -16,7 +16,7 @@
 namespace longstream {
 namespace {
 
-// Reads a file where it exists.
+// Reads a file if it exists.
 absl::Status ReadFile(const std::filesystem::path& path,
                       absl::FunctionRef<void(const JsonView& root)> read) {
   if (!HasModelFile(path)) return absl::OkStatus();
@@ -26,7 +26,7 @@ absl::Status ReadFile(const std::filesystem::path& path,
   return file->status();
 }
 
-// A token's name stands there as a string, or as an object with its content.
+// A token's name is a string, or an object with its content.
 std::optional<std::string> ReadTokenName(const JsonView& token) {
   if (!token.present()) return std::nullopt;
   return token.is_object() ? token["content"].String() : token.String();
@@ -47,7 +47,7 @@ uint64_t ReadId(const std::string& key, const JsonView& token) {
   return id;
 }
 
-// In both: a token beyond the model's vocabulary is none, as in tokenizer.json.
+// Both readers ignore a token beyond the model's vocabulary, as in tokenizer.json.
 void ReadAddedTokensDecoder(const JsonView& tokens, int vocab_size, TokenizerConfig* config) {
   for (const auto& [key, token] : tokens.Members()) {
     const uint64_t id = ReadId(key, token);

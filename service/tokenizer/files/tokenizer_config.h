@@ -13,7 +13,8 @@
 
 namespace longstream {
 
-// What a tokenizer.model leaves to the files beside it; the defaults are transformers' for Llama.
+// Settings that a tokenizer.model leaves to the files beside it; the defaults are transformers' for
+// Llama.
 struct TokenizerConfig {
   SpecialTokenNames names;
   bool add_bos = true;           // a sequence begins with the token `names.bos`
@@ -22,11 +23,11 @@ struct TokenizerConfig {
   std::vector<AddedToken> added_tokens;
 };
 
-// bos_token and eos_token of tokenizer_config.json in model_dir; none where there is no such file.
+// bos_token and eos_token of tokenizer_config.json in model_dir; none if there is no such file.
 // INVALID_ARGUMENT as LoadTokenizer.
 absl::StatusOr<SpecialTokenNames> ReadSpecialTokenNames(const std::filesystem::path& model_dir);
 
-// All that the files in model_dir say. INVALID_ARGUMENT as LoadTokenizer.
+// All settings of the files in model_dir. INVALID_ARGUMENT as LoadTokenizer.
 absl::StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::filesystem::path& model_dir,
                                                     int vocab_size);
 

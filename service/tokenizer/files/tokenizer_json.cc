@@ -40,8 +40,8 @@ std::pair<std::string, std::string> ReadMerge(const JsonView& merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-// unk_token, fuse_unk and byte_fallback apply to characters without a token; where words are bytes,
-// every one has a token.
+// unk_token, fuse_unk and byte_fallback apply to characters without a token; if words are bytes,
+// every byte has a token.
 void ReadUnknown(const JsonView& model, TokenizerSpec* spec) {
   spec->byte_fallback = model["byte_fallback"].Bool(false);
   spec->fuse_unk = model["fuse_unk"].Bool(false);
@@ -108,8 +108,8 @@ void ReadModel(const JsonView& model, int vocab_size, TokenizerSpec* spec) {
   if (spec->vocabulary.empty()) model["vocab"].FailExpected("a vocabulary");
 }
 
-// A token beyond the model's vocabulary is none: what another model reads with the same tokenizer,
-// such as the place of an image, is text to this one.
+// A token beyond the model's vocabulary is ignored: it belongs to another model with the same
+// tokenizer (the place of an image, say), and is text to this one.
 void ReadAddedTokens(const JsonView& tokens, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& token : tokens.Elements()) {
     if (token["id"].Size() >= static_cast<size_t>(vocab_size)) continue;
@@ -134,7 +134,7 @@ absl::StatusOr<TokenizerSpec> ReadTokenizerJson(const std::filesystem::path& pat
   const JsonView root(*file);
   TokenizerSpec spec;
   if (root["version"].String("1.0") != "1.0") root["version"].FailExpected("\"1.0\"");
-  // First, as it says whether the model's words are bytes.
+  // First, because it says whether the model's words are bytes.
   ReadPreTokenizer(root["pre_tokenizer"], &spec);
   ReadModel(root["model"], vocab_size, &spec);
   ReadAddedTokens(root["added_tokens"], vocab_size, &spec);

@@ -1,5 +1,5 @@
-// Reads tokenizer.json, the file of Hugging Face's `tokenizers`, whose keys and meanings are used
-// here. What TokenizerSpec has no place for is refused by its name.
+// Reads tokenizer.json with the keys and meanings of Hugging Face's `tokenizers`. Anything that has
+// no place in TokenizerSpec is refused by its name.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_H_
 

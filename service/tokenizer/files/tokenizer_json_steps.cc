@@ -14,8 +14,8 @@
 namespace longstream {
 namespace {
 
-// What stands in a Sequence, in order, sequences within sequences included; or the one step that
-// it is.
+// Appends the steps of a Sequence, in order, also of nested sequences; or `part` itself if it is
+// one step.
 void AppendSteps(const JsonView& part, std::string_view list_key, int depth,
                  std::vector<JsonView>* steps) {
   constexpr int kMaxDepth = 8;
@@ -137,7 +137,7 @@ void ReadStrip(const JsonView& strip, DecoderStage stage, DecoderSpec* decoder) 
   decoder->strip_spaces = strip["start"].Size();
 }
 
-// Reads a step that may follow those of `stage`; what stage it leaves.
+// Reads a step that may follow those of `stage`; returns the next stage.
 DecoderStage ReadDecoderStep(const JsonView& step, DecoderStage stage, DecoderSpec* decoder) {
   const std::string type = step["type"].String();
   if (type == "Replace" && stage == kReplacements) {
@@ -165,8 +165,8 @@ DecoderStage ReadDecoderStep(const JsonView& step, DecoderStage stage, DecoderSp
   return stage;
 }
 
-// The ids that a template puts before the text. What it puts behind, an end token, would end the
-// turn before it began; it has no place in a session.
+// The ids that a template puts before the text. Ids behind the text are not read: an end token
+// would end the turn before it began.
 void ReadTemplate(const JsonView& processor, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& piece : processor["single"].Elements()) {
     if (piece["Sequence"].present()) return;

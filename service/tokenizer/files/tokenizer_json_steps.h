@@ -1,5 +1,5 @@
 // The parts of tokenizer.json that are steps or sequences of steps: normalizer, pre_tokenizer,
-// decoder and post_processor. What is wrong or not supported is reported through the views.
+// decoder and post_processor. Wrong and unsupported values are reported through the views.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_STEPS_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_STEPS_H_
 

@@ -39,7 +39,7 @@ absl::StatusOr<BpeModel> BpeModel::Create(const TokenizerSpec& spec) {
   if (absl::Status status = model.AddMerges(spec, vocabulary); !status.ok()) return status;
   if (spec.ignore_merges) {
     for (const auto& [text, id] : spec.vocabulary) {
-      // What is not written in the alphabet is no word.
+      // A text outside the alphabet is no word.
       auto bytes = spec.byte_level ? AlphabetToBytes(text) : text;
       if (bytes) model.words_.emplace(*std::move(bytes), id);
     }
@@ -92,7 +92,7 @@ absl::Status BpeModel::AddMerges(const TokenizerSpec& spec, const Vocabulary& vo
       }
       ids[i] = token->second;
     }
-    // Of merges of the same pair the last one counts, as in the reference implementation.
+    // If a pair is listed twice, the last merge counts, as in the reference implementation.
     const auto place = static_cast<uint32_t>(rank);
     merges_[PairKey(ids[0], ids[1])] = {spec.merge_ranks.empty() ? place : spec.merge_ranks[rank],
                                         ids[2]};
@@ -200,7 +200,7 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
     if (left.next == kMerged || left.next == kNone) continue;
-    // The pair may have become another one since; what has the same rank is as good.
+    // The pair may have changed since; another one of the same rank is as good.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
     if (merge == nullptr || merge->rank != candidate.rank) continue;
 

@@ -44,9 +44,9 @@ class BpeModel {
   // text that is not in the vocabulary.
   static absl::StatusOr<BpeModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word. Of all neighbours that may merge those of the lowest rank do first,
-  // the leftmost of them before the others. A character without a token becomes the tokens of its
-  // bytes or unk_id, as the spec says, or is left out. O(n log n).
+  // Appends the ids of a word. Neighbours of the lowest rank merge first, and of several such pairs
+  // the leftmost. A character without a token becomes the tokens of its bytes or unk_id, as the
+  // spec says, or is left out. O(n log n).
   // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 2 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 

@@ -1,4 +1,4 @@
-// The tokens that stand for single bytes where a model of characters falls back to them: "<0x0A>".
+// Tokens for single bytes ("<0x0A>"), to which a model of characters falls back.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_BYTE_TOKENS_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_BYTE_TOKENS_H_
 

@@ -17,7 +17,7 @@ namespace {
 // Keeps every length within ICU's 32 bits, three times over for what normalization may add.
 constexpr size_t kMaxTextBytes = size_t{512} << 20;
 
-// The added tokens with those that are looked for in the normalized text in their normalized form.
+// The added tokens; tokens with `normalized` get their normalized form.
 absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> tokens,
                                                    const Normalizer& normalizer) {
   for (AddedToken& token : tokens) {
@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> token
     if (!content.ok()) return content.status();
     if (content->empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens: expected text that the normalizer leaves, found \"",
-                       token.content, "\", of which it leaves nothing"));
+          absl::StrCat("added_tokens: expected text that the normalizer keeps, found \"",
+                       token.content, "\", which it removes"));
     }
     token.content = std::string(*content);
   }

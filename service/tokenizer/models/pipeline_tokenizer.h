@@ -38,7 +38,7 @@ class PipelineTokenizer : public Tokenizer {
   DecodeRules decode_rules() const override { return decode_rules_; }
 
  private:
-  // What texts become tokens by, in the order in which they are applied.
+  // The stages from text to tokens, in the order in which they are applied.
   struct Stages {
     AddedTokenMatcher raw_tokens;  // looked for in the text as it is
     Normalizer normalizer;
@@ -66,7 +66,7 @@ class PipelineTokenizer : public Tokenizer {
   const Stages stages_;
   const TokenTable tokens_;
   const DecodeRules decode_rules_;
-  const PrependScheme prefix_;  // before which texts a space, or its mark, is put
+  const PrependScheme prefix_;  // texts that get a space, or its mark, before them
 };
 
 }  // namespace longstream

@@ -11,7 +11,7 @@
 
 namespace longstream {
 
-// Whether the token is new; an error where the id or the text stands for something else already.
+// Whether the token is new; an error if the id or the text already stands for something else.
 absl::StatusOr<bool> TokenTable::Add(const std::string& text, int32_t id) {
   const auto [known_text, is_new_id] = texts_.emplace(id, text);
   const auto [known_id, is_new_text] = ids_.emplace(text, id);
@@ -45,8 +45,8 @@ void TokenTable::SetPiece(const DecoderSpec& decoder, std::string_view text, int
 }
 
 // With a byte-level decoder a text of the vocabulary is written in the byte alphabet and gives the
-// bytes it stands for, or its own where it is not. An added token is looked for in the text as it
-// is, so it gives that text back, unless the vocabulary has it too.
+// bytes it stands for; if it is not in that alphabet, it gives its own bytes. An added token is
+// looked for in the plain text, so it gives that text back, unless the vocabulary has it too.
 absl::StatusOr<TokenTable> TokenTable::Create(const TokenizerSpec& spec,
                                               const std::vector<AddedToken>& normalized) {
   TokenTable table;

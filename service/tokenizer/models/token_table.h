@@ -16,8 +16,8 @@ namespace longstream {
 // Immutable after Create: may be used by any number of threads.
 class TokenTable {
  public:
-  // `normalized` are the added tokens of the spec, in its order, with those that are looked for in
-  // the normalized text written as they are found there.
+  // `normalized`: the added tokens of the spec, in its order; tokens that are looked for in the
+  // normalized text are written in their normalized form.
   // INVALID_ARGUMENT: two tokens have the same id, or two ids the same text.
   static absl::StatusOr<TokenTable> Create(const TokenizerSpec& spec,
                                            const std::vector<AddedToken>& normalized);
@@ -27,7 +27,7 @@ class TokenTable {
   std::string_view FirstBytes(int32_t id) const;
   bool IsSpecial(int32_t id) const;
 
-  // Whether the id is one that is looked for in the text before anything else is done with it.
+  // Whether the id is an added token (AddedToken).
   bool IsAdded(int32_t id) const;
 
  private:
@@ -41,8 +41,8 @@ class TokenTable {
   absl::StatusOr<bool> Add(const std::string& text, int32_t id);
   void SetPiece(const DecoderSpec& decoder, std::string_view text, int32_t id);
 
-  std::vector<Token> tokens_;  // by id; shorter than the vocabulary where its end is unused
-  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // where they differ from the bytes
+  std::vector<Token> tokens_;  // by id; shorter than the vocabulary if its end is unused
+  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // if they differ from the bytes
   absl::flat_hash_map<int32_t, std::string> texts_;        // while the table is made
   absl::flat_hash_map<std::string, int32_t> ids_;
 };

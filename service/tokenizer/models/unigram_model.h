@@ -1,5 +1,5 @@
-// The unigram language model of one word: of all ways to write it as a sequence of tokens, the one
-// with the greatest sum of scores.
+// The unigram language model of one word: it picks the sequence of tokens with the greatest sum of
+// scores.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
 
@@ -43,9 +43,9 @@ class UnigramModel {
   // kMaxTokenBytes.
   static absl::StatusOr<UnigramModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word; of several best ways the one whose last tokens begin first. A run of
-  // characters without a token becomes the tokens of its bytes or one unk_id, as the spec says.
-  // O(n * longest token). REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
+  // Appends the ids of a word; of several best sequences the one whose last tokens begin first. A
+  // run of characters without a token becomes the tokens of its bytes or one unk_id, as the spec
+  // says. O(n * longest token). REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 
  private:

@@ -1,5 +1,5 @@
-// What byte-level BPE has is hashed first and alone, as it was before there were other tokenizers;
-// what only others have follows where there is any.
+// The parts of byte-level BPE are hashed first, as before there were other tokenizers; parts that
+// only others have follow, if there are any.
 #include "service/tokenizer/spec/spec_fingerprint.h"
 
 #include <algorithm>

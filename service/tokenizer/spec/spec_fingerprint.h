@@ -1,4 +1,4 @@
-// The fingerprint of a tokenizer: of everything that decides which ids a text gets.
+// The fingerprint of a tokenizer: a hash of everything that decides which ids a text gets.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
 

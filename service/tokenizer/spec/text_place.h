@@ -1,4 +1,4 @@
-// Where a text stands, and whether a space or what is written for one is put before it there.
+// The place of a text, and whether a space, or the mark for one, is put before it there.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_TEXT_PLACE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_TEXT_PLACE_H_
 

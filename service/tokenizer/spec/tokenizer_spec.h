@@ -1,5 +1,5 @@
-// A tokenizer as its files describe it: what the readers (tokenizer_json.h, sentencepiece_model.h)
-// give, and what the stages are made from. Data only.
+// A tokenizer as its files describe it. The readers (tokenizer_json.h, sentencepiece_model.h) make
+// it, and the stages are made from it. Data only.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_TOKENIZER_SPEC_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_TOKENIZER_SPEC_H_
 
@@ -50,7 +50,7 @@ struct NormalizerStep {
   PrependScheme scheme = PrependScheme::kAlways;
 };
 
-// What becomes of the matches of a pattern and of the text between them.
+// How a split treats the matches of a pattern and the text between them.
 enum class SplitBehavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
 // One step of the pre-tokenizer; it works on each piece that the step before it gave.
@@ -87,11 +87,11 @@ struct TokenizerSpec {
   Model model = Model::kBpe;
   // The texts that words are made of. With byte_level they are written in the byte alphabet.
   std::vector<std::pair<std::string, int32_t>> vocabulary;  // by ascending text
-  // Tokens that no word gives: control tokens, and the bytes of a SentencePiece model.
+  // Tokens that words do not produce: control tokens, and the bytes of a SentencePiece model.
   std::vector<std::pair<std::string, int32_t>> reserved;
   bool byte_level = false;        // words are sequences of bytes, not of characters
   bool byte_fallback = false;     // a character without a token is given by the tokens of its bytes
-  std::optional<int32_t> unk_id;  // a character without that becomes this, or nothing
+  std::optional<int32_t> unk_id;  // a character without either becomes this, or nothing
   bool fuse_unk = false;          // one unk_id for several such characters in a row
 
   // BPE.
@@ -104,8 +104,8 @@ struct TokenizerSpec {
   double unk_score = 0;
   bool single_precision = false;  // sums of scores are rounded to float, as SentencePiece has them
 
-  // Texts of the vocabulary, ascending, that are taken whole wherever they stand, the longest where
-  // several do (SentencePiece's user-defined symbols); neither normalized nor merged with others.
+  // SentencePiece's user-defined symbols: texts of the vocabulary, ascending, that are always taken
+  // whole, the longest first. They are neither normalized nor merged with others.
   std::vector<std::string> symbols;
 
   std::vector<AddedToken> added_tokens;

@@ -1,9 +1,8 @@
 // Finds stop strings in a text that arrives in pieces.
 //
-// Text that may still become the beginning of a stop string is held back until that is decided, so
-// that no part of a stop string is ever given out. The first stop string to be complete counts, and
-// where several end at the same byte the longest: the result does not depend on how the text is
-// cut.
+// Text that may be the beginning of a stop string is held back until that is decided, so that no
+// part of a stop string is ever given out. The first complete stop string counts; if several end at
+// the same byte, the longest. The result does not depend on how the text is cut.
 //
 // Not thread-safe.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_STREAM_STOP_MATCHER_H_
@@ -28,7 +27,7 @@ class StopMatcher {
   // INVALID_ARGUMENT: a stop string is empty, or not UTF-8 and so could never be found.
   static absl::StatusOr<StopMatcher> Create(const std::vector<std::string>& stop_strings);
 
-  // Takes the next piece of text, whole UTF-8 characters, and appends to *out what is decided,
+  // Takes the next piece of text, whole UTF-8 characters, and appends to *out the decided text,
   // whole characters too. Returns the index of the stop string that was found: *out then ends
   // before it, the rest of the text is dropped, and the matcher takes no more. O(bytes of text *
   // number of stop strings).
@@ -36,7 +35,7 @@ class StopMatcher {
   // REQUIRES: no stop string has been found yet.
   std::optional<size_t> Push(std::string_view text, std::string* out);
 
-  // Appends what is held back, as no more text will come. Text pushed after it is searched anew.
+  // Appends the text held back, as no more text will come. Text pushed after it is searched anew.
   void Flush(std::string* out);
 
  private:

@@ -1,4 +1,4 @@
-// Tokens to text, text past the stop strings; and which tokens that is.
+// Tokens to text, the search for stop strings, and the tokens that the sent text covers.
 #include "service/tokenizer/stream/stream_decoder.h"
 
 #include <utility>
@@ -8,8 +8,8 @@
 namespace longstream {
 namespace {
 
-// Length of what stands at the beginning of `text` for `held` bytes that were held back: their
-// character, or what replaces them.
+// Length of the part at the beginning of `text` that comes from `held` bytes held back: their
+// character, or its replacement.
 size_t HeldLength(std::string_view text, size_t held, InvalidUtf8 invalid) {
   size_t length = 0;
   NextCodePoint(text, &length);
@@ -36,7 +36,7 @@ TextDelta StreamDecoder::Push(int32_t token) {
   decoder_.Push(token, &text);
   ++pushed_;
 
-  // All tokens that end within the character held back so far end with it: they get its end.
+  // Tokens that end within the character held back so far get that character's end.
   if (held > 0 && !text.empty()) {
     AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
   }

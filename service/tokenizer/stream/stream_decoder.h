@@ -1,7 +1,7 @@
 // Turns a stream of sampled tokens into text that can be sent as it comes.
 //
 // The text of all deltas put together is Decode() of the tokens, up to the first stop string. No
-// delta splits a UTF-8 character, and none reveals part of a stop string: what is undecided is held
+// delta splits a UTF-8 character, and none reveals part of a stop string: undecided text is held
 // back. Memory is bounded by the longest stop string, whatever the stream.
 //
 // Not thread-safe; one per generated text.
@@ -26,11 +26,11 @@ struct StreamDecoderOptions {
   DecodeOptions decode = {};
   // Position of the first token to be pushed; the positions of the deltas count from here.
   uint64_t start_position = 0;
-  // So many tokens from the start are not searched for stop strings.
+  // The first min_tokens tokens are not searched for stop strings.
   uint64_t min_tokens = 0;
 };
 
-// What is ready to be sent after a token.
+// The text that can be sent after a token.
 struct TextDelta {
   std::string text;  // UTF-8; may be empty
   // start_position plus the number of tokens whose text lies wholly in the deltas so far, this one
@@ -49,7 +49,7 @@ class StreamDecoder {
   // REQUIRES: no delta had a stop, and Finish was not called.
   TextDelta Push(int32_t token);
 
-  // What is held back, an incomplete character as U+FFFD; its position covers every token, unless
+  // The text held back, an incomplete character as U+FFFD; its position covers every token, unless
   // that U+FFFD completes a stop string. REQUIRES: as Push.
   TextDelta Finish();
 

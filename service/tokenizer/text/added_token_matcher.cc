@@ -56,7 +56,7 @@ std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(
     at = end;  // the search goes on behind the token itself, whether it counts or not
     if (token->special && !parse_special) continue;
     if (token->special && AnyWithin(foreign, begin, end)) {
-      // What begins within it may be the template's own.
+      // A token that begins within it may be the template's own.
       at = begin + 1;
       continue;
     }

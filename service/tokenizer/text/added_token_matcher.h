@@ -17,7 +17,7 @@ namespace longstream {
 // Immutable: may be used by any number of threads.
 class AddedTokenMatcher {
  public:
-  // A piece of the text: an added token, or what lies between.
+  // A piece of the text: an added token, or the text between two.
   struct Segment {
     std::optional<int32_t> id;
     std::string_view text;  // empty where there is an id
@@ -28,9 +28,9 @@ class AddedTokenMatcher {
   // Looks for the `content` of the tokens. REQUIRES: contents are not empty and all different.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
-  // The segments of a text, in order. From the left, the longest token at a place counts. Special
-  // tokens are text where parse_special is false, and where they have bytes of `foreign`, which is
-  // as EncodeOptions::foreign. REQUIRES: text is UTF-8.
+  // The segments of a text, in order. The search goes from the left, and the longest token at a
+  // place counts. A special token is text if parse_special is false or if it has a byte of
+  // `foreign` (EncodeOptions::foreign). REQUIRES: text is UTF-8.
   std::vector<Segment> Split(std::string_view text, bool parse_special,
                              std::span<const ByteRange> foreign = {}) const;
 

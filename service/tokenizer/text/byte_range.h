@@ -16,7 +16,7 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// Whether one of the ranges, which ascend and do not overlap, has a byte of [begin, end).
+// Whether one of the ranges has a byte of [begin, end). REQUIRES: they ascend and do not overlap.
 inline bool AnyWithin(std::span<const ByteRange> ranges, size_t begin, size_t end) {
   const auto first = std::partition_point(
       ranges.begin(), ranges.end(), [&](const ByteRange& range) { return range.end <= begin; });

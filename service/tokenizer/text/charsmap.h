@@ -1,6 +1,6 @@
-// The precompiled characters map of SentencePiece: texts and what takes their place, as a double
-// array trie. Little-endian: a uint32 with the size of the trie in bytes; the trie, units of
-// uint32; the replacements, each ended by a zero byte.
+// The precompiled characters map of SentencePiece: texts and their replacements, as a double array
+// trie. Little-endian: a uint32 with the size of the trie in bytes; the trie, units of uint32; the
+// replacements, each ended by a zero byte.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 

@@ -32,8 +32,8 @@ bool BeginsWithMark(char32_t c) {
   return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0;
 }
 
-// Appends a run of marks, decomposed and in canonical order: that is an equivalent text, and one
-// in which insertion finds each mark in its place.
+// Appends a run of marks, decomposed and in canonical order: an equivalent text, in which ICU's
+// insertion finds each mark in its place.
 void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::string* out) {
   std::vector<std::pair<uint8_t, UChar32>> marks;  // combining class, code point
   icu::UnicodeString decomposition;
@@ -46,7 +46,7 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
     }
   }
   const auto by_class = [](const auto& a, const auto& b) { return a.first < b.first; };
-  // A character of class 0 keeps its place and what stands on either side of it apart.
+  // A character of class 0 keeps its place and separates the marks on its two sides.
   for (auto first = marks.begin(); first != marks.end();) {
     if (first->first == 0) {
       ++first;
@@ -119,8 +119,8 @@ absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string
   UErrorCode error = U_ZERO_ERROR;
   std::string ordered_buffer;
   const std::string_view ordered = OrderLongRuns(nfc, text, &ordered_buffer);
-  // What was reordered is no longer the caller's text, so it is copied in any case. A text in
-  // today's form is also in the older one: that only orders and composes less.
+  // A reordered text is no longer the caller's, so it is copied in any case. A text in today's form
+  // is also in the older one, which only orders and composes less.
   const bool same_text = ordered.data() == text.data();
   if (same_text && normalizers.newest->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) {
     return text;

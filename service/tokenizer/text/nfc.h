@@ -11,8 +11,8 @@ namespace longstream {
 
 // The text in form C: `text` itself where it is in that form already, else *buffer. Characters are
 // as in Unicode 9, the version that Hugging Face's tokenizers normalize by: younger ones are
-// neither marks nor composed. Takes O(n log n), whatever the text. Thread-safe. INTERNAL: ICU
-// fails, for want of memory or of its data. REQUIRES: text is UTF-8, below 2 GiB / 3.
+// neither marks nor composed. Takes O(n log n), whatever the text. Thread-safe. INTERNAL: ICU lacks
+// memory or its data. REQUIRES: text is UTF-8, below 2 GiB / 3.
 absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string* buffer);
 
 }  // namespace longstream

@@ -19,7 +19,7 @@ namespace {
 // ICU counts in 32 bits, and form C may have three times the bytes of a text.
 constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
 
-constexpr std::string_view kMark = "\u2581";  // what SentencePiece writes for a space
+constexpr std::string_view kMark = "\u2581";  // SentencePiece's mark for a space
 
 // Longer graphemes are looked up character by character, as the reference implementation does.
 constexpr size_t kLongestGrapheme = 5;

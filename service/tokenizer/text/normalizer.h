@@ -1,4 +1,4 @@
-// What is done to a text before it is cut into words: the steps of TokenizerSpec::normalizer.
+// Changes a text before it is cut into words, by the steps of TokenizerSpec::normalizer.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_NORMALIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_NORMALIZER_H_
 
@@ -24,7 +24,7 @@ class Normalizer {
   // INVALID_ARGUMENT: a characters map is damaged.
   static absl::StatusOr<Normalizer> Create(const TokenizerSpec& spec);
 
-  // The normalized text: a part of `text` where nothing else is to do, else *buffer. O(n log n).
+  // The normalized text: a part of `text` if nothing else has to change, else *buffer. O(n log n).
   // Whether a prefix is put before the text depends on its place.
   // INVALID_ARGUMENT: a step makes more than 2 GiB / 3 of it; else errors as NormalizeNfc and
   // Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
@@ -38,7 +38,7 @@ class Normalizer {
     Charsmap charsmap;           // kCharsmap, kSentencePiece
   };
 
-  // What becomes of the text: a part of it, or *out, which is empty before.
+  // The text after the step: a part of `text`, or *out, which is empty before.
   absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text, TextPlace place,
                                            std::string* out) const;
 

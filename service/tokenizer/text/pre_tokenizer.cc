@@ -78,7 +78,8 @@ std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::s
   return *buffer;
 }
 
-// What the step cuts by, if it does; sets how the matches are treated where the kind says so.
+// The pattern that the step cuts by, if it cuts. Sets the treatment of matches if the kind decides
+// it.
 std::optional<PatternSpec> CutPattern(PreTokenizerStep* step) {
   switch (step->kind) {
     case PreTokenizerStep::Kind::kSplit:

@@ -31,7 +31,7 @@ class PreTokenizer {
  private:
   struct Step {
     PreTokenizerStep spec;
-    std::optional<Regex> regex;  // of what cuts
+    std::optional<Regex> regex;  // the pattern that cuts
   };
 
   absl::Status RunSteps(std::string_view text, TextPlace place, size_t step, WordSink sink) const;

@@ -20,7 +20,7 @@ class PrefixSet {
   explicit PrefixSet(std::vector<std::string> texts);
 
   // The index of the longest member that `text` begins with. O(its length * log of the size of the
-  // set); O(1) where no member begins with the first byte.
+  // set); O(1) if no member begins with the first byte.
   std::optional<size_t> LongestAt(std::string_view text) const;
 
   const std::string& operator[](size_t index) const { return texts_[index]; }

@@ -22,7 +22,7 @@ constexpr uint32_t kHeapLimitKib = 64 * 1024;
 constexpr size_t kJitStackStart = 32 * 1024;
 constexpr size_t kJitStackMax = size_t{kHeapLimitKib} * 1024;
 
-// What a thread needs to match; the pattern does not matter, as only the whole match is recorded.
+// A thread's matching state. It fits every pattern, as only the whole match is recorded.
 class MatchState {
  public:
   MatchState()
@@ -85,7 +85,7 @@ absl::StatusOr<Regex> Regex::CompilePcre2(const std::string& pattern, uint32_t o
     return absl::UnimplementedError(
         absl::StrCat("the pattern \"", pattern, "\" may match the empty string"));
   }
-  // Where memory may not be made executable this fails, and the interpreter does the work.
+  // If memory may not be made executable, this fails and the interpreter does the work.
   pcre2_jit_compile(regex.code_.get(), PCRE2_JIT_COMPLETE);
   return regex;
 }

@@ -22,16 +22,17 @@ class Regex {
     size_t end = 0;
   };
 
-  // A regular expression as Hugging Face's tokenizers, that is Oniguruma, understand it.
-  // UNIMPLEMENTED: it uses a construct that PCRE2 understands in another way or not at all, which
-  // is named; or it may match the empty string.
+  // A regular expression with the meaning that Hugging Face's tokenizers, that is Oniguruma, give
+  // it.
+  // UNIMPLEMENTED: it uses a construct that PCRE2 understands in another way or not at all (the
+  // error names it), or it may match the empty string.
   static absl::StatusOr<Regex> Compile(const std::string& pattern);
 
   // A pattern that matches this text and nothing else. UNIMPLEMENTED: it is empty.
   static absl::StatusOr<Regex> CompileLiteral(const std::string& text);
 
-  // Finds the first match that begins at `start` or later; false if there is none. What stands
-  // before `start` is seen by look-behinds. Matches are not empty.
+  // Finds the first match that begins at `start` or later; false if there is none. Look-behinds see
+  // the text before `start`. Matches are not empty.
   // INVALID_ARGUMENT: the text needs more steps or memory than one match may take.
   // REQUIRES: text is UTF-8, start <= text.size() is at a character.
   absl::StatusOr<bool> Find(std::string_view text, size_t start, Match* match) const;

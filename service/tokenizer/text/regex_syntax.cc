@@ -1,5 +1,5 @@
-// From Oniguruma's syntax to PCRE2's. Only what is known to mean the same in both passes, or what
-// can be rewritten; the rest is refused, as a pattern read in another way gives wrong ids silently.
+// From Oniguruma's syntax to PCRE2's. Only constructs with the same meaning in both, or that can be
+// rewritten, pass. The rest is refused: a pattern read in another way silently gives wrong ids.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -225,8 +225,8 @@ class Translator {
   const std::string& pattern_;
   size_t at_ = 0;
   std::string out_;
-  size_t item_ = 0;                  // where in out_ begins what a repetition repeats
-  std::vector<size_t> open_groups_;  // where in out_ each group begins that is open
+  size_t item_ = 0;                  // begin, in out_, of the item that a repetition repeats
+  std::vector<size_t> open_groups_;  // begins, in out_, of the open groups
   std::string error_;                // the construct that is refused
 };
 

@@ -10,7 +10,7 @@ unsigned char ByteAt(std::string_view text, size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// What the bytes at the start of a text are.
+// The kind and the length of the bytes at the start of a text.
 struct Unit {
   enum Kind { kCharacter, kInvalid, kIncomplete } kind;
   size_t length;  // of the character, of the maximal subpart, or of all that is there
@@ -124,7 +124,7 @@ void Utf8Stream::Finish(std::string* text) {
   pending_.clear();
 }
 
-// Appends what stands for so many invalid bytes.
+// Appends the replacement of so many invalid bytes.
 void Utf8Stream::Replace(size_t length, std::string* text) const {
   const size_t count = invalid_ == InvalidUtf8::kReplacementPerByte ? length : 1;
   for (size_t i = 0; i < count; ++i) text->append(kReplacementCharacter);

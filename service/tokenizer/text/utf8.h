@@ -9,10 +9,10 @@
 
 namespace longstream {
 
-// U+FFFD, what stands for bytes that are no character.
+// U+FFFD replaces bytes that are no character.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// Length in bytes of the longest valid prefix; text.size() where all of it is UTF-8.
+// Length in bytes of the longest valid prefix; text.size() if all of it is UTF-8.
 size_t ValidUtf8Prefix(std::string_view text);
 
 // The code point at `text[*offset]`, which must be valid UTF-8; moves *offset behind it.
@@ -21,7 +21,7 @@ char32_t NextCodePoint(std::string_view text, size_t* offset);
 // The code point that ends at `text[*offset - 1]`; moves *offset before it. REQUIRES: *offset > 0.
 char32_t PreviousCodePoint(std::string_view text, size_t* offset);
 
-// What stands for a maximal subpart of an invalid sequence (Unicode, section 3.9).
+// The replacement of a maximal subpart of an invalid sequence (Unicode, section 3.9).
 enum class InvalidUtf8 {
   kOneReplacement,      // one U+FFFD
   kReplacementPerByte,  // one U+FFFD for each of its bytes
@@ -33,10 +33,10 @@ class Utf8Stream {
  public:
   explicit Utf8Stream(InvalidUtf8 invalid = InvalidUtf8::kOneReplacement) : invalid_(invalid) {}
 
-  // Appends to *text what the bytes decide; an incomplete character at their end is held back.
+  // Appends to *text all decided characters; an incomplete one at the end is held back.
   void Push(std::string_view bytes, std::string* text);
 
-  // Appends U+FFFD where an incomplete character is held back, and forgets it.
+  // Appends U+FFFD if an incomplete character is held back, and forgets it.
   void Finish(std::string* text);
 
   // Bytes held back, at most 3.

@@ -7,10 +7,10 @@
 
 namespace longstream {
 
-// Where the white space that ends at `end` begins, but not before `limit`.
+// The begin of the white space that ends at `end`, but not before `limit`.
 size_t SpaceBegin(std::string_view text, size_t limit, size_t end);
 
-// Where the white space that begins at `begin` ends.
+// The end of the white space that begins at `begin`.
 size_t SpaceEnd(std::string_view text, size_t begin);
 
 }  // namespace longstream

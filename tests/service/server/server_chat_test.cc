@@ -178,7 +178,7 @@ TEST_F(ServerChatTest, AppendTakesMessagesToo) {
     const uint64_t before = Get(id).position();
     const grpc::Status status = AppendAll({append, second}, &response);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_THAT(status.error_message(), HasSubstr("messages come with the first message"));
+    EXPECT_THAT(status.error_message(), HasSubstr("messages must be in the first message"));
     EXPECT_EQ(Get(id).position(), before);
   }
 }
