@@ -1,4 +1,4 @@
-// The few shapes that steps of decode rows alone are padded to, so that a device can repeat work
+// Steps that only have decode rows are padded to a few shapes, so that a device can repeat work
 // that it has recorded (Device::Repeat).
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_DECODE_BUCKET_H_
@@ -16,19 +16,19 @@ struct DecodeBucket {
   int32_t num_rows = 0;
   int64_t max_position = 0;
 
-  // Different for different buckets of one model.
+  // Differs between buckets of one model.
   uint64_t key() const {
     return static_cast<uint64_t>(AttentionSplits(max_position)) << 32 |
            static_cast<uint32_t>(num_rows);
   }
 };
 
-// Powers of two, and steps of 8 and 16 from where a row more is not for free any more.
+// Powers of two, then steps of 8 and 16 where each additional row has a cost.
 inline constexpr int32_t kBucketRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
 
-// The smallest that holds them. A bit more attention is launched than needed, by blocks that find
-// nothing to do: at most twice the parts that the longest row is cut into.
-// REQUIRES: num_rows <= most_rows <= 64, max_position <= last_position, the model's last.
+// The smallest bucket that holds the step. It launches a little more attention than needed, in
+// blocks that find no work: at most twice the parts of the longest row. REQUIRES: num_rows <=
+// most_rows <= 64, max_position <= last_position; last_position: the model's last position.
 inline DecodeBucket DecodeBucketFor(int32_t num_rows, int64_t max_position, int32_t most_rows,
                                     int64_t last_position) {
   const int32_t rows = *std::lower_bound(std::begin(kBucketRows), std::end(kBucketRows), num_rows);
