@@ -1,4 +1,4 @@
-// What decides the bytes of packed weights.
+// The key of packed weights.
 #include "backends/packing/packed_key.h"
 
 #include <algorithm>

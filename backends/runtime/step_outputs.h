@@ -65,8 +65,8 @@ class StepOutputs {
 
   void DivideIntoBlocks(const std::vector<WantedRow>& wanted);
   void Pad(int32_t num_rows);
-  // Describes sampled and scored rows for the ops. Uploads the arguments whose place may change from
-  // step to step: the lists to which sampled rows refer, and the rows of Score.
+  // Describes sampled and scored rows for the ops. Uploads the arguments whose place may change
+  // from step to step: the lists to which sampled rows refer, and the rows of Score.
   void DescribeRows(const ls_batch& batch, const Ticket& ticket);
 
   template <typename T>
