@@ -1,5 +1,5 @@
-// Speed of the products with weights and of sampling on this processor, held against what it can do
-// at most (yardstick.h).
+// Speed of products with weights and of sampling on this processor, compared to its limits
+// (yardstick.h).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kInputs = 1024;
 constexpr int64_t kVocabulary = 151936;
 
-// Of products of `rows` rows with so many weights, which are read once.
+// Products of `rows` rows with `weights` weights, which are read once.
 Work ProductWork(int64_t rows, int64_t weights, size_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 2.0 * static_cast<double>(rows * weights)};
 }
@@ -60,7 +60,7 @@ BENCHMARK_CAPTURE(Project, int4, DType::kI4)->Apply(ProjectionSizes);
 
 constexpr int64_t kHidden = 3072;
 
-// Arguments: rows, threads. Both weights of the MLP, the activation and the product of the two.
+// Arguments: rows, threads. Both weights of the MLP's input, the activation and their product.
 void GatedMlp(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const BenchWeights& weights = BenchWeights::Of(type, kHidden, kInputs);
@@ -72,7 +72,7 @@ void GatedMlp(benchmark::State& state, DType type) {
   args.x = {x.data(), DType::kF32, rows, kInputs, kInputs};
   args.norm = {norm_weight.data(), kInputs, 1e-6f};
   args.out = {out.data(), DType::kF32, rows, kHidden, kHidden};
-  args.reader = {weights[0].data, type, kInputs, kHidden};  // of which ops read type and shape
+  args.reader = {weights[0].data, type, kInputs, kHidden};  // ops only read type and shape
   int64_t call = 0;
   const Work work = ProductWork(rows, 2 * kHidden * kInputs, 2 * weights.bytes());
   MeasureOp(state, state.range(1), work, [&] {
@@ -85,7 +85,7 @@ BENCHMARK_CAPTURE(GatedMlp, bf16, DType::kBF16)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int8, DType::kI8)->Apply(BlockSizes);
 BENCHMARK_CAPTURE(GatedMlp, int4, DType::kI4)->Apply(BlockSizes);
 
-// Arguments: rows, threads. Back to the residual stream, which it updates, from rows that the MLP
+// Arguments: rows, threads. The projection that updates the residual stream, from rows that the MLP
 // has prepared.
 void ProjectBack(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
@@ -108,7 +108,7 @@ BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
-// One row of a large vocabulary, logits N(0, 3), on one thread. Bytes are those of the logits.
+// One row of a large vocabulary, logits N(0, 3), on one thread. The bytes of the logits count.
 void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0.0f, 3.0f);

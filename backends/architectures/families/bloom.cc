@@ -5,8 +5,7 @@
 namespace longstream::families {
 namespace {
 
-constexpr int64_t kTrainedLength =
-    2048;  // of all released models; their config class has no key for it
+constexpr int64_t kTrainedLength = 2048;  // of all released models; their configs have no key
 
 void Read(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;

@@ -77,8 +77,7 @@ MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
     config.Unsupported("lightning_use_short_conv", "must be false, found true");
   }
   config.FindInteger("lightning_conv_size", 1, kMaxWidth);  // of the short convolution
-  config.FindBool(
-      "lightning_rope_scaling");  // whether rope_scaling applies here; no scaling is served
+  config.FindBool("lightning_rope_scaling");  // rope_scaling applies here; none is served
   MixerSpec mixer = base;
   mixer.kind = MixerKind::kLightning;
   const int64_t heads = config.FindInteger("lightning_nh", 1, kMaxWidth).value_or(base.num_heads);

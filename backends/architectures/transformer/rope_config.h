@@ -23,9 +23,8 @@ struct RopeShape {
 };
 
 struct RopeOfLayers {
-  RopeSpec full;  // of full attention
-  RopeSpec
-      window;  // of window attention; equal to `full` unless the config has one RoPE per layer type
+  RopeSpec full;    // of full attention
+  RopeSpec window;  // of window attention; may differ if the config has one per layer type
   // The length to which YaRN extends original_max_position_embeddings if the config states both;
   // else 0.
   int64_t extended_length = 0;
