@@ -1,5 +1,6 @@
-// What must be equal to the bit, for every kind of layer, on every instruction set: whatever else
-// is in the batch, after forks, rollbacks and moves, and however a prefill is cut at grid lines.
+// Results that must be equal to the bit, for every kind of layer and every instruction set: with
+// any other sequences in the batch, after forks, rollbacks and moves, and with a prefill cut at any
+// grid lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ std::vector<std::string> Isas() {
   return names;
 }
 
-// Root mean square of found - expected over that of expected.
+// Root mean square of found - expected, divided by that of expected.
 double RelativeDistance(const std::vector<float>& found, const std::vector<float>& expected) {
   double squares = 0;
   double expected_squares = 0;
@@ -60,7 +61,7 @@ float LargestDistance(const std::vector<float>& found, const std::vector<float>&
   return distance;
 }
 
-// How a model holds its weights and its caches.
+// The types of a model's weights and caches.
 struct Types {
   DType weights;
   DType cache;
@@ -100,7 +101,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
   std::span<const int32_t> prompt() const { return std::span(tokens_).first(kPrompt); }
   std::span<const int32_t> tail() const { return std::span(tokens_).last(kTail); }
 
-  // The logits of the tail, decoded after the prompt, by a sequence that lived alone.
+  // The logits of the tail, decoded after the prompt by a sequence that is alone in the model.
   std::vector<float> Expected() {
     const auto sequence = CreateReserved(*model_, kPrompt + kTail);
     Prefill(*model_, *sequence, prompt());
@@ -115,7 +116,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
 
 TEST_P(InvarianceTest, Batch) {
   const std::vector<float> expected = Expected();
-  // Others before, between and behind, decoding and in the middle of a prefill.
+  // Other sequences before, between and behind, decoding and in the middle of a prefill.
   std::vector<std::unique_ptr<ls_sequence>> others;
   for (int i = 0; i < 3; ++i) others.push_back(CreateReserved(*model_, 1500));
   const auto sequence = CreateReserved(*model_, kPrompt + kTail);
@@ -136,8 +137,8 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
-// Rows whose logits nobody wants end in the last layer, which fills their caches all the same. In a
-// parallel block they go to its end.
+// Unwanted rows end in the last layer, which still fills their caches; in a parallel block they run
+// to its end.
 TEST_P(InvarianceTest, WantedRows) {
   for (const bool parallel : {false, true}) {
     ModelSpec spec = Spec();
@@ -169,7 +170,7 @@ TEST_P(InvarianceTest, WantedRows) {
     for (const int i : {0, 1, 3}) EXPECT_TRUE(ExportBytes(model, *sequences[i]) == bytes) << i;
     EXPECT_TRUE(ExportBytes(model, *sequences[2]) == ExportBytes(model, *half));
 
-    // Decode rows before prefill rows, wanted and not; then nothing of a step.
+    // Decode rows before prefill rows, wanted and not; then a step with no wanted rows.
     const std::vector<float> next = Decode(model, *whole, tail().first(1));
     results =
         Step(model, {{sequences[0].get(), {tail()[0]}, /*is_decode=*/true, LS_ROWS_NONE},
@@ -187,8 +188,8 @@ TEST_P(InvarianceTest, WantedRows) {
   }
 }
 
-// Past kAttentionSplit, where the context of a decoded row is cut into parts that threads share and
-// whose results are merged.
+// Past kAttentionSplit, the context of a decoded row is cut into parts; threads share the parts and
+// merge their results.
 TEST_P(InvarianceTest, ThreadsAndBatchPastADecodeSplit) {
   constexpr size_t kLong = 1500;
   constexpr size_t kFew = 8;
@@ -236,7 +237,7 @@ TEST_P(InvarianceTest, CutsAtGridLines) {
   }
 }
 
-// Layers of attention alone let a host cut finer than a recurrence does.
+// A model with attention only lets a host cut more finely than a recurrence does.
 TEST_P(InvarianceTest, OnlyARecurrenceNeedsItsGrid) {
   const ModelSpec spec = Spec();
   const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
@@ -250,7 +251,7 @@ TEST_P(InvarianceTest, Fork) {
   Prefill(*model_, *source, prompt());
   const auto fork = model_->Fork(*source);
   const auto second = model_->Fork(*fork);
-  // Another way first, so that shared pages would show.
+  // Go another way first, to detect writes to shared pages.
   model_->Reserve(*second, kTail);
   Decode(*model_, *second, RandomTokens(kTail, 71, 9));
   EXPECT_TRUE(Decode(*model_, *source, tail()) == expected) << "the source";
@@ -266,7 +267,7 @@ TEST_P(InvarianceTest, Truncate) {
   Prefill(*model_, *sequence, prompt());
   model_->MarkRollbackPoint(*sequence);
   for (const size_t kept : {kTail - 1, size_t{60}, size_t{54}, size_t{1}, size_t{0}}) {
-    // A wrong way, then back to where it began or before.
+    // Take a wrong way, then go back to its beginning or before.
     Decode(*model_, *sequence, tail().first(kept));
     Decode(*model_, *sequence, RandomTokens(kTail, 71, 3));
     const uint64_t restored = model_->Truncate(*sequence, kPrompt + kept);
@@ -293,12 +294,13 @@ TEST_P(InvarianceTest, ExportAndImport) {
   EXPECT_TRUE(Decode(*model_, *copy, tail()) == expected);
 }
 
-// Prefill and decode sum in different orders, which is 1e-6 of a logit, with a cache of f32 nothing
-// else. But other weights multiply rounded rows, to bf16 or to 127ths of the largest of a group,
-// and about once in 1e5 numbers a sum that differs in its last bits is rounded to the other side.
-// From there on the prompt differs by whole roundings, for each makes others flip. That is rare: of
-// five models most agree, over the first tokens, as they do with f32 weights. Int8 pages are as
-// rare a cause; they are there in models without rings, which would be in bf16 beside them.
+// Prefill and decode sum in different orders. With a cache of f32 and f32 weights, this is the only
+// difference, 1e-6 of a logit. Other weights multiply rounded rows (to bf16, or to 127ths of a
+// group's largest number). About once in 1e5 numbers, a sum that differs in its last bits is
+// rounded to the other side. From there on the prompt differs by whole roundings, because each one
+// causes others. This is rare: most of five models agree over the first tokens as they do with f32
+// weights. Int8 pages cause it as rarely; the test uses them in models without rings, because rings
+// beside them would be bf16.
 TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
   constexpr float kSummation = 1e-4f;
   constexpr uint64_t kModels = 5;
@@ -316,11 +318,11 @@ TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
   EXPECT_GT(agreeing, kModels / 2);
 }
 
-// With the cache that these weights come with, attention rounds in different places too: prefill
-// may round queries and weights to bf16, of which decode keeps 17 bits. Then no two logits need be
-// equal, and after a row that is small before its norm they may be far apart. But prefill is as
-// near to the model that rounds nothing as decode is, and so they are no farther from each other
-// than the sum of both errors (root mean square): with kMost, 2.5 times that of decode.
+// With the cache that belongs to these weights, attention also rounds in different places: prefill
+// may round queries and weights to bf16, while decode keeps 17 bits. Then no two logits need be
+// equal, and they may be far apart after a row that is small before its norm. But prefill is as
+// near as decode to the model that rounds nothing. So their distance is at most the sum of both
+// errors (root mean square): with kMost, 2.5 times that of decode.
 TEST_P(InvarianceTest, PrefillIsAsExactAsDecode) {
   if (types().cache == DType::kF32) return;
   constexpr double kMost = 1.5;
@@ -352,7 +354,7 @@ INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
                                                           Types{DType::kBF16, DType::kBF16})),
                          [](const auto& test) { return NameOf(test); });
 
-// Projections are the same ops in every layer: one plan of each form of input is enough.
+// All layers project with the same ops, so one model per form of input is enough.
 INSTANTIATE_TEST_SUITE_P(Quantised, InvarianceTest,
                          testing::Combine(testing::Values(kMixed, "chunked+gated+chunked_window"),
                                           testing::ValuesIn(Isas()),

@@ -1,5 +1,5 @@
-// What of a step is computed for rows whose logits nobody wants. That the others are the same to
-// the bit is in invariance_test.cc.
+// The work that a step does for unwanted rows. invariance_test.cc shows that the other rows are the
+// same to the bit.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-// Of the MLP of each layer: its rows, and how many of them are decode rows.
+// Per call of a layer's MLP: its rows, and how many of them are decode rows.
 using MlpCalls = std::vector<std::pair<int64_t, int64_t>>;
 MlpCalls& CallsOfMlp() {
   static MlpCalls calls;

@@ -52,7 +52,7 @@ double Median(std::vector<double> seconds) {
 LoadTimes MeasureLoading(const ModelSpec& spec, const std::string& directory, DType weights,
                          int rounds, const Executor& executor) {
   LoadTimes times;
-  // One load. A sentence of the log must contain `expected` at its end, or continue behind it.
+  // Loads once. The last sentence of the log must contain `expected`.
   const auto load = [&](const std::string& packed_cache, const std::string& expected) {
     const LoadOptions options(("{\"weights\": \"" + std::string(NameOf(weights)) +
                                "\", \"packed_cache\": \"" + packed_cache + "\"}")
