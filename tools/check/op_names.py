@@ -2,10 +2,10 @@
 """One op, one basename, in the room of its kind of algorithm: kernels/ops/<room>/<op>.h,
 kernels/reference/<room>/<op>.cc, kernels/cpu/<room>/<op>.cc and tests/kernels/<room>/<op>_test.cc.
 
-A header declares an op where it says `using <Op>Function = ...`. A header of a room that declares
-none is a type that its ops share. The other files of kernels/cpu are parts that ops of a room
-share; the reference has no such sources, so that each of them is one op's equation. Tests of what
-is below the ops lie in rooms of other names.
+A header declares an op by `using <Op>Function = ...`. A room's header that declares no op has a type
+that its ops share. The other files of kernels/cpu are parts that a room's ops share. The reference
+has no such sources: each of its sources is the equation of one op. Tests of code below the ops are
+in rooms with other names.
 """
 
 import re
@@ -38,8 +38,8 @@ def headers_outside_rooms(root):
 
 
 def sources_without_op(root, ops):
-    """In the rooms of the ops: a source of the reference or of CUDA, or a test, of no op. A CUDA
-    source with a header of its own is a part that ops share."""
+    """Sources of the reference or of CUDA, and tests, that lie in an op's room but belong to no op. A
+    CUDA source with its own header is a part that ops share."""
     rooms = {op.partition("/")[0] for op in ops}
     for folder, ending in (("kernels/reference", ".cc"), ("kernels/cuda", ".cu"),
                            ("tests/kernels", "_test.cc")):
