@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make demo`: starts the server with the three demo models, streams one prompt from each, prints a
-# table of what each costs and how well it predicts, and stops the server.
+# table of each model's costs and how well it predicts, and stops the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `make eval`: the demo models, and the dense one with ReRoPE put in as it loads, measured through
-# the service past the length they were trained at. Writes the tables and plots of
-# docs/length-extrapolation.md anew.
+# `make eval`: measures the demo models, and the dense one with ReRoPE added at load time, through the
+# service beyond their training length. Writes the tables and plots of docs/length-extrapolation.md
+# anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/demo_server.sh

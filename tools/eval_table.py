@@ -19,7 +19,7 @@ TABLES = [
 
 
 def table(results, grid, figure, style):
-    """A Markdown table: a row a position or length, a column a model."""
+    """A Markdown table: one row per position or length, one column per model."""
     models = results["models"]
     lines = [f"| {grid} | " + " | ".join(f"`{name}`" for name in models) + " | n |"]
     lines.append("|---" * (len(models) + 2) + "|")
@@ -34,7 +34,7 @@ def table(results, grid, figure, style):
 
 
 def replaced(document, name, text):
-    """The document with `text` between the two comments of that name."""
+    """The document with `text` between the two comments named `name`."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
     before, found_begin, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)

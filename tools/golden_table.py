@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The table of families in docs/checkpoints.md, from what the parity tests measured.
+"""The table of families in docs/checkpoints.md, from the measurements of the parity tests.
 
     build/release/tests/backend_golden_test --gtest_output=json:golden.json
     tools/golden_table.py golden.json [--write]
 
-A row is a case of tests/golden: its family, what its line in tests/golden/README.md says of it, and
-the largest |Δ logit| over all ways of feeding it and all kernel libraries, as a power of ten that it
-is at most. Without --write the table in the file must be this one; a power of ten may be off by one,
-for a machine may have other instruction sets.
+A row is a case of tests/golden: its family, its note from tests/golden/README.md, and the largest
+|Δ logit| over all ways of feeding it and all kernel libraries, rounded up to a power of ten. Without
+--write, the table in the file must equal this one; a power of ten may be off by one, because machines
+have different instruction sets.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def distances(results):
             if name != "LogitsAndGreedyTokens":
                 continue
             case = parameter.rpartition("_")[0]
-            # What the test records beside GoogleTest's own keys: a distance a way of feeding.
+            # The test records a distance per way of feeding, beside GoogleTest's own keys.
             found = [float(value) for key, value in test.items() if key.startswith("distance")]
             if not found:
                 raise SystemExit(f"{test['name']} recorded no distance")

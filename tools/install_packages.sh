@@ -30,8 +30,8 @@ case ${1-} in
 esac
 ((${#packages[@]})) || exit 0
 
-# dpkg-query prints nothing on stdout for a name it has never seen, so what is missing is the
-# difference between the list above and what it reports as installed.
+# dpkg-query prints nothing on stdout for an unknown name, so the missing packages are those of the
+# list above that it does not report as installed.
 installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
   sed -n -E 's/^([^ :]+)(:[^ ]+)? installed$/\1/p') || true
 

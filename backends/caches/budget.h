@@ -1,4 +1,4 @@
-// The one account of a model's cache memory, in bytes by kind.
+// The account of a model's cache memory, in bytes by kind.
 #ifndef LONGSTREAM_BACKENDS_CACHES_BUDGET_H_
 #define LONGSTREAM_BACKENDS_CACHES_BUDGET_H_
 
@@ -13,19 +13,19 @@ enum class CacheKind {
   kPages,     // pages in use, shared ones once
   kRings,     // rings of live sequences
   kStates,    // recurrent memory of live sequences
-  kRollback,  // copies of both
-  kPromised,  // pages that reservations have not used yet
+  kRollback,  // rollback copies of rings and states
+  kPromised,  // reserved pages that no step has used yet
 };
 
-// count * each, or the largest number where that is more than 64 bits hold: no budget has that
-// much.
+// count * each, or the largest uint64_t if the product needs more than 64 bits: no budget is that
+// large.
 uint64_t SaturatedBytes(uint64_t count, uint64_t each);
 
-// Everything that sequences hold or were promised counts against one limit. Whoever takes memory
-// asks first (Require) and books afterwards (Add): so a call that takes several kinds can ask for
-// their sum and then not fail halfway.
+// One limit covers all memory that sequences hold or were promised. Before taking memory, a caller
+// asks (Require); afterwards it books (Add). So a call that takes several kinds can ask for their
+// sum and then cannot fail halfway.
 //
-// Written by one thread at a time; held and reserved may be read by any thread at any time.
+// Written by one thread at a time; any thread may read held and reserved at any time.
 class Budget {
  public:
   explicit Budget(uint64_t limit) : limit_(limit) {}
@@ -35,14 +35,15 @@ class Budget {
   // The sum over all kinds.
   uint64_t reserved() const { return reserved_.load(std::memory_order_relaxed); }
 
-  // Throws BackendError(LS_RESOURCE_EXHAUSTED), naming what wanted them, unless `bytes` are free.
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED) unless `bytes` are free. `what` names the purpose in
+  // the sentence.
   void Require(uint64_t bytes, const char* what) const;
 
   // REQUIRES: that many bytes are free.
   void Add(CacheKind kind, uint64_t bytes);
   // REQUIRES: that many bytes are held.
   void Remove(CacheKind kind, uint64_t bytes);
-  // From one kind to another; the sum does not change.
+  // Moves bytes from one kind to another; the sum does not change.
   void Move(CacheKind from, CacheKind to, uint64_t bytes);
 
  private:

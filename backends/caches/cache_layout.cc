@@ -10,8 +10,8 @@
 namespace longstream {
 namespace {
 
-// Bytes of one array of a layer. What is larger than this no machine holds, and sums over the
-// layers stay below 2^63.
+// The most bytes of one array of a layer. No machine holds more, and sums over the layers stay
+// below 2^63.
 constexpr int64_t kMaxArrayBytes = int64_t{1} << 44;
 
 // The product of an array's extents and the size of an element.
@@ -31,10 +31,10 @@ int64_t RingBytes(const RingLayout& ring, int32_t num_heads, DType type) {
   return ArrayBytes({num_heads, ring.slots, ring.head_dim, static_cast<int64_t>(SizeOf(type))});
 }
 
-// Places arrays one after the other in a slot.
+// Places arrays one after another in a slot.
 class SlotPlanner {
  public:
-  // The offset of an array of `bytes` bytes.
+  // Places `bytes` bytes and returns their offset.
   int64_t Place(int64_t bytes) {
     const int64_t offset = end_;
     end_ += (bytes + 63) / 64 * 64;
@@ -84,7 +84,7 @@ void PlaceRecurrent(const MixerSpec& mixer, SlotPlanner& slot, LayerCacheLayout*
   memory.gates = place(kPrefillGrid * memory.gate_row());
 }
 
-// Sums over the layers, once each is placed.
+// Computes the sums over all layers after each layer is placed.
 void Total(CacheLayout* layout) {
   layout->min_ring_slots = layout->min_near_slots = std::numeric_limits<int64_t>::max();
   for (const LayerCacheLayout& layer : layout->layers) {

@@ -1,4 +1,4 @@
-// Where everything that a session remembers lies: the caches of every layer, as sizes and offsets.
+// The layout of a session's memory: the caches of every layer, as sizes and offsets.
 #ifndef LONGSTREAM_BACKENDS_CACHES_CACHE_LAYOUT_H_
 #define LONGSTREAM_BACKENDS_CACHES_CACHE_LAYOUT_H_
 
@@ -12,23 +12,23 @@
 
 namespace longstream {
 
-// Tokens per page. A power of two, so that finding a token is a shift; 64 tokens of one head of
-// width 64 are 8 KiB of bf16: long runs for the prefetcher, yet little waste in a last page.
+// Tokens per page. A power of two, so that a shift finds a token. 64 tokens of one head of width 64
+// are 8 KiB of bf16: long runs for the prefetcher, yet little waste in the last page.
 inline constexpr int32_t kPageTokens = 64;
 
-// Tokens between grid lines: block of the chunk-parallel recurrence, slack of the rings. Models
-// with recurrences are cut at its multiples alone, others where their ops allow
-// (OpTable::cut_grid).
+// Tokens between grid lines: the block of the chunk-parallel recurrence and the slack of the rings.
+// Prompts of models with recurrences are cut at multiples of it only, other prompts where the ops
+// allow (OpTable::cut_grid).
 inline constexpr int32_t kPrefillGrid = 64;
 
-// Keys and values of a full-attention layer, as PagedCache (kernels/core/batch_layout.h) has them.
+// Keys and values of a full-attention layer, laid out as PagedCache (kernels/core/batch_layout.h).
 struct PagedLayout {
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
   int32_t value_slices = 1;
 
   int32_t num_value_heads() const { return num_kv_heads * value_slices; }
-  // Of the keys of one page, and of the values.
+  // Bytes of one page's keys, and of its values.
   int64_t key_bytes(DType type) const {
     return num_kv_heads * PagedHeadBytes(type, kPageTokens, head_dim);
   }
@@ -69,7 +69,7 @@ struct RecurrentLayout {
   int64_t gate_row() const { return gated ? int64_t{num_heads} * key_dim : 0; }
 };
 
-// What one layer keeps; exactly one of paged, ring and recurrent is there.
+// The caches of one layer. Exactly one of paged, ring and recurrent is present.
 struct LayerCacheLayout {
   std::optional<PagedLayout> paged;
   std::optional<RingLayout> near;  // rotated keys beside the pages of a ReRoPE layer
@@ -79,20 +79,21 @@ struct LayerCacheLayout {
   uint64_t bytes_fixed = 0;      // of rings or recurrent memory
 };
 
-// A page id stands for one page in every paged layer; a slot holds the rings and the recurrent
-// memory of all layers of one sequence, near rings last: those are made again from the pages, so a
+// A page id stands for one page in every paged layer. A slot holds the rings and the recurrent
+// memory of all layers of one sequence. Near rings are last: they are rebuilt from the pages, so a
 // rollback point's copy ends where they begin. Arrays begin at multiples of 64 bytes; byte counts
 // are those of the arrays, without the gaps.
 struct CacheLayout {
   DType page_type = DType::kF32;  // of keys and values in pages
-  DType ring_type = DType::kF32;  // of those in rings: likewise, but bf16 beside int8 pages
+  DType ring_type =
+      DType::kF32;  // of keys and values in rings: page_type, but bf16 beside int8 pages
   std::vector<LayerCacheLayout> layers;
 
   uint64_t page_bytes = 0;       // one page in all layers
   uint64_t bytes_per_token = 0;  // page_bytes / kPageTokens
   uint64_t ring_bytes = 0;       // rings, near ones included
   uint64_t state_bytes = 0;      // recurrent memory
-  uint64_t rollback_bytes = 0;   // of a copy: rings but the near ones, recurrent memory
+  uint64_t rollback_bytes = 0;   // of a copy: recurrent memory, and rings without the near ones
 
   int64_t rollback_end = 0;  // bytes of a slot that a copy covers
   int64_t slot_stride = 0;   // bytes from a slot to the next
@@ -103,12 +104,13 @@ struct CacheLayout {
   bool has_near_rings = false;
   bool has_rings = false;  // of window layers
   bool has_states = false;
-  // Tokens that every ring (of window layers; of near rings) still holds, however many came.
+  // Tokens that every ring (of window layers; of near rings) always holds, however many were
+  // written.
   int64_t min_ring_slots = 0;
   int64_t min_near_slots = 0;
 };
 
-// The caches that `spec` calls for, keys and values in pages held as `type`. REQUIRES: not kI4.
+// The caches that `spec` needs. Pages hold keys and values as `type`. REQUIRES: not kI4.
 CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type);
 
 // Pages that `tokens` tokens take.

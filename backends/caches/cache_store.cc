@@ -32,7 +32,7 @@ uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens) {
   const uint64_t pages = SaturatedBytes(static_cast<uint64_t>(PagesFor(tokens)), layout.page_bytes);
   const uint64_t slot = SlotBytes(layout);
   if (slot == 0 || pages == 0) return slot + pages;
-  // Pages get what slots leave, half at least (DivideBudget).
+  // DivideBudget gives pages the rest of the budget, but at least half.
   const uint64_t larger = std::max(slot, pages);
   return larger > UINT64_MAX - pages ? UINT64_MAX : larger + pages;
 }

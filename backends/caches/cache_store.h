@@ -1,4 +1,4 @@
-// All cache memory of one model: layout, account, pages and slots.
+// All cache memory of one model: layout, budget, pages and slots.
 #ifndef LONGSTREAM_BACKENDS_CACHES_CACHE_STORE_H_
 #define LONGSTREAM_BACKENDS_CACHES_CACHE_STORE_H_
 
@@ -12,28 +12,28 @@
 
 namespace longstream {
 
-// The most of a device's memory that caches may take: the machine's or the control group's on a
-// host; elsewhere what is free, but for what the device needs itself and for the store's spare page
-// and slot. So whatever else a model needs is to be allocated before its caches.
+// The most memory of a device that caches may take. On a host: the memory of the machine or of its
+// control group. Elsewhere: the free memory, without the device's own needs and the store's spare
+// page and slot. So a model must allocate everything else before its caches.
 uint64_t MostCacheBytes(const CacheLayout& layout, Device& device);
 
-// What a store with fixed pools must have for one sequence of that many tokens.
+// The bytes that a store with fixed pools needs for one sequence of `tokens` tokens.
 uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens);
 
 // How a budget is divided between pages and slots.
 //
-// On a host each may take all of it: address space is mapped for the whole budget, and memory is
-// used as sequences touch it. Elsewhere the pools are there from the beginning, so they share it:
-// of a model with both, slots with their rollback copies get half.
+// On a host, pages and slots may each take all of it: address space is mapped for the whole budget,
+// and memory is used as sequences touch it. Elsewhere the pools are allocated at the start, so they
+// share the budget. If a model has both, slots with their rollback copies get half.
 struct PoolSizes {
   uint64_t page_bytes = 0;
   uint64_t num_slots = 0;
 };
 PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory);
 
-// Used by one thread at a time; reading `budget` is always allowed.
+// Used by one thread at a time; any thread may read `budget`.
 struct CacheStore {
-  // budget_bytes 0: MostCacheBytes, which is the limit otherwise too. Throws
+  // budget_bytes 0: MostCacheBytes, which also limits larger budgets. Throws
   // BackendError(LS_RESOURCE_EXHAUSTED). `cache_device` must outlive the store.
   CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device = HostMemory());
 

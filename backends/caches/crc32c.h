@@ -7,7 +7,7 @@
 
 namespace longstream {
 
-// The checksum of the bytes before, whose checksum is `crc`, followed by these. Of nothing it is 0.
+// Extends `crc`, the checksum of the bytes before, by these bytes. The checksum of no bytes is 0.
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size);
 
 }  // namespace longstream

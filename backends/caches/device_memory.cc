@@ -33,7 +33,7 @@ DeviceMemory::DeviceMemory(Device& device, size_t size, const char* what)
 
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
-  // The addresses may be given out again, to someone who knows nothing of the poison.
+  // The next owner of these addresses does not know about the poison.
   Unpoison(0, poisoned_end_);
   device_->Release(data_, size_);
 }

@@ -9,13 +9,13 @@
 
 namespace longstream {
 
-// Zeroed. On a host it costs nothing until it is touched (HostDevice::Allocate); on any other
-// device it is there from the beginning. It never moves.
+// Zeroed; it never moves. On a host it costs nothing until it is touched (HostDevice::Allocate);
+// any other device allocates it at once.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // Throws BackendError(LS_RESOURCE_EXHAUSTED) where the device has no such memory; `what` names
-  // the purpose in that sentence. size 0 allocates nothing. `device` must outlive the memory.
+  // Throws BackendError(LS_RESOURCE_EXHAUSTED) if the device has too little memory; `what` names
+  // the purpose in the sentence. size 0 allocates nothing. `device` must outlive the memory.
   DeviceMemory(Device& device, size_t size, const char* what);
   ~DeviceMemory();
 
@@ -25,17 +25,17 @@ class DeviceMemory {
     return *this;
   }
 
-  // It is used in pieces of so many bytes. Of large ones an address lookup that fails costs as much
-  // as reading some cache lines, of small ones huge pages would be mostly empty: Device's
-  // PreferBandwidth from 64 KiB on.
+  // Says that the memory is used in pieces of `bytes` bytes. From 64 KiB on this calls
+  // Device::PreferBandwidth: in large pieces a failed address lookup costs as much as reading some
+  // cache lines; for small ones huge pages would be mostly empty.
   void SetPieceBytes(size_t bytes);
 
   // Aligned to 256 bytes at least; nullptr where size is 0.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Under AddressSanitizer any access to these bytes is an error from now on (or no longer one);
-  // otherwise, and where the memory is not the host's, nothing.
+  // Under AddressSanitizer, any access to poisoned bytes is an error, until Unpoison. Otherwise,
+  // and for memory that is not the host's, both do nothing.
   void Poison(size_t offset, size_t size);
   void Unpoison(size_t offset, size_t size);
 

@@ -13,12 +13,13 @@ namespace longstream {
 // Not thread-safe.
 class IdPool {
  public:
-  // Afterwards `count` ids may be out at a time without any allocation.
+  // Makes room: afterwards Take allocates nothing while fewer than `count` ids are out.
   void Prepare(size_t count) {
     if (count > free_.capacity()) free_.reserve(std::max(count, 2 * free_.capacity()));
   }
 
-  // REQUIRES: fewer ids are out than were prepared for. The id is below the prepared count.
+  // The lowest free id. It is below the prepared count. REQUIRES: fewer ids are out than were
+  // prepared for.
   int32_t Take() {
     if (free_.empty()) return next_++;
     std::pop_heap(free_.begin(), free_.end(), std::greater<>());

@@ -1,4 +1,4 @@
-// The pages of all paged layers of a model, shared by its sequences with reference counts.
+// The pages of all paged layers of a model. Sequences share them with reference counts.
 #ifndef LONGSTREAM_BACKENDS_CACHES_PAGE_STORE_H_
 #define LONGSTREAM_BACKENDS_CACHES_PAGE_STORE_H_
 
@@ -14,45 +14,44 @@
 
 namespace longstream {
 
-// Page ids are handed out lowest first and their memory is never given back, so that a process that
-// has warmed up neither grows nor faults. A free page is poisoned under AddressSanitizer.
+// The lowest free page id is taken first, and page memory is never freed, so a warm process neither
+// grows nor faults. A free page is poisoned under AddressSanitizer.
 //
-// Pages are paid for before they are taken: Promise may fail, Take may not. Not thread-safe.
+// Promise reserves memory and may fail; Take uses a promise and cannot fail. Not thread-safe.
 class PageStore {
  public:
-  // Memory for `capacity_bytes` of pages and for the spare one. What is referred to must outlive
-  // the store.
+  // Allocates `capacity_bytes` of pages and the spare page. The arguments must outlive the store.
   PageStore(const CacheLayout& layout, uint64_t capacity_bytes, Budget& budget, Device& device);
 
-  // Sets memory for that many pages aside. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // Reserves memory for `pages` pages. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void Promise(int64_t pages);
-  // Whether Promise would not throw.
+  // Whether Promise would succeed.
   bool CanPromise(int64_t pages) const;
   void TakeBackPromise(int64_t pages);
 
-  // A page with one holder, out of a promise. What it contains is of no meaning.
-  // REQUIRES: a promise of at least one page is left. Allocates nothing.
+  // Uses one promise: a page with one holder and undefined contents. Allocates nothing. REQUIRES: a
+  // promise of at least one page is left.
   int32_t Take();
-  // One more holder.
+  // Adds a holder.
   void Share(int32_t page) { ++holders_[static_cast<size_t>(page)]; }
-  // One holder less; the last one frees the page.
+  // Removes a holder; the last one frees the page.
   void Release(int32_t page);
   bool IsShared(int32_t page) const { return holders_[static_cast<size_t>(page)] > 1; }
 
-  // A page that belongs to nobody, for rows that pad a step. REQUIRES: layout.has_pages().
+  // A page of no sequence, for rows that pad a step. REQUIRES: layout.has_pages().
   int32_t spare() const { return static_cast<int32_t>(capacity_); }
 
-  // Copies all layers' keys and values of a page.
+  // Copies a page's keys and values of all layers.
   void Copy(int32_t from, int32_t to);
 
-  // The store of one layer as ops see it. REQUIRES: layers[layer].paged.
+  // One layer's pages as ops read them. REQUIRES: layers[layer].paged.
   PagedCache layer(size_t layer) const;
-  // Keys of one page in one layer, and its values.
+  // The keys, and the values, of one page in one layer.
   std::byte* keys(size_t layer, int32_t page) const;
   std::byte* values(size_t layer, int32_t page) const;
 
  private:
-  // Neither taken nor promised.
+  // Pages that are neither taken nor promised.
   int64_t num_free() const;
 
   struct LayerStore {
@@ -68,7 +67,7 @@ class PageStore {
   int64_t capacity_ = 0;  // pages
   std::vector<LayerStore> layers_;
   IdPool ids_;
-  std::vector<int32_t> holders_;  // [pages ever promised at a time]
+  std::vector<int32_t> holders_;  // [most pages ever taken and promised]
   int64_t promised_ = 0;          // pages
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 int64_t GridLine(int64_t position) { return position / kPrefillGrid * kPrefillGrid; }
 
-// Whether rings of at least `min_slots` slots that were written up to `written` still hold all that
-// a token at `position` sees: their window ends there, and they have kPrefillGrid slots more.
+// Whether rings of at least `min_slots` slots, written up to `written`, still hold the window of a
+// token at `position`. A ring has kPrefillGrid slots more than its window.
 bool RingsHold(int64_t position, int64_t written, int64_t min_slots) {
   return position + kPrefillGrid >= written || written <= min_slots;
 }
@@ -42,7 +42,7 @@ std::unique_ptr<SequenceCache> SequenceCache::Fork() {
     try {
       store_.pages.Promise(newly_shared);
     } catch (...) {
-      fork->pages_.clear();  // they are not its own yet
+      fork->pages_.clear();  // the fork has no share in them yet
       throw;
     }
     promised_ += newly_shared;
@@ -167,7 +167,7 @@ int64_t SequenceCache::CountShared(int64_t position) const {
 void SequenceCache::ExtendPromise(int64_t position) {
   if (!has_reservation()) return;
   const int64_t more = CountShared(position) - CountShared(FirstWritable());
-  // Not LS_RESOURCE_EXHAUSTED: a rollback that the rollback point covers never needs more.
+  // Not LS_RESOURCE_EXHAUSTED: a rollback that the rollback point covers never needs more memory.
   if (!store_.pages.CanPromise(more)) {
     throw BackendError(LS_INVALID_ARGUMENT,
                        "position: found " + std::to_string(position) +
@@ -186,7 +186,8 @@ void SequenceCache::DropPages(int64_t position) {
     const bool is_shared = store_.pages.IsShared(page);
     pages_.pop_back();
     store_.pages.Release(page);
-    // Another page may be needed in its place. Where it was shared that has been promised already.
+    // The next step may need another page here. If this page was shared, that page is already
+    // promised.
     if (has_reservation() && !is_shared) {
       store_.pages.Promise(1);
       ++promised_;
@@ -228,7 +229,8 @@ void SequenceCache::Occupy(int64_t tokens) {
   store_.pages.Promise(pages);
   for (int64_t i = 0; i < pages; ++i) pages_.push_back(store_.pages.Take());
   position_ = tokens;
-  // Windows without slack: as if the next kPrefillGrid tokens had overwritten it.
+  // An import restores windows without slack, as if the next kPrefillGrid tokens had overwritten
+  // it.
   written_.rings = tokens + kPrefillGrid;
   written_.grid_line = GridLine(tokens);
   near_rings_stale_ = store_.layout.has_near_rings && tokens > 0;

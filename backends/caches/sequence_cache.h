@@ -1,4 +1,4 @@
-// What one sequence remembers: its pages, its slot, its rollback point and its reservation.
+// The memory of one sequence: its pages, its slot, its rollback point and its reservation.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 #define LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 
@@ -20,83 +20,83 @@ struct CacheBytes {
   uint64_t rollback = 0;
 };
 
-// Bookkeeping alone: the ops write the memory. Not thread-safe, like the store.
+// This is bookkeeping only: the ops write the memory. Not thread-safe, like the store.
 //
-// How far back a rollback is free
+// Positions that a rollback reaches without a rollback point
 //   pages       any position.
-//   rings       they have kPrefillGrid slots more than their window, so what a position at most
-//               kPrefillGrid tokens behind the furthest one written sees is still there.
-//   near rings  likewise; further back they are rebuilt from the pages, by the decoder
+//   rings       a ring has kPrefillGrid slots more than its window. So at most kPrefillGrid tokens
+//               behind the furthest written position, it still holds the whole window.
+//   near rings  likewise; further back the decoder rebuilds them from the pages
 //               (near_rings_stale).
 //   states      positions between the same two grid lines.
-//   position 0  always: there memory is empty.
-// Everything else goes back to the rollback point, whose rings and states have been copied.
+//   position 0  always: memory is empty there.
+// Any other rollback goes to the rollback point, which has a copy of rings and states.
 //
-// What is paid for. `promised` pages are set aside until a step takes them:
+// Promised pages. `promised` pages are set aside until a step takes them:
 //   pages of the positions up to the reservation's end that are not held yet, and
-//   one for each shared page that a step may come to write: those from the rollback point's page on
-//   (the current position's where there is no rollback point), because a rollback may lead there.
-// A fork makes more pages shared, so it pays for the source's as well.
+//   one for each shared page that a step may write: pages from the rollback point's page on (from
+//   the current position's page if there is no rollback point), because a rollback may go there.
+// A fork makes more pages shared, so it also promises pages to the source.
 class SequenceCache {
  public:
-  // An empty sequence. Throws BackendError(LS_RESOURCE_EXHAUSTED) where its slot does not fit.
-  // `store` must outlive it.
+  // An empty sequence. Throws BackendError(LS_RESOURCE_EXHAUSTED) if the store has no room for its
+  // slot. `store` must outlive the sequence.
   explicit SequenceCache(CacheStore& store);
   ~SequenceCache();
 
   SequenceCache(const SequenceCache&) = delete;
   SequenceCache& operator=(const SequenceCache&) = delete;
 
-  // The same history, pages shared, slot copied; no rollback point and no reservation.
-  // Throws BackendError: LS_RESOURCE_EXHAUSTED, or LS_FAILED_PRECONDITION where this one is failed.
+  // A sequence with the same history: it shares the pages and copies the slot. It has no rollback
+  // point and no reservation. Throws BackendError: LS_RESOURCE_EXHAUSTED, or LS_FAILED_PRECONDITION
+  // if this sequence is failed.
   std::unique_ptr<SequenceCache> Fork();
 
-  // As ls_backend.sequence_reserve. Throws BackendError(LS_RESOURCE_EXHAUSTED); then the promise
-  // before it stands.
+  // As ls_backend.sequence_reserve. Throws BackendError(LS_RESOURCE_EXHAUSTED) and then keeps the
+  // previous promise.
   void Reserve(int64_t tokens);
   bool has_reservation() const { return reserved_end_ > 0; }
-  // Tokens that Append may still be given.
+  // Tokens that Append may still add.
   int64_t reserved_tokens() const { return has_reservation() ? reserved_end_ - position_ : 0; }
 
-  // Marks the current position for Truncate. Throws BackendError(LS_FAILED_PRECONDITION) without a
-  // reservation or where the sequence is failed.
+  // Marks the current position for Truncate. Throws BackendError(LS_FAILED_PRECONDITION) if there
+  // is no reservation or the sequence is failed.
   void MarkRollbackPoint();
 
-  // Goes back to `position` where that is free, else to the rollback point, and returns the
-  // position reached, from which the sequence is sound again. A failed sequence without a rollback
-  // point may go back as far as 0. Throws BackendError(LS_INVALID_ARGUMENT) for a position that
-  // cannot be reached.
+  // Goes back to `position` if that needs no rollback point, else to the rollback point. Returns
+  // the position reached; the sequence is sound again. A failed sequence without a rollback point
+  // may go back as far as 0. Throws BackendError(LS_INVALID_ARGUMENT) for a position that cannot be
+  // reached.
   int64_t Truncate(int64_t position);
 
-  // Room for the next `tokens` tokens, which the ops then fill: the position moves behind them.
-  // REQUIRES: sound, and tokens <= reserved_tokens(). Never fails and allocates nothing.
+  // Makes room for the next `tokens` tokens, which the ops then write, and advances the position.
+  // Never fails and allocates nothing. REQUIRES: sound, and tokens <= reserved_tokens().
   void Append(int64_t tokens);
-  // Takes back what was appended at `position` and behind it because its step failed: the position
-  // is again what it was, but rings and states may have been written. The sequence is failed until
-  // Truncate.
+  // The step that appended from `position` on has failed: goes back to `position`. The failed step
+  // may have written rings and states, so the sequence is failed until Truncate.
   void Abandon(int64_t position);
   bool failed() const { return failed_; }
 
-  // For an import: pages for `tokens` tokens, of which window, state and pages are then filled.
-  // REQUIRES: empty. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // For an import: takes pages for `tokens` tokens; the caller then fills windows, states and
+  // pages. REQUIRES: empty. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void Occupy(int64_t tokens);
 
-  // The near rings miss positions that the next step reads; they are to be rebuilt for the
-  // positions [max(0, position - slots), position).
+  // Whether the near rings miss positions that the next step reads. The caller must then rebuild
+  // them for positions [max(0, position - slots), position) and call NearRingsRebuilt.
   bool near_rings_stale() const { return near_rings_stale_; }
   void NearRingsRebuilt();
 
   int64_t position() const { return position_; }
-  // [PagesFor(position)], or empty where no layer is paged.
+  // [PagesFor(position)]; empty if no layer is paged.
   std::span<const int32_t> page_table() const { return pages_; }
   int32_t slot() const { return slot_; }
   CacheBytes bytes() const;
   CacheStore& store() const { return store_; }
 
  private:
-  // How far rings and states have been written, which says what they still hold.
+  // How far rings and states have been written: this decides which positions they still hold.
   struct Written {
-    int64_t rings = 0;      // the furthest position of window rings, not included
+    int64_t rings = 0;      // the furthest position of window rings, exclusive
     int64_t near = 0;       // likewise of near rings
     int64_t grid_line = 0;  // the last grid line that the states have crossed
   };
@@ -106,14 +106,14 @@ class SequenceCache {
   };
 
   int64_t NumPages(int64_t tokens) const;
-  // The first position that a step, perhaps after a rollback to the rollback point, may write.
+  // The first position that a step may write, perhaps after a rollback to the rollback point.
   int64_t FirstWritable() const;
-  // Held pages with other holders, from the one that contains `position` on.
+  // Held pages with other holders, from the page that contains `position` on.
   int64_t CountShared(int64_t position) const;
   bool IsFree(int64_t position) const;
-  // Where a rollback that asks for `position` ends. Throws where it cannot be reached.
+  // The position that a rollback to `position` reaches. Throws if it cannot be reached.
   int64_t RollbackTarget(int64_t position) const;
-  // Pays for the shared pages that going behind the rollback point makes writable.
+  // Promises the shared pages that become writable if the sequence goes behind its rollback point.
   void ExtendPromise(int64_t position);
   void DropPages(int64_t position);
   void ReleaseReservation();
@@ -126,9 +126,9 @@ class SequenceCache {
   Written written_;
   bool near_rings_stale_ = false;
 
-  int64_t reserved_end_ = 0;    // position; 0: no reservation
-  int64_t promised_ = 0;        // pages
-  std::optional<Saved> saved_;  // room for the rollback point's copy, where one is needed
+  int64_t reserved_end_ = 0;               // position; 0: no reservation
+  int64_t promised_ = 0;                   // pages
+  std::optional<Saved> saved_;             // room for the rollback point's copy, if it needs one
   std::optional<int64_t> rollback_point_;  // position
 };
 

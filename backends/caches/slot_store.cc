@@ -70,7 +70,7 @@ void SlotStore::Clear(int32_t slot) {
   }
 }
 
-// What these change is reached through a pointer, but it is the store's all the same.
+// These change memory behind a pointer; that memory belongs to the store.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyAll(int32_t from, int32_t to) {
   if (layout_.slot_stride == 0) return;

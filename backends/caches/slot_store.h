@@ -1,4 +1,4 @@
-// The fixed-size memory of sequences: rings and recurrent memory, one slot each.
+// The fixed-size memory of sequences: each has one slot with its rings and recurrent memory.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SLOT_STORE_H_
 #define LONGSTREAM_BACKENDS_CACHES_SLOT_STORE_H_
 
@@ -13,38 +13,38 @@
 
 namespace longstream {
 
-// Live slots and rollback copies, the copies of a part of them, lie apart: a rollback point taken
-// at position 0 copies nothing and so costs no memory. Both are handed out lowest first and their
-// memory is never given back. What is free is poisoned under AddressSanitizer. Not thread-safe.
+// Live slots and rollback copies (which copy a part of a slot) are stored apart, so a rollback
+// point at position 0 copies nothing and costs no memory. In both, the lowest free one is taken
+// first, and memory is never freed. Free ones are poisoned under AddressSanitizer. Not thread-safe.
 class SlotStore {
  public:
-  // Memory for `capacity` live slots, as many rollback copies, and the spare slot. What is referred
-  // to must outlive the store.
+  // Allocates `capacity` live slots, as many rollback copies, and the spare slot. The arguments
+  // must outlive the store.
   SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
-  // A slot with empty memory: states zero, rings without meaning.
-  // Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // A slot with empty memory: zero states, undefined rings. Throws
+  // BackendError(LS_RESOURCE_EXHAUSTED).
   int32_t TakeLive();
   void GiveLive(int32_t slot);
 
-  // A slot that belongs to nobody, for rows that pad a step: they begin at position 0, so that its
-  // states stay zero.
+  // A slot of no sequence, for rows that pad a step. These rows are at position 0, so its states
+  // stay zero.
   int32_t spare() const { return layout_.slot_stride == 0 ? 0 : static_cast<int32_t>(capacity_); }
 
-  // Room for a copy, without meaning. Allocates nothing.
-  // REQUIRES: budget.Require(layout.rollback_bytes) passed; no more copies than live slots.
+  // Undefined room for a copy. Allocates nothing. REQUIRES: budget.Require(layout.rollback_bytes)
+  // passed; no more copies than live slots.
   int32_t TakeRollbackCopy();
   void GiveRollbackCopy(int32_t copy);
 
-  // The memory of position 0: zeroes the states.
+  // Makes the slot empty, as at position 0: zeroes the states.
   void Clear(int32_t slot);
-  // A live slot into a live one.
+  // Copies a live slot to another live slot.
   void CopyAll(int32_t from, int32_t to);
-  // What a rollback point covers.
+  // Copy the part of a slot that a rollback point covers.
   void Save(int32_t slot, int32_t copy);
   void Restore(int32_t copy, int32_t slot);
 
-  // One layer's caches as ops see them, for all slots.
+  // One layer's caches of all slots, as ops read them.
   RingCache ring(size_t layer) const;
   RingCache near_ring(size_t layer) const;
   RecurrentCache recurrent(size_t layer) const;

@@ -1,7 +1,7 @@
 // Export and import of a sequence's memory.
 //
-// Both walk through the same arrays in the same order (ForEachBlock, ForEachRun), one writing what
-// the other reads: the format is what these two functions visit.
+// Both visit the same arrays in the same order (ForEachBlock, ForEachRun); one writes the bytes
+// that the other reads. These two functions define the format.
 #include "backends/caches/snapshot.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Header {
   uint64_t fingerprint = 0;
   uint64_t position = 0;
   uint32_t reserved = 0;
-  uint32_t crc = 0;  // of what stands before it
+  uint32_t crc = 0;  // of the fields before it
 };
 static_assert(sizeof(Header) == 40 && std::has_unique_object_representations_v<Header>);
 
@@ -47,7 +47,7 @@ enum class Array : uint32_t {
   kPendingGates = 7,
 };
 
-// Stands before a block's data; their common checksum, a uint32, stands behind it.
+// Precedes a block's data. A uint32 checksum of header and data follows the data.
 struct BlockHeader {
   uint32_t layer = 0;
   Array array = Array::kPagedKeys;
@@ -55,8 +55,8 @@ struct BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == 16 && std::has_unique_object_representations_v<BlockHeader>);
 
-// Calls visit(data, size) for the used runs of [page][head][token], in that order; of int8 pages
-// for the numbers of a head's tokens and then for their scales.
+// Calls visit(data, size) for the used runs of [page][head][token], in that order. In int8 pages, a
+// head has a run for its tokens' numbers, then a run for their scales.
 template <typename Visit>
 void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
@@ -78,7 +78,8 @@ void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& vi
   }
 }
 
-// The window before the position, [head][token] with tokens in order: at most two runs a head.
+// Visits the window before the position, [head][token] in the order of tokens: at most two runs per
+// head.
 template <typename Visit>
 void RingRuns(const SequenceCache& cache, const RingLayout& ring, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
@@ -164,21 +165,21 @@ uint32_t ChecksumOf(const Header& header) {
   return ExtendCrc32c(0, &header, offsetof(Header, crc));
 }
 
-// Device memory passes through the host in pieces of at most this many bytes.
+// Device memory passes through the host in pieces of this size at most.
 constexpr size_t kStageBytes = size_t{4} << 20;
 
-// Where the host's memory is not the device's: host memory that gathers runs of the device's, so
-// that many of them are waited for at a time.
+// A buffer in host memory, for devices with their own memory. It gathers runs of device memory, so
+// that one wait covers many transfers.
 class Stage {
  public:
   explicit Stage(Device& device) : device_(device) {}
-  // The memory of transfers that an error has interrupted is not given back under them.
+  // Wait: after an error, transfers may still use the memory.
   ~Stage() { device_.Synchronize(); }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit, and
-  // flush() before each that does not fit any more.
+  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit. Calls
+  // flush() before each piece for which there is no room left.
   template <typename Byte, typename Transfer, typename Flush>
   void Add(Byte* data, size_t size, Transfer&& transfer, Flush&& flush) {
     if (bytes_.empty()) bytes_.resize(kStageBytes);
@@ -191,7 +192,7 @@ class Stage {
       size -= piece;
     }
   }
-  // Waits for the transfers. What has been gathered since the last call; then it is empty.
+  // Waits for the transfers. Returns the bytes gathered since the last call and empties the buffer.
   std::span<const std::byte> Take() {
     RequireDone(device_.Synchronize(), "snapshot");
     return {bytes_.data(), std::exchange(used_, 0)};
@@ -203,7 +204,7 @@ class Stage {
   size_t used_ = 0;
 };
 
-// Writes or reads, with a running checksum.
+// Writes bytes with a running checksum.
 class Output {
  public:
   Output(const ls_writer& writer, Device& device)
@@ -214,9 +215,9 @@ class Output {
     if (writer_.write(writer_.context, data, size) == 0) return;
     throw BackendError(LS_UNAVAILABLE, "snapshot: the host's writer gave up");
   }
-  // What was written before, the header, has a checksum of its own.
+  // The bytes so far, the header, have their own checksum.
   void Restart() { crc_ = 0; }
-  // Memory of the device.
+  // Writes memory of the device.
   void WriteMemory(const std::byte* data, size_t size) {
     if (device_.host_memory()) return Write(data, size);
     stage_.Add(
@@ -265,7 +266,7 @@ class Input {
         },
         [&] { stage_.Take(); });
   }
-  // Whether the checksum that follows is that of what was read since the last one.
+  // Reads a block's checksum. Returns whether it matches the bytes read since the last checksum.
   bool EndBlock() {
     if (!device_.host_memory()) stage_.Take();
     const uint32_t expected = crc_;

@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 
 struct Config::Node {
   std::string file;
-  std::string prefix;  // of this object's keys in sentences: "rope_parameters."
+  std::string prefix;  // before this object's keys in sentences: "rope_parameters."
   Json object;
   std::set<std::string, std::less<>> asked;
 
-  // The value of a key, nullptr where it is absent or null.
+  // The value of a key; nullptr if it is absent or null.
   const Json* Ask(std::string_view key) {
     asked.emplace(key);
     const auto it = object.find(key);
@@ -46,7 +46,7 @@ std::string IntegerRange(int64_t min, int64_t max) {
   return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
 }
 
-// 512 and 512.0 are the same integer: Python writes either.
+// 512 and 512.0 are the same integer: Python writes both.
 std::optional<int64_t> AsInteger(const Json& value, int64_t min, int64_t max) {
   int64_t integer = 0;
   if (value.is_number_unsigned()) {
@@ -65,7 +65,7 @@ std::optional<int64_t> AsInteger(const Json& value, int64_t min, int64_t max) {
   return integer;
 }
 
-// True where a feature that the key names is not in use.
+// Whether the value says that the key's feature is not in use.
 bool IsOff(const Json& value) {
   return value == Json(false) || (value.is_structured() && value.empty());
 }
@@ -77,7 +77,7 @@ bool Matches(std::string_view key, std::string_view pattern) {
   return key == pattern;
 }
 
-// The value that a Find... returned, or the error that it is missing.
+// The value that Find... returned; throws the error for a missing key if there is none.
 template <typename T>
 T Required(const Config& config, std::string_view key, const char* expected,
            std::optional<T> found) {

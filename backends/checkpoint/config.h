@@ -12,28 +12,30 @@
 
 namespace longstream {
 
-// A JSON object of a config: the file's own, or one nested in it. It remembers which keys were
-// asked for, so that RefuseUnknown can name one that nobody understood.
+// A JSON object of a config: the whole file, or an object nested in it. It remembers which keys the
+// code has asked for, so that RefuseUnknown can name a key that nothing has read.
 //
-// A key whose value is null counts as absent: that is how transformers writes "not set".
-// Every error is a BackendError whose sentence names file, key, expected and found; a missing key
-// and a value of the wrong type or out of range are LS_INVALID_ARGUMENT.
+// A key with the value null counts as absent, because transformers writes "not set" as null. Every
+// error is a BackendError whose sentence names file, key, expected and found. A missing key and a
+// value of the wrong type or out of range are LS_INVALID_ARGUMENT.
 //
+// Copies share one record of the keys read. Not thread-safe: asking for a key writes to that
+// record.
 // Copies share what was read. Not thread-safe: asking for a key writes to that record.
 class Config {
  public:
-  // Reads <directory>/config.json. LS_NOT_FOUND where there is none or it cannot be read,
-  // LS_INVALID_ARGUMENT where it is no JSON object.
+  // Reads <directory>/config.json. LS_NOT_FOUND: there is no such file, or it cannot be read.
+  // LS_INVALID_ARGUMENT: it is not a JSON object.
   explicit Config(const std::string& directory);
-  // A config from text; `file` is what errors call it.
+  // A config from text; errors call it `file`.
   Config(std::string_view text, std::string file);
 
   const std::string& file() const;
 
-  // Whether the key is there with a value other than null. Counts as asking for it.
+  // Whether the key is present and not null. Counts as asking for it.
   bool Has(std::string_view key) const;
 
-  // The value of a key that must be there.
+  // The value of a required key.
   bool Bool(std::string_view key) const;
   int64_t Integer(std::string_view key, int64_t min, int64_t max) const;
   double Number(std::string_view key, double min, double max) const;
@@ -41,10 +43,10 @@ class Config {
   std::vector<std::string> Strings(std::string_view key) const;
   std::vector<int64_t> Integers(std::string_view key, int64_t min, int64_t max) const;
   std::vector<double> Numbers(std::string_view key, double min, double max) const;
-  // A nested object, with a record of its own.
+  // A nested object. It keeps its own record of the keys read.
   Config Object(std::string_view key) const;
 
-  // The same for a key that may be absent; a value that is there must be right all the same.
+  // The value of an optional key. A present value must still have the right type and range.
   std::optional<bool> FindBool(std::string_view key) const;
   std::optional<int64_t> FindInteger(std::string_view key, int64_t min, int64_t max) const;
   std::optional<double> FindNumber(std::string_view key, double min, double max) const;
@@ -58,32 +60,33 @@ class Config {
 
   // Whether the value is a JSON string, for a key that may be a string or a number.
   bool IsString(std::string_view key) const;
-  // Whether the key is there and null, for a key whose absence means something else.
+  // Whether the key is present and null, for a key whose absence means something else.
   bool IsNull(std::string_view key) const;
 
   // All keys, in byte order.
   std::vector<std::string> Keys() const;
 
-  // Refuses, with LS_UNIMPLEMENTED, the first key (in byte order) that is neither null, nor was
-  // asked for, nor is known not to change the mathematics: by harmless_keys.h, or by `harmless`,
-  // names of which one that ends in * stands for all that begin so. A plan calls it last. `reader`
-  // is who does not know the key, for the sentence.
+  // Refuses unknown keys: throws LS_UNIMPLEMENTED for the first key (in byte order) that is not
+  // null, that nothing has asked for, and that may change the mathematics. The keys that do not
+  // change it are in harmless_keys.h and in `harmless`, where a name that ends in * stands for all
+  // keys with that prefix. A backend's plan function calls it last. The sentence names `reader` as
+  // the part that does not know the key.
   void RefuseUnknown(std::string_view reader,
                      std::initializer_list<std::string_view> harmless = {}) const;
 
-  // Throw, naming file and key: the value is wrong (LS_INVALID_ARGUMENT), or right but not served
-  // (LS_UNIMPLEMENTED). `problem` follows "<file>: <key> ".
+  // Throw an error that names file and key: the value is wrong (LS_INVALID_ARGUMENT), or right but
+  // not served (LS_UNIMPLEMENTED). `problem` follows "<file>: <key> ".
   [[noreturn]] void Invalid(std::string_view key, const std::string& problem) const;
   [[noreturn]] void Unsupported(std::string_view key, const std::string& problem) const;
 
-  // The value as JSON text, cut where it is long; "nothing" where it is absent. For sentences.
+  // For error sentences: the value as JSON text, cut if it is long; "nothing" if it is absent.
   std::string Found(std::string_view key) const;
 
  private:
   struct Node;
   explicit Config(std::shared_ptr<Node> node);
 
-  std::shared_ptr<Node> node_;  // shared with the copies: they record reads in one place
+  std::shared_ptr<Node> node_;  // shared by copies, so that all record reads in one place
 };
 
 }  // namespace longstream

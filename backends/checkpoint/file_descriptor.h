@@ -13,7 +13,7 @@ namespace longstream {
 
 class FileDescriptor {
  public:
-  // Takes what open returned; negative: none.
+  // Takes ownership of open's result; negative: no file.
   explicit FileDescriptor(int fd) : fd_(fd) {}
   ~FileDescriptor() {
     if (fd_ >= 0) close(fd_);
@@ -24,8 +24,8 @@ class FileDescriptor {
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
 
-  // Bytes [offset, offset + to.size()) of the file; `*read` says how many, fewer where the file
-  // ends before. Returns 0 or an error number. Safe to call on several threads.
+  // Reads bytes [offset, offset + to.size()) of the file. `*read` is the number of bytes read,
+  // which is smaller if the file ends before. Returns 0 or an error number. Thread-safe.
   int ReadAt(uint64_t offset, std::span<std::byte> to, size_t* read) const;
 
  private:

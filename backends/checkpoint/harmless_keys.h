@@ -6,11 +6,11 @@
 
 namespace longstream {
 
-// True of keys about training, special tokens, generation defaults, classes and tools. Listed in
-// docs/checkpoints.md.
+// True for keys about training, special tokens, generation defaults, classes and tools.
+// docs/checkpoints.md lists them.
 bool IsHarmlessKey(std::string_view key);
 
-// True of keys that are harmless as long as the feature they name is off: false, {} or [].
+// True for keys that are harmless while their feature is off: false, {} or [].
 bool IsHarmlessIfOff(std::string_view key);
 
 }  // namespace longstream

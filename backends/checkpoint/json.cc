@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Enough for what the parser read last, behind what it says of the place.
+// Enough for the place and for the text that the parser read last.
 constexpr size_t kMaxProblem = 200;
 constexpr uintmax_t kMaxTextBytes = uintmax_t{64} << 20;
 
@@ -30,7 +30,7 @@ std::string ParseProblem(const Json::exception& error) {
 }
 
 Json ParseJsonObject(std::string_view text, const std::string& file, ls_code code) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the objects that are not closed yet
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     if (depth > kMaxJsonDepth) {
       throw BackendError(

@@ -12,22 +12,23 @@
 
 namespace longstream {
 
-// Objects and arrays within one another; more is no config that a program wrote.
+// Objects and arrays within one another. No program writes deeper configs.
 inline constexpr int kMaxJsonDepth = 32;
 
-// The one JSON object that `text` is. Anything else, nesting deeper than kMaxJsonDepth and a key
-// that comes twice in an object throw BackendError(code) naming `file` and the place.
+// Parses `text`, which must be one JSON object. Throws BackendError(code), naming `file` and the
+// place, for anything else, for nesting deeper than kMaxJsonDepth and for a key that an object has
+// twice.
 nlohmann::json ParseJsonObject(std::string_view text, const std::string& file, ls_code code);
 
-// A file's bytes. BackendError: LS_NOT_FOUND where it cannot be read, LS_INVALID_ARGUMENT where it
-// is larger than 64 MiB.
+// A file's bytes. BackendError: LS_NOT_FOUND if it cannot be read, LS_INVALID_ARGUMENT if it is
+// larger than 64 MiB.
 std::string ReadTextFile(const std::string& path);
 
-// Why a file cannot be opened: `error` in words, or that its name is a link to nothing, as in the
-// hub's cache without its blobs.
+// Why a file cannot be opened: `error` in words, or that its name is a link to nothing (as in the
+// hub's cache without its blobs).
 std::string WhyNotOpened(const std::string& path, const std::error_code& error);
 
-// What a parser says about its input, without the library's own prefix.
+// The parser's message, without the library's prefix.
 std::string ParseProblem(const nlohmann::json::exception& error);
 
 }  // namespace longstream

@@ -28,7 +28,7 @@ std::string KnownOptions() {
   return names;
 }
 
-// "auto" is nullopt, else one of `types`; `expected` names them all.
+// nullopt for "auto", else one of `types`. `expected` lists them all, for the error.
 std::optional<DType> ReadType(const Config& options, std::string_view key,
                               std::initializer_list<DType> types, const std::string& expected) {
   const std::string name = options.FindString(key).value_or("auto");

@@ -1,4 +1,4 @@
-// The options of model_open: how to hold weights and caches, and overrides of a config.
+// The options of model_open: types of weights and caches, and overrides of a config.
 #ifndef LONGSTREAM_BACKENDS_CHECKPOINT_LOAD_OPTIONS_H_
 #define LONGSTREAM_BACKENDS_CHECKPOINT_LOAD_OPTIONS_H_
 
@@ -14,25 +14,27 @@
 
 namespace longstream {
 
-// Parsed once, then read-only; one thread reads rope_scaling, which notes what was asked for.
+// Read-only after the constructor. Only one thread may read rope_scaling, which records the keys
+// read.
 class LoadOptions {
  public:
-  // No options: everything as the config and the checkpoint say.
+  // No options: the config and the checkpoint decide everything.
   LoadOptions() = default;
-  // A JSON object; nullptr means {}. BackendError: LS_INVALID_ARGUMENT for what is no JSON object,
-  // an unknown option (the known ones are named) or a value outside its range.
+  // Parses a JSON object; nullptr means {}. BackendError(LS_INVALID_ARGUMENT): not a JSON object,
+  // an unknown option (the sentence lists the known ones), or a value outside its range.
   explicit LoadOptions(const char* json);
 
   // "weights": auto, f32, f16, bf16, int8, int4. nullopt: as stored.
   std::optional<DType> weights() const { return weights_; }
   // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values (int8: of those in
-  // pages). auto: f32 beside f32 weights, else bf16. `weights` is the type of the loaded
+  // pages only). auto: f32 if the weights are f32, else bf16. `weights` is the type of the loaded
   // projections (ModelWeights::layers[0].mixer_in.type).
   DType CacheType(DType weights) const {
     return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
   }
 
-  // "packed_cache": auto, off or a directory, where packed weights are kept (packed_cache.h).
+  // "packed_cache": auto, off or a directory. It says where packed weights are kept
+  // (packed_cache.h).
   const std::string& packed_cache() const { return packed_cache_; }
 
   // Overrides of the config; nullopt: not given.
@@ -44,12 +46,11 @@ class LoadOptions {
   const std::optional<std::string>& logn() const { return logn_; }  // "always", "extrapolate"
   std::optional<int64_t> context_limit() const { return context_limit_; }
   std::optional<int64_t> training_length() const { return training_length_; }
-  // In place of the config's rope_scaling (backends/architectures/transformer/rope_config.h).
+  // Replaces the config's rope_scaling (backends/architectures/transformer/rope_config.h).
   const std::optional<Config>& rope_scaling() const { return rope_scaling_; }
 
-  // Refuses, with LS_UNIMPLEMENTED, an override that was given and is not in `served`:
-  // context_limit is served by every backend. `backend` and `hint` (what to do instead) go into the
-  // sentence.
+  // Throws LS_UNIMPLEMENTED for a given override that is not in `served`. Every backend serves
+  // context_limit. The sentence contains `backend` and `hint` (what to do instead).
   void RefuseOverridesBut(std::initializer_list<std::string_view> served, std::string_view backend,
                           std::string_view hint) const;
 

@@ -8,11 +8,11 @@
 
 namespace longstream {
 
-// `text` in double quotes, on one line and short, whatever a damaged file holds: control characters
-// and bytes that are no UTF-8 become "?", and what exceeds 100 bytes is cut and marked "...".
+// `text` in double quotes, on one line and short, even from a damaged file: control characters and
+// invalid UTF-8 become "?"; text beyond 100 bytes is cut and marked "...".
 std::string Quoted(std::string_view text);
 
-// The same without the quotes, cut behind `max_bytes`.
+// The same without quotes, cut after `max_bytes`.
 std::string Shortened(std::string_view text, size_t max_bytes = 100);
 
 }  // namespace longstream

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kSingleFile = "/model.safetensors";
 constexpr const char* kIndexFile = "/model.safetensors.index.json";
-constexpr size_t kPieceBytes = size_t{1} << 20;  // read by one task
+constexpr size_t kPieceBytes = size_t{1} << 20;  // per task of a read
 
 std::string SystemError(int code) { return std::generic_category().message(code); }
 
@@ -33,9 +33,9 @@ FileStamp StampOf(const struct stat& status) {
           nanoseconds(status.st_ctim)};
 }
 
-// A regular file, open to be read, and what it is like.
+// Opens a regular file to read it, and takes its stamp.
 FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
-  // Without waiting: a FIFO would keep open from ever getting to the check below.
+  // O_NONBLOCK: open would wait forever for a FIFO, before the check below.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
     const std::error_code why(errno, std::generic_category());
@@ -49,7 +49,7 @@ FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
   return file;
 }
 
-// A link that leads nowhere counts: the file is meant to be there.
+// A dangling link counts as existing: the directory is meant to have this file.
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::symlink_status(path, ignored).type() !=
@@ -92,7 +92,7 @@ void SafetensorsFile::RequireUnwritten() const {
   if (fstat(file_.get(), &status) != 0) {
     throw BackendError(LS_UNAVAILABLE, path_ + ": cannot be looked at: " + SystemError(errno));
   }
-  // The time of its last change moves for a new name or owner too.
+  // st_ctim also changes with a new name or owner.
   const FileStamp now = StampOf(status);
   if (now.bytes == stamp_.bytes && now.written_ns == stamp_.written_ns) return;
   const auto text = [](const FileStamp& stamp) {

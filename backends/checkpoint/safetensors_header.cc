@@ -1,5 +1,5 @@
-// The header of a safetensors file: read event by event, so that what it costs is bounded by what
-// it may hold, and checked in full before anyone sees a tensor.
+// The header of a safetensors file. It is read event by event, so that its contents bound its cost,
+// and checked in full before any caller sees a tensor.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -55,7 +55,7 @@ const ElementType* FindElementType(std::string_view name) {
   return nullptr;
 }
 
-// One entry of the header, as it says.
+// One entry of the header, unchecked.
 struct Entry {
   std::string name;
   std::string type_name;
@@ -66,7 +66,7 @@ struct Entry {
   bool has_offsets = false;
 };
 
-// Takes the events of the parser. The grammar it accepts:
+// Receives the parser's events. It accepts this grammar:
 //   { "__metadata__": { string: string, ... },
 //     name: { "dtype": string, "shape": [uint, ...], "data_offsets": [uint, uint] }, ... }
 // A method returns false to stop the parser; `problem` then says why.
@@ -140,7 +140,7 @@ class HeaderReader : public Json::json_sax_t {
     } else {
       entry.shape.push_back(value);
     }
-    // A third offset is refused here, lest a list without end be read.
+    // Refuse a third offset here: the list might be endless.
     return entry.offsets.size() <= 2 || Refuse("more than 2 data_offsets" + OfTensor());
   }
 
@@ -202,7 +202,7 @@ class HeaderReader : public Json::json_sax_t {
 
   Place place_ = Place::kStart;
   Field field_ = Field::kNone;
-  bool metadata_ = false;  // the value that comes next belongs to __metadata__
+  bool metadata_ = false;  // the next value belongs to __metadata__
   std::set<std::string> names_;
 };
 
@@ -210,7 +210,7 @@ class HeaderReader : public Json::json_sax_t {
   throw BackendError(LS_DATA_LOSS, path + ": " + problem);
 }
 
-// What a clone without Git LFS has in place of a large file.
+// A clone without Git LFS has such a pointer in place of a large file.
 bool IsLfsPointer(std::span<const std::byte> begin) {
   constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
   static_assert(kBegin.size() <= kSafetensorsBegin);
@@ -218,7 +218,7 @@ bool IsLfsPointer(std::span<const std::byte> begin) {
          std::memcmp(begin.data(), kBegin.data(), kBegin.size()) == 0;
 }
 
-// The tensor of an entry, its bytes checked against its shape and the data.
+// The tensor of an entry. Checks its bytes against its shape and against the data.
 StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_bytes,
                            const std::string& path) {
   const std::string tensor = "tensor " + Quoted(entry.name);
@@ -253,7 +253,7 @@ StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_byte
   return stored;
 }
 
-// Tensors in the order of their data must follow one another and end with the file.
+// In the order of their data, tensors must follow one another and end with the file.
 void CheckCover(const std::vector<StoredTensor>& tensors, uint64_t data_begin, uint64_t data_bytes,
                 const std::string& path) {
   uint64_t next = data_begin;
@@ -322,7 +322,7 @@ std::vector<StoredTensor> ParseSafetensors(std::span<const std::byte> front, uin
     tensors.push_back(CheckedTensor(entry, data_begin, data_bytes, path));
   }
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
-    // An empty tensor lies before the one that begins where it does.
+    // An empty tensor comes before the tensor at the same offset.
     return std::pair(a.offset, a.num_bytes) < std::pair(b.offset, b.num_bytes);
   });
   CheckCover(tensors, data_begin, data_bytes, path);

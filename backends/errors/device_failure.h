@@ -1,4 +1,4 @@
-// How a plugin reports what a device has failed at.
+// How a plugin reports a failure of its device.
 #ifndef LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
 #define LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
 
@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// REQUIRES of both: not kOk.
+// REQUIRES (both functions): `failure` is not kOk.
 inline ls_code CodeOf(OpStatus failure) {
   return failure == OpStatus::kDeviceLost ? LS_UNAVAILABLE : LS_INTERNAL;
 }
@@ -25,7 +25,7 @@ inline const char* Sentence(OpStatus failure) {
   }
 }
 
-// Throws BackendError, whose sentence begins with `what`, unless `status` is kOk.
+// Does nothing if `status` is kOk. Else throws a BackendError whose sentence begins with `what`.
 inline void RequireDone(OpStatus status, const char* what) {
   if (status == OpStatus::kOk) return;
   throw BackendError(CodeOf(status), std::string(what) + ": " + Sentence(status));

@@ -1,8 +1,8 @@
-// How code inside a plugin reports what can go wrong with a checkpoint, a snapshot or a budget.
+// How the code of a plugin reports an error in a checkpoint, a snapshot or a budget.
 //
-// Thrown while a model is opened or a sequence is created, resized or moved; the plugin shim
-// (plugin/) turns it into the ABI's code and sentence, so none leaves the shared library. What
-// goes wrong in a step is caught there and travels in its results.
+// A BackendError is thrown while a model is opened or a sequence is created, resized or moved. The
+// shim (backends/runtime/shim.cc) turns it into the ABI's code and sentence, so no exception leaves
+// the shared library. The runtime catches the errors of a step and returns them in its results.
 #ifndef LONGSTREAM_BACKENDS_ERRORS_ERROR_H_
 #define LONGSTREAM_BACKENDS_ERRORS_ERROR_H_
 
@@ -28,8 +28,9 @@ class BackendError : public std::exception {
   std::string message_;
 };
 
-// What a handler of std::exception has caught, as one: memory that the host does not have is
-// LS_RESOURCE_EXHAUSTED, what is no BackendError else LS_INTERNAL. Called in the handler.
+// The exception that a handler of std::exception has caught, as a BackendError. std::bad_alloc
+// becomes LS_RESOURCE_EXHAUSTED, any other foreign exception LS_INTERNAL. REQUIRES: called in the
+// handler.
 inline BackendError HandledError() {
   try {
     throw;

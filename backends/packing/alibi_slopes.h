@@ -1,5 +1,5 @@
 // The slopes of ALiBi (Press et al., Train Short, Test Long), and the fixed decay that lightning
-// attention (Qin et al., Lightning Attention-2) makes of them.
+// attention (Qin et al., Lightning Attention-2) derives from them.
 #ifndef LONGSTREAM_BACKENDS_PACKING_ALIBI_SLOPES_H_
 #define LONGSTREAM_BACKENDS_PACKING_ALIBI_SLOPES_H_
 
@@ -12,8 +12,8 @@ namespace longstream {
 //
 //   m_h = 2^(-b h / H)    for H a power of two; b = `max`, 8 unless a model states another
 //
-// else, with P the largest power of two below H: the P slopes of P heads, then the 1st, 3rd, 5th
-// ... of the 2 P slopes of 2 P heads until there are H.
+// For other H, with P the largest power of two below H: the P slopes of P heads, then the 1st, 3rd,
+// 5th ... of the 2 P slopes of 2 P heads, H slopes in all.
 std::vector<float> AlibiSlopes(int32_t num_heads, double max = 8.0);
 
 // ln gamma_h of heads h = 1 ... H, gamma_h = exp(-m_h).

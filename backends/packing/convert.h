@@ -1,4 +1,4 @@
-// Conversion of stored elements that a kernel library's packing does not do itself.
+// Conversions of stored elements that a kernel library's packing does not do.
 #ifndef LONGSTREAM_BACKENDS_PACKING_CONVERT_H_
 #define LONGSTREAM_BACKENDS_PACKING_CONVERT_H_
 
@@ -9,13 +9,13 @@
 
 namespace longstream {
 
-// Elements [0, count) of `source`, which may be misaligned, as `type` to `destination`, which is
-// aligned for it. Returns the first element that is finite at the source and not at the
-// destination, or -1. REQUIRES: neither type is quantised
+// Converts elements [0, count) of `source` to `type`. `source` may be misaligned; `destination` is
+// aligned for `type`. Returns the first element that is finite in `source` but not in
+// `destination`, or -1. REQUIRES: neither type is quantised
 int64_t Convert(const std::byte* source, DType source_type, int64_t count, DType type,
                 void* destination);
 
-// The first of those elements that is finite and larger than `largest` in magnitude, or -1.
+// The first element that is finite and larger in magnitude than `largest`, or -1.
 int64_t FirstBeyond(const std::byte* source, DType source_type, int64_t count, float largest);
 
 }  // namespace longstream

@@ -11,18 +11,18 @@
 
 namespace longstream {
 
-// Tells an accidental difference (another step of training, one flipped bit); not a forged one.
-// The same for every executor and every machine of this byte order.
+// Detects accidental differences (another training step, one flipped bit), not forgeries. The same
+// for every executor and every machine of this byte order.
 uint64_t HashBytes(std::span<const std::byte> bytes, const Executor& executor);
 
-// HashBytes of bytes that come run by run.
+// HashBytes for bytes that arrive in runs.
 class RunningHash {
  public:
-  // What every run but the last is a multiple of: pieces of this size are hashed on their own, so
-  // that threads share a run.
+  // Every run but the last is a multiple of this size. Pieces of this size are hashed
+  // independently, so threads share a run.
   static constexpr size_t kPieceBytes = size_t{1} << 20;
 
-  // Of so many bytes in all.
+  // `total_bytes`: the bytes of all runs together.
   explicit RunningHash(size_t total_bytes) : hash_(total_bytes) {}
   void Add(std::span<const std::byte> run, const Executor& executor);
   // REQUIRES: all bytes have been added
@@ -32,7 +32,7 @@ class RunningHash {
   uint64_t hash_;
 };
 
-// One more value into a running hash; the order matters.
+// Adds one value to a running hash; the order matters.
 uint64_t HashAppend(uint64_t hash, uint64_t value);
 uint64_t HashAppend(uint64_t hash, std::string_view text);
 

@@ -1,4 +1,4 @@
-// From a checkpoint's tensors to the packed weights that a decoder reads: which tensor goes where.
+// Loads packed weights from a checkpoint: maps each tensor of the spec to its weight.
 #include "backends/packing/load_weights.h"
 
 #include <cstddef>
@@ -50,8 +50,8 @@ std::string_view GateName(const MixerSpec& mixer, const TensorNames& names) {
   return "";
 }
 
-// Where kernels want element i of a stored head: they turn halves i and i + D / 2, and pairs that
-// do not turn come last. Empty where heads are stored so.
+// Where kernels expect element i of a stored head: they rotate halves i and i + D / 2, and pairs
+// that do not rotate come last. Empty if heads are stored in that order.
 std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
   const int32_t half = mixer.head_dim / 2;
   const int32_t turning = mixer.rope.rotated == 0 ? half : mixer.rope.rotated / 2;  // pairs
@@ -70,8 +70,8 @@ std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
   return order;
 }
 
-// Where element i of a tensor that has q, k and v head by head belongs among all of q, k and v.
-// There are at most 3 kMaxWidth of them.
+// A tensor has q, k and v head by head: the index of its element i among all of q, k and v. It has
+// at most 3 kMaxWidth elements.
 std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32_t>& head_order) {
   const int32_t width = mixer.head_dim;
   std::vector<int32_t> order;
@@ -87,8 +87,8 @@ std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32
   return order;
 }
 
-// Parts that are all or some rows of the tensors <prefix><name><suffix>: those of one name are one
-// tensor, one below the other.
+// Parts that are all or some rows of the tensors <prefix><name><suffix>. Parts with the same name
+// come from one tensor, one below the other.
 struct NamedRows {
   std::string_view name;
   int64_t rows;
@@ -110,7 +110,7 @@ std::vector<WeightPart> Parts(const std::string& prefix, const std::vector<Named
   return parts;
 }
 
-// What a norm's stored weights lack.
+// The number to add to a norm's stored weights.
 float PlusOf(const ModelSpec& spec) { return spec.norms_less_one ? 1.0f : 0.0f; }
 
 void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string& prefix,
@@ -169,8 +169,8 @@ void ReadMixer(const ModelSpec& spec, const MixerSpec& mixer, const std::string&
   if (mixer.output_bias) layer->mixer_out_bias = reader->Vector(Parts(prefix, out, ".bias"));
 }
 
-// The names are ours (docs/checkpoints.md). z, of which queries and keys are made, has the order of
-// a head.
+// The names are ours (docs/checkpoints.md). Queries and keys are made of z, so z has the order of a
+// head.
 void ReadGau(const ModelSpec& spec, const MixerSpec& mixer, const std::string& prefix,
              WeightReader* reader, LayerWeights* layer) {
   const int64_t e = mixer.value_dim, s = mixer.head_dim;
@@ -211,7 +211,7 @@ void ReadMlp(const ModelSpec& spec, const std::string& prefix, WeightReader* rea
   layer->mlp_down_bias = reader->Vector(Parts(prefix, down, ".bias"));
 }
 
-// A norm as wide as the model, none where it has no name.
+// A norm as wide as the model; empty if it has no name.
 NormWeights ReadNorm(const ModelSpec& spec, const std::string& prefix, std::string_view name,
                      WeightReader* reader) {
   NormWeights norm;
@@ -298,7 +298,7 @@ ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
   }
   const Mode mode = totals ? Mode::kPlace : Mode::kPack;
   if (!totals) {
-    memory.reset();  // before there are two
+    memory.reset();  // free the old memory before taking new memory
     memory = AllocateWeights(device, plan.bytes);
   }
   WeightReader reader(mode, checkpoint, options, ops, executor, device, bytes().data());

@@ -13,25 +13,24 @@
 
 namespace longstream {
 
-// Reads every tensor that `spec` calls for under its Hugging Face name (docs/checkpoints.md), packs
-// it with `ops.pack` in the type that `options` asks for, and compresses it. At no time much more
-// than the packed weights is resident: of the file some 16 MiB, however large a tensor is. What it
-// does is spread over `executor`'s threads. Weights
-// are packed on the host and, where `device` has memory of its own, brought there one by one. The
-// result owns its memory, which is the device's; `checkpoint` may be destroyed, `device` must
-// outlive it.
+// Reads every tensor that `spec` needs, by its Hugging Face name (docs/checkpoints.md), packs it
+// with `ops.pack` in the type that `options` asks for, and compresses it. Memory: the packed
+// weights and about 16 MiB of the file, however large a tensor is. The work is spread over
+// `executor`'s threads. Weights are packed on the host; if `device` has its own memory, they are
+// copied there one by one. The result owns its memory, which is the device's. `checkpoint` may be
+// destroyed; `device` must outlive the result.
 //
-// Where packed weights are kept (packed_cache.h; in the host's memory only) and those of an earlier
-// start fit, they are read in place of all that. `log` is told.
+// In the host's memory only: if packed weights are kept (packed_cache.h) and the file of an earlier
+// start fits, that file is read instead. `log` receives a sentence about it.
 //
-// BackendError: LS_INVALID_ARGUMENT for a tensor that is missing, of another shape or of a type
-// that holds no weights; LS_UNIMPLEMENTED for one that the spec does not read and that is not known
-// to be harmless, for it would change the mathematics; LS_RESOURCE_EXHAUSTED where the device has
-// no memory for the weights; LS_DATA_LOSS where a file cannot be read to its end, and
-// LS_UNAVAILABLE where somebody wrote to one meanwhile.
+// BackendError: LS_INVALID_ARGUMENT if a tensor is missing, has another shape or a type that holds
+// no weights; LS_UNIMPLEMENTED if the checkpoint has a tensor that the spec does not read and that
+// is not known to be harmless, because it would change the mathematics; LS_RESOURCE_EXHAUSTED if
+// the device has no memory for the weights; LS_DATA_LOSS if a file cannot be read to its end;
+// LS_UNAVAILABLE if a file was written to meanwhile.
 //
 // The fingerprint depends on names, types, shapes and bytes of the tensors read and on the types
-// they were packed in; not on the file layout (shards), the kernel library or the thread count.
+// that they are packed in. It does not depend on shards, the kernel library or the thread count.
 ModelWeights LoadWeights(const ModelSpec& spec, const Checkpoint& checkpoint,
                          const LoadOptions& options, const OpTable& ops, const Executor& executor,
                          Device& device = HostMemory(), const LoadLog& log = nullptr);

@@ -18,7 +18,7 @@ std::string PathOf(const LoadOptions& options, const Checkpoint& checkpoint, con
   if (place == "off" || (place == "auto" && plan.bytes < PackedCache::kLeastBytes)) return "";
   uint64_t hash = HashAppend(0, plan.recipes);
   if (place != "auto") {
-    std::error_code ignored;  // then two paths of a checkpoint are two checkpoints
+    std::error_code ignored;  // on an error, two paths of one checkpoint count as two checkpoints
     hash = HashAppend(hash, std::filesystem::canonical(checkpoint.directory(), ignored).string());
   }
   char name[17];

@@ -1,6 +1,6 @@
-// Packed weights kept between starts: read from a file where one is there and fits, written to it
-// where none does. Nothing that is wrong with the file keeps a model from loading: it is told in a
-// line of the log, and the weights are packed from the checkpoint.
+// Packed weights kept between starts. They are read from a file if it exists and fits, else packed
+// from the checkpoint and written to that file. A bad file never keeps a model from loading: the
+// log gets a line, and the weights are packed from the checkpoint.
 #ifndef LONGSTREAM_BACKENDS_PACKING_PACKED_CACHE_H_
 #define LONGSTREAM_BACKENDS_PACKING_PACKED_CACHE_H_
 
@@ -19,39 +19,39 @@
 
 namespace longstream {
 
-// Told in one sentence what became of the file.
+// Receives one sentence that says how the file was used or why not.
 using LoadLog = std::function<void(const std::string& sentence)>;
 
-// What of a model the file depends on.
+// The properties of a model that decide the file.
 struct PackedWeightsPlan {
-  std::string recipes;  // what each block is made of, a line each, in the order of memory
+  std::string recipes;  // one line per block, in the order of memory: how the block is made
   uint64_t bytes = 0;   // of all blocks
 };
 
-// Processes that load the same model at the same time do not disturb each other: one of them writes
-// the file, the others go on without. Used by one thread.
+// Processes that load the same model at the same time do not disturb each other: one writes the
+// file, the others continue without it. Used by one thread.
 class PackedCache {
  public:
-  // `auto` in the options is a file in the checkpoint's directory for weights of kLeastBytes and
-  // more; `off` is none; else the name of a directory, for weights of any size. The file's name has
-  // the type of the weights, the ops, and a hash of the plan (and of the checkpoint's path, where
-  // the directory is another): each combination has its own.
+  // `auto` in the options: a file in the checkpoint's directory, for weights of at least
+  // kLeastBytes. `off`: no file. Else the option is a directory, for weights of any size. The
+  // file's name contains the type of the weights, the ops and a hash of the plan (and of the
+  // checkpoint's path, if the option is a directory), so each combination has its own file.
   static constexpr uint64_t kLeastBytes = uint64_t{64} << 20;
 
   // Borrows `checkpoint`.
   PackedCache(const LoadOptions& options, const Checkpoint& checkpoint, const OpTable& ops,
               const PackedWeightsPlan& plan, LoadLog log);
 
-  // Fills `memory` with the weights. nullopt: it did not, and `memory` may hold anything.
+  // Fills `memory` with the weights. nullopt: no file was read, and `memory` may hold anything.
   // REQUIRES: memory.size() is the plan's
   std::optional<WeightTotals> Read(std::span<std::byte> memory, const Executor& executor) const;
 
-  // Keeps weights that have been packed from the checkpoint, unless its files have changed since
-  // they were opened.
+  // Writes weights that were packed from the checkpoint, unless its files have changed since they
+  // were opened.
   void Write(std::span<const std::byte> memory, const WeightTotals& totals,
              const Executor& executor) const;
 
-  // "" where there is to be none.
+  // "": there is no file.
   const std::string& path() const { return path_; }
 
  private:

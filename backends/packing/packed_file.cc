@@ -26,7 +26,7 @@ constexpr std::array<char, 8> kMagic = {'L', 'S', 'P', 'A', 'C', 'K', 'E', 'D'};
 constexpr uint32_t kFormat = 1;
 constexpr uint64_t kDataAlignment = 4096;
 constexpr uint32_t kMaxKeyBytes = 64u << 20;
-// Two huge pages: tasks that read side by side do not fill the same one.
+// Two huge pages, so that tasks that read neighbouring chunks never fill the same page.
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 constexpr mode_t kMode = 0644;
 
@@ -71,7 +71,7 @@ int WriteAt(int fd, uint64_t offset, std::span<const std::byte> from) {
   return 0;
 }
 
-// Everything before the data, whose hash is in it.
+// All bytes before the data, with their own hash in place.
 std::vector<std::byte> MakeFront(const std::string& key, const WeightTotals& totals,
                                  uint64_t data_bytes, const std::vector<uint64_t>& hashes) {
   Front front;
@@ -91,7 +91,7 @@ std::vector<std::byte> MakeFront(const std::string& key, const WeightTotals& tot
 }
 
 // Calls body(chunk, its bytes) for every chunk of the data on all threads, until one returns
-// something else than 0. Returns that.
+// something other than 0. Returns that value, or 0.
 template <typename Byte, typename Body>
 int ForEachChunk(std::span<Byte> data, const Executor& executor, const Body& body) {
   std::atomic<int> failure{0};
@@ -104,7 +104,7 @@ int ForEachChunk(std::span<Byte> data, const Executor& executor, const Body& bod
   return failure.load();
 }
 
-// A file of its own for this process, empty; what another process has open is left to it.
+// Opens an empty file for this process alone. Throws if another process has it open.
 FileDescriptor OpenToWrite(const std::string& path) {
   FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kMode));
@@ -113,7 +113,7 @@ FileDescriptor OpenToWrite(const std::string& path) {
     if (errno == EWOULDBLOCK) throw PackedFileError("is being written by another process");
     FailWith("cannot be locked", errno);
   }
-  // Between open and flock another process may have given the file its final name.
+  // Between open and flock another process may have renamed the file to its final name.
   struct stat locked = {};
   struct stat named = {};
   if (fstat(file.get(), &locked) != 0 || stat(path.c_str(), &named) != 0 ||
@@ -128,7 +128,8 @@ FileDescriptor OpenToWrite(const std::string& path) {
 void WriteAll(int fd, const std::string& key, const WeightTotals& totals,
               std::span<const std::byte> data, const Executor& executor) {
   const uint64_t data_begin = DataBegin(key.size(), data.size());
-  // A full disk shows before gigabytes are written; where the file system cannot tell, later.
+  // A full disk shows before gigabytes are written. Some file systems cannot tell; there the write
+  // fails.
   if (fallocate(fd, 0, 0, static_cast<off_t>(data_begin + data.size())) != 0 &&
       errno != EOPNOTSUPP && errno != ENOSYS) {
     FailWith("cannot be written", errno);
@@ -208,7 +209,7 @@ void PackedFile::Read(std::span<std::byte> memory, const Executor& executor) con
 void WritePackedFile(const std::string& path, const std::string& key, const WeightTotals& totals,
                      std::span<const std::byte> data, const Executor& executor) {
   const std::string unfinished = path + ".new";
-  // Locked until it is closed: after it has its final name, or none.
+  // The lock is held until the file is closed, after it has been renamed or has failed.
   const FileDescriptor file = OpenToWrite(unfinished);
   try {
     WriteAll(file.get(), key, totals, data, executor);
@@ -217,7 +218,7 @@ void WritePackedFile(const std::string& path, const std::string& key, const Weig
     unlink(unfinished.c_str());
     throw;
   }
-  // The name too; without it the file is there until the system fails, and then made anew.
+  // Flush the name too. Without this, a system crash may lose the file; it is then written again.
   const FileDescriptor directory(
       open(std::filesystem::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.is_open()) fsync(directory.get());

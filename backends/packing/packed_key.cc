@@ -1,4 +1,4 @@
-// What decides the bytes of packed weights.
+// The key of packed weights.
 #include "backends/packing/packed_key.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string Hex(uint64_t number) {
   return text;
 }
 
-// Of what is behind the header.
+// A hash of samples of the bytes behind the header.
 uint64_t SampleHash(const SafetensorsFile& file) {
   const uint64_t begin = file.front().size();
   const uint64_t bytes = file.stamp().bytes - begin;
@@ -42,7 +42,7 @@ uint64_t SampleHash(const SafetensorsFile& file) {
   return hash;
 }
 
-// Numbers of many magnitudes, whose rounding and scales have ties and extremes among them.
+// Numbers of many magnitudes, so that rounding and scales meet ties and extremes.
 std::vector<float> ProbeWeights(int64_t count) {
   std::vector<float> numbers(static_cast<size_t>(count));
   uint32_t state = 1;
@@ -65,7 +65,7 @@ std::string SourceLine(const SafetensorsFile& file) {
 }
 
 std::string LayoutLine(const OpTable& ops) {
-  // Neither a whole number of panels nor of groups.
+  // Neither a multiple of panels nor of groups.
   constexpr int64_t kRows = 72;
   constexpr int64_t kInputs = 200;
   const std::vector<float> probe = ProbeWeights(kRows * kInputs);

@@ -1,4 +1,5 @@
-// What decides the bytes of packed weights, as a text: equal keys mean equal weights.
+// The key of packed weights: a text that names everything that decides their bytes. Equal keys mean
+// equal weights.
 #ifndef LONGSTREAM_BACKENDS_PACKING_PACKED_KEY_H_
 #define LONGSTREAM_BACKENDS_PACKING_PACKED_KEY_H_
 
@@ -9,23 +10,23 @@
 
 namespace longstream {
 
-// A file of a checkpoint, in one line, without reading all of it: its name, its size, when its
-// bytes and its state were last changed, and a hash of its header and of 64 samples of 4 KiB.
+// One line that identifies a file of a checkpoint without reading all of it: its name, its size,
+// when its bytes and its state last changed, and a hash of its header and of 64 samples of 4 KiB.
 //
-// The second time changes with every write, rename and copy, and no program can set it, so that it
-// tells a file whose content was exchanged for as much of another. The samples are for file systems
-// that do not keep it: trained weights differ everywhere. Neither the inode nor the device are in
-// it, because on network and layered file systems they are others after each mount.
+// No program can set the second time, and every write, rename and copy changes it. So it detects
+// that the content was replaced by other content of the same size. Some file systems do not keep
+// that time; for them there are the samples, because trained weights differ everywhere. The line
+// has neither inode nor device: on network and layered file systems they change with each mount.
 std::string SourceLine(const SafetensorsFile& file);
 
-// The layout that a kernel library packs in, and its quantisation, as a hash of what becomes of a
-// small fixed weight in every type. No version number that somebody must remember to raise.
+// A hash of a kernel library's layout and quantisation: of a small fixed weight, packed in every
+// type. So nobody has to remember to raise a version number.
 std::string LayoutLine(const OpTable& ops);
 
-// Lines: version of this library, ops, layout, files, `recipes` (what each block is made of).
+// Lines: version of this library, ops, layout, files, `recipes` (how each block is made).
 std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops, const std::string& recipes);
 
-// The first lines in which two keys differ, as "expected 'A', found 'B'".
+// The first lines that differ in the two keys, as "expected 'A', found 'B'".
 std::string DifferenceOf(const std::string& expected, const std::string& found);
 
 }  // namespace longstream

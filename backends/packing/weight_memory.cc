@@ -18,8 +18,8 @@ constexpr size_t kLeastForBandwidth = 4 * kHugePage;
 }  // namespace
 
 OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
-  // With room to begin at a huge page; what is never touched costs nothing. Not HostDevice's
-  // Allocate, which takes more than there is: here all of it will be written.
+  // One huge page more, so that the weights can begin at one; untouched memory costs nothing.
+  // HostDevice::Allocate would take more than the host has, but here all of it will be written.
   const uint64_t left = AvailableMemory();
   const size_t mapped = bytes + kHugePage;
   void* map = MAP_FAILED;
@@ -34,7 +34,7 @@ OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
   }
   const auto begin = (reinterpret_cast<uintptr_t>(map) + kHugePage - 1) / kHugePage * kHugePage;
   OwnedMemory memory(reinterpret_cast<void*>(begin), [map, mapped](void*) { munmap(map, mapped); });
-  // Projections read their weights once per token: huge pages save the walks of page tables.
+  // Projections read their weights once per token: huge pages save page-table walks.
   if (bytes >= kLeastForBandwidth) host.PreferBandwidth(memory.get(), bytes);
   return memory;
 }

@@ -9,16 +9,17 @@
 
 namespace longstream {
 
-// Zeroed, aligned to kWeightAlignment. Blocks in it begin at multiples of that.
+// The memory is zeroed and aligned to this. Blocks in it begin at multiples of it.
 inline constexpr size_t kWeightAlignment = 256;
 
-// Of the host: anonymous, there when it is first written; from 8 MiB on as `host`, whose memory is
-// the host's, prefers it for bandwidth. More than is left of the host's memory, or of a control
-// group's, is refused: all of it will be written, and who takes too much is killed, with all other
-// models. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+// Anonymous host memory, present once written. From 8 MiB on, `host` (a device whose memory is the
+// host's) prepares it for bandwidth. More memory than the host or its control group has left is
+// refused: all of it will be written, and the system would kill the process, with all other models.
+// Throws BackendError(LS_RESOURCE_EXHAUSTED).
 OwnedMemory AllocateHostWeights(size_t bytes, Device& host = HostMemory());
 
-// Of a device, which must outlive it; where that is the host's, the same.
+// Memory of a device, which must outlive it. If the device's memory is the host's:
+// AllocateHostWeights.
 OwnedMemory AllocateWeights(Device& device, size_t bytes);
 
 }  // namespace longstream

@@ -17,12 +17,12 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of a file, read at a time
-constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at once on their way to packing
+constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of the file per read
+constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at a time before packing
 constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
 
-// " | name rows | name rows" for a recipe, with what sets a part apart from its tensor; zeros have
-// no name.
+// " | name rows | name rows" for a recipe, and how a part differs from its tensor. Zeros have no
+// name.
 std::string Names(const std::vector<WeightPart>& parts) {
   std::string text;
   for (const WeightPart& part : parts) {
@@ -55,7 +55,7 @@ void ForEachRun(const WeightPart& part, int64_t first, int64_t rows, const Run& 
   }
 }
 
-// The order of a part, on its numbers.
+// Applies a part's order to its numbers.
 void Reorder(const WeightPart& part, float* numbers) {
   const size_t block = part.order.size();
   if (block == 0) return;
@@ -66,13 +66,14 @@ void Reorder(const WeightPart& part, float* numbers) {
   }
 }
 
-// The largest number of a type that weights can be too large for.
+// The largest number of a type that weights may exceed.
 float LargestOf(DType type) {
   if (type == DType::kF16) return 65504.0f;
   return type == DType::kBF16 ? 0x1.fep127f : LargestWeight(type);
 }
 
-// Buffers of rotary embeddings, which old checkpoints carry and every reader computes.
+// Old checkpoints carry buffers of rotary embeddings. Every reader computes them, so they are not
+// read.
 bool IsHarmlessTensor(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
 
 }  // namespace
@@ -129,7 +130,7 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
   const int64_t begin = part.first_row * row;
   const int64_t end = begin + part.rows * row;
   const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
-  // Whole pieces are hashed; what is left of one waits before the next window.
+  // Hash whole pieces. The rest of a window waits for the next one.
   constexpr size_t kPiece = RunningHash::kPieceBytes;
   RunningHash bytes_hash(byte(end - begin));
   size_t waiting = 0;
@@ -216,7 +217,7 @@ void WeightReader::Pack(const Window& window, int64_t first, int64_t rows, int64
     ops_.pack(executor_, args);
     return;
   }
-  // Through a buffer of the type that packing can take it from.
+  // Convert to a type that packing accepts.
   args.source_type = weight.type == DType::kF16 ? DType::kF16 : DType::kF32;
   const int64_t rows_at_once = std::clamp<int64_t>(kStageElements / weight.k, 1, rows);
   stage_.resize(std::max(stage_.size(), static_cast<size_t>(rows_at_once * weight.k)));

@@ -1,5 +1,5 @@
-// The C side of a plugin: the table of the ABI around Definition() and DeviceOps(), with an
-// exception barrier on every entry.
+// The C side of a plugin: the ABI's table for Definition() and DeviceOps(). Every entry catches
+// exceptions.
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -15,7 +15,7 @@
 #include "backends/runtime/model.h"
 #include "kernels/ops/op_table.h"
 
-// The device outlives the model, whose memory is there.
+// The device outlives the model, which uses its memory.
 struct ls_model {
   std::unique_ptr<longstream::Device> device;
   std::unique_ptr<longstream::Model> model;
@@ -24,7 +24,7 @@ struct ls_model {
 namespace longstream {
 namespace {
 
-// Calls body(); what it throws becomes a code and a sentence.
+// Calls body() and turns its exceptions into a code and a sentence.
 template <typename Body>
 ls_code Barrier(ls_error error, Body&& body) noexcept {
   return Guarded(error, [&] {
@@ -37,7 +37,7 @@ ls_code Barrier(ls_error error, Body&& body) noexcept {
   });
 }
 
-// A structure that the host has filled must cover what version 1.0 of the ABI defines.
+// Refuses a structure of the host's that is smaller than in version 1.0 of the ABI.
 void CheckSize(uint32_t struct_size, size_t least, const char* name) {
   Require(struct_size >= least, LS_INVALID_ARGUMENT,
           std::string(name) + ".struct_size: expected at least " + std::to_string(least) +
@@ -204,7 +204,7 @@ const ls_backend& Table() {
 }  // namespace
 }  // namespace longstream
 
-// The one symbol that the version script lets out.
+// The only symbol that the version script exports.
 extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {
   return &longstream::Table();
 }

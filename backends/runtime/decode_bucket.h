@@ -16,7 +16,7 @@ struct DecodeBucket {
   int32_t num_rows = 0;
   int64_t max_position = 0;
 
-  // Different for different buckets of one model.
+  // Differs between buckets of one model.
   uint64_t key() const {
     return static_cast<uint64_t>(AttentionSplits(max_position)) << 32 |
            static_cast<uint32_t>(num_rows);

@@ -1,4 +1,4 @@
-// What distinguishes one backend from another: a name, what it serves, and its layer plan.
+// The definition of a backend: its name, the configs that it serves and how it makes a spec.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_DEFINITION_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_DEFINITION_H_
 
@@ -15,16 +15,16 @@ struct BackendDefinition {
   const char* name;  // "dense"
   const char* version;
 
-  // 0 ... 100 as ls_backend.probe; where 0, *why says in one sentence what is not served.
+  // 0 ... 100 as ls_backend.probe. If it is 0, *why is a sentence that says what is not served.
   int (*fit)(const Config& config, std::string* why);
 
-  // The layer plan. Throws BackendError naming file, key, expected and found. Unknown keys that
-  // change the mathematics are refused by name.
+  // Makes the spec. Throws BackendError naming file, key, expected and found. Refuses, by name,
+  // unknown keys that change the mathematics.
   ModelSpec (*plan)(const Config& config, const LoadOptions& options);
 };
 
-// Each backend defines this once, in backends/<name>/<name>.cc; the shim in this folder exports the
-// ABI around it.
+// Each backend defines this once, in backends/<name>/<name>.cc. The shim in this folder wraps it in
+// the ABI.
 const BackendDefinition& Definition();
 
 }  // namespace longstream

@@ -23,11 +23,11 @@ namespace {
 
 constexpr const char* kSequenceFailed = "the sequence has failed; truncate it first";
 
-// Of a context, what a device must have room for.
+// A device must have room for a sequence of this many tokens.
 constexpr int64_t kLeastTokens = 4096;
 
-// The budget for the caches, of what memory is left. Where pools are there from the beginning, one
-// session of kLeastTokens must find room in them, unless the host asks for less.
+// The budget for the caches. If a device allocates its pools at the start, they must have room for
+// one sequence of kLeastTokens, unless the host asks for less.
 uint64_t CacheBudget(const CacheLayout& layout, const ModelLimits& limits, int64_t context_limit,
                      Device& device) {
   const uint64_t budget = limits.cache_bytes_budget;
@@ -46,8 +46,8 @@ uint64_t CacheBudget(const CacheLayout& layout, const ModelLimits& limits, int64
   return budget;
 }
 
-// The budget holds a sequence of one token, with its reservation; the bytes of any reservation can
-// be counted.
+// Checks that the budget holds a sequence of one token with its reservation, and that the bytes of
+// any reservation fit a number.
 void CheckBudget(const CacheStore& caches, int64_t context_limit) {
   const CacheLayout& layout = caches.layout;
   const auto most_pages = static_cast<uint64_t>(PagesFor(context_limit)) + 1;
@@ -61,7 +61,7 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
               std::to_string(caches.budget.limit()));
 }
 
-// What the decoder's ops do not serve is refused here, not in the first step.
+// Refuses sizes that the decoder's ops do not serve, before the first step would.
 void CheckServed(const ModelSpec& spec, const Config& config) {
   for (const MixerSpec& mixer : spec.layers) {
     if (mixer.recurrent() || mixer.head_dim <= kMaxHeadDim) continue;
@@ -71,7 +71,7 @@ void CheckServed(const ModelSpec& spec, const Config& config) {
   }
 }
 
-// Likewise of the options.
+// Refuses options that the ops do not serve.
 void CheckServed(const LoadOptions& options, const OpTable& ops) {
   if (ops.int8_pages || options.CacheType(DType::kF32) != DType::kI8) return;
   throw BackendError(LS_UNIMPLEMENTED,
@@ -104,7 +104,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
   CheckBudget(caches_, spec_.context_limit);
 }
 
-// What is in flight uses what is about to go.
+// Steps in flight use the memory that is about to be freed.
 Model::~Model() { device_.Synchronize(); }
 
 ls_memory Model::memory() const {
@@ -115,7 +115,7 @@ ls_memory Model::memory() const {
   memory.rings = budget.held(CacheKind::kRings);
   memory.states = budget.held(CacheKind::kStates);
   memory.checkpoints = budget.held(CacheKind::kRollback);
-  // Rows of full logits are left out: their memory is touched only where a host asks for them.
+  // Rows of full logits do not count: their memory is touched only if a host asks for them.
   const uint64_t page_tables =
       static_cast<uint64_t>(longest_table_) * limits_.max_batch_sequences * sizeof(int32_t);
   memory.workspace = decoder_.bytes() + outputs_.bytes() + page_tables;
@@ -138,17 +138,16 @@ void Model::Reserve(ls_sequence& sequence, uint64_t tokens) {
   Require(tokens <= limit - position, LS_INVALID_ARGUMENT,
           "tokens: position " + std::to_string(position) + " + " + std::to_string(tokens) +
               " is past the context limit, " + std::to_string(limit));
-  // First, for a reservation that has been made must not fail any more.
+  // Before Reserve: once a reservation is made, nothing may fail any more.
   PreparePageTables(static_cast<int64_t>(position + tokens));
   sequence.cache->Reserve(static_cast<int64_t>(tokens));
 }
 
-// Room in a step for the largest there can be: as many sequences as there may be, each as long as
-// the longest.
+// Makes room for the largest possible step: the most sequences, each of the longest length.
 void Model::PreparePageTables(int64_t tokens) {
   const CacheLayout& layout = caches_.layout;
   if (!layout.has_pages()) return;
-  // Of more than the budget pays for, Reserve will say that there is no room.
+  // If the budget does not pay for so many pages, Reserve says so.
   const auto most = static_cast<int64_t>(caches_.budget.limit() / layout.page_bytes);
   const int64_t pages = std::min(PagesFor(tokens), most);
   if (pages <= longest_table_) return;
@@ -171,7 +170,7 @@ void Model::RebuildNearRings(ls_sequence& sequence) {
   const OpStatus status = decoder_.RebuildNearRings(*sequence.cache);
   if (status == OpStatus::kOk) return;
   sequence.cache->Abandon(
-      sequence.cache->position());  // no step may read them; the next truncate tries again
+      sequence.cache->position());  // no step may read the rings; the next Truncate tries again
   RequireDone(status, "near rings");
 }
 
@@ -243,7 +242,7 @@ void Model::Begin(const ls_batch& batch, Ticket& ticket) {
     const OpStatus status = rows_.num_rows() > 0 ? RunStep(batch, ticket) : OpStatus::kOk;
     if (status != OpStatus::kOk) ticket.Spoil(CodeOf(status), Sentence(status));
   } catch (const std::exception&) {
-    // The caches are part of the way: what was to be a step is none.
+    // The caches already count the step's tokens, but the step did not run: fail it.
     const BackendError error = HandledError();
     ticket.Spoil(error.code(), error.what());
   }
@@ -251,7 +250,7 @@ void Model::Begin(const ls_batch& batch, Ticket& ticket) {
 }
 
 OpStatus Model::RunStep(const ls_batch& batch, Ticket& ticket) {
-  // Where every row is drawn from the step has one of few shapes, and a device may repeat it.
+  // If every row is drawn, pad the step to one of few shapes, so that a device may repeat it.
   const int32_t num_rows = rows_.num_rows();
   const auto most_rows =
       static_cast<int32_t>(std::min({limits_.max_batch_tokens, limits_.max_batch_sequences,
@@ -295,7 +294,7 @@ ls_results Model::Wait(uint64_t number) {
     const Ticket::Part& part = ticket.part(i);
     if (part.sequence == nullptr) continue;
     SequenceCache& cache = *part.sequence->cache;
-    if (cache.failed()) {  // in the ticket before, which was in flight when this one was submitted
+    if (cache.failed()) {  // failed in the previous ticket, which was in flight at this Submit
       ticket.Fail(i, LS_FAILED_PRECONDITION, kSequenceFailed);
     } else if (ticket.failed(i)) {
       cache.Abandon(part.begin);

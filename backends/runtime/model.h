@@ -1,4 +1,4 @@
-// An opened model: weights, caches and decoder behind the operations of the ABI, in C++.
+// An opened model: the operations of the ABI in C++, on weights, caches and decoder.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_MODEL_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_MODEL_H_
 
@@ -26,7 +26,7 @@
 
 namespace longstream {
 
-// What every backend built on this layer can do on any device, ls_backend.capabilities.
+// The capabilities of every backend built on this layer, on any device (ls_backend.capabilities).
 inline constexpr uint64_t kCapabilities = LS_CAP_SNAPSHOT | LS_CAP_FORK | LS_CAP_SCORE |
                                           LS_CAP_QUANTISED_WEIGHTS | LS_CAP_IN_FLIGHT_TOKENS;
 
@@ -36,17 +36,16 @@ struct ModelLimits {
   uint32_t max_batch_sequences = 1;
 };
 
-// Each operation does what the function of the same name in backends/api/backend.h says, with the
-// same codes, thrown as Failure (plugin.h) or BackendError. Submit asks the device for a step,
-// which in the host's memory means that it runs there; Wait waits for it.
+// Each operation does what backends/api/backend.h says of the function with the same name, with the
+// same codes, thrown as Failure (plugin.h) or BackendError. Submit starts a step on the device; in
+// the host's memory it runs the whole step. Wait waits for it.
 //
-// Used by one thread at a time, except info and memory, which any thread may call at any time.
+// Used by one thread at a time; any thread may call info and memory at any time.
 class Model {
  public:
-  // Throws BackendError(LS_INVALID_ARGUMENT) for a budget that does not hold one sequence of one
-  // token, BackendError(LS_RESOURCE_EXHAUSTED) where the device's memory does not hold what it
-  // needs. `ops` and `device`, whose memory they take, must outlive the model, and so must what
-  // `executor` borrows.
+  // Throws BackendError: LS_INVALID_ARGUMENT if the budget does not hold one sequence of one token,
+  // LS_RESOURCE_EXHAUSTED if the device has too little memory. These must outlive the model: `ops`,
+  // `device` (whose memory the ops use) and everything that `executor` borrows.
   Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTable& ops,
         const Executor& executor, const ModelLimits& limits, Device& device = HostMemory());
   ~Model();
@@ -71,12 +70,12 @@ class Model {
 
  private:
   void CheckBatch(const ls_batch& batch);
-  // Adds an entry to the step, or fails it.
+  // Adds an entry to the step, or fails the entry.
   void Enter(const ls_batch_entry& entry, size_t index, Ticket& ticket);
-  // Asks for the step, and for the ticket's done() behind it.
+  // Starts the step and records the ticket's done() behind it.
   void Begin(const ls_batch& batch, Ticket& ticket);
   OpStatus RunStep(const ls_batch& batch, Ticket& ticket);
-  // The forward pass, and as many rows drawn as the head takes at a time.
+  // The forward pass, then the head and sampling of the first block.
   OpStatus ForwardAndDraw();
   Ticket& TicketOf(uint64_t number) { return tickets_[number % tickets_.size()]; }
   void RebuildNearRings(ls_sequence& sequence);
@@ -91,17 +90,17 @@ class Model {
   StepRows rows_;
   StepOutputs outputs_;
   std::array<Ticket, kMaxStepsInFlight> tickets_;
-  CacheStore caches_;  // of what memory those above leave
+  CacheStore caches_;  // after the members above: it takes from the memory that they leave
   const ModelDescription description_;
   BatchCheck batch_check_;
-  // Pages of a sequence that rows_ has room for. Atomic, because memory reads it.
+  // Pages per sequence for which rows_ has room. Atomic, because memory reads it.
   std::atomic<int64_t> longest_table_{0};
   uint64_t next_ticket_ = 1;
-  uint64_t oldest_ticket_ = 1;  // in flight; next_ticket_ where none is
+  uint64_t oldest_ticket_ = 1;  // the oldest in flight; next_ticket_ if none is
 };
 
-// Reads a model directory: config, plan, checkpoint, weights. The devices of `options` are left to
-// the caller, who gives the one that they name; it must outlive the model. Throws BackendError.
+// Reads a model directory: config, spec, checkpoint, weights. Ignores the devices of `options`: the
+// caller passes the device that they name, which must outlive the model. Throws BackendError.
 std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
                                  const ls_model_options& options, const OpTable& ops,
                                  Device& device = HostMemory());

@@ -41,8 +41,8 @@ ls_layer_info Describe(const MixerSpec& mixer, const LayerCacheLayout& layout) {
   return info;
 }
 
-// Every number of the spec that shapes what a cache holds or how it is read. The context limit is
-// not among them: a snapshot carries its position.
+// Hashes every number of the spec that decides a cache's contents or how they are read. The context
+// limit is not one of them: a snapshot carries its position.
 class Fingerprint {
  public:
   explicit Fingerprint(uint64_t weights) : hash_(weights) {}
@@ -92,8 +92,8 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
   return fingerprint.value();
 }
 
-// A recurrence sums up blocks of its grid. Without one a finer cut is as good, and lets a host read
-// a prompt in smaller pieces beside streams that wait for their next token.
+// A recurrence works on blocks of its grid. Other models may be cut more finely, so that a host can
+// read a prompt in smaller pieces beside streams that wait for their next token.
 uint32_t PrefillGrid(const ModelSpec& spec, const OpTable& ops) {
   const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
                                      [](const MixerSpec& mixer) { return mixer.recurrent(); });

@@ -1,4 +1,4 @@
-// What a model says about itself through the ABI: its layers, its bytes, its fingerprint.
+// A model's description of itself in the ABI: its layers, its bytes, its fingerprint.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_MODEL_DESCRIPTION_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_MODEL_DESCRIPTION_H_
 
@@ -13,7 +13,7 @@
 
 namespace longstream {
 
-// Owns what info() points to, but for the ops' name, which lives as long as the plugin.
+// Owns the data that info() points to, except the ops' name, which lives as long as the plugin.
 // Immutable.
 class ModelDescription {
  public:

@@ -14,9 +14,9 @@ struct ls_sequence {
       : cache(std::move(sequence_cache)) {}
 
   const std::unique_ptr<longstream::SequenceCache> cache;
-  // What LS_TOKEN_FROM_PREVIOUS stands for.
+  // The sample that LS_TOKEN_FROM_PREVIOUS refers to.
   uint64_t sampled_by = 0;    // the last ticket that samples for the sequence; 0: none
-  int32_t sampled_index = 0;  // among the rows that it samples
+  int32_t sampled_index = 0;  // index among the rows that this ticket samples
 };
 
 #endif  // LONGSTREAM_BACKENDS_RUNTIME_SEQUENCE_H_

@@ -11,7 +11,7 @@ size_t LogitBytes(size_t rows, int64_t vocabulary) {
   return rows * static_cast<size_t>(vocabulary) * sizeof(float);
 }
 
-// Appends items of the ABI's type as the op's, which is laid out alike.
+// Appends items of the ABI's type as items of the op's type, which has the same layout.
 template <typename To, typename From>
 void Append(std::vector<To>* to, const From* from, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) to->push_back(std::bit_cast<To>(from[i]));
@@ -150,7 +150,7 @@ void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
   lists_.Upload();
 }
 
-// Greedily, which reads a row once. Nobody looks at what becomes of it.
+// Padding rows are sampled greedily, which reads a row once. Nothing reads their tokens.
 void StepOutputs::Pad(int32_t num_rows) {
   for (auto row = static_cast<int32_t>(rows_.size()); row < num_rows; ++row) {
     rows_.push_back(row);

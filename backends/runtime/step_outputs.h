@@ -1,4 +1,5 @@
-// From hidden states to what a host asked for: sampled tokens, log-probabilities, logits.
+// From hidden states to the outputs that the host asked for: sampled tokens, log-probabilities,
+// logits.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_STEP_OUTPUTS_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_STEP_OUTPUTS_H_
 
@@ -15,39 +16,39 @@
 
 namespace longstream {
 
-// Runs the head over the rows that somebody wants, a block of them at a time, and what follows it.
-// Asks the device and never waits for it: OpStatus is of the ops' arguments and of their start. Not
-// thread-safe; what is referred to must outlive it.
+// Runs the head over the wanted rows, one block at a time, then sampling and log-probabilities. It
+// never waits for the device: OpStatus only reports the ops' arguments and their start. Not
+// thread-safe; the constructor's arguments must outlive it.
 class StepOutputs {
  public:
-  // Rows of logits at a time: enough that the head's weights are read for many rows at once, few
-  // enough that scoring a long text needs no logits of its whole length.
+  // Rows of logits at a time: many enough to share one read of the head's weights, few enough that
+  // scoring a long text does not need logits of its whole length.
   static constexpr int32_t kBlockRows = 64;
 
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,
               int64_t vocabulary, int64_t max_rows, int64_t max_sequences);
 
-  // What the last step has sampled, by WantedRow::sampled, until Draw replaces it; -1 where it drew
-  // none. Device.
+  // The last step's tokens, by WantedRow::sampled, valid until Draw replaces them; -1: sampling
+  // drew no token. Device memory.
   const int32_t* sampled() const { return Output<int32_t>(0); }
 
-  // Brings the arguments of a step's head and sampling to the device; the ticket learns the layout
-  // of what they leave. num_rows: of the step, where it is padded: each of them is drawn then, the
-  // wanted ones being its first. 0: it is not.
+  // Uploads the arguments of a step's head and sampling, and tells the ticket the layout of the
+  // outputs. num_rows: the rows of a padded step. All of them are drawn, and the first ones are the
+  // wanted ones. 0: the step is not padded.
   void Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows);
 
-  // Of the step that was uploaded, whose first rows are num_decode_rows decode rows.
+  // For the uploaded step, whose first num_decode_rows rows are decode rows.
   Decoder::Wanted wanted(int32_t num_decode_rows) const;
   size_t num_blocks() const { return blocks_.size(); }
-  // After Forward: head, check for finite rows and sampling. With the same `num_rows`, ops are
-  // called with the same arguments.
+  // After Forward: runs the head, the check for finite rows, and sampling. With the same
+  // `num_rows`, it calls ops with the same arguments.
   OpStatus Draw(size_t block);
-  // After Draw of the block and before that of the next: log-probabilities, and rows of logits.
+  // After Draw of this block, before Draw of the next: log-probabilities, and rows of logits.
   OpStatus Score(size_t block, Ticket& ticket);
-  // After the last Score: copies what ops have left to the ticket.
+  // After the last Score: copies the ops' outputs to the ticket.
   void Download(Ticket& ticket);
 
-  // Bytes of logits, workspace and results.
+  // Bytes of logits, workspace and outputs.
   uint64_t bytes() const { return scratch_.size() + results_.size(); }
 
  private:
@@ -55,7 +56,7 @@ class StepOutputs {
     size_t begin = 0;
     size_t count = 0;
   };
-  // Of a block: its wanted rows, and among the sampled and the scored ones those in it.
+  // A block: its wanted rows, and its share of the sampled rows and of the scored rows.
   struct Block {
     Range rows;
     Range sampled;
@@ -64,8 +65,8 @@ class StepOutputs {
 
   void DivideIntoBlocks(const std::vector<WantedRow>& wanted);
   void Pad(int32_t num_rows);
-  // Sampled and scored rows as ops read them. Brings what is not repeated to the device: the lists
-  // that sampled rows refer to, and the rows of Score.
+  // Describes sampled and scored rows for the ops. Uploads the arguments whose place may change
+  // from step to step: the lists to which sampled rows refer, and the rows of Score.
   void DescribeRows(const ls_batch& batch, const Ticket& ticket);
 
   template <typename T>
@@ -84,7 +85,7 @@ class StepOutputs {
   const int64_t vocabulary_;
   DeviceMemory scratch_;         // logits of a block, workspace of sampling
   size_t workspace_offset_ = 0;  // in scratch_
-  DeviceMemory results_;         // OutputLayout
+  DeviceMemory results_;         // laid out as OutputLayout
 
   // The step.
   std::vector<Block> blocks_;
@@ -95,7 +96,7 @@ class StepOutputs {
   std::vector<LogitBias> bias_;
   OutputLayout layout_;
 
-  // As ops see it.
+  // The arguments in device memory.
   Arguments arguments_;
   Arguments lists_;
   const int32_t* device_rows_ = nullptr;

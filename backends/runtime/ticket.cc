@@ -1,4 +1,4 @@
-// From what ops leave to what a host asked for.
+// Turns the ops' outputs into the results that a host asked for.
 #include "backends/runtime/ticket.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ uint32_t NumRows(const ls_batch_entry& entry, int32_t rows) {
   return rows == LS_ROWS_ALL ? entry.num_tokens : rows == LS_ROWS_LAST ? 1 : 0;
 }
 
-// The last rows of an entry that need logits.
+// The number of an entry's last rows that need logits.
 uint32_t NumLogitRows(const ls_batch_entry& entry) {
   return std::max({NumRows(entry, entry.log_prob_rows), NumRows(entry, entry.logit_rows),
                    entry.sampling != nullptr ? 1u : 0u});

@@ -1,4 +1,4 @@
-// A step from submit to wait: what is wanted of it, what its ops leave, and its results.
+// A step from Submit to Wait: its wanted rows, its ops' outputs and its results.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_TICKET_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_TICKET_H_
 
@@ -15,40 +15,40 @@
 
 namespace longstream {
 
-// One row of logits and what it is wanted for. Sampled rows, and rows with log-probabilities, have
-// an index each, in the order of the rows; -1: it is not one of them.
+// One row of logits and its uses. Sampled rows have an index among themselves, in the order of the
+// rows; so have rows with log-probabilities. -1: the row is not one of them.
 struct WantedRow {
   size_t entry = 0;
-  int32_t row = 0;       // of the step
-  uint32_t to_come = 0;  // rows of the entry behind it
+  int32_t row = 0;       // in the step
+  uint32_t to_come = 0;  // rows behind it in the entry
   int32_t sampled = -1;
   int32_t scored = -1;
 };
 
-// Where the results of a step lie, one array after the other, in a block of memory: the device's,
-// where ops write them, and the host's, where they are copied to. Offsets in bytes.
+// Layout of a step's outputs, one array after another, in one block of memory: ops write it in
+// device memory, and it is copied to host memory. Offsets in bytes.
 struct OutputLayout {
   OutputLayout() = default;
   OutputLayout(size_t num_sampled, size_t num_rows, size_t num_scored, uint32_t num_top);
 
-  // [num_sampled] int32 begins at 0, whatever the step: the next one finds its tokens there.
-  size_t finite = 0;        // [num_rows] int32, of the rows wanted
+  // [num_sampled] int32 is always at 0: the next step finds its tokens there.
+  size_t finite = 0;        // [num_rows] int32, of the wanted rows
   size_t log_probs = 0;     // [num_scored] f32
   size_t top = 0;           // [num_scored, top_stride] TopToken
-  uint32_t top_stride = 0;  // the most that any row wants
+  uint32_t top_stride = 0;  // the largest number that a row wants
   size_t size = 0;
 };
 
-// Its memory is written again by the next step but one. Not thread-safe.
+// The ticket is reused by the next step but one. Not thread-safe.
 class Ticket {
  public:
   // An entry's part of the step.
   struct Part {
-    ls_sequence* sequence = nullptr;  // nullptr: it has none, and its result says why
+    ls_sequence* sequence = nullptr;  // nullptr: not in the step; its result says why
     int64_t begin = 0;                // positions of its tokens
     int64_t end = 0;
     uint32_t num_top = 0;
-    const char* why_no_token = "";  // what it is due to where a sampling draws none
+    const char* why_no_token = "";  // the reason if sampling draws no token
   };
 
   // Throws std::bad_alloc. `device` must outlive the ticket.
@@ -56,9 +56,9 @@ class Ticket {
 
   // --- Submit
 
-  // A new step; its results are LS_OK without rows at first.
+  // Starts a new step. Its results are LS_OK without rows at first.
   void Begin(const ls_batch& batch);
-  // Entry `index` is part of the step: its first token is row `first_row`, at position `begin`.
+  // Adds entry `index` to the step: its first token is row `first_row`, at position `begin`.
   void Add(size_t index, const ls_batch_entry& entry, int32_t first_row, int64_t begin);
   void Fail(size_t index, ls_code code, const char* message);
 
@@ -68,15 +68,15 @@ class Ticket {
   uint32_t most_top() const { return most_top_; }
   const Part& part(size_t index) const { return parts_[index]; }
   uint32_t num_log_prob_rows(size_t index) const { return results_[index].num_log_prob_rows; }
-  // Where a row's logits are to go; nullptr: they are not wanted.
+  // The destination of a row's logits; nullptr: they are not wanted.
   float* LogitsFor(const WantedRow& row);
 
-  // What ops leave for the host: a block of this layout.
+  // The layout of outputs().
   void set_layout(const OutputLayout& layout) { layout_ = layout; }
   const OutputLayout& layout() const { return layout_; }
   std::byte* outputs() { return outputs_.data(); }
 
-  // The step failed as a whole: all entries in it do, with this sentence. What is said last counts.
+  // The whole step failed: all its entries fail with this sentence. The last call counts.
   void Spoil(ls_code code, const char* message) {
     spoilt_code_ = code;
     spoilt_ = message;
@@ -86,7 +86,7 @@ class Ticket {
 
   // --- Wait, after done()
 
-  // Makes results of what the ops have left, or fails the entries.
+  // Turns the ops' outputs into results, or fails the entries.
   void Collect();
   uint32_t num_entries() const { return num_entries_; }
   bool failed(size_t index) const { return results_[index].code != LS_OK; }
@@ -102,7 +102,7 @@ class Ticket {
 
   const int64_t vocabulary_;
   const std::unique_ptr<DeviceEvent> done_;
-  StagingMemory outputs_;  // of layout_
+  StagingMemory outputs_;  // laid out as layout_
 
   uint32_t num_entries_ = 0;
   std::vector<Part> parts_;        // [max_sequences]
@@ -111,14 +111,14 @@ class Ticket {
   int32_t num_scored_ = 0;
   uint32_t most_top_ = 0;
   OutputLayout layout_;
-  ls_code spoilt_code_ = LS_OK;  // with spoilt_
+  ls_code spoilt_code_ = LS_OK;  // valid with spoilt_
   std::string spoilt_;
 
   std::vector<ls_result> results_;     // [max_sequences]
   std::vector<std::string> messages_;  // [max_sequences]
   std::vector<float> log_probs_;       // [max_rows]
   std::vector<ls_top_token> top_;      // [max_rows, LS_MAX_TOP]
-  DeviceMemory logits_;                // [max_rows, vocabulary] f32 of the host, touched if wanted
+  DeviceMemory logits_;                // [max_rows, vocabulary] f32, host memory, touched if wanted
   size_t used_log_probs_ = 0;          // by entries added
   size_t used_top_ = 0;
   size_t used_logits_ = 0;  // rows

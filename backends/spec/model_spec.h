@@ -1,8 +1,7 @@
-// What a decoder computes, as data: sizes, block form and the layer plan.
+// The spec of a model: its sizes, the form of its blocks and its layers, as data.
 //
-// A backend turns a config.json (and load-time overrides) into a ModelSpec; everything after that
-// (weights, caches, forward pass) reads the spec and knows no model family. Equations:
-// docs/models.md.
+// A backend turns a config.json (and load-time overrides) into a ModelSpec. Weights, caches and the
+// forward pass read the spec and know no model family. Equations: docs/models.md.
 #ifndef LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
 #define LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
 
@@ -22,7 +21,7 @@ enum class MixerKind {
   kGatedRnn,   // linear RNN with a data-dependent decay per key element
 };
 
-// How an attention layer, or the queries and keys of an RNN layer, know positions.
+// How an attention layer, or the queries and keys of an RNN layer, encode positions.
 enum class PositionKind {
   kNone,         // NoPE
   kRope,         // rotation by the absolute position
@@ -41,7 +40,7 @@ enum class LogitScaleKind {
   kHype,             // ln(p + a) / ln(a), a = logit_scale_base
 };
 
-// Norm of queries and keys before they rotate. The last two of attention only.
+// Norm of queries and keys before they rotate. kAllHeads and kEachHead are for attention only.
 enum class QkNorm {
   kNone,
   kHead,      // RMSNorm per head, all with the same weights
@@ -49,18 +48,17 @@ enum class QkNorm {
   kEachHead,  // LayerNorm per head, each with weights of its own
 };
 
-// Rotary position embedding of a layer: pair i of a head rotates by p * inv_freq[i]. What a
-// config's scaling does to RoPE is worked out when the model loads, so that a layer knows numbers
-// only.
+// Rotary position embedding of a layer: pair i of a head rotates by p * inv_freq[i]. The config's
+// scaling of RoPE is applied when the model loads, so a layer only sees numbers.
 struct RopeSpec {
   double theta = 10000.0;
-  // Elements of a head that rotate, its first ones; 0: all of them.
+  // The first `rotated` elements of a head rotate; 0: all of them.
   int32_t rotated = 0;
-  // Pairs are neighbours 2 i and 2 i + 1 in the checkpoint, not halves i and i + rotated / 2.
+  // In the checkpoint, a pair is elements 2 i and 2 i + 1, not i and i + rotated / 2.
   bool neighbours = false;
   // [rotated / 2]; empty: theta^(-2 i / rotated).
   std::vector<double> inv_freq{};
-  // The attention factor, on what rotates of queries and of keys.
+  // The attention factor: it multiplies the rotated elements of queries and keys.
   float magnitude = 1.0f;
 
   bool operator==(const RopeSpec&) const = default;
@@ -68,7 +66,7 @@ struct RopeSpec {
 
 enum class BlockKind {
   kTransformer,  // a mixer and an MLP
-  kGau,          // a gated attention unit: attention whose values are gated, and no MLP
+  kGau,          // a gated attention unit: attention with gated values, and no MLP
 };
 
 // The mixer of one layer.
@@ -88,20 +86,20 @@ struct MixerSpec {
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
   LogitScaleKind logit_scale = LogitScaleKind::kNone;
   double logit_scale_base = 0.0;  // a of kHype, N of log n
-  double qkv_clip = 0.0;          // q, k and v of attention are cut off there; 0: not
+  double qkv_clip = 0.0;          // q, k and v of attention are clipped to this magnitude; 0: not
   double alibi_max = 8.0;         // -log2 of the flattest slope of kAlibi
-  double softcap = 0.0;           // of the scores of attention; 0: none
+  double softcap = 0.0;           // of attention scores; 0: none
   double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
   bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
   bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
 
   bool recurrent() const { return kind == MixerKind::kLightning || kind == MixerKind::kGatedRnn; }
-  // Heads of width D that a value of an attention layer is stored as.
+  // An attention layer stores a value as this many heads of width D.
   int32_t value_slices() const { return value_dim / head_dim; }
   bool rerope() const {
     return position == PositionKind::kRerope || position == PositionKind::kLeakyRerope;
   }
-  // Whether queries and keys rotate at all.
+  // Whether queries and keys rotate.
   bool rotates() const {
     return position != PositionKind::kNone && position != PositionKind::kAlibi;
   }
@@ -112,24 +110,24 @@ struct ModelSpec {
   int64_t vocabulary = 0;
   BlockKind block = BlockKind::kTransformer;
   int64_t width = 0;      // d
-  int64_t mlp_width = 0;  // ff; 0 of kGau
+  int64_t mlp_width = 0;  // ff; 0 with kGau
   float norm_eps = 1e-6f;
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down
   Activation activation = Activation::kSilu;
-  bool layer_norm = false;      // LayerNorm in place of RMSNorm, of the residual stream
-  bool norm_bias = false;       // ... which adds a bias
+  bool layer_norm = false;      // the residual stream has LayerNorm, not RMSNorm
+  bool norm_bias = false;       // these norms add a bias
   bool parallel = false;        // attention and MLP of a layer take the same normed input
-  bool norms_less_one = false;  // norms multiply by 1 + what is stored
+  bool norms_less_one = false;  // norms multiply by 1 + the stored weight
   float embedding_multiplier = 1.0f;
   float residual_multiplier = 1.0f;  // on each branch
   float logit_multiplier = 1.0f;     // on the head's output
-  float logit_softcap = 0.0f;        // of that; 0: none
+  float logit_softcap = 0.0f;        // of the logits; 0: none
   int64_t context_limit = 0;         // positions are 0 ... context_limit - 1
   int64_t training_length = 0;       // N; 0: not stated
   int64_t chunk_size = 0;            // C of kChunkedRope
   int64_t num_chunks = 0;            // rows of model.chunk_embed.weight
-  TensorNames names;                 // in the checkpoint
+  TensorNames names;                 // of the checkpoint
   std::vector<MixerSpec> layers;     // [L]
 
   bool chunked() const { return chunk_size > 0; }

@@ -1,4 +1,4 @@
-// The weights of a model as its decoder reads them: packed projections and small f32 vectors.
+// A model's weights in the form that its decoder reads: packed projections and small f32 vectors.
 #ifndef LONGSTREAM_BACKENDS_SPEC_MODEL_WEIGHTS_H_
 #define LONGSTREAM_BACKENDS_SPEC_MODEL_WEIGHTS_H_
 
@@ -17,16 +17,16 @@ struct NormWeights {
   const float* bias = nullptr;    // [d]; nullptr: none
 };
 
-// Several projections of the same input are packed as one, their outputs side by side in the order
-// given here. An absent part (no gate, say) has width 0. Pointers borrow from
+// Projections of the same input are packed as one matrix. Their outputs lie side by side, in the
+// order given here. An absent part (such as the gate) has width 0. Pointers borrow from
 // ModelWeights::storage.
 struct LayerWeights {
-  // Of a branch's input and of its output.
+  // Norms of the input and of the output of each branch.
   NormWeights mixer_norm;
   NormWeights mixer_post_norm;
   NormWeights mlp_norm;
   NormWeights mlp_post_norm;
-  NormWeights stream_norm;  // of the residual stream behind the layer
+  NormWeights stream_norm;  // of the residual stream, behind the layer
 
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
@@ -37,7 +37,7 @@ struct LayerWeights {
   PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
   const float* value_bias = nullptr;
 
-  // Of a gated attention unit, [s]: q = q_scale * z + q_offset, k likewise.
+  // A gated attention unit only, [s]: q = q_scale * z + q_offset, k likewise.
   const float* q_scale = nullptr;
   const float* q_offset = nullptr;
   const float* k_scale = nullptr;
@@ -53,14 +53,14 @@ struct LayerWeights {
   const float* mixer_out_bias = nullptr;
 
   PackedWeight mlp_gate;                 // [ff, d]
-  PackedWeight mlp_up;                   // [ff, d]; n 0: the MLP has no gate, and mlp_gate alone
+  PackedWeight mlp_up;                   // [ff, d]; n 0: no gate, the MLP uses mlp_gate only
   PackedWeight mlp_down;                 // [d, ff]
-  const float* mlp_gate_bias = nullptr;  // [ff]; all of an MLP or none
+  const float* mlp_gate_bias = nullptr;  // [ff]; an MLP has all three biases or none
   const float* mlp_up_bias = nullptr;    // [ff]
   const float* mlp_down_bias = nullptr;  // [d]
 };
 
-// Memory, of a host or a device, with what frees it.
+// Memory of a host or a device, with the function that frees it.
 using OwnedMemory = std::unique_ptr<void, std::function<void(void*)>>;
 
 struct ModelWeights {
@@ -73,9 +73,9 @@ struct ModelWeights {
 
   uint64_t num_parameters = 0;
   uint64_t bytes = 0;        // of all storage
-  uint64_t fingerprint = 0;  // over the bytes of the checkpoint's tensors, their names and types
+  uint64_t fingerprint = 0;  // hash of the bytes, names and types of the checkpoint's tensors
 
-  // Owner of everything above.
+  // Owns all memory above.
   std::vector<OwnedMemory> storage;
 };
 

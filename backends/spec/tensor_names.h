@@ -1,4 +1,4 @@
-// What a checkpoint calls the tensors of a decoder.
+// The names of a decoder's tensors in a checkpoint.
 #ifndef LONGSTREAM_BACKENDS_SPEC_TENSOR_NAMES_H_
 #define LONGSTREAM_BACKENDS_SPEC_TENSOR_NAMES_H_
 
@@ -7,21 +7,20 @@
 
 namespace longstream {
 
-// Where the tensors of a decoder are among those of a checkpoint: what their names begin with, and
-// the whole name of the head.
+// The prefix of a decoder's tensor names in a checkpoint, and the full name of its head.
 struct TensorRoot {
   std::string_view prefix;
   std::string_view head;
 };
 inline constexpr TensorRoot kUsualRoot[] = {{"model.", "lm_head"}};
 
-// Names without ".weight" or ".bias" and without the root; those of a layer follow
-// "<layers>.<index>.". The defaults are Llama's. Where q, k and v, or gate and up, have one name,
-// they are one stored tensor, one part below the other in this order, or head by head.
+// Names without root and without ".weight" or ".bias"; names of a layer follow "<layers>.<index>.".
+// The defaults are Llama's. If q, k and v (or gate and up) have the same name, they are one stored
+// tensor: one part below the other in this order, or head by head.
 struct TensorNames {
-  // As releases of a family have them. The first one under which there is an embedding counts.
+  // The roots that releases of the family use. The first root that has an embedding counts.
   std::span<const TensorRoot> roots = kUsualRoot;
-  // What begins so is of another model in the same checkpoint, and left alone.
+  // Tensors with these prefixes belong to another model in the same checkpoint and are not read.
   std::span<const std::string_view> ignored{};
 
   std::string_view embedding = "embed_tokens";
@@ -34,7 +33,7 @@ struct TensorNames {
   std::string_view q = "self_attn.q_proj";
   std::string_view k = "self_attn.k_proj";
   std::string_view v = "self_attn.v_proj";
-  bool qkv_by_head = false;  // one tensor: q, k and v of head 0, those of head 1, ...
+  bool qkv_by_head = false;  // one tensor: q, k and v of head 0, then of head 1, ...
   std::string_view q_norm = "self_attn.q_norm";
   std::string_view k_norm = "self_attn.k_norm";
   std::string_view out = "self_attn.o_proj";
@@ -42,9 +41,9 @@ struct TensorNames {
   std::string_view mlp_norm = "post_attention_layernorm";
   std::string_view mlp_post_norm = "";
   std::string_view gate = "mlp.gate_proj";
-  std::string_view up = "mlp.up_proj";  // "": there is no gate, and `gate` is the one product
+  std::string_view up = "mlp.up_proj";  // "": the MLP has no gate and uses `gate` only
   std::string_view down = "mlp.down_proj";
-  std::string_view stream_norm = "";  // of the residual stream behind a layer; "": none
+  std::string_view stream_norm = "";  // of the residual stream, behind a layer; "": none
 };
 
 }  // namespace longstream

@@ -1,5 +1,5 @@
-// Speed of attention and linear recurrence on this processor, held against what it can do at most
-// (yardstick.h): decode by the part of the read probe, prefill by that of the peak of f32.
+// Speed of attention and linear recurrence on this processor, compared to its limits (yardstick.h):
+// decode to the read probe, prefill to the peak of f32.
 //
 // Heads as in Qwen3-0.6B (16 / 8 of 128), caches in bf16, pages in int8 as well. LONGSTREAM_ISA
 // chooses the instruction set.
@@ -21,14 +21,14 @@ constexpr int32_t kKvHeads = 8;
 constexpr int32_t kDim = 128;
 constexpr int32_t kPageTokens = Step::kPageTokens;
 constexpr int32_t kGrid = 64;
-// Decode goes through this much cache memory before it comes back to the same, as a model with
-// many layers does.
+// Decode reads this much cache memory before it returns to the same bytes, like a model with many
+// layers.
 constexpr int64_t kCacheBytes = int64_t{512} << 20;
 
 std::vector<float> Numbers(int64_t count) {
   static std::mt19937 engine(1);
   std::normal_distribution<float> normal;
-  // A short period saves time; what the numbers are hardly matters.
+  // A short period saves time; the values hardly matter.
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = i < 4099 ? normal(engine) : values[i - 4099];
@@ -45,7 +45,7 @@ Memory Cache(int64_t elements) {
   return memory;
 }
 
-// N(0, 1) as int8, a 42nd of it a step, with the scales behind each head.
+// N(0, 1) as int8 with a step of 1/42; scales behind each head.
 Memory Int8Pages(int64_t heads) {
   constexpr int64_t kNumbers = int64_t{kPageTokens} * kDim;
   const int64_t head_bytes = PagedHeadBytes(DType::kI8, kPageTokens, kDim);
@@ -62,8 +62,8 @@ Memory Int8Pages(int64_t heads) {
   return memory;
 }
 
-// Scores that a causal prefill of `rows` rows ending at `context` computes per head, at most
-// `window` a row.
+// Scores per head of a causal prefill of `rows` rows that end at `context`, at most `window` per
+// row.
 double Scores(int64_t context, int64_t rows, int64_t window) {
   double scores = 0;
   for (int64_t p = context - rows; p < context; ++p) {
@@ -72,8 +72,8 @@ double Scores(int64_t context, int64_t rows, int64_t window) {
   return scores;
 }
 
-// Of keys and values of so many bytes, which are read once. A score and its weighted value: two
-// multiply-adds per element of a head.
+// `bytes`: keys and values, read once. A score and its weighted value take two multiply-adds per
+// element of a head.
 Work AttentionWork(double scores, int64_t bytes) {
   return {.bytes = static_cast<double>(bytes), .flops = 4.0 * kHeads * kDim * scores};
 }
@@ -187,8 +187,8 @@ struct RecurrentShape {
   bool gated;
 };
 
-// Reading and updating the state, whose bytes are counted once; in blocks, half of the scores and
-// weighted values besides.
+// Reads and updates the state, whose bytes count once. In blocks, half of the scores and weighted
+// values are added.
 Work RecurrenceWork(const RecurrentShape& shape, int64_t rows) {
   const double per_head =
       4.0 * shape.key_dim * shape.value_dim + 1.0 * kGrid * (shape.key_dim + shape.value_dim);
@@ -203,7 +203,7 @@ void Recurrence(benchmark::State& state, const RecurrentShape& shape) {
   const int64_t v_width = int64_t{shape.num_heads} * shape.value_dim;
   const int64_t state_floats = q_width * shape.value_dim;
   const int64_t slot_floats = state_floats + kGrid * (2 * q_width + v_width);
-  // Decode visits other states, as the layers of a model are, before it comes back to one.
+  // Like a model's layers: decode visits other states before it returns to one.
   const int64_t slots = rows > 1 ? 1 : kCacheBytes / (slot_floats * 4);
   std::vector<float> memory = Numbers(slots * slot_floats);
   std::vector<float> q = Numbers(rows * q_width), k = Numbers(rows * q_width);

@@ -1,6 +1,6 @@
-// How time per token grows with the context: prefill and decode at 1K and 16K tokens, for plans of
-// one kind of layer. An all-window and an RNN-only plan should be flat; the full plans are there
-// for comparison. Random weights of a mid-size model. Exits with 1 where a flat plan is not flat;
+// How time per token grows with the context: prefill and decode at 1K and 16K tokens, for models
+// with one kind of layer. Window-only and RNN-only models should be flat; full attention is there
+// for comparison. Random weights of a mid-size model. Exits with 1 if such a model is not flat;
 // usage: backends_bench [--threads N] [--rounds 5] [--json FILE].
 #include <algorithm>
 #include <chrono>
@@ -33,7 +33,7 @@ constexpr int64_t kLong = 16384;
 struct Row {
   const char* name;
   std::string plan;
-  bool bounded;  // whether the figures of the long context are held against the short one's
+  bool bounded;  // the long context must be nearly as fast as the short one
 };
 
 // 26M parameters in 8 layers, 4 MB of embeddings: a step reads 55 MB of weights.
@@ -77,7 +77,7 @@ double Step(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens
   return Seconds() - begin;
 }
 
-// Seconds of each step, the least of several rounds: others disturb the machine.
+// Seconds of each step, the least of several rounds, because other programs disturb the machine.
 struct Times {
   std::vector<double> prefill;
   std::vector<double> decode;
@@ -157,7 +157,7 @@ bool Run(const Row& row, int rounds, const Executor& executor, nlohmann::ordered
 
 struct Flags {
   uint32_t threads = 0;  // 0: one per logical processor
-  int rounds = 5;        // two where a row is there for comparison alone
+  int rounds = 5;        // two for a row that is only a comparison
   const char* json = nullptr;
 };
 

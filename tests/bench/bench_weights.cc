@@ -1,4 +1,4 @@
-// Making packed weights of random numbers.
+// Packs weights of random numbers.
 #include "tests/bench/bench_weights.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace longstream {
 namespace {
 
 constexpr int64_t kNumbers = int64_t{151936} * 1024;
-// Rows of random numbers, which all weights repeat.
+// Rows of random numbers, repeated in all weights.
 constexpr int64_t kSourceRows = 2048;
 
 std::vector<float> SourceRows(int64_t k) {
@@ -31,7 +31,7 @@ std::vector<float> SourceRows(int64_t k) {
 const BenchWeights& BenchWeights::Of(DType type, int64_t n, int64_t k) {
   static std::unique_ptr<BenchWeights> last;
   if (last == nullptr || last->type_ != type || last->n_ != n || last->k_ != k) {
-    last.reset();  // before there are others
+    last.reset();  // free the old weights first
     last.reset(new BenchWeights(type, n, k));
   }
   return *last;

@@ -10,19 +10,19 @@
 
 namespace longstream {
 
-// Weights [n, k] of N(0, 1) / sqrt(k), as many as come to the size of a large head ([151936,
-// 1024]), which is more than caches hold: a benchmark that takes another one for every call reads
-// memory, as the layers of a model do.
+// Weights [n, k] of N(0, 1) / sqrt(k). Together they are as large as a large head ([151936, 1024]),
+// so no cache holds them: a benchmark that takes another weight for every call reads memory, as the
+// layers of a model do.
 class BenchWeights {
  public:
-  // The last ones that were asked for; the ones before are freed. REQUIRES: n k is no more than
-  // that head has
+  // The last weights that were asked for; earlier ones are freed. REQUIRES: n k is at most the size
+  // of that head.
   static const BenchWeights& Of(DType type, int64_t n, int64_t k);
 
   int64_t count() const { return count_; }
-  // Of call i, for i = 0, 1, ...
+  // The weight of call i = 0, 1, ...
   PackedWeight operator[](int64_t i) const;
-  // That a product reads of one, on average.
+  // Bytes that a product reads of one weight, on average.
   size_t bytes() const { return read_bytes_ / static_cast<size_t>(count_); }
 
  private:
@@ -33,7 +33,7 @@ class BenchWeights {
   int64_t count_;
   size_t stride_;  // bytes from one weight to the next
   Memory memory_;
-  size_t read_bytes_ = 0;  // of all
+  size_t read_bytes_ = 0;  // of all weights
 };
 
 }  // namespace longstream

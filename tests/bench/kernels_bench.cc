@@ -1,5 +1,5 @@
-// Speed of the products with weights and of sampling on this processor, held against what it can do
-// at most (yardstick.h).
+// Speed of products with weights and of sampling on this processor, compared to its limits
+// (yardstick.h).
 //
 // The argument `threads` is the size of the pool. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
@@ -111,7 +111,7 @@ BENCHMARK_CAPTURE(ProjectBack, bf16, DType::kBF16)->Name("ProjectResidual/bf16")
 BENCHMARK_CAPTURE(ProjectBack, int8, DType::kI8)->Name("ProjectResidual/int8")->Apply(BlockSizes);
 BENCHMARK_CAPTURE(ProjectBack, int4, DType::kI4)->Name("ProjectResidual/int4")->Apply(BlockSizes);
 
-// One row of a large vocabulary, logits N(0, 3), on one thread. Bytes are those of the logits.
+// One row of a large vocabulary, logits N(0, 3), on one thread. The bytes of the logits count.
 void Sample(benchmark::State& state, const SamplingRow& parameters) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal(0.0f, 3.0f);

@@ -1,4 +1,4 @@
-// What a processor can do at most with each instruction set: the yardstick of the benchmarks.
+// The most that a processor reaches with each instruction set: the yardstick of the benchmarks.
 #ifndef LONGSTREAM_TESTS_BENCH_PROBE_H_
 #define LONGSTREAM_TESTS_BENCH_PROBE_H_
 
@@ -8,12 +8,12 @@
 namespace longstream {
 
 struct Probe {
-  // Reads `bytes`, a multiple of 1024; the result keeps the compiler from leaving it out.
+  // Reads `bytes`, a multiple of 1024. The result keeps the compiler from removing the reads.
   float (*read)(const void* data, size_t bytes);
-  // Independent f32 multiply-adds in registers; returns how many floating point operations (two per
-  // multiply-add and lane) were done.
+  // Independent f32 multiply-adds in registers. Returns the number of floating point operations
+  // (two per multiply-add and lane).
   double (*multiply_add_f32)(int64_t iterations, float* result);
-  // The same with bf16 dot products; nullptr where the instruction set has none.
+  // The same with bf16 dot products; nullptr: the instruction set has none.
   double (*multiply_add_bf16)(int64_t iterations, float* result);
 };
 

@@ -1,4 +1,4 @@
-// How fast memory is read at this moment: what a measurement is held against that memory limits.
+// The current read bandwidth of memory: the yardstick for measurements that memory limits.
 #ifndef LONGSTREAM_TESTS_BENCH_READ_BANDWIDTH_H_
 #define LONGSTREAM_TESTS_BENCH_READ_BANDWIDTH_H_
 
@@ -11,10 +11,10 @@
 
 namespace longstream {
 
-// Of the instruction set that the ops use here.
+// The probe of the instruction set that the ops use on this machine.
 Probe DeviceProbe();
 
-// Uninitialised memory, in huge pages where the machine has them, as weights and caches are.
+// Uninitialised memory, in huge pages if the machine has them, like weights and caches.
 inline constexpr size_t kHugePage = size_t{2} << 20;
 struct MemoryDeleter {
   void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{kHugePage}); }
@@ -22,12 +22,12 @@ struct MemoryDeleter {
 using Memory = std::unique_ptr<std::byte, MemoryDeleter>;
 Memory Allocate(size_t bytes);
 
-// Memory that no cache holds.
+// Too large for any cache.
 inline constexpr size_t kProbeBytes = size_t{512} << 20;
 
 class ReadBandwidth {
  public:
-  // `executor`, whose threads read, must outlive it. `bytes`: a multiple of 256 KiB.
+  // `executor`, whose threads read, must outlive this. `bytes`: a multiple of 256 KiB.
   explicit ReadBandwidth(const Executor& executor, size_t bytes = kProbeBytes);
 
   // One pass over the memory.

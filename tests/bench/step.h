@@ -1,4 +1,4 @@
-// The batch layout that benchmarks of ops run with: one sequence, whose pages lie in order.
+// The batch layout of op benchmarks: one sequence, whose pages lie in order.
 #ifndef LONGSTREAM_TESTS_BENCH_STEP_H_
 #define LONGSTREAM_TESTS_BENCH_STEP_H_
 
@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// `rows` tokens that end at the position `context`; one row is a decode row.
+// `rows` tokens that end at position `context`. A single row is a decode row.
 struct Step {
   static constexpr int32_t kPageTokens = 64;
 

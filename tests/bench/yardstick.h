@@ -1,7 +1,6 @@
-// What the benchmarks of kernels share: pools, memory, and what the processor can do at most (read
-// bandwidth and multiply-adds). Benchmarks of that run first in each program; besides, every row is
-// held against what the probes find right behind it, because a shared machine is not the same for
-// long.
+// The common part of kernel benchmarks: pools, memory, and the processor's limits (read bandwidth
+// and multiply-adds). Each program measures the limits first. Every row is also compared to probes
+// that run right after it, because the speed of a shared machine changes.
 #ifndef LONGSTREAM_TESTS_BENCH_YARDSTICK_H_
 #define LONGSTREAM_TESTS_BENCH_YARDSTICK_H_
 
@@ -18,13 +17,13 @@
 
 namespace longstream {
 
-// The numbers of threads that rows have: one, and one per logical processor.
+// The numbers of threads of the rows: one, and one per logical processor.
 const std::vector<int64_t>& BenchThreads();
 
-// An executor over a pool of that many threads, which lives as long as the process.
+// An executor over a pool of `threads` threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);
 
-// A stream on that many threads with a workspace of its own.
+// A stream on `threads` threads with its own workspace.
 struct BenchStream {
   BenchStream(int64_t threads, size_t workspace_bytes);
 
@@ -32,19 +31,19 @@ struct BenchStream {
   Stream stream;
 };
 
-// What one call of an op does at least.
+// The least work of one call of an op.
 struct Work {
   double bytes = 0;  // read and written
-  double flops = 0;  // floating point operations, two a multiply-add; 0: not told
+  double flops = 0;  // floating point operations, two per multiply-add; 0: not known
 };
 
-// A row's figures, of all its calls together: bytes_per_second and FLOP/s, and as parts of what the
-// same number of threads reaches at most
-//   of_probe      bytes a second of the read probe, which memory limits: more than 1 where caches
-//                 hold what an op reads
-//   of_peak       FLOP/s of f32 multiply-adds: more than 1 where products of bf16 or int8 take less
-//                 instructions than that
-//   of_peak_bf16  FLOP/s of bf16 dot products, where the instruction set has them
+// A row's figures, of all its calls together: bytes_per_second and FLOP/s, and as fractions of the
+// limits for the same number of threads
+//   of_probe      of the read probe's bytes per second, which memory limits: more than 1 if caches
+//                 hold the data
+//   of_peak       of the FLOP/s of f32 multiply-adds: more than 1 if products of bf16 or int8 take
+//                 fewer instructions
+//   of_peak_bf16  of the FLOP/s of bf16 dot products, if the instruction set has them
 void ReportSpeed(benchmark::State& state, int64_t threads, const Work& work, double seconds);
 
 // Calls `op` as often as the benchmark asks for, and reports its speed.

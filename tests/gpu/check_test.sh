@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/check.sh with programs that only pretend: what it makes of those that pass, that fail, that
-# find no GPU, and of a build that fails. Usage: check_test.sh SOURCE_DIR
+# tools/gpu/check.sh with fake programs: its results for programs that pass, that fail and that find no
+# GPU, and for a build that fails. Usage: check_test.sh SOURCE_DIR
 set -euo pipefail
 
 directory=$(mktemp -d)
@@ -14,7 +14,7 @@ program() {
   printf '%s\n' '#!/usr/bin/env bash' "${@:2}" >"$directory/bin/$1"
   chmod +x "$directory/bin/$1"
 }
-# all_pass  every program does what it does where all is well.
+# all_pass  every program succeeds.
 all_pass() {
   program gpu_kernels_test 'echo "[  PASSED  ] 9 tests."'
   program gpu_golden_test 'echo "[  PASSED  ] 9 tests."'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo that tools/gpu/pack.sh packs, unpacked into an empty directory: every library comes from
-# the pack, all models generate on the CPU, and without a GPU `cuda` says what is missing, at once.
+# the pack, all models generate on the CPU, and without a GPU `cuda` says at once what is missing.
 # Usage: demo_test.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 
@@ -14,7 +14,7 @@ fail() { echo "$1"; echo "$output"; exit 1; }
 
 for file in bin/* plugins/*; do
   output=$(lib/ld-linux-x86-64.so.2 --library-path "$PWD/lib" --list "$file" 2>&1) || fail "$file:"
-  # All but what the kernel maps; the loader's name is that of the one that runs, lib/ld-linux.
+  # All files except those that the kernel maps. The loader is named after the running one, lib/ld-linux.
   if grep -E '=> |not found' <<<"$output" | grep -vqE "=> ($PWD/)?lib/"; then
     fail "$file needs what is not packed:"
   fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tools/gpu/machine_code.py says of machine_code_cases.cu.
+# Checks the output of tools/gpu/machine_code.py for machine_code_cases.cu.
 # Usage: machine_code_test.sh SOURCE_DIR NVCC PYTHON
 set -euo pipefail
 

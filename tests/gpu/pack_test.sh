@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What tools/gpu/pack.sh packs configures by itself: unpacked into an empty directory, with every
-# installed package hidden that it could use instead, all that make gpu-check builds is compiled from
-# packed sources with packed headers. Usage: pack_test.sh SOURCE_DIR
+# The pack of tools/gpu/pack.sh configures by itself. It is unpacked into an empty directory, and the
+# installed packages that it could use instead are hidden. Then everything that make gpu-check builds
+# is compiled from packed sources with packed headers. Usage: pack_test.sh SOURCE_DIR
 set -euo pipefail
 
 directory=$(mktemp -d)
@@ -17,7 +17,7 @@ done
 cmake -S . -B build -G Ninja -D LONGSTREAM_BUILD_SERVICE=OFF -D LONGSTREAM_CUDA=ON \
   -D LONGSTREAM_GPU_TESTS=ON -D "LONGSTREAM_THIRD_PARTY_DIR=$PWD/third_party" "${hidden[@]}"
 
-# Every source and every include directory: in the pack, or the CUDA toolkit's.
+# Every source and include directory is in the pack or in the CUDA toolkit.
 outside=$(grep -oE '"file": "[^"]+"|-(I|isystem) ?=?[^ "]+' build/compile_commands.json |
   grep -oE '/[^ "]+' | sort -u | grep -vE "^$PWD(/|\$)|/cuda" || true)
 [[ -z $outside ]] || { echo "outside the pack: $outside"; exit 1; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every benchmark of a build, one after the other: tables on standard output, the same figures as
-# JSON in FOLDER, a file a program. Exits with 1 where one of them fails.
+# Runs every benchmark of a build, one after another: tables on standard output, the same figures as
+# JSON in FOLDER, one file per program. Exits with 1 if one of them fails.
 #
 # usage: all.sh BUILD FOLDER
 #
-# Variables hold further arguments: KERNEL_BENCH those of the Google Benchmark programs, LAYER_BENCH of
-# backends_bench, MODEL_BENCH of model_bench, SERVICE_BENCH of service.py.
+# Variables hold further arguments: KERNEL_BENCH for the Google Benchmark programs, LAYER_BENCH for
+# backends_bench, MODEL_BENCH for model_bench, SERVICE_BENCH for service.py.
 set -euo pipefail
 
 build=$1

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Lets programs that answer slices of work take turns on one machine, and prints ratios.
+"""Runs slices of work of several programs in turn on one machine, and prints ratios.
 
 Every program is a command that speaks the protocol of `model_bench --serve` (docs/performance-notes.md,
-The protocol of slices). The first is ours; of several peers the fastest counts in each row.
+The protocol of slices). The first is ours. In each row, the fastest peer counts.
 
     compare.py --ours 'build/release/bench/model_bench --serve --plan dense --threads 2' \\
                --peer name='COMMAND' --slice 'decode 0 32' --slice 'prefill 0 512' --rounds 5
 
-A pair is one slice of ours and the peer's of the same round. A pair is fast where memory was read
-at --fast GB/s or more before and after both. A round is quiet where other processes took no more of
-the processors than --quiet; rounds go on until --rounds quiet ones are there for every slice, or
---most-rounds. Quiet rounds alone count, unless there are none.
+A pair is our slice and the peer's slice of the same round. A pair is fast if memory was read at
+--fast GB/s or more before and after both. A round is quiet if other processes used at most --quiet
+of the processors. Rounds continue until every slice has --rounds quiet ones, or to --most-rounds.
+Only quiet rounds count, unless there are none.
 """
 
 import argparse
@@ -27,24 +27,24 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def machine_seconds():
-    """Of all processors, busy or given to other machines, since boot."""
+    """Seconds that all processors were busy or given to other machines, since boot."""
     with open("/proc/stat", encoding="utf-8") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 def process_seconds(pid):
-    """Of all its threads, since it started."""
+    """Processor seconds of all threads of a process, since it started."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class ProgramError(Exception):
-    """A program that ended, or that answered with an error."""
+    """A program ended or answered with an error."""
 
 
 class Program:
-    """A process that is asked a line and answers a line of JSON."""
+    """A process that reads a line and answers with a line of JSON."""
 
     def __init__(self, name, command):
         self.name = name
@@ -71,7 +71,7 @@ class Program:
 
     def run(self, line):
         """Runs a slice: {"tokens", "seconds", "bytes", "probes_gbps"}, "tokens_per_second", and
-        "others", how many processors the rest of the machine took meanwhile."""
+        "others": processors that the rest of the machine used meanwhile."""
         begin, busy = time.monotonic(), self._others()
         try:
             self._process.stdin.write(line + "\n")
@@ -97,8 +97,8 @@ class Program:
 
 
 def seek(seconds):
-    """Keeps all processors busy for so long: a host that moves virtual processors tends to give those
-    that work a way to memory of their own."""
+    """Keeps all processors busy for some seconds: a host that moves virtual processors tends to give
+    busy ones their own path to memory."""
     code = f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count())]
     for process in busy:
@@ -106,16 +106,15 @@ def seek(seconds):
 
 
 def quiet_rounds(answers, line, quiet):
-    """Of a line: the indices of rounds in which others left the machine alone; all where none are."""
+    """Indices of a line's rounds without other load; all rounds if there is none."""
     rounds = list(zip(*(of[line] for of in answers.values())))
     kept = [i for i, of in enumerate(rounds) if max(answer["others"] for answer in of) <= quiet]
     return kept, kept or list(range(len(rounds)))
 
 
 def measure(programs, lines, rounds, most_rounds, quiet, seek_seconds=0.0, report=lambda text: None):
-    """Name -> line -> answers, one a round. The order of programs turns from round to round, and a
-    round before the first, which makes contexts and touches memory, is not counted. `seek` comes
-    before every slice."""
+    """Name -> line -> answers, one per round. The order of programs rotates with each round. A first,
+    uncounted round makes contexts and touches memory. `seek` runs before every slice."""
     answers = {program.name: {line: [] for line in lines} for program in programs}
     lacking = list(lines)
     for turn in range(-1, most_rounds):
@@ -145,7 +144,7 @@ def probe(answers):
 
 
 def fraction(answers):
-    """Of the probe that the bytes account for; None where bytes are not what limits."""
+    """The bytes' fraction of the probe; None if memory does not limit."""
     if not answers[0]["bytes"]:
         return None
     return statistics.median(
@@ -154,7 +153,7 @@ def fraction(answers):
 
 
 def ratios(ours, theirs, fast):
-    """Pairs' ratios of tokens/s: all of them, and those of fast pairs."""
+    """Ratios of tokens/s of all pairs, and of fast pairs."""
     pairs = list(zip(ours, theirs))
     value = lambda pair: pair[0]["tokens_per_second"] / pair[1]["tokens_per_second"]
     is_fast = lambda pair: min(pair[0]["probes_gbps"] + pair[1]["probes_gbps"]) >= fast
@@ -162,7 +161,7 @@ def ratios(ours, theirs, fast):
 
 
 def compare(answers, ours, lines, fast, quiet):
-    """A row for each line: ours against the peer that is fastest in it."""
+    """A row for each line: ours against the fastest peer."""
     rows = []
     for line in lines:
         kept, counted = quiet_rounds(answers, line, quiet)
@@ -185,7 +184,7 @@ def compare(answers, ours, lines, fast, quiet):
 
 
 def growth(answers, lines, base, quiet):
-    """Program -> line -> time per token against that of `base`, medians of what counts."""
+    """Program -> line -> time per token relative to line `base`, medians of the counted rounds."""
     def median(of, line):
         return speed([of[line][i] for i in quiet_rounds(answers, line, quiet)[1]])
     return {name: {line: median(of, base) / median(of, line) for line in lines if line != base}

@@ -9,11 +9,11 @@ import urllib.parse
 
 
 class LoadError(Exception):
-    """A stream that the server refused, or that broke."""
+    """The server refused a stream, or a stream broke."""
 
 
 def tokens_of(event):
-    """How many tokens an event brings: what it says, else one where it has text."""
+    """Tokens of an event: the number it states, else one if it has text."""
     if event.get("tokens") is not None:
         return len(event["tokens"])
     choices = event.get("choices") or [{}]
@@ -21,7 +21,7 @@ def tokens_of(event):
 
 
 def total_of(event):
-    """The tokens of the whole stream, where its last event says so."""
+    """The tokens of the whole stream, if its last event states them."""
     return event.get("tokens_predicted") or (event.get("usage") or {}).get("completion_tokens")
 
 
@@ -34,8 +34,8 @@ def events(response):
 
 
 def stream(url, prompt, output_tokens):
-    """One request: {"start": Unix time, "token_seconds": arrival of each token since then}. Events
-    may bring fewer tokens than there were, where text is held back: the rest came with the last."""
+    """One request: {"start": Unix time, "token_seconds": arrival of each token since then}. If
+    the server holds text back, events bring fewer tokens; the rest came with the last event."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=600)
     body = {"prompt": prompt, "stream": True, "temperature": 0, "ignore_eos": True,
@@ -68,7 +68,7 @@ def stream(url, prompt, output_tokens):
 
 
 def load(url, streams, prompt_tokens, output_tokens, vocabulary, seed=1):
-    """So many streams at once, each with a prompt of its own: one `stream` each."""
+    """Runs several `stream`s at once, each with its own prompt."""
     results, failures = [], []
 
     def run(number):

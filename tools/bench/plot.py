@@ -2,11 +2,11 @@
 """Draws the pictures of README.md and docs/performance.md from the figures in figures.csv.
 
     tools/bench/plot.py            # writes the SVG files
-    tools/bench/plot.py --check    # changes nothing; fails if a file is not what the figures give
+    tools/bench/plot.py --check    # changes nothing; fails if a file does not match the figures
 
 A picture has panels side by side, a panel has lines over the depth of the context. A row of
-figures.csv is one point; its column `origin` says where the figure comes from. The look is that of
-client/eval/svg_plot.cc.
+figures.csv is one point; its column `origin` says where the figure comes from. The style is the
+same as in client/eval/svg_plot.cc.
 """
 
 import argparse
@@ -34,7 +34,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 
 @dataclasses.dataclass
 class Picture:
-    """What figures.csv does not say of a picture."""
+    """Properties of a picture that are not in figures.csv."""
     file: str  # relative to the repository
     title: str
     x_label: str
@@ -73,7 +73,7 @@ def ticks(most):
 
 
 def depth(x):
-    """Of a context, as people write it: 0, 512, 4K."""
+    """The depth of a context, as people write it: 0, 512, 4K."""
     return f"{x / 1024:g}K" if x >= 1024 else f"{x:g}"
 
 
@@ -96,7 +96,7 @@ def draw_line(points, colour):
 
 
 def draw_panel(name, lines, left, right, xs, y_ticks, labelled, mark, colours):
-    """Its title, grid and lines; the numbers of its y axis where `labelled`."""
+    """Draws the title, grid and lines, and the numbers of the y axis if `labelled`."""
     to_x = lambda x: left + INSET + (right - left - 2 * INSET) * x / xs[-1]
     to_y = lambda y: BOTTOM - (BOTTOM - TOP) * y / y_ticks[-1]
     svg = text((left + right) / 2, TOP - 10, "middle", name)
@@ -119,7 +119,7 @@ def draw_panel(name, lines, left, right, xs, y_ticks, labelled, mark, colours):
 
 
 def draw_legend(colours):
-    """The lines' names in a row, centred."""
+    """Draws the names of the lines in a row, centred."""
     widths = [26 + LETTER * len(name) + 24 for name in colours]
     x = (WIDTH - sum(widths) + 24) / 2
     svg = ""

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The service under load: streams of generation through gRPC, held against the same model in
-process, against what they feel while another session reads a long prompt, and against peers.
+"""The service under load: streams of generation through gRPC, compared to the same model in
+process, to streams while another session reads a long prompt, and to peers.
 
     service.py --shape 200m --weights bf16,int8 --streams 1,4,16 --rounds 5
     service.py --peer llama.cpp=http://127.0.0.1:8080/completion --weights bf16
 
-It makes a checkpoint of random weights (--checkpoint keeps it for the next time), serves it, and in
-every round lets everybody take turns: the step loop in process (`model_bench --serve`), the service
-with so many streams at once, the step loop again, each peer. docs/performance-notes.md says what
-the figures mean. A round is quiet where other processes took no more of the processors than --quiet;
-quiet rounds alone count, unless there are none.
+It makes a checkpoint of random weights (--checkpoint keeps it for the next time) and serves it.
+Each round runs in turn: the step loop in process (`model_bench --serve`), the service with all
+streams at once, the step loop again, each peer. docs/performance-notes.md says what the figures
+mean. A round is quiet if other processes used at most --quiet of the processors. Only quiet rounds
+count, unless there are none.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def arrivals(stream):
 
 
 def gaps(streams, begin=0.0, end=float("inf")):
-    """Seconds between tokens of a stream, of those that came in [begin, end]."""
+    """Seconds between the tokens of a stream that arrived in [begin, end]."""
     return [after - before for stream in streams
             for before, after in zip(arrivals(stream), arrivals(stream)[1:])
             if begin <= after <= end]
@@ -61,9 +61,9 @@ def total_rate(streams):
 
 
 def decode_rate(streams):
-    """Tokens a second of all streams while every one of them decoded: from the moment that the last
-    had its first token until the first had its last. Of each stream the tokens and the time between
-    its first and last arrival in there, so that neither border counts in part."""
+    """Tokens a second of all streams while all of them decode: from the first token of the last
+    stream to the last token of the first one. Counts each stream's tokens and time between its first
+    and last arrival in that interval, so that no partial gap at a border counts."""
     begin = max(arrivals(stream)[0] for stream in streams)
     end = min(arrivals(stream)[-1] for stream in streams)
     rate = 0.0
@@ -122,7 +122,7 @@ class Server:
         raise ProgramError(f"longstream-server: {self._log.read_text(encoding='utf-8')}")
 
     def start(self, streams, prompt_tokens, output_tokens):
-        """So many streams at once, greedy; to be given to `finish`."""
+        """Starts several greedy streams at once; pass the result to `finish`."""
         command = ["bench", "-m", MODEL, "--streams", streams, "--requests", streams,
                    "--prompt-tokens", prompt_tokens, "--output-tokens", output_tokens,
                    "--temperature", 0, "--times"]
@@ -148,7 +148,7 @@ class Server:
 
 
 class Quiet:
-    """How many processors others took while something ran."""
+    """Processors that other processes used while something ran."""
 
     def __init__(self, server):
         self._server = server
@@ -164,7 +164,7 @@ class Quiet:
         return machine_seconds() - self._server.cpu_seconds() - cpu_of_children()
 
 
-# ---------------------------------------------------------------- what is measured
+# ---------------------------------------------------------------- measurements
 
 def in_process(program, line, slices):
     return [program.run(line) for _ in range(slices)]
@@ -190,7 +190,7 @@ def measure_load(server, loop, peers, streams, arguments):
 
 
 def beside_streams(server, streams, tokens, arguments):
-    """A long prompt beside streams of so many tokens: the prompt's stream, and theirs."""
+    """A long prompt beside streams of `tokens` tokens: the prompt's stream, and the streams."""
     running = server.start(streams, arguments.prompt_tokens, tokens)
     time.sleep(FIRST_UNDISTURBED)
     prompt = server.bench(1, arguments.prefill, 1)[0]
@@ -202,8 +202,8 @@ def measure_prefill(server, streams, arguments):
     prefill = lambda: server.bench(1, arguments.prefill, 1)[0]
     with Quiet(server) as quiet:
         alone = [prefill()]
-        # Steps that also read a prompt take several times as long as the others: enough tokens for
-        # twice the prompt's time at thrice the time of a token.
+        # Steps that also read a prompt take several times as long: enough tokens for twice the
+        # prompt's time if a token takes three times as long.
         between = statistics.median(gaps(server.bench(streams, arguments.prompt_tokens, 32)))
         seconds = FIRST_UNDISTURBED + 1 + alone[0]["token_seconds"][0] * 2 / 3
         for attempt in range(3):
@@ -229,7 +229,7 @@ def measure_prefill(server, streams, arguments):
 
 
 def counted(rows, quiet):
-    """Those of quiet rounds; all where there is none."""
+    """The quiet rounds; all rounds if none is quiet."""
     return [row for row in rows if row["others"] <= quiet] or rows
 
 
@@ -281,7 +281,7 @@ def prefill_table(results, quiet, prefill):
 # ---------------------------------------------------------------- the whole
 
 def measure(arguments, weights, directory, log):
-    """All of one kind of weights; prints its tables."""
+    """Measures everything for one type of weights and prints its tables."""
     bench = str(arguments.build / "bench/model_bench")
     with contextlib.ExitStack() as stack:
         loops = {}

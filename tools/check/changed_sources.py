@@ -1,9 +1,9 @@
-"""Which sources a check has to read because something changed: what `tidy.py --changed` reads.
+"""Selects the sources that `tidy.py --changed` must read because something changed.
 
-CI runs in a fresh clone, where nothing tells which commits landed last. So "changed" means: since the
-newest commit of the main line that is more than a day older than HEAD, by their commit dates. Then
-each change is read by every run of its day. Changes that land later than a day after their commit
-are not seen; `make tidy` reads the whole tree.
+CI runs in a fresh clone, which does not show which commits landed last. So "changed" means: since
+the newest commit of the main line that is more than a day older than HEAD, by commit date. Every run
+of a day reads that day's changes. It misses changes that land more than a day after their commit;
+`make tidy` reads the whole tree.
 """
 
 import pathlib
@@ -19,8 +19,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 def select(root, sources, base, rules=()):
     """The sources that changed since the commit `base` (None: a day ago), and one source or more for
-    each header that changed. Returns them with a sentence that says which they are and why. All
-    sources where no base is found, or where one of the files `rules` changed."""
+    each header that changed. Returns them with a sentence that says which they are and why. Selects
+    all sources if there is no base, or if one of the files `rules` changed."""
     everything = f"all {len(sources)} sources"
     commit = base or day_old_commit(root)
     if commit is None:
@@ -53,7 +53,7 @@ def day_old_commit(root):
 
 
 def changed_files(root, commit):
-    """Files that differ from the commit in the working tree. A file that was only moved does not."""
+    """Files that differ from the commit in the working tree. Files that only moved do not count."""
     fields = git(root, "diff", "--relative", "--name-status", "--find-renames", "-z",
                  commit).split("\0")
     files = set(map(pathlib.Path, git(root, "ls-files", "--others", "--exclude-standard",
@@ -83,9 +83,8 @@ def included(root, source):
 
 
 def cover(headers, sources, includes):
-    """Further sources, so that each of the headers is included by one; and the headers that no
-    source includes. The source that is named like a header comes first, then the one that includes
-    most."""
+    """Returns sources that together include all the headers, and the headers that no source
+    includes. Prefers the source with a header's name, then the source that includes most."""
     uncovered = headers.difference(*(includes[path] for path in sources))
     alone = uncovered.difference(*includes.values())
     uncovered -= alone

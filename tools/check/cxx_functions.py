@@ -21,7 +21,7 @@ SCOPE = re.compile(r"(^|\s)(namespace|class|struct|union|enum)\b")
 INITIALISERS = re.compile(r"\)\s*(noexcept\s*(\([^)]*\))?\s*)?:(?!:)")
 FUNCTION_NAME = re.compile(
     r"((?:\w+::)*(?:operator\s*(?:\(\)|[^\s\w(]+|\w+)|~?\w+))\s*(?:<[^<>]*>)?\s*\(")
-# What may stand before a declaration and says nothing about its kind.
+# Prefixes of a declaration that do not decide its kind.
 PREFIX = re.compile(
     r"\s*((public|private|protected)\s*:|template\s*<.*?>(?=\s*\w))?\s*", re.DOTALL)
 

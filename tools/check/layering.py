@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Who may include whom: every #include of the project against the table of rooms below.
+"""Checks every #include of the project against the table of rooms below.
 
 A room is a folder. The table says for each room which other rooms its files may include, and which
-guarded third-party libraries. It has no cycles, so that each room can be read after those it names.
+guarded third-party libraries. It has no cycles, so a reader can read each room after the rooms that
+it names.
 """
 
 import pathlib
@@ -11,8 +12,8 @@ import sys
 
 import source_tree
 
-# Room -> rooms that it may include besides itself. Of the shipped code every folder has a row of its
-# own; of the tests a row covers the folders below it too, and a test may include all of the code.
+# Room -> rooms that it may include besides itself. Every folder of shipped code has its own row. A
+# row of the tests also covers the folders below it, and a test may include all shipped code.
 ROOMS = {
     "kernels/core": "",
     "kernels/core/lanes": "kernels/core",
@@ -142,11 +143,11 @@ ROOMS = {
     "tests/service": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
-    # A program over the library of a peer, which is built apart.
+    # Uses a peer's library and is built separately.
     "tools/bench/llama_cpp": "",
 }
 
-# Third-party libraries that not every room may know.
+# Third-party libraries that only some rooms may include.
 GUARDED = {
     "grpc": re.compile(r"grpc(pp)?/|.*\.grpc\.pb\.h$"),
     "protobuf": re.compile(r"google/protobuf/|.*\.pb\.h$"),
@@ -155,7 +156,7 @@ GUARDED = {
     "cuda": re.compile(r"cuda|cub/|cublas|cooperative_groups|nvtx|mma\.h$"),
 }
 
-# Pattern of a room -> the guarded libraries that it may include; all patterns that match count.
+# Pattern of a room -> the guarded libraries that it may include; all matching patterns count.
 LIBRARIES = {
     "kernels/cuda/**": "cuda",
     "service": "absl grpc prometheus protobuf",
@@ -189,7 +190,7 @@ def matches(room, pattern):
 
 
 def room_of(path):
-    """The room of a file, or None where its folder has no row."""
+    """The room of a file, or None if its folder has no row."""
     folder = path.parent.as_posix()
     while folder not in ROOMS:
         if not folder.startswith("tests/"):

@@ -2,7 +2,7 @@
 """Files have at most 500 lines, functions at most 80, folders at most 25 source files, and no folder
 lies more than 3 below a top-level one.
 
-What must exceed a limit is listed with its reason in length_exceptions.txt.
+length_exceptions.txt lists the exceptions, with their reasons.
 """
 
 import ast

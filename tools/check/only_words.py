@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Between two revisions only words have changed: comments, docstrings and documents.
+"""Checks that only words (comments, docstrings, documents) changed between two revisions.
 
 `only_words.py BASE [HEAD] [--strings]` compares the tokens of every file that differs between BASE
-and HEAD (without HEAD: the working tree) and prints what differs in more than words. Renamed files
-are compared with what they were. With --strings the text of string literals may differ too; each
-such text is printed before and after, because a program may read a string as well: review them.
+and HEAD (without HEAD: the working tree) and prints differences other than words. A renamed file is
+compared with its old version. With --strings, the text of string literals may differ too. Both
+versions of such a text are printed: review them, because a program may read the string.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def token_differences(path, old, new, key):
 
 
 def file_differences(before, after, old_bytes, new_bytes, allow_strings):
-    """(what differs in more than words, the strings that differ) of one file."""
+    """(differences other than words, strings that differ) of one file."""
     try:
         old_text, new_text = old_bytes.decode(), new_bytes.decode()
         old, new = word_tokens.tokens_of(before, old_text), word_tokens.tokens_of(after, new_text)

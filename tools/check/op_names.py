@@ -39,8 +39,8 @@ def headers_outside_rooms(root):
 
 
 def sources_without_op(root, ops):
-    """In the rooms of the ops: a source of the reference or of CUDA, or a test, of no op. A CUDA
-    source with a header of its own is a part that ops share."""
+    """Sources of the reference or of CUDA, and tests, that lie in an op's room but belong to no op. A
+    CUDA source with its own header is a part that ops share."""
     rooms = {op.partition("/")[0] for op in ops}
     for folder, ending in (("kernels/reference", ".cc"), ("kernels/cuda", ".cu"),
                            ("tests/kernels", "_test.cc")):

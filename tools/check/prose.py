@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pages have short lines, and what they mention is there.
+"""Pages have short lines, and the files that they mention exist.
 
 In every Markdown page a line of prose has at most 140 characters; tables, code and addresses may be
-longer. A link leads to a file, and to a heading of it where it names one. A path of this tree, and
-in `backquotes` the mere name of a source file, is that of a file or folder; `*` matches any
-characters. In sources too, a page or picture of docs/ that a comment mentions exists.
+longer. A link leads to a file, and to a heading of it if it names one. Every path of this tree, and
+every source file name in `backquotes`, must be a file or folder; `*` matches any characters. In
+comments of sources, pages and pictures of docs/ must exist too.
 """
 
 import fnmatch
@@ -17,7 +17,7 @@ import source_tree
 MAX_LINE = 140
 PAGES = (".md",)
 SOURCES = source_tree.CXX_SUFFIXES + (".py", ".sh", ".proto", "CMakeLists.txt", "Makefile")
-# Names that a page makes up for an example, or that a script gives to a file that it packs.
+# Names of examples in a page, and names that a script gives to packed files.
 EXAMPLES = {"acme.cc", "run-demo.sh"}
 
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -27,7 +27,7 @@ DOCUMENT = re.compile(r"docs/[\w-]+\.(?:md|svg)")
 
 
 def lines_outside_code(text):
-    """(number, line) of each line that is in no code block."""
+    """(number, line) of each line outside code blocks."""
     fenced, blank = False, True
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -41,7 +41,7 @@ def lines_outside_code(text):
 
 
 def heading_ids(text):
-    """The fragments that links to this page may have, as GitHub makes them of headings."""
+    """The fragments that links to this page may have: GitHub makes them from headings."""
     ids = set()
     for _, line in lines_outside_code(text):
         if re.match(r"#+ ", line):
@@ -70,7 +70,7 @@ def broken_links(root, page, text):
 
 
 class Tree:
-    """Which paths and names there are."""
+    """The existing paths and names."""
 
     def __init__(self, root):
         directories = source_tree.directories(root)

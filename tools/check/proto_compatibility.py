@@ -2,9 +2,9 @@
 """The wire contract only grows: no message, field, enum value, service or call of
 proto/longstream/baseline.txt was removed, renamed, renumbered or changed in its type.
 
-The baseline lists all of them, one a line. What is new in the .proto files must be listed too:
---update adds it, and refuses to take anything away. `reserved` is no exception: a field that is no
-longer used stays, with [deprecated = true].
+The baseline lists all of them, one per line. New ones in the .proto files must be listed too:
+--update adds them, and refuses to remove any. `reserved` is no exception: an unused field stays, with
+[deprecated = true].
 """
 
 import argparse
@@ -19,7 +19,7 @@ import source_tree
 try:
     from google.protobuf import descriptor_pb2
 except ImportError:
-    # Debian's package is seen by Debian's interpreter only, which need not be the first of PATH.
+    # Only Debian's interpreter sees Debian's package, and it need not be the first in PATH.
     DEBIAN = "/usr/bin/python3"
     if sys.executable == DEBIAN or not os.path.exists(DEBIAN):
         raise
@@ -37,7 +37,7 @@ PREAMBLE = f"""\
 
 
 def compiled(root):
-    """The FileDescriptorSet of our .proto files, without what they import."""
+    """The FileDescriptorSet of our .proto files, without their imports."""
     files = sorted(path.relative_to(root / PROTO) for path in (root / OURS).rglob("*.proto"))
     if not files:
         raise ValueError(f"{OURS}: no .proto file")
@@ -51,7 +51,7 @@ def compiled(root):
 
 
 def promises(descriptors):
-    """What the files promise: {"message longstream.v1.Delta": ["1 text: string", ...], ...}."""
+    """The promises of the files: {"message longstream.v1.Delta": ["1 text: string", ...], ...}."""
     found = {}
     for file in descriptors.file:
         add_types(file.package, file.message_type, file.enum_type, found)
@@ -102,7 +102,7 @@ def field_line(field, scope, message):
 
 
 def presence(field):
-    """What stands before the type in the .proto file."""
+    """The keyword before the type in the .proto file."""
     if field.label == field.LABEL_REPEATED:
         return "repeated "
     if field.label == field.LABEL_REQUIRED:
@@ -134,7 +134,7 @@ def as_promises(text):
 
 
 def broken(baseline, now):
-    """A sentence for each line of the baseline that does not hold any more."""
+    """A sentence for each line of the baseline that no longer holds."""
     for heading, lines in baseline.items():
         if heading not in now:
             yield f"{heading}: was removed"
@@ -145,7 +145,7 @@ def broken(baseline, now):
 
 
 def what_became_of(line, lines_now):
-    """The line that has the same number, or else the same name."""
+    """The line with the same number, else the line with the same name."""
     for key in (number_of, name_of):
         for other in lines_now:
             if key(other) == key(line):

@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# clang-tidy reads what changed in the last day; over the whole tree (`make tidy`) it would take as
-# long as everything else that CI runs.
+# clang-tidy reads the changes of the last day. The whole tree (`make tidy`) would take as long as the
+# rest of CI.
 failed=()
 for check in format layering op_names lengths prose proto_compatibility weak_symbols tidy; do
   start=$SECONDS

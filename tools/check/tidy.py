@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """clang-tidy over every C++ source of the compilation database, and over the lock annotations.
 
-Paths given on the command line restrict it to the sources below them, --changed and --base to those
-that changed (changed_sources.py). The clang-tidy is of one
-version everywhere, from PyPI, in build/venv-tidy: Debian's looks for findings in the headers of the
-system too and drops them, which takes it twice the time.
+Paths given on the command line restrict it to the sources below them, --changed and --base to
+changed sources (changed_sources.py). It installs one version of clang-tidy from PyPI in
+build/venv-tidy. Debian's takes twice the time, because it also looks for findings in system headers
+and then drops them.
 
-A source without diagnostics is remembered, by a hash of all that clang-tidy reads of it, under
-$XDG_CACHE_HOME/longstream-tidy (~/.cache), so that it is not read again until something changes.
+It remembers sources without diagnostics under $XDG_CACHE_HOME/longstream-tidy (~/.cache), by a hash
+of everything that clang-tidy reads, and does not read them again until something changes.
 """
 
 import argparse
@@ -28,13 +28,13 @@ import source_tree
 # When one of these changes, every source is read.
 RULES = (pathlib.Path(".clang-tidy"), pathlib.Path("tools/check/requirements.txt"))
 
-# The database is written for GCC, some of whose options clang does not know. -Wthread-safety is
-# what the annotations GUARDED_BY and the like are for; GCC ignores them. std::stable_sort of GCC 12
-# uses what the language has deprecated since; of what our own code uses, GCC warns.
+# The database is written for GCC, and clang does not know some of its options. -Wthread-safety checks
+# annotations such as GUARDED_BY, which GCC ignores. GCC 12's std::stable_sort uses functions that are
+# deprecated by now; GCC warns about deprecated functions in our own code.
 EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety",
                    "--extra-arg=-Wno-deprecated-declarations")
 
-# A file that a preprocessed text comes from.
+# The source file of a part of a preprocessed text.
 LINE_MARKER = re.compile(rb'^# \d+ "([^"]+)"', re.MULTILINE)
 
 # Where one diagnostic ends and the next begins.
@@ -42,7 +42,7 @@ DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
 
 
 def installed():
-    """Where clang-tidy is, which the first call installs."""
+    """The path of clang-tidy. The first call installs it."""
     here = pathlib.Path(__file__).resolve().parent
     repository = here.parents[1]
     python = subprocess.run(
@@ -52,8 +52,8 @@ def installed():
 
 
 def sources(root, build, below):
-    """The database's sources that lie in the tree (not in the build), below one of the paths, and
-    all entries that it has of each."""
+    """The database's sources in the tree (not in the build) below one of the paths, each with all its
+    entries."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     in_tree = set(source_tree.files(root, (".cc",)))
     found = {}
@@ -66,9 +66,9 @@ def sources(root, build, below):
 
 
 def reading(command):
-    """The arguments of a compiler's command that are about what it reads."""
+    """The arguments of a compiler's command that decide what it reads."""
     words = shlex.split(command)
-    # Before the first option stand the compiler and what runs it.
+    # The compiler and its launcher come before the first option.
     words = words[next(i for i, word in enumerate(words) if word.startswith("-")):]
     writes = {"-c": 1, "-MD": 1, "-o": 2, "-MT": 2, "-MF": 2}
     arguments, i = [], 0
@@ -80,7 +80,7 @@ def reading(command):
 
 
 class Remembered:
-    """What had no diagnostics: an empty file each, whose name is the hash."""
+    """Sources without diagnostics: an empty file for each, named by the hash."""
 
     def __init__(self, root, program):
         cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
@@ -92,7 +92,7 @@ class Remembered:
             self._common += str(checks.relative_to(root)).encode() + checks.read_bytes()
 
     def file(self, commands):
-        """Where the source is remembered that these commands compile; None: it cannot be read."""
+        """The file that remembers the source of these commands; None: the source cannot be read."""
         key = hashlib.sha256(self._common)
         for command in commands:
             read = ["clang++", "-E", "-dD", "-Wno-everything", *reading(command["command"])]
@@ -103,16 +103,16 @@ class Remembered:
                 return None
             if text.returncode != 0:
                 return None
-            # The same in a tree that lies elsewhere.
+            # The hash is the same for a tree in another place.
             key.update((command["command"].encode() + text.stdout).replace(self._root, b""))
-            # Comments, and what the preprocessor leaves out of the files of the tree itself.
+            # Comments and inactive code: the preprocessor drops them from files of the tree.
             for path in sorted(set(LINE_MARKER.findall(text.stdout))):
                 if path.startswith(self._root) and os.path.isfile(path):
                     key.update(pathlib.Path(os.fsdecode(path)).read_bytes())
         return self._directory / key.hexdigest()
 
     def add(self, file):
-        """Without room for it, the source is read again the next time."""
+        """If there is no room for the file, the source is read again next time."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file.touch()
@@ -143,7 +143,7 @@ def findings(root, build, paths, jobs):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         found = pool.map(
             lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
-        # A header's diagnostics come once for each source that includes it.
+        # A header's diagnostics appear once per source that includes it.
         return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 

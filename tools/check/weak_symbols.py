@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Object files of the kernels that are built for one instruction set define no weak code.
 
-Of several copies of an inline function the linker keeps one, whichever comes first. Were that the
-copy compiled with -mavx512f, a processor without it would crash on the baseline path.
+The linker keeps the first of several copies of an inline function. If that copy were compiled with
+-mavx512f, a processor without AVX-512 would crash on the baseline path.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import source_tree
 
 KERNELS = pathlib.PurePath("kernels")
-# Objects for tests alone, which run where they are built.
+# Objects only for tests, which run on the machine that builds them.
 TESTS = pathlib.PurePath("tests")
 # -march=x86-64 is the baseline: any processor runs it.
 INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
@@ -25,7 +25,7 @@ WEAK_CODE = "W"
 
 
 def instruction_set_objects(root, build):
-    """The objects of sources below kernels that are compiled with an instruction-set flag, but for
+    """The objects of sources below kernels that are compiled with an instruction-set flag, except
     those of tests."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for command in commands:

@@ -1,11 +1,11 @@
-"""Divides a source into what a compiler or an interpreter acts on, and words.
+"""Divides a source into code, which a compiler or an interpreter acts on, and words.
 
 A token has `text`, the code, and `words`, the text of its string literals. Comments, Python's
-docstrings and white space that means nothing are dropped. Where a string is code as well (an
+docstrings and white space without meaning are dropped. If a string is code as well (an
 included header, inline assembly, an attribute, an expansion of a shell), it is part of `text`.
 Comments that steer a tool (NOLINT, noqa) are code.
 
-In doubt a difference is reported that is none: a source that cannot be divided is Unreadable.
+In doubt it reports a difference where there is none. A source that it cannot divide is Unreadable.
 """
 
 import ast
@@ -23,7 +23,7 @@ class Unreadable(Exception):
 
 
 def tokens_of(path, source):
-    """The tokens of a source, or None where its language is not one of those known here."""
+    """The tokens of a source, or None if its language is unknown."""
     path = pathlib.PurePath(path)
     first_line = source.partition("\n")[0]
     if path.suffix in (".h", ".c", ".cc", ".cu", ".cuh", ".proto", ".map"):
@@ -81,7 +81,7 @@ CUT_ESCAPE = re.compile(r"(?:\\x[0-9a-fA-F]+|\\[0-7]{1,2})\Z")
 
 
 class CxxContext:
-    """What has been read just before, as far as it decides what the next token means."""
+    """The context of the next token: the preceding tokens that decide its meaning."""
 
     def __init__(self):
         self.begins_line = True
@@ -116,7 +116,7 @@ def joined(left, right):
 
 
 def cxx_string(match):
-    """The text between the quotes; of a raw string that of the equal ordinary one."""
+    """The text between the quotes. A raw string gives the text of the equal ordinary string."""
     if match.group("raw") is None:
         return re.sub(r"\\[ \t]*\n", "", match.group("string"))
     return match.group("raw").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -94,14 +94,14 @@ TESTS = ("defined", "none", "string", "mapping", "number", "iterable", "sequence
          "integer", "undefined", "not none", "not string", "upper", "sameas none")
 SUFFIXES = (".name", ".items() | list", "[0]", "[-1]", ".strip()", ".split()", "['a']", ".get('a')", ".upper()", ".x",
             ".keys() | list", ".startswith('a')", "['name']", ".split('l')[0]")
-# Of constants Jinja makes slices in another way, which finds nothing where Python fails.
+# Jinja slices constants in another way, which finds nothing where Python fails.
 SLICED = ("text", "word", "list", "words", "unicode", "users", "nested", "number", "dict", "missing", "mixed[1]")
 SLICES = ("[1:]", "[::-1]", "[:2]", "[-2:]", "[::2]", "[1:-1]", "[5:1]", "[number:]", "[:negative:-1]")
 OPERATORS = ("+", "-", "*", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or", "//", "/")
 
 
 class TemplateGenerator:
-    """Random templates: about half of them fail, which must be told from those that do not."""
+    """Random templates. About half of them fail; the tests must tell them from the others."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)

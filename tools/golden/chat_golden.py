@@ -1,7 +1,7 @@
-"""What transformers makes of chat templates: tests/golden/chat.
+"""Writes tests/golden/chat: chat templates as transformers renders them.
 
-For every template of <golden>/templates, written for these tests with what those of the model
-families use, <golden>/<name>.json: conversations and the text that apply_chat_template gives, or
+Every template of <golden>/templates was written for these tests, with the constructs that the model
+families use. <golden>/<name>.json: conversations with the text that apply_chat_template gives, or
 that it fails. constructs.json: small templates, written and drawn at random, with their text, from
 the same Jinja environment. tokens.json: conversations as ids.
 With --cases and --seed the same program gives other and longer lists for a wider comparison, with
@@ -139,7 +139,7 @@ def load_tokenizer(name, bos, eos):
 
 
 def apply(tokenizer, template, case, **options):
-    """The case with what apply_chat_template gives for it."""
+    """The case with the result of apply_chat_template."""
     try:
         with fixed_time():
             text = tokenizer.apply_chat_template(
@@ -151,7 +151,7 @@ def apply(tokenizer, template, case, **options):
         return {**case, "text": text}
     except jinja2.exceptions.TemplateError as error:
         return {**case, "error": str(error)}
-    except Exception as error:  # whatever Python says: that it fails is what counts
+    except Exception as error:  # the text of the error does not matter
         return {**case, "error": type(error).__name__}
 
 
@@ -189,14 +189,14 @@ def constructs(out, count, seed):
     drawn = chat_constructs.TemplateGenerator(f"constructs {seed}")
     templates = list(chat_constructs.WRITTEN) + [drawn.template() for _ in range(count)]
     cases = [render(template) for template in templates]
-    # What neither side can print: the same object in another process has another address.
+    # Neither side can print this: an object has another address in another process.
     cases = [case for case in cases if " at 0x" not in case.get("text", "")]
     write_cases(out / "constructs.json", cases, variables=variables)
     print(f"constructs: {sum('text' in case for case in cases)} of {len(cases)} give a text")
 
 
 def tokens(out, count, seed):
-    """Conversations as ids, where no message spells a special token."""
+    """Conversations as ids, if no message spells a special token."""
     cases = []
     for tokenizer_name, template_name, bos, eos in (
             ("qwen3", "turns", None, "<|im_end|>"), ("llama3", "headers", "<|begin_of_text|>", "<|eot_id|>")):

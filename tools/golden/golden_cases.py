@@ -10,7 +10,7 @@ def _hwfa2(*sizes, **extra):
 
 
 def _gau(base, vocab, d, layers, s, **extra):
-    """A config of `base` whose block is a gated attention unit, without keys of heads and MLP."""
+    """`base` with gated attention units, without keys of heads and MLP."""
     config = base(vocab, d, 0, layers, 1, 1, s) | {"block_type": "gau", "gau_key_dim": s}
     absent = ("intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
     return {key: value for key, value in config.items() if key not in absent} | extra

@@ -1,4 +1,4 @@
-"""Golden cases of the public families, with transformers as the judge unless options change them."""
+"""Golden cases of the public families: from transformers, unless options change the model."""
 
 import torch
 
@@ -78,7 +78,7 @@ FULL, LOCAL = "full_attention", "sliding_attention"
 
 
 def beside_vision(config, tensors):
-    """Gemma 3 as released: text_config without what the config class knows, a vision tower."""
+    """Gemma 3 as released: a vision tower, and text_config without keys that have a default."""
     silent = ("architectures", "pad_token_id", "bos_token_id", "eos_token_id", *GEMMA3_SILENT)
     text = {key: value for key, value in config.items() if key not in silent}
     assert all(config[key] == value for key, value in GEMMA3_SILENT.items())

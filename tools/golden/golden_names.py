@@ -1,8 +1,8 @@
-"""What families call keys and tensors, and what golden_reference.py calls them: as Llama does."""
+"""Maps a family's names of keys and tensors to Llama's names, which golden_reference.py uses."""
 
 import torch
 
-# What Gemma 3's config class takes for keys that its releases leave out.
+# Gemma 3's config class gives these values to keys that its releases omit.
 GEMMA3_SILENT = {
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
@@ -56,7 +56,7 @@ def usual(config, tensors):
 
 
 def stored(config, tensors):
-    """The way back, for families that rename tensors alone."""
+    """The inverse, for families that rename only tensors."""
     return config, renamed(tensors, [(old, new) for new, old in NAMES[config["model_type"]]])
 
 
@@ -120,7 +120,7 @@ def from_bloom(config):
 
 
 def to_bloom(config, tensors):
-    """As bigscience/bloom-560m has it."""
+    """The names of bigscience/bloom-560m."""
     keys = {
         "architectures": ["BloomForCausalLM"], "model_type": "bloom",
         "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
@@ -150,7 +150,7 @@ def from_mpt(config):
 
 
 def to_mpt(config, tensors):
-    """As mosaicml/mpt-7b has it."""
+    """The names of mosaicml/mpt-7b."""
     attention = {
         "alibi": True, "alibi_bias_max": config.get("alibi_bias_max", 8), "attn_impl": "torch",
         "attn_pdrop": 0, "attn_type": "multihead_attention", "attn_uses_sequence_id": False,
@@ -187,7 +187,7 @@ def from_sala(config):
 
 
 def to_sala(config, tensors):
-    """As openbmb/MiniCPM-SALA has it, with a context that is dense throughout."""
+    """The names of openbmb/MiniCPM-SALA, with a context that is dense throughout."""
     kinds = {"attn": "minicpm4", "lightning-attn": "lightning-attn"}
     used = {"qk_norm": True, "use_output_norm": True, "use_output_gate": True}
     sparse = {

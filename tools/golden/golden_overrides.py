@@ -1,4 +1,4 @@
-"""Golden cases of the public families whose plan options change while they load."""
+"""Golden cases of the public families with options that change their layers at load time."""
 
 from golden_families import family, llama, phi3, qwen2
 

@@ -75,7 +75,7 @@ def hype_scale(setting, position):
 
 
 def family_windows(config):
-    """Of a config of a public family: the window of each layer, None where it sees all."""
+    """The window of each layer in a public family's config; None: full attention."""
     layers, width = config["num_hidden_layers"], config.get("sliding_window")
     kind = config["model_type"]
     if kind in ("mistral", "phi3"):
@@ -209,7 +209,7 @@ class Reference:
             plain = {"rope_type": "default"}
             self.window_rope = rope_of(config | {"rope_theta": base}, width, context, plain)
         self.gemma = config["model_type"].startswith("gemma")
-        if self.gemma:  # What norms multiply by is stored less one.
+        if self.gemma:  # A norm's factor is stored minus one.
             for name in self.tensors:
                 if name.endswith("norm.weight"):
                     self.tensors[name] = 1.0 + self.tensors[name]
@@ -294,7 +294,7 @@ class Reference:
         return self.linear(index, f"self_attn.{name}_proj", h).reshape(1, heads, -1)
 
     def linear(self, index, name, h):
-        """W h + b, b where the checkpoint has one."""
+        """W h + b, with b if the checkpoint has it."""
         name = f"model.layers.{index}.{name}"
         return self.tensors[name + ".weight"] @ h + self.tensors.get(name + ".bias", 0.0)
 
@@ -366,7 +366,7 @@ class Reference:
         return (weights[:, :, None] * values).sum(0).flatten()
 
     def key_turns(self, layer, first):
-        """How far each key from `first` on is turned relative to an unturned query."""
+        """How far each key from `first` on rotates relative to an unrotated query."""
         position = self.position
         distance = [float(position - j) for j in range(first, position + 1)]
         kind = layer["position"]
@@ -377,7 +377,7 @@ class Reference:
         if kind == "leaky_rerope":
             w, leak = layer["w"], layer["leak"]
             return [-d if d < w else -(w + (d - w) / leak) for d in distance]
-        if kind == "chunk":  # Both are turned by their place within their own chunk.
+        if kind == "chunk":  # Both rotate by their place within their own chunk.
             size = self.config["chunk_size"]
             return [float(j % size - position % size) for j in range(first, position + 1)]
         raise ValueError(f"full_position {kind!r}")

@@ -9,10 +9,10 @@ DEFAULT_THETA = 10000.0
 
 
 class Rope(typing.NamedTuple):
-    """What turns of a head: pairs of its first elements, and by how much per position."""
+    """The rotating pairs of a head, its first elements, and their angles per position."""
 
     frequencies: torch.Tensor  # [R/2]
-    magnitude: float = 1.0  # On what turns, of queries and of keys.
+    magnitude: float = 1.0  # On the rotating elements of queries and of keys.
     neighbours: bool = False  # Pairs are (2i, 2i + 1).
 
     def rotate(self, x, positions):
@@ -28,7 +28,7 @@ class Rope(typing.NamedTuple):
         return torch.cat((first * cos - second * sin, second * cos + first * sin, rest), dim=-1)
 
     def magnify(self, x):
-        """The magnitude on the elements that turn."""
+        """Applies the magnitude to the elements that rotate."""
         turning = 2 * len(self.frequencies)
         return torch.cat((self.magnitude * x[..., :turning], x[..., turning:]), dim=-1)
 
@@ -56,7 +56,7 @@ def rope_of(config, width, context, scaling=None):
         if kind == "dynamic":
             growth = factor * max(context, longest) / longest - (factor - 1)
         return Rope((theta * growth ** (turning / (turning - 2))) ** (-2.0 * pair / turning))
-    turns = original * plain / (2 * math.pi)  # Of each pair within the original length.
+    turns = original * plain / (2 * math.pi)  # Rotations of each pair within the original length.
     if kind == "llama3":
         low, high = rope["low_freq_factor"], rope["high_freq_factor"]
         kept = ((turns - low) / (high - low)).clamp(0, 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes every golden value under tests/golden anew; what `make golden` runs.
+# `make golden`: writes every golden value under tests/golden anew.
 # LONGSTREAM_VENV names a Python environment to use in place of build/venv.
 set -euo pipefail
 

@@ -162,7 +162,7 @@ def random_tensors(config, dtype, random):
         if name.endswith("norm.weight"):
             value = 1.0 + 0.2 * noise
             if config["model_type"].startswith("gemma"):
-                value -= 1.0  # What is stored.
+                value -= 1.0  # As stored.
             if name.endswith("q_norm.weight"):
                 value *= 2.0
         elif name.endswith("f_proj.bias"):
@@ -183,7 +183,7 @@ def random_tensors(config, dtype, random):
             elif matrix == "qkv_proj.weight":
                 value[: config["hidden_size"]] *= 1.5  # The rows of q.
             elif name.endswith("gau.out_proj.weight"):
-                value *= 4.0  # Of a product of two silus.
+                value *= 4.0  # A product of two silus is small.
             if name == "lm_head.weight":
                 value *= config.get("logits_scaling", 1.0) / config.get("logit_scale", 1.0)
         tensors[name] = torch.from_numpy(value).to(getattr(torch, dtype))

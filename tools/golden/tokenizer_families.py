@@ -1,4 +1,4 @@
-"""Small tokenizers built as those of the families are: the same normalizer, pre-tokenizer, kind of
+"""Small tokenizers built like the families': the same normalizer, pre-tokenizer, kind of
 model, decoder and flags, trained on Python standard library text.
 """
 
@@ -36,7 +36,7 @@ AFMOE_PATTERNS = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 MARK = "▁"  # what SentencePiece writes for a space
-# Texts that these tokenizers treat in a way of their own.
+# Texts that these tokenizers treat specially.
 PIECE_PARTS = (MARK, MARK * 2, MARK + "a", "  ", "   ", " ", "<0x41>", "<0x0A>", "<unk>", "<s>", "</s>",
                "\n\n", "[INST]", "[/INST]", "<|user|>", "<|end|> ", "<start_of_turn>", "a<s>b", " <s> ",
                "½\u0301", "ﬁ\u0301", "Ａ\u0301\u0323", "e\u0301\u0323", "㌀", "\u200b\u0301", "\r\n")
@@ -165,7 +165,7 @@ def pieces(normalizer, pre_tokenizer, strip, merges=300):
     """BPE over characters with the tokens of all bytes, as converted from SentencePiece."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK)
-    # Of equally frequent characters the trainer keeps any, so all of them are kept.
+    # The trainer keeps any of several equally frequent characters, so keep all of them.
     lines = stdlib_words()[0].split("\n") + [FOREIGN_LINE] * 20
     special = ["<unk>", "<s>", "</s>"]
     trainer = trainers.BpeTrainer(vocab_size=merges + 180, show_progress=False,
@@ -196,7 +196,7 @@ def prefixing():
 
 def llama2():
     tokenizer = pieces(prefixing(), None, strip=True)
-    # As old files have them. Were it special, the library would not skip it: it looks for the
+    # As in old files. If it were special, the library would not skip it: it looks for the
     # normalized form, "▁<pad>", among the special tokens.
     tokenizer.add_tokens([AddedToken("<pad>", normalized=True)])
     start = ("<s>", tokenizer.token_to_id("<s>"))

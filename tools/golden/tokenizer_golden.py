@@ -1,8 +1,9 @@
-"""Small tokenizers and what Hugging Face's `tokenizers` or SentencePiece make of difficult texts.
+"""Small tokenizers, and the results of Hugging Face's `tokenizers` or SentencePiece on hard texts.
 
-Writes <out>/<name>/tokenizer.json, built as those of a family are (tokenizer_families.py), or
-tokenizer.model (tokenizer_sentencepiece.py), and cases.json beside it: {"encode": [[text, ids, ids with special tokens taken as text, if they
-differ], ...], "decode": [[ids, text, text without special tokens], ...]}, text as UTF-8.
+Writes <out>/<name>/tokenizer.json, built like a family's (tokenizer_families.py), or tokenizer.model
+(tokenizer_sentencepiece.py), and cases.json beside it: {"encode": [[text, ids, ids with special tokens
+taken as text, if they differ], ...], "decode": [[ids, text, text without special tokens], ...]}, text
+as UTF-8.
 With --wide the same program gives longer lists, of other texts with another --seed, and with
 --directory for the tokenizer of any model; the C++ parity test reads them from the directory that
 LONGSTREAM_TOKENIZER_GOLDEN names (`make tokenizer-parity`).
@@ -23,11 +24,11 @@ from tokenizer_texts import TextGenerator, stdlib_words
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "tokenizer"
 WIDE_CASES = 10000
-# What stands beside a tokenizer's own file.
+# Files beside a tokenizer's own file.
 CONFIGURATION = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 LEGACY_MERGES = ("gpt2", "qwen3")  # written as "left right", as files were before 2024
 WIDE_ONLY = ("unigram_nfkc",)  # its map alone has 240 KB
-# The first families have 250 texts each, later ones fewer: what is kept should stay small.
+# The first families have 250 texts each, later ones fewer, to keep the files small.
 LARGE = ("gpt2", "llama3", "qwen3", "flags", "splits")
 
 
@@ -75,11 +76,11 @@ def byte_of(piece):
 
 
 class PieceDecoder:
-    """The text of ids where "<0x0A>" is a byte.
+    """The text of ids if tokens such as "<0x0A>" are bytes.
 
-    The library replaces every byte of a run of such tokens by U+FFFD where the run as a whole is no
-    UTF-8. Then what is expected is what SentencePiece gives: its characters, and U+FFFD for each
-    other byte. Where the run is UTF-8 the two agree, and this is checked.
+    If a run of such tokens is not UTF-8 as a whole, the library replaces every byte of it by U+FFFD.
+    Then the expected text is SentencePiece's: the run's characters, and U+FFFD for each other byte.
+    If the run is UTF-8 the two agree, and this is checked.
     """
 
     def __init__(self, tokenizer):
@@ -157,7 +158,7 @@ def is_wide_only(name, family):
 
 
 def tokenizer_cases(directory, texts, decodes, generator):
-    """The lists of cases for a tokenizer.json. What counts is the file: the C++ reads it too."""
+    """The lists of cases for a tokenizer.json, read from the file that the C++ reads too."""
     tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
     encode = encode_cases(tokenizer, texts)
     if json.loads(tokenizer.to_str())["decoder"]["type"] == "ByteLevel":

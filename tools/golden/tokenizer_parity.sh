@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares the tokenizers with the libraries `tokenizers` and `sentencepiece` on 10 000 texts and
-# 10 000 lists of ids a family; what `make tokenizer-parity` runs. Needs the release build's
+# `make tokenizer-parity`: compares the tokenizers with the libraries `tokenizers` and `sentencepiece`
+# on 10 000 texts and 10 000 lists of ids per family. Needs the release build's
 # tokenizer_parity_test. Arguments go to tokenizer_golden.py: another --seed gives other texts,
 # --directory DIR compares the tokenizer of a model directory.
 # LONGSTREAM_VENV names a Python environment to use in place of build/venv-tokenizers.

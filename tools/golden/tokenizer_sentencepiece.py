@@ -1,7 +1,7 @@
-"""Small SentencePiece models, and what the `sentencepiece` library makes of texts and ids.
+"""Small SentencePiece models, and the results of the `sentencepiece` library on texts and ids.
 
-The library knows no added tokens: a text is cut at them first, as transformers does, and each part
-is encoded by itself.
+The library knows no added tokens. So a text is cut at them first, as transformers does, and each
+part is encoded separately.
 """
 
 import io
@@ -49,7 +49,7 @@ class Family:
 FAMILIES = {
     # Llama 1 and 2, MiniCPM.
     "spm_llama": Family(lambda: bpe(vocab_size=700), legacy=True, bos_token="<s>", eos_token="</s>"),
-    # Mistral, and whatever has "legacy": false.
+    # Mistral, and every tokenizer with "legacy": false.
     "spm_mistral": Family(
         lambda: bpe(vocab_size=700), legacy=False,
         added_tokens_decoder={"710": {"content": "[INST]", "special": True},

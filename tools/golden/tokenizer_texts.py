@@ -9,7 +9,7 @@ TRAINING_MODULES = ("argparse", "ast", "datetime", "decimal", "difflib", "ftplib
                     "smtplib", "statistics", "textwrap", "turtle", "typing", "zipfile")
 TRAINING_SEED = 1
 
-# Where the generator of texts draws code points from; "any" stands for all that are assigned.
+# Ranges from which the generator draws code points; "any": all assigned code points.
 RANGES = {
     "latin": (0x20, 0x24F), "greek": (0x370, 0x3FF), "cyrillic": (0x400, 0x52F),
     "hebrew": (0x590, 0x5FF), "arabic": (0x600, 0x6FF), "devanagari": (0x900, 0x97F),
@@ -52,7 +52,7 @@ def stdlib_words():
 class TextGenerator:
     """Random texts: pieces that each try one difficulty, in any order.
 
-    `parts` are texts that the tokenizer in question treats in a way of its own.
+    `parts` are texts that the tested tokenizer treats specially.
     """
 
     def __init__(self, seed, words, parts=()):

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# `make gpu-check`: builds the CUDA kernels and plugins and runs on the GPU what needs one: the tests
+# `make gpu-check`: builds the CUDA kernels and plugins and runs everything that needs a GPU: the tests
 # of the ops, the golden models, the conformance kit, compute-sanitizer, the benchmarks. Needs CMake,
 # ninja, nvcc and a C++ compiler, in an unpacked longstream-gpu.tar.gz or in a checkout.
 #
 # Prints a table and writes build/gpu/check.json. The limits of the stages add up to less than 8
-# minutes. Exit code: 0 where every stage that ran passed; a stage without a GPU is unavailable,
-# which is no pass.
+# minutes. Exit code: 0 if every stage that ran passed. A stage without a GPU is unavailable: it did not
+# pass.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -60,8 +60,8 @@ configure() {
   cmake -S . -B "$build" -G Ninja "${options[@]}" "$@"
 }
 
-# in_shards NAME COMMAND...  the tests of the ops, whose references take a processor most of a minute, in
-# 8 processes side by side, each started by COMMAND.
+# in_shards NAME COMMAND...  runs the tests of the ops in 8 processes side by side, each started by
+# COMMAND. Their references take a processor most of a minute.
 in_shards() {
   local name=$1 shards=8 shard status=0 running=()
   shift
@@ -77,8 +77,8 @@ in_shards() {
   return "$status"
 }
 
-# The tests of the ops under one of compute-sanitizer's tools. Statistics of many draws say nothing more
-# there.
+# The tests of the ops under one of compute-sanitizer's tools, without the statistics of many draws,
+# which would find nothing more.
 sanitize() {
   GTEST_FILTER='-*Softmax*:*Draws*' in_shards "$1" compute-sanitizer --tool "$1" --error-exitcode 9
 }
@@ -117,7 +117,7 @@ if [[ ${states[-1]} == pass && ${#states[@]} == 2 ]]; then
     record machine_code "not run" 0 "python3 is not on PATH"
   fi
   stage kernels 40 bash -c "in_shards kernels env"
-  # What 8.x does, on 9.0 too: there it is a setting.
+  # The path of 8.x, on 9.0 too, where a setting selects it.
   stage mma_sync 15 bash -c \
     "in_shards mma_sync env LONGSTREAM_CUDA_WGMMA=0 GTEST_FILTER='*Attention*'"
   stage golden 25 "$build/tests/gpu_golden_test" --gtest_brief=1

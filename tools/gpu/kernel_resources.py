@@ -2,12 +2,12 @@
 """Registers, spilt bytes and shared memory of the CUDA kernels, and how many blocks of them an SM of
 the H200 holds.
 
-Compiles the .cu files of a build once more, by the commands that the build has, and reads what ptxas
-says of each kernel. Needs nvcc and a configured build, no GPU.
+Compiles the .cu files of a build again with the build's commands, and reads the output of ptxas for
+each kernel. Needs nvcc and a configured build, no GPU.
 
 Usage: kernel_resources.py [--build build/release] [--arch sm_90a] [--only NAME] [--all]
-Without --all only the kernels of LAUNCHES, whose blocks are known. Exit code: 1 where a file does not
-compile. Which kernels may spill, machine_code.py says.
+Without --all: only the kernels of LAUNCHES, whose blocks are known. Exit code: 1 if a file does not
+compile. machine_code.py says which kernels may spill.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-# What an SM of compute capability 9.0 has, and what a block takes beside what it asks for.
+# Resources of an SM of compute capability 9.0, and what a block takes beyond its request.
 REGISTERS, THREADS, BLOCKS, SHARED_BYTES, RESERVED_BYTES = 65536, 2048, 32, 228 << 10, 1 << 10
 
 # (name, pattern of a kernel, threads of a block, bytes of shared memory), as the launches have them
@@ -44,7 +44,7 @@ LAUNCHES = [
 
 
 def ptxas_output(entry):
-    """What ptxas says of a file, given its entry in compile_commands.json."""
+    """The output of ptxas for a file, given its entry in compile_commands.json."""
     command = shlex.split(entry["command"])
     with tempfile.TemporaryDirectory() as directory:
         command[command.index("-o") + 1] = f"{directory}/object.o"
@@ -62,7 +62,7 @@ def kernels_of(text):
         if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
             kernels.append({"name": match[1], "arch": match[2]})
         elif match := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
-            # Functions that are called are listed before their kernel's registers.
+            # ptxas lists called functions before their kernel's registers.
             kernels[-1]["spilt"] = kernels[-1].get("spilt", 0) + int(match[1]) + int(match[2])
         elif match := re.search(r"Used (\d+) registers", line):
             shared = re.search(r"(\d+) bytes smem", line)
@@ -78,7 +78,7 @@ def demangled(names):
 
 
 def blocks_per_sm(registers, threads, shared_bytes):
-    """Registers are given to a warp in pieces of 256."""
+    """Blocks that fit an SM. A warp gets registers in pieces of 256."""
     warps = -(-threads // 32)
     of_warp = -(-registers * 32 // 256) * 256
     return min(REGISTERS // (of_warp * warps), THREADS // threads, BLOCKS,

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What only the machine code of the CUDA kernels shows (docs/cuda.md, Kernels that overlap, Registers).
+"""Checks the machine code of the CUDA kernels (docs/cuda.md, Kernels that overlap, Registers).
 
-  - Of compute capability 9.0 every kernel lets the next one start, and on every way through it a
-    thread waits for the kernels before it ahead of any access to global memory but prefetches, and
-    before it ends. A compiler moves loads as far up as it may.
-  - No kernel keeps anything in the stack that is not listed in STACKS: registers that are spilled.
-  - Products of a warpgroup (wgmma) run beside the threads: they are not waited for one by one, as a
-    compiler has them where it finds their registers used.
+  - At compute capability 9.0, every kernel lets the next one start. On every path, a thread waits for
+    the kernels before it: before any access to global memory except prefetches, and before it ends.
+    The machine code decides, because a compiler moves loads up as far as it may.
+  - Kernels use the stack (spilled registers) only as STACKS allows.
+  - Products of a warpgroup (wgmma) run beside the threads. Threads do not wait for them one by one,
+    which a compiler makes them do if it finds the products' registers in use.
 
-Reads plugins, or whatever else the compiler puts machine code into. Needs neither a GPU nor a
-disassembler: the few opcodes that count are those of the hardware.
+Reads plugins, or any other file with machine code. Needs neither a GPU nor a disassembler: it knows
+the few opcodes that matter.
 
 Usage: machine_code.py FILE...
-Exit code: 1 where a kernel is not as it should be, with a line for each.
+Exit code: 1 if a check fails, with a line for each kernel that fails.
 """
 
 import re
@@ -21,28 +21,30 @@ import sys
 
 from kernel_resources import demangled
 
-# (pattern of a kernel, bytes of its stack at most). Why, docs/cuda.md says.
+# (pattern of a kernel, most bytes of its stack). docs/cuda.md says why.
 STACKS = [
     (r"PrefillKernel<TileShape<BF16, 128, false>", 64),
     (r"GemvMmaKernel<\(DType\)[34], 2, 4,", 80),
-    (r"RopeTableKernel", 40),  # digits of an angle of many turns, which CUDA's sine takes apart there
+    (r"RopeTableKernel", 40),  # CUDA's sine keeps the digits of an angle of many rotations there
 ]
 
 # Low 9 bits of an instruction of 16 bytes, compute capability 8.0 to 9.0.
 LET_NEXT_START, WAIT, CALL, BRANCH, EXIT, RETURN = 0x02D, 0x02E, 0x144, 0x147, 0x14D, 0x150
 CONTROL = range(0x140, 0x160)
-# Of these what goes on behind itself: BSYNC, BREAK, BSSY, YIELD, WARPSYNC, BMOV, BPT.
+# Of these, the instructions that continue with the next one: BSYNC, BREAK, BSSY, YIELD, WARPSYNC,
+# BMOV, BPT.
 GOES_ON = {0x141, 0x142, 0x145, 0x146, 0x148, 0x155, 0x156, 0x15C}
 MEMORY = range(0x180, 0x1C0)
-# Of these what does not touch global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS; CCTL prefetches.
+# Of these, the instructions that do not touch global memory: LDC, LDL, LDS, STL, STS, SHFL, ATOMS;
+# CCTL prefetches.
 NOT_GLOBAL = {0x182, 0x183, 0x184, 0x187, 0x188, 0x189, 0x18C, 0x18D, 0x18F}
 
-# A product of a warpgroup, and what orders them; with this bit it waits.
+# A product of a warpgroup, and the instruction that orders products; with this bit it waits.
 PRODUCT, WARPGROUP, WARPGROUP_WAITS = 0x1F0, 0x1C5, 1 << 47
 
 
 def machine_code(data):
-    """(compute capability, ELF file) of each piece of machine code that a file has."""
+    """(compute capability, ELF file) of each piece of machine code in a file."""
     for match in re.finditer(rb"\x50\xed\x55\xba\x01\x00\x10\x00", data):
         (size,) = struct.unpack_from("<Q", data, match.start() + 8)
         at, end = match.start() + 16, match.start() + 16 + size
@@ -91,14 +93,13 @@ def kernels_of(elf):
 
 
 def target(at, low, high):
-    """The instruction that a branch or call leads to. Its offset, in 4 bytes, is behind it."""
+    """The target of a branch or call. Its offset, in units of 4 bytes, is behind the opcode."""
     offset = (low >> 16 & 0xFF) | low >> 34 << 8 | (high & 0x3FFFF) << 38
     return at + 1 + (offset - (offset >> 55 << 56)) // 4
 
 
 def overlap_problem(code):
-    """What is wrong with how a kernel begins, of all that a thread may come to before it has waited;
-    or ""."""
+    """The first problem that a thread may reach before it has waited for earlier kernels; "": none."""
     words = memoryview(code).cast("Q")
     problems, seen, lets_start, to_do = [], set(), False, [0]
     while to_do:
@@ -142,7 +143,7 @@ def stack_problem(name, stack):
 
 
 def product_problem(code):
-    """Groups of products have 4 or more here, and each is waited for once."""
+    """Checks that groups have at least 4 products and that threads wait once per group."""
     words = memoryview(code).cast("Q")[::2]
     products = sum(low & 0x1FF == PRODUCT for low in words)
     waits = sum(low & 0x1FF == WARPGROUP and low & WARPGROUP_WAITS != 0 for low in words)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packs what a bare GPU machine lacks: the sources that its tests and benchmarks are built from, with
-# those of GoogleTest and the JSON library; and, unless --sources-only is given, the demo: server,
-# client, plugins, demo models, and every shared library they need, the loader included.
+# Packs everything that a bare GPU machine lacks: the sources of the tests and benchmarks, with those
+# of GoogleTest and the JSON library; and, unless --sources-only is given, the demo: server, client,
+# plugins, demo models, and every shared library that they need, including the loader.
 #
 # usage: tools/gpu/pack.sh [--sources-only] [--build DIR] [--output DIR]
-# The demo is of the build in DIR, build/release by default. Writes longstream-gpu.tar.gz into the
+# The demo comes from the build in DIR, build/release by default. Writes longstream-gpu.tar.gz into the
 # output directory, build/gpu-pack by default.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -28,7 +28,7 @@ for needed in "$googletest/CMakeLists.txt" "$nlohmann/json.hpp"; do
   [[ -e $needed ]] || { echo "pack.sh: there is no $needed; make packages installs it" >&2; exit 1; }
 done
 
-# What third-party mode (cmake/LongstreamThirdParty.cmake) configures.
+# Sources that third-party mode (cmake/LongstreamThirdParty.cmake) configures.
 sources=(CMakeLists.txt LICENSE Makefile cmake kernels backends tools/gpu tests/CMakeLists.txt
          tests/backends tests/bench/gpu tests/bench/plans tests/conformance tests/golden tests/gpu
          tests/kernels tests/fuzz_trials.h tests/temporary_directory.h)
@@ -41,7 +41,7 @@ tar -cf - --exclude=__pycache__ "${sources[@]}" | tar -xf - -C "$root"
 cp -r "$googletest" "$root/third_party/googletest"
 cp -r "$nlohmann" "$root/third_party/nlohmann"
 
-# The libraries that a file and what it loads need, by their paths.
+# Paths of the libraries that a file needs, directly or through others.
 closure() { ldd "$@" | awk '/=> \// { print $3 } /^\t\// { print $1 }' | sort -u; }
 
 pack_demo() {
@@ -55,7 +55,7 @@ pack_demo() {
   local libraries
   mapfile -t libraries < <(closure "$demo"/bin/* "$demo"/plugins/*)
   cp -L "${libraries[@]}" "$demo/lib/"
-  # What a GPU's driver links to: of another C library's release than ours they would not load.
+  # Libraries of a GPU's driver link to these; from another C library's release they would not load.
   local libc name
   libc=$(dirname "$(printf '%s\n' "${libraries[@]}" | grep -m1 '/libc\.so\.6$')")
   for name in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libgcc_s.so.1; do

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What other programs take for what gpu_bench measures, on the same GPU: PyTorch's flash attention,
+"""Times the work of gpu_bench in other programs on the same GPU: PyTorch's flash attention,
 transformers' whole step with a static cache and torch.compile, flash-linear-attention's prefill with
 fixed decays and with gates.
 
-Prints a table, the ratios to gpu_bench's figures where those are given, and writes JSON of the same
-form. What cannot be imported or does not fit in memory is named as missing, never left out.
+Prints a table, with ratios to gpu_bench's figures if they are given, and writes JSON of the same
+form. A peer that cannot be imported or does not fit in memory is reported as missing.
 
 Usage: peers.py [--ours build/gpu/bench.json] [--json build/gpu/peers.json] [--only NAME]
-Exit code: 0 every ratio that is asked for is reached, 1 some are not or could not be taken, 2 no
+Exit code: 0 every target ratio is reached, 1 a ratio is not reached or could not be measured, 2 no
 GPU or no PyTorch. Written for PyTorch 2.15, transformers 5.23 and flash-linear-attention 0.6.
 """
 
@@ -23,7 +23,7 @@ CONTEXTS = (4096, 32768, 131072)
 STEPS = 64  # measured
 NO_DEVICE = 2
 
-# Name of a figure of ours: what the peer's time divided by ours must reach.
+# Name of our figure: the target of the peer's time divided by ours.
 LEAST_RATIO = {
     "prefill attention 16K": 1.0,
     "prefill attention 32K": 1.0,
@@ -36,7 +36,7 @@ LEAST_RATIO = {
 
 
 def median_microseconds(torch, run, count):
-    """Median time of run(i), i = 0, 1, ..., by events, after three calls that warm up."""
+    """Median time of run(i), i = 0, 1, ..., by events, after three warm-up calls."""
     for i in range(3):
         run(i)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
@@ -50,7 +50,7 @@ def median_microseconds(torch, run, count):
 
 
 def flash_attention(torch):
-    """The context in which scaled_dot_product_attention is its flash kernel and nothing else."""
+    """The context in which scaled_dot_product_attention only uses its flash kernel."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     return sdpa_kernel(SDPBackend.FLASH_ATTENTION)
@@ -85,8 +85,8 @@ def recurrence_inputs(torch, tokens, count):
 
 
 def chunked_prefill(torch, tokens):
-    """flash-linear-attention's recurrence of fixed decays, those of gpu_bench: the faster of the
-    kernel that writes a state per chunk and the one that keeps it on chip."""
+    """flash-linear-attention's recurrence with gpu_bench's fixed decays: the faster of two kernels, one
+    writes a state per chunk, the other keeps it on chip."""
     from fla.ops.simple_gla import chunk_simple_gla, fused_chunk_simple_gla
 
     q, k, v = recurrence_inputs(torch, tokens, 3)
@@ -96,7 +96,7 @@ def chunked_prefill(torch, tokens):
 
 
 def gated_prefill(torch, tokens):
-    """Its recurrence with a gate per key element."""
+    """flash-linear-attention's recurrence with a gate per key element."""
     from fla.ops.gla import chunk_gla
 
     q, k, v, gate = recurrence_inputs(torch, tokens, 4)
@@ -123,8 +123,8 @@ def qwen3(torch):
 
 
 def filled_cache(torch, model, context):
-    """A static cache after `context` tokens, of random numbers. Its memory is there before anything
-    is compiled: a tensor that appears while a graph is traced keeps CUDA graphs away."""
+    """A static cache of random numbers, after `context` tokens. Its memory is allocated before anything
+    is compiled, because a tensor that appears while a graph is traced prevents CUDA graphs."""
     from transformers import StaticCache
 
     config = model.config
@@ -139,8 +139,8 @@ def filled_cache(torch, model, context):
 
 
 def whole_step(torch, context, make_model=qwen3, steps=STEPS):
-    """A greedy decode step with a static cache, compiled: for this context's shapes alone, because
-    a graph of several would be slower."""
+    """A greedy decode step with a static cache, compiled only for this context's shapes, because a
+    graph for several shapes would be slower."""
     model = make_model(torch)
     with torch.no_grad():
         cache = filled_cache(torch, model, context)
@@ -162,7 +162,7 @@ def whole_step(torch, context, make_model=qwen3, steps=STEPS):
 
 
 def measurements():
-    """(name of ours, function of torch) for all that is measured."""
+    """(our name, function of torch) of every measurement."""
     rows = [(f"prefill attention {tokens // 1024}K",
              lambda torch, tokens=tokens: prefill_attention(torch, tokens))
             for tokens in (16384, 32768)]
@@ -176,7 +176,7 @@ def measurements():
 
 
 def measure(torch, name, function):
-    """A figure, or why there is none. Whatever goes wrong in a peer is its figure's alone."""
+    """A figure, or why there is none. An error in a peer only affects its own figure."""
     figure = {"name": name, "unit": "us"}
     try:
         figure["value"] = function(torch)
@@ -190,7 +190,7 @@ def measure(torch, name, function):
 
 
 def compare(figure, ours):
-    """Adds peer / ours, what that must reach, and whether it does where both are there."""
+    """Adds peer / ours, its target, and whether it is reached if both figures exist."""
     mine = ours.get(figure["name"])
     least = LEAST_RATIO.get(figure["name"])
     if least is not None:

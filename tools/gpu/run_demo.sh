@@ -2,9 +2,9 @@
 # Starts the packed server with the three demo models, streams from each with the packed client over
 # loopback, prints what each turn cost, and stops the server.
 #
-# Nothing of this machine is used but the kernel and a GPU's driver and cuBLASLt: programs are started
-# by the packed loader with the packed libraries, so that it may be any x86-64 distribution. What is
-# not packed may also lie where LD_LIBRARY_PATH says.
+# Uses only this machine's kernel, GPU driver and cuBLASLt. The packed loader starts the programs with
+# the packed libraries, so any x86-64 distribution will do. LD_LIBRARY_PATH may name the folders of
+# libraries that are not packed.
 #
 # usage: run-demo.sh [DEVICE]    auto (default), cpu, cuda, cuda:N
 set -euo pipefail

@@ -1,5 +1,5 @@
-// AFMoE (Arcee's Trinity) as far as its layers are dense: QK-norm, a gate on attention, norms on
-// both sides of a branch, full attention without RoPE in every n-th layer.
+// AFMoE (Arcee's Trinity), if its layers are dense: QK-norm, a gate on attention, norms on both
+// sides of a branch, full attention without RoPE in every n-th layer.
 #include <cmath>
 
 #include "backends/architectures/families/family.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kWindowOfConfigClass = 1024;
 constexpr int64_t kPatternOfConfigClass = 4;
 
-// Refuses layers that are mixtures of experts; without them their keys say nothing.
+// Refuses layers that are mixtures of experts. If there are none, their keys have no effect.
 void RequireDense(const Config& config, size_t num_layers) {
   const auto layers = static_cast<int64_t>(num_layers);
   if (config.FindInteger("num_dense_layers", 0, kMaxLayers).value_or(1) < layers) {

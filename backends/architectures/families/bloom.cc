@@ -1,16 +1,16 @@
-// BLOOM (arXiv 2211.05100): ALiBi, LayerNorm with biases and one behind the embedding, q, k and v
-// head by head in one tensor, an MLP without a gate.
+// BLOOM (arXiv 2211.05100): ALiBi; LayerNorm with biases, also behind the embedding; q, k and v
+// head by head in one tensor; an MLP without a gate.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
 namespace {
 
-constexpr int64_t kTrainedLength = 2048;  // of all that were released; their config class has none
+constexpr int64_t kTrainedLength = 2048;  // of all released models; their configs have no key
 
 void Read(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   RequireFalse(config, "apply_residual_connection_post_layernorm");
-  // How the training program computed the same.
+  // These keys select another way to compute the same.
   for (const char* key :
        {"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
         "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact"}) {

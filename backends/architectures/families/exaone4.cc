@@ -1,5 +1,5 @@
-// EXAONE 4: norms behind the branches only, RMSNorm per head on q and k, and, where there are
-// windows, full attention without RoPE among them.
+// EXAONE 4: norms only behind the branches, RMSNorm per head on q and k. Models with windows have
+// some full-attention layers without RoPE.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
@@ -8,11 +8,10 @@ namespace {
 constexpr int64_t kWindowOfConfigClass = 4096;
 constexpr int64_t kPatternOfConfigClass = 4;
 
-// Every sliding_window_pattern-th layer is full attention; layer_types, where it is there, says
-// which.
+// layer_types lists the full-attention layers; else they are every sliding_window_pattern-th layer.
 std::vector<bool> WindowLayers(const Config& config, size_t num_layers) {
   int64_t pattern = kPatternOfConfigClass;
-  if (config.IsString("sliding_window_pattern")) {  // "LLLG": the last one is full
+  if (config.IsString("sliding_window_pattern")) {  // "LLLG": the last one is full attention
     const std::string text = config.String("sliding_window_pattern");
     pattern = static_cast<int64_t>(text.size());
     if (text.empty() || text.find_first_not_of('L') + 1 != text.size() || text.back() != 'G') {
@@ -31,7 +30,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   RequireFalse(config, "attention_bias");
   RequireFalse(config, "mlp_bias");
   RequireTrue(config, "reorder_qk_norm");                  // norms behind the branches
-  config.FindInteger("max_window_layers", 0, kMaxLayers);  // says nothing in this family
+  config.FindInteger("max_window_layers", 0, kMaxLayers);  // no effect in this family
   SetQkNorm(&spec);
   const std::optional<int64_t> stated = config.FindInteger("sliding_window", 1, kMaxPositions);
   const std::vector<bool> windows = WindowLayers(config, spec.layers.size());

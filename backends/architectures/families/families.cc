@@ -1,4 +1,4 @@
-// The families that are served, and what reading one of them takes.
+// The families that are served, and the code that reads one of them.
 #include <algorithm>
 
 #include "backends/architectures/families/family.h"
@@ -6,7 +6,7 @@
 
 namespace longstream {
 
-// Each in the file of its name.
+// Each is defined in the file of its name.
 namespace families {
 const Family& Afmoe();
 const Family& Bloom();
@@ -53,7 +53,7 @@ Config TextConfig(const Config& config) {
   if (config.FindString("model_type") != "gemma3") return config;
   RefuseQuantised(config);
   Config text = config.Object("text_config");
-  // Of the model of both; the text's own says nothing then.
+  // This key counts for the whole model; the one in text_config has no effect.
   if (!config.FindBool("tie_word_embeddings").value_or(true)) {
     config.Unsupported("tie_word_embeddings", "must be true, found false");
   }

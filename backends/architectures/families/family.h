@@ -1,5 +1,5 @@
-// Families of checkpoints, as transformers names them by model_type: what sets each apart from
-// Llama, in a file of its own. docs/checkpoints.md says how one is added.
+// Families of checkpoints, named by model_type as in transformers. Each family has a file that says
+// how it differs from Llama. docs/checkpoints.md says how to add one.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_FAMILIES_FAMILY_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_FAMILIES_FAMILY_H_
 
@@ -15,70 +15,71 @@ namespace longstream {
 
 struct Family {
   std::string_view model_type;
-  // What its config class takes an absent key for.
+  // The values that its config class gives to absent keys.
   TransformerDefaults defaults{};
   TensorNames names{};
-  // Reads the keys that ReadTransformer does not know and sets what they say of the layers. Throws
-  // BackendError. A layer whose window holds the whole context may be left a window.
+  // Reads the keys that ReadTransformer does not know and applies them to the layers. Throws
+  // BackendError. A layer whose window holds the whole context may remain a window layer.
   void (*read)(const Config& config, TransformerPlan* plan) = nullptr;
 };
 
-// The config of the language model: `config` itself or, of a checkpoint with a vision model, its
-// text_config; what is beside that is then known to say nothing of text. Throws BackendError.
+// The config of the language model: `config` itself or, if the checkpoint has a vision model, its
+// text_config. The keys beside text_config must not concern text. Throws BackendError.
 Config TextConfig(const Config& config);
 
-// The family that a config's model_type names; nullptr for any other.
+// The family of a config's model_type; nullptr: there is none.
 const Family* FindFamily(const Config& config);
 // "llama, mistral, ..."
 std::string FamilyNames();
 
-// Why a backend serves a config of no family: a key, and what is wrong with its value. `besides`: a
-// model_type that is none of a family.
+// Why `backend` does not serve a config of no family: a key, and the problem with its value.
+// `besides`: a model_type that the backend serves although no family has it.
 struct NoFamily {
   std::string_view key;
   std::string problem;
 };
 NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string_view besides = "");
 
-// The plan of a config of a family as it stands, before overrides by options. Besides what the
-// family reads, full_position says how the full-attention layers know positions. Windows that hold
-// the whole context become full attention. Throws BackendError.
+// Makes the spec of a family's config before the options override it. Reads the family's keys and
+// full_position, which says how the full-attention layers encode positions. Windows that hold the
+// whole context become full attention. Throws BackendError.
 TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family);
 
-// Whether a config of a family has window attention, and so belongs to the backend hwfa2. False
-// too where it cannot be read: the backend that opens it says why.
+// Whether a config of a family has window attention, which makes it a model of the backend hwfa2.
+// False if the config cannot be read: the backend that opens it reports the error.
 bool HasWindows(const Config& config, const Family& family);
 
 // Keys that several families have.
 
-// use_sliding_window, and sliding_window, which counts beside it only; nullopt where no layer has a
-// window. layer_types beside it must not ask for one then.
+// Reads use_sliding_window, and sliding_window, which only counts beside it. nullopt: no layer has
+// a window, and layer_types must not ask for one.
 struct WindowKeys {
   std::optional<int64_t> window;
-  std::optional<std::vector<bool>> layers;  // layer_types: which have it
+  std::optional<std::vector<bool>> layers;  // layer_types: whether each layer has the window
 };
 WindowKeys ReadUseSlidingWindow(const Config& config, size_t num_layers);
 
-// use_sliding_window with max_window_layers, as Qwen has them: windows from that layer on, where
-// layer_types does not list them. dual_chunk_attention_config, of the releases for a million
-// tokens, is known and changes nothing, as in transformers.
+// Qwen's use_sliding_window with max_window_layers: layers from max_window_layers on have windows,
+// unless layer_types lists the window layers. dual_chunk_attention_config (in releases for a
+// million tokens) changes nothing, as in transformers.
 void ReadQwenAttention(const Config& config, TransformerPlan* plan);
 
-// The window layers as transformers 5 writes them or as older configs do, which have windows but in
-// each `pattern`-th layer: layer_types, else that rule.
+// Whether each layer has a window: from layer_types (transformers 5), else by the rule of older
+// configs that every layer but each `pattern`-th has one.
 std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int64_t pattern);
 
-// rope_scaling, the older form of a config with one RoPE for each layer type, is that of full
-// attention: windows get plain RoPE of this base. Nothing to do beside rope_parameters.
+// Older configs with one RoPE per layer type: rope_scaling applies to full attention, and windows
+// get plain RoPE with base `theta`. Does nothing if the config has rope_parameters.
 void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan);
 
-// ALiBi in every layer, LayerNorm whose epsilon is layer_norm_epsilon (1e-5).
+// Sets ALiBi in every layer, and LayerNorm with epsilon layer_norm_epsilon (default 1e-5).
 void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec);
 
-// Pairs of RoPE are neighbours in the checkpoint, in every layer.
+// In every layer, pairs of RoPE are neighbours in the checkpoint.
 void SetNeighbours(TransformerPlan* plan);
 
-// sliding_window in every layer; null: none. `absent`: what an absent key means, 0 for none.
+// Applies sliding_window to every layer; null: no window. `absent`: the window if the key is
+// absent; 0: none.
 void ReadWindowOfAllLayers(const Config& config, int64_t absent, TransformerPlan* plan);
 
 }  // namespace longstream

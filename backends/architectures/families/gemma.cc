@@ -1,7 +1,7 @@
 // Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and the text models of Gemma 3 (arXiv
-// 2503.19786): norms that multiply by 1 + w, embeddings times the root of the width, GELU. The
-// latter two norm branches on both sides and have windows; Gemma 2 caps scores and logits softly,
-// Gemma 3 has a base of their own for windows.
+// 2503.19786): norms multiply by 1 + w, embeddings are multiplied by the root of the width, GELU.
+// Gemma 2 and 3 have norms on both sides of a branch, and windows. Gemma 2 caps scores and logits
+// softly; in Gemma 3, windows have their own RoPE base.
 #include <cmath>
 
 #include "backends/architectures/families/family.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kWindowOfConfigClass = 4096;
 constexpr int64_t kGemma2Pattern = 2;
-constexpr int64_t kGemma3Pattern = 6;  // of its config class
+constexpr int64_t kGemma3Pattern = 6;  // of Gemma 3's config class
 
 void ReadGemma(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
@@ -20,16 +20,16 @@ void ReadGemma(const Config& config, TransformerPlan* plan) {
   RequireFalse(config, "use_bidirectional_attention");
   spec.norms_less_one = true;
   spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.width)));
-  // Where both are there, this one counts.
+  // If both keys are present, hidden_activation counts.
   spec.activation = FindActivation(config, "hidden_activation").value_or(spec.activation);
 }
 
-// null: none; `absent`: what an absent key means.
+// null: no cap. `absent`: the cap if the key is absent.
 double ReadSoftcap(const Config& config, std::string_view key, double absent) {
   return config.FindNumber(key, 1e-3, 1e9).value_or(config.IsNull(key) ? 0.0 : absent);
 }
 
-// What Gemma 2 and 3 share but for what absent keys mean.
+// Keys of Gemma 2 and 3; only the values of absent keys differ.
 void ReadCapsAndScale(const Config& config, double scores, double logits, ModelSpec* spec) {
   const double cap = ReadSoftcap(config, "attn_logit_softcapping", scores);
   spec->logit_softcap = static_cast<float>(ReadSoftcap(config, "final_logit_softcapping", logits));
@@ -41,7 +41,7 @@ void ReadCapsAndScale(const Config& config, double scores, double logits, ModelS
 }
 
 void ReadWindows(const Config& config, int64_t pattern, TransformerPlan* plan) {
-  config.Has("sliding_window_size");  // the same again, in early releases of Gemma 2
+  config.Has("sliding_window_size");  // early releases of Gemma 2 repeat the window under this name
   const int64_t window =
       config.FindInteger("sliding_window", 1, kMaxPositions).value_or(kWindowOfConfigClass);
   const size_t num_layers = plan->spec.layers.size();
@@ -69,7 +69,7 @@ void ReadGemma3(const Config& config, TransformerPlan* plan) {
   ReadWindows(config, pattern, plan);
 }
 
-// gemma3_text alone, and beside a vision model as newer and older releases write it.
+// gemma3_text alone; then beside a vision model, as newer and as older releases write it.
 constexpr TensorRoot kGemma3Roots[] = {{"model.", "lm_head"},
                                        {"model.language_model.", "lm_head"},
                                        {"language_model.model.", "language_model.lm_head"}};

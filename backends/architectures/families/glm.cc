@@ -1,5 +1,5 @@
-// GLM-4 and GLM-Edge (model_type glm): half of each head rotates, its pairs are neighbours; biases
-// on q, k and v; gate and up are one tensor.
+// GLM-4 and GLM-Edge (model_type glm): half of each head rotates, and its pairs are neighbours;
+// biases on q, k and v; gate and up are one tensor.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {

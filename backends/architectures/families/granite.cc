@@ -1,4 +1,4 @@
-// Granite 3: Llama with a multiplier on embeddings, scores, residual branches and logits.
+// Granite 3: Llama with multipliers on embeddings, scores, residual branches and logits.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
@@ -14,7 +14,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   spec.embedding_multiplier = static_cast<float>(factor("embedding_multiplier"));
   spec.residual_multiplier = static_cast<float>(factor("residual_multiplier"));
   spec.logit_multiplier = static_cast<float>(1.0 / factor("logits_scaling"));
-  const double scale = factor("attention_multiplier");  // in place of 1 / sqrt(D)
+  const double scale = factor("attention_multiplier");  // replaces 1 / sqrt(D)
   for (MixerSpec& mixer : spec.layers) mixer.score_scale = scale;
 }
 

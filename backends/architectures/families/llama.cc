@@ -1,4 +1,4 @@
-// Llama and what is shaped like it (arXiv 2302.13971, 2407.21783).
+// Llama and models of its shape (arXiv 2302.13971, 2407.21783).
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {

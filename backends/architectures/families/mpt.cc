@@ -1,4 +1,4 @@
-// MPT (MosaicML, 2023): ALiBi, LayerNorm without biases, q, k and v in one tensor, an MLP without a
+// MPT (MosaicML, 2023): ALiBi; LayerNorm without biases; q, k and v in one tensor; an MLP without a
 // gate.
 #include "backends/architectures/families/family.h"
 
@@ -31,7 +31,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   SetAlibiAndLayerNorm(config, &spec);
   RequireTrue(config, "no_bias");
   RequireNull(config, "logit_scale");
-  // Of training, or without a say beside ALiBi.
+  // Keys of training, and keys without effect beside ALiBi.
   for (const char* key : {"emb_pdrop", "embedding_fraction", "init_config", "init_device",
                           "learned_pos_emb", "norm_type", "tokenizer_name", "verbose"}) {
     config.Has(key);

@@ -1,5 +1,5 @@
-// OLMo 2 (arXiv 2501.00656) and OLMo 3: norms behind the branches only, and on q and k over all
-// heads; OLMo 3 has windows, and a scaling of RoPE for full attention alone.
+// OLMo 2 (arXiv 2501.00656) and OLMo 3: norms only behind the branches; q and k have a norm over
+// all heads. OLMo 3 has windows, and scales RoPE in full attention only.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {

@@ -1,5 +1,5 @@
-// Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219): q, k and v are one tensor, gate and up another; a
-// window for all layers, and LongRoPE on a part of each head in the long-context ones.
+// Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219): q, k and v are one tensor, gate and up another; one
+// window for all layers. Long-context models have LongRoPE on a part of each head.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
@@ -15,7 +15,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   for (const char* bias : {"attention_bias", "mlp_bias", "lm_head_bias"}) {
     RequireFalse(config, bias);
   }
-  // Of the authors' config class: full attention in every n-th layer, stretched positions.
+  // Keys of the authors' config class: full attention in every n-th layer, stretched positions.
   RequireOne(config, "full_attn_mod");
   RequireOne(config, "interpolate_factor");
   ReadWindowOfAllLayers(config, /*absent=*/0, plan);

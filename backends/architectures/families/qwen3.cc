@@ -1,4 +1,4 @@
-// Qwen3 (arXiv 2505.09388): RMSNorm per head on q and k, heads of 128 where the config is silent.
+// Qwen3 (arXiv 2505.09388): RMSNorm per head on q and k; heads are 128 wide by default.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {

@@ -1,10 +1,10 @@
-// SmolLM3: layers without RoPE among the others, every fourth where the config is silent.
+// SmolLM3: some layers have no RoPE, by default every fourth.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
 namespace {
 
-// Whether each layer has RoPE; no_rope_layers holds 0 where it has none.
+// Whether each layer has RoPE: its entry in no_rope_layers is 0 if it has none.
 std::vector<bool> LayersWithRope(const Config& config, size_t num_layers) {
   const int64_t interval = config.FindInteger("no_rope_layer_interval", 1, kMaxLayers).value_or(4);
   const std::optional<std::vector<int64_t>> listed = config.FindIntegers("no_rope_layers", 0, 1);
@@ -24,12 +24,12 @@ void Read(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   ReadAttentionBias(config, &spec);
   ReadMlpBias(config, &spec);
-  config.FindInteger("max_window_layers", 0, kMaxLayers);  // says nothing in this family
+  config.FindInteger("max_window_layers", 0, kMaxLayers);  // no effect in this family
   const std::vector<bool> rope = LayersWithRope(config, spec.layers.size());
   const WindowKeys keys = ReadUseSlidingWindow(config, spec.layers.size());
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!rope[i]) spec.layers[i].position = PositionKind::kNone;
-    // Where layer_types is absent, it is the layers without RoPE that have windows.
+    // Without layer_types, the layers without RoPE have the windows.
     const bool in_window = keys.layers ? (*keys.layers)[i] : !rope[i];
     if (keys.window && in_window) plan->SetWindow(i, *keys.window);
   }

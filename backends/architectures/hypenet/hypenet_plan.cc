@@ -1,4 +1,4 @@
-// The layer plan of HypeNet: what both profiles share.
+// The spec of HypeNet: the part that both profiles share.
 #include "backends/architectures/hypenet/hypenet_plan.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
     config.Unsupported("hypenet_profile",
                        "must be published or chunked, found " + config.Found("hypenet_profile"));
   }
-  // The authors' config class takes a head for 128 wide where the config is silent.
+  // In the authors' config class, heads are 128 wide by default.
   ModelSpec spec =
       ReadTransformer(config, options, "hypenet", {.head_dim = profile == "published" ? 128 : 0})
           .spec;
@@ -53,7 +53,7 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
   for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
     RequireFalse(config, key);
   }
-  // Without use_sliding_window these say nothing.
+  // Without use_sliding_window these keys have no effect.
   config.FindInteger("sliding_window", 0, kMaxPositions);
   config.FindInteger("max_window_layers", 0, kMaxLayers);
   if (spec.layers.front().rope != RopeSpec{.theta = spec.layers.front().rope.theta}) {
@@ -66,8 +66,8 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
   } else {
     ChunkedLayers(config, options, &spec);
   }
-  // What the authors' config class writes about other mixers, which mixer_types would have to name,
-  // and about training.
+  // Keys that the authors' config class writes: of other mixers, which mixer_types would have to
+  // name, and of training.
   config.RefuseUnknown("the backend hypenet", {"expand_kv_proj", "fused_ce_loss", "gdn_*", "kda_*",
                                                "loss_fn", "mamba2_*", "rand_init", "shift_labels"});
   return spec;

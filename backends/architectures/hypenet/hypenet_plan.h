@@ -1,5 +1,5 @@
-// The layer plan of HypeNet: linear RNN layers with rotary positions among attention layers
-// without (HyPE). Two profiles, `published` and `chunked`; docs/models.md has the equations.
+// The spec of HypeNet: linear RNN layers with rotary positions, and attention layers without
+// positions (HyPE). Two profiles, `published` and `chunked`; docs/models.md has the equations.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_HYPENET_HYPENET_PLAN_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_HYPENET_HYPENET_PLAN_H_
 
@@ -16,25 +16,25 @@ namespace longstream {
 // HybridForCausalLM, else 0 with the reason in *why.
 int HypenetFit(const Config& config, std::string* why);
 
-// Serves no override but context_limit. Throws BackendError.
+// Serves only the override context_limit. Throws BackendError.
 ModelSpec HypenetPlan(const Config& config, const LoadOptions& options);
 
-// What configs with lightning layers call the same, and what absent keys mean there.
+// How configs with lightning layers name their keys, and the values that absent keys have.
 struct LightningDialect {
   std::string_view attention = "attn";  // in mixer_types
   bool attention_qk_norm = true;
-  bool attention_rope = true;                          // attn_use_rope absent
-  bool used = false;                                   // keys of gates and norms absent
+  bool attention_rope = true;                          // if attn_use_rope is absent
+  bool used = false;                                   // if the keys of gates and norms are absent
   std::string_view qk_norm = "lightning_use_qk_norm";  // of lightning layers
   std::string_view output_norm = "lightning_use_output_norm";
   std::string_view output_gate = "lightning_use_output_gate";
 };
 
-// Of a config whose base (ReadTransformer) is in *spec: the layers of one profile.
+// Set the layers of one profile. *spec already has the base of the config (ReadTransformer).
 void PublishedLayers(const Config& config, const LightningDialect& dialect, ModelSpec* spec);
 void ChunkedLayers(const Config& config, const LoadOptions& options, ModelSpec* spec);
 
-// MiniCPM-SALA, with dense attention in the layers that it trained with sparse attention.
+// MiniCPM-SALA. Layers that were trained with sparse attention get dense attention.
 ModelSpec MiniCpmSalaPlan(const Config& config, const LoadOptions& options);
 
 }  // namespace longstream

@@ -1,5 +1,5 @@
-// MiniCPM-SALA (OpenBMB, 2026): HypeNet's layers with the multipliers of MiniCPM. Beyond dense_len
-// tokens its attention layers choose blocks of keys (InfLLM v2), which is not served.
+// MiniCPM-SALA (OpenBMB, 2026): HypeNet's layers with the multipliers of MiniCPM. Its attention
+// layers select blocks of keys beyond dense_len tokens (InfLLM v2); this is not served.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ constexpr LightningDialect kDialect = {.attention = "minicpm4",
                                        .output_norm = "use_output_norm",
                                        .output_gate = "use_output_gate"};
 
-// Embeddings times scale_emb, branches times scale_depth / sqrt(L), logits times
+// Embeddings are multiplied by scale_emb, branches by scale_depth / sqrt(L), logits by
 // dim_model_base / d.
 void ReadMultipliers(const Config& config, ModelSpec* spec) {
   const auto layers = static_cast<int64_t>(spec->layers.size());
@@ -33,7 +33,7 @@ void ReadMultipliers(const Config& config, ModelSpec* spec) {
   spec->logit_multiplier = static_cast<float>(base / static_cast<double>(spec->width));
 }
 
-// The context ends where attention would become sparse, unless an option asks for more of it dense.
+// The context ends where attention would become sparse, unless an option asks for a longer one.
 void LimitToDense(const Config& config, const LoadOptions& options, ModelSpec* spec) {
   const std::optional<Config> sparse = config.FindObject("sparse_config");
   if (!sparse) return;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kDefaultHypeBase = 362.0;
 
-// "hype" or "hype <a>": the base a.
+// The base a of "hype" or "hype <a>".
 std::optional<double> HypeBase(std::string_view text) {
   constexpr std::string_view kName = "hype";
   if (!text.starts_with(kName)) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<double> HypeBase(std::string_view text) {
   double base = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), base);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  // ln a divides.
+  // ln a is a divisor.
   return std::isfinite(base) && base > 1.0 ? std::optional(base) : std::nullopt;
 }
 
@@ -77,7 +77,7 @@ MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
     config.Unsupported("lightning_use_short_conv", "must be false, found true");
   }
   config.FindInteger("lightning_conv_size", 1, kMaxWidth);  // of the short convolution
-  config.FindBool("lightning_rope_scaling");  // whether rope_scaling holds here; none is served
+  config.FindBool("lightning_rope_scaling");  // rope_scaling applies here; none is served
   MixerSpec mixer = base;
   mixer.kind = MixerKind::kLightning;
   const int64_t heads = config.FindInteger("lightning_nh", 1, kMaxWidth).value_or(base.num_heads);

@@ -1,4 +1,4 @@
-// The layer plan of a dense Transformer.
+// The spec of a dense Transformer.
 #include "backends/architectures/placement/dense_plan.h"
 
 #include "backends/architectures/families/family.h"
@@ -8,7 +8,7 @@ namespace longstream {
 namespace {
 
 constexpr int kFitFull = 100;
-constexpr int kFitWindows = 10;  // to say, when it opens, who serves it
+constexpr int kFitWindows = 10;  // such a config is only opened to say which backend serves it
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The layer plan of a dense Transformer: full attention in every layer.
+// The spec of a dense Transformer: full attention in every layer.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_PLACEMENT_DENSE_PLAN_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_PLACEMENT_DENSE_PLAN_H_
 
@@ -10,13 +10,12 @@
 
 namespace longstream {
 
-// 100 for a family (common/families) with full attention in every layer, 10 for one with windows;
-// else 0 with the reason in *why.
+// 100 for a family (architectures/families) with full attention in every layer, 10 for a family
+// with windows; else 0 with the reason in *why.
 int DenseFit(const Config& config, std::string* why);
 
-// Of the overrides it serves logn, training_length and rope_scaling; the others make it a model of
-// hwfa2.
-// Throws BackendError.
+// Serves the overrides logn, training_length and rope_scaling; other overrides make the model one
+// of hwfa2. Throws BackendError.
 ModelSpec DensePlan(const Config& config, const LoadOptions& options);
 
 }  // namespace longstream

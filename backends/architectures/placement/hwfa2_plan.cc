@@ -1,4 +1,4 @@
-// The layer plan of hybrid window and full attention.
+// The spec of hybrid window and full attention.
 #include "backends/architectures/placement/hwfa2_plan.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr int kFitDense = 40;
   throw BackendError(LS_INVALID_ARGUMENT, "options: " + problem);
 }
 
-// Indices of the full-attention layers that a config of model_type hwfa2 states.
+// Indices of the full-attention layers in a config of model_type hwfa2.
 std::vector<int64_t> FullLayersOfConfig(const Config& config, int64_t num_layers) {
   const std::optional<int64_t> count = config.FindInteger("num_full_layers", 0, num_layers);
   const std::optional<std::vector<bool>> windows =
@@ -51,24 +51,24 @@ PositionKind ReadFullPosition(const Config& config) {
                                           config.Found("full_position"));
 }
 
-// What a config states, before the options change it.
+// The config's statements, before the options change them.
 struct Stated {
   TransformerPlan plan;
   std::vector<int64_t> full_layers;
   std::optional<int64_t> window;  // keys that a window layer sees
   bool own = false;               // a config of model_type hwfa2, not of a family
-  // Of an own config: how every full layer knows positions.
+  // If `own`: how every full-attention layer encodes positions.
   PositionKind full_position = PositionKind::kRope;
   std::optional<int64_t> rerope_window;
   std::optional<double> leaky_factor;
 
-  // How layer i knows positions where it is full attention.
+  // How layer i encodes positions if it is full attention.
   PositionKind PositionOf(size_t i) const {
     return own ? full_position : plan.spec.layers[i].position;
   }
 };
 
-// Refuses a key of ReRoPE beside a full_position that does not read it.
+// Refuses a key of ReRoPE that full_position does not read.
 void RefuseIdleKey(const Config& config, const char* key, const char* positions) {
   config.Invalid(key, std::string("acts on nothing: full_position must be ") + positions +
                           ", found " + config.Found("full_position"));
@@ -116,7 +116,7 @@ Stated ReadStated(const Config& config, const LoadOptions& options) {
   return stated;
 }
 
-// The layers that are full attention, as the config states them or an option lists them.
+// Indices of the full-attention layers, from the option or else from the config.
 std::vector<int64_t> FullLayers(const LoadOptions& options, const Stated& stated) {
   if (!stated.own && !stated.window && options.window() && !options.full_layers()) {
     InvalidOption("window needs full_layers, the layers that stay full attention ([]: none)");
@@ -131,14 +131,14 @@ std::vector<int64_t> FullLayers(const LoadOptions& options, const Stated& stated
   return full;
 }
 
-// Refuses an option that rotates keys of layers whose model was trained without RoPE.
+// Refuses an option that rotates keys if the layers were trained without RoPE.
 void RequireRope(const char* option, PositionKind kind) {
   if (kind != PositionKind::kNone && kind != PositionKind::kAlibi) return;
   InvalidOption(std::string(option) + " needs layers trained with RoPE, and full_position is " +
                 (kind == PositionKind::kNone ? "nope" : "alibi"));
 }
 
-// What the options make of it.
+// The kind after the options have changed it.
 PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   const bool leaky = options.leaky_rerope_factor().has_value();
   if (!leaky && !options.rerope_window()) return kind;
@@ -147,8 +147,8 @@ PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   return kind == PositionKind::kRope ? PositionKind::kRerope : kind;
 }
 
-// The position of the full layers as far as options that rotate keys are concerned: that of those
-// with RoPE, if there are any.
+// How the full layers encode positions, for options that rotate keys: the kind of the layers with
+// RoPE if there are any.
 PositionKind FullPosition(const Stated& stated, const std::vector<int64_t>& full_layers) {
   if (full_layers.empty()) return stated.PositionOf(0);
   PositionKind position = PositionKind::kNone;
@@ -159,7 +159,7 @@ PositionKind FullPosition(const Stated& stated, const std::vector<int64_t>& full
   return position;
 }
 
-// How the full layers with RoPE know positions. Returns whether it read the training length.
+// Sets how the full layers with RoPE encode positions. Returns whether it read the training length.
 bool SetFullPositions(const Config& config, const LoadOptions& options, const Stated& stated,
                       const std::vector<int64_t>& full_layers, ModelSpec* spec) {
   const PositionKind before = FullPosition(stated, full_layers);
@@ -188,7 +188,7 @@ bool SetFullPositions(const Config& config, const LoadOptions& options, const St
   return by_default && !full_layers.empty();
 }
 
-// Refuses options for a kind of layer that the plan has none of.
+// Refuses options for a kind of layer that the spec does not have.
 void RefuseOptionsOfAbsentLayers(const LoadOptions& options, const ModelSpec& spec) {
   const auto has = [&spec](MixerKind kind) {
     return std::any_of(spec.layers.begin(), spec.layers.end(),

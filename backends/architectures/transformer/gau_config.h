@@ -10,12 +10,12 @@
 
 namespace longstream {
 
-// A unit: one head of queries and keys of width s = gau_key_dim, whose values are e = gau_expansion
-// wide. Full attention with RoPE, which is not set. Keys of heads and of an MLP are refused where
-// they contradict it. Throws BackendError.
+// A unit has one head of queries and keys, s = gau_key_dim wide, with values e = gau_expansion
+// wide. It has full attention with RoPE; the RopeSpec is not set. Refuses keys of heads and of an
+// MLP that contradict this. Throws BackendError.
 MixerSpec ReadGauMixer(const Config& config, int64_t width);
 
-// Norms are behind the layers; that of the last one is the model's.
+// Each layer has a norm behind it; the last of these norms is the model's final norm.
 TensorNames GauNames();
 
 }  // namespace longstream

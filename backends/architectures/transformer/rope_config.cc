@@ -17,7 +17,7 @@ constexpr double kMaxFactor = 1e9;
 constexpr int64_t kMaxPositions = int64_t{1} << 40;
 constexpr const char* kKinds = "default, linear, dynamic, ntk, yarn, llama3 or longrope";
 
-// The keys beside the dictionary, which hold where it is silent.
+// The keys beside the dictionary. They count if the dictionary does not have them.
 struct TopKeys {
   std::optional<double> theta;
   std::string found_theta;
@@ -31,7 +31,7 @@ struct TopKeys {
         original_length(config.FindInteger("original_max_position_embeddings", 1, kMaxPositions)) {}
 };
 
-// One dictionary on its way to a RopeSpec.
+// Reads one dictionary into a RopeSpec.
 class RopeReader {
  public:
   RopeReader(const Config& rope, const TopKeys& top, const RopeShape& shape)
@@ -57,7 +57,7 @@ class RopeReader {
     }
     kind_key_ = rope_type ? "rope_type" : "type";
     const std::string kind = rope_type ? *rope_type : type.value_or("default");
-    return kind == "su" ? "longrope" : kind;  // what Phi-3 called it at first
+    return kind == "su" ? "longrope" : kind;  // Phi-3's first name for it
   }
 
   RopeBase Base() const {
@@ -93,7 +93,7 @@ class RopeReader {
 
   double Factor() const { return rope_.Number("factor", 1.0, kMaxFactor); }
 
-  // The length that the scaling starts from. Beside the dictionary it takes precedence.
+  // The length at which the scaling starts. The key beside the dictionary takes precedence.
   int64_t OriginalLength() const {
     const std::optional<int64_t> inner =
         rope_.FindInteger("original_max_position_embeddings", 1, kMaxPositions);
@@ -122,7 +122,7 @@ class RopeReader {
     scaling.beta_fast = rope_.FindNumber("beta_fast", 1e-9, 1e9).value_or(32.0);
     scaling.beta_slow = rope_.FindNumber("beta_slow", 1e-9, 1e9).value_or(1.0);
     scaling.truncate = rope_.FindBool("truncate").value_or(true);
-    rope_.FindBool("finetuned");  // whether it was trained so
+    rope_.FindBool("finetuned");  // whether it was trained with this scaling
     const double mscale = rope_.FindNumber("mscale", 0.0, 1e6).value_or(0.0);
     const double all = rope_.FindNumber("mscale_all_dim", 0.0, 1e6).value_or(0.0);
     const double magnitude = mscale != 0.0 && all != 0.0 ? YarnMagnitude(scaling.factor, mscale) /
@@ -224,13 +224,13 @@ RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const Ro
   if (options.rope_scaling()) {
     const Config& option = *options.rope_scaling();
     const bool one = layers.full == layers.window;
-    // What the option does not state is as in the config.
+    // Values that the option does not state come from the config.
     TopKeys beside = top;
     beside.theta = layers.full.theta;
     if (option.Has("rope_theta")) beside.theta.reset();
     if (option.Has("original_max_position_embeddings")) beside.original_length.reset();
     const int32_t rotated = layers.full.rotated > 0 ? layers.full.rotated : shape.head_dim;
-    // The half is for the way back to an integer, which cuts off.
+    // + 0.5: the way back to an integer truncates.
     beside.partial = (rotated + 0.5) / shape.head_dim;
     layers.extended_length = 0;
     layers.full = read(option, beside);

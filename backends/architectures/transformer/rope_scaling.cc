@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-// The pair (a real number) that rotates `rotations` times within `length`.
+// The pair, as a real number, that rotates `rotations` times within `length`.
 double PairOfRotations(const RopeBase& base, double rotations, double length) {
   return base.rotated * std::log(length / (rotations * kTwoPi)) / (2.0 * std::log(base.theta));
 }
@@ -65,7 +65,8 @@ double YarnMagnitude(double factor, double mscale) {
 RopeSpec Llama3Rope(const RopeBase& base, const Llama3Scaling& scaling) {
   RopeSpec rope = PlainRope(base);
   for (double& frequency : rope.inv_freq) {
-    const double rotations = scaling.original_length * frequency / kTwoPi;  // within that length
+    const double rotations =
+        scaling.original_length * frequency / kTwoPi;  // within original_length
     if (rotations > scaling.high_freq_factor) continue;
     if (rotations < scaling.low_freq_factor) {
       frequency /= scaling.factor;

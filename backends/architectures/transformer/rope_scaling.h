@@ -1,4 +1,4 @@
-// How far each pair of a head rotates per position, after what a config's scaling makes of it.
+// How far each pair of a head rotates per position, after the config's scaling.
 #ifndef LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_SCALING_H_
 #define LONGSTREAM_BACKENDS_ARCHITECTURES_TRANSFORMER_ROPE_SCALING_H_
 
@@ -9,13 +9,13 @@
 
 namespace longstream {
 
-// The rotation that a scaling begins with: frequencies theta^(-2 i / R), i = 0 ... R / 2 - 1.
+// The rotation before scaling: frequencies theta^(-2 i / R), i = 0 ... R / 2 - 1.
 struct RopeBase {
   double theta = 10000.0;
   int32_t rotated = 0;  // R
 };
 
-// All frequencies are in double and follow from numbers known when the model loads. Each function
+// Frequencies are computed in double, from numbers known when the model loads. Each function
 // returns a RopeSpec with rotated = R and R / 2 frequencies f_i.
 
 //   f_i = theta^(-2 i / R)
@@ -24,12 +24,13 @@ RopeSpec PlainRope(const RopeBase& base);
 // Position interpolation (Chen et al., arXiv 2306.15595):  f_i = theta^(-2 i / R) / factor
 RopeSpec LinearRope(const RopeBase& base, double factor);
 
-// NTK-aware scaling, a change of the base:  theta' = theta * growth^(R / (R - 2)). REQUIRES: R > 2.
+// NTK-aware scaling changes the base:  theta' = theta * growth^(R / (R - 2)). REQUIRES: R > 2.
 RopeSpec NtkRope(const RopeBase& base, double growth);
 
-// YaRN (Peng et al., arXiv 2309.00071): pairs that rotate more than beta_fast times within
-// original_length keep their frequency, those below beta_slow turns are interpolated by `factor`,
-// and between them a ramp, whose ends are whole pairs with `truncate`. REQUIRES: theta > 1.
+// YaRN (Peng et al., arXiv 2309.00071). Pairs that rotate more than beta_fast times within
+// original_length keep their frequency. Pairs that rotate less than beta_slow times are
+// interpolated by `factor`. A ramp blends the pairs between them; with `truncate`, its ends are
+// whole pairs. REQUIRES: theta > 1.
 struct YarnScaling {
   double factor = 1.0;
   double original_length = 0.0;
@@ -40,11 +41,11 @@ struct YarnScaling {
 };
 RopeSpec YarnRope(const RopeBase& base, const YarnScaling& scaling);
 
-// 0.1 * mscale * ln(factor) + 1 from a factor of 1 on, else 1.
+// 0.1 * mscale * ln(factor) + 1 if factor >= 1, else 1.
 double YarnMagnitude(double factor, double mscale = 1.0);
 
-// Llama 3: wavelengths above original_length / low_freq_factor are interpolated by `factor`, those
-// below original_length / high_freq_factor stay, and between them a blend.
+// Llama 3: wavelengths above original_length / low_freq_factor are interpolated by `factor`,
+// wavelengths below original_length / high_freq_factor stay, and wavelengths between are blended.
 struct Llama3Scaling {
   double factor = 1.0;
   double low_freq_factor = 1.0;

@@ -1,4 +1,4 @@
-// The part of a layer plan that all configs of Llama's shape share.
+// The common part of specs of Llama's shape.
 #include "backends/architectures/transformer/transformer_plan.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-// A size from 1 on; absent: `silent`, or refused where that is 0.
+// A size of at least 1. If it is absent: `silent`, or an error if that is 0.
 int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max,
                  int64_t silent = 0) {
   const auto& [key, other] = keys;
@@ -25,7 +25,7 @@ int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max
                               " = " + config.Found(key));
   }
   if (first || second) return first ? *first : *second;
-  return silent > 0 ? silent : config.Integer(key, 1, max);  // which is refused
+  return silent > 0 ? silent : config.Integer(key, 1, max);  // Integer throws
 }
 
 MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaults, int64_t width) {
@@ -66,7 +66,7 @@ MixerSpec AttentionMixer(const Config& config, const TransformerDefaults& defaul
   return mixer;
 }
 
-// The context limit: max_position_embeddings, or a longer one that some configs state besides.
+// The context limit: max_position_embeddings, or a longer one that some configs state as well.
 int64_t ContextLimit(const Config& config, int64_t max_position_embeddings) {
   int64_t limit = max_position_embeddings;
   for (const char* key : {"max_sequence_length", "model_max_length"}) {
@@ -234,7 +234,7 @@ int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
     config.Invalid("training_length", "is missing, expected the training length that " +
                                           std::string(needed_by) + " needs");
   }
-  // ln 1 = 0 divides, and half of 1 is no width. Stated as such it is at least 2.
+  // ln 1 = 0 would be a divisor, and half of 1 is no width. A stated training_length is at least 2.
   if (spec.training_length < 2) {
     config.Invalid("max_position_embeddings", "must be at least 2 as the training length that " +
                                                   std::string(needed_by) + " needs, found " +

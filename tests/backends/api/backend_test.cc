@@ -1,5 +1,5 @@
-// The backend ABI as a C++ compiler sees it: the layout is the one that backend_layout.c checks in
-// C, and a table filled in C is called from C++.
+// The backend ABI in C++: it has the layout that backend_layout.c checks in C, and C++ can call a
+// table that C has filled.
 #include "backends/api/backend.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ namespace {
   static_assert(std::is_standard_layout_v<structure> && std::is_trivial_v<structure>);
 LS_BACKEND_LAYOUT(CHECK_FIELD, CHECK_SIZE)
 
-// struct_size comes first wherever a reader must know how much the other side has filled in; the
-// table itself begins with the versions, which every major has to keep where they are.
+// struct_size comes first in structures whose reader must know how much the other side has filled
+// in. The table begins with the versions, which every major version must keep in place.
 static_assert(offsetof(ls_host, struct_size) == 0);
 static_assert(offsetof(ls_model_options, struct_size) == 0);
 static_assert(offsetof(ls_model_info, struct_size) == 0);
@@ -29,7 +29,7 @@ static_assert(offsetof(ls_sampling, struct_size) == 0);
 static_assert(offsetof(ls_batch, struct_size) == 0);
 static_assert(offsetof(ls_backend, abi_major) == 0);
 
-// What readers require of struct_size, for ever: a later minor version must not raise it.
+// Readers require this struct_size for ever: a later minor version must not raise it.
 static_assert(LS_HOST_SIZE_1_0 == 40);
 static_assert(LS_MODEL_OPTIONS_SIZE_1_0 == 64);
 static_assert(LS_SAMPLING_SIZE_1_0 == 76);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kVocabulary = 10;
 
-// The sentence that a batch of entries with this sampling is refused with; "" where it is not.
+// The sentence that refuses a batch of entries with this sampling; "": it is accepted.
 class BatchCheckTest : public ::testing::Test {
  protected:
   BatchCheckTest() {
@@ -24,7 +24,7 @@ class BatchCheckTest : public ::testing::Test {
   std::string Refusal(uint32_t num_entries = 1) {
     std::vector<ls_batch_entry> entries(num_entries);
     for (uint32_t i = 0; i < num_entries; ++i) {
-      // Only compared.
+      // The handles are only compared.
       entries[i].sequence = reinterpret_cast<ls_sequence*>(&handles_[i]);
       entries[i].tokens = &token_;
       entries[i].num_tokens = 1;
@@ -59,7 +59,7 @@ TEST_F(BatchCheckTest, ATokenComesOnceInAHistoryAndOnceInABias) {
   const std::vector<ls_logit_bias> bias = {{9, 1.0f}, {0, 2.0f}};
   SetHistory(history);
   SetBias(bias);
-  // The same tokens in both, and in every entry.
+  // Both have the same tokens in every entry.
   EXPECT_EQ(Refusal(2), "");
 
   const std::vector<ls_token_count> history_twice = {{9, 1, 0}, {4, 2, 1}, {9, 1, 0}};

@@ -1,4 +1,4 @@
-// The families with ALiBi, whose configs call their sizes by other names.
+// The families with ALiBi, whose configs have other names for their sizes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -52,7 +52,7 @@ TEST(AlibiFamilyTest, Bloom) {
   EXPECT_EQ(spec.activation, Activation::kGeluTanh);
   EXPECT_EQ(spec.context_limit, 2048);
   EXPECT_EQ(spec.training_length, 2048);
-  // The limit is a habit, not a length that the model knows.
+  // The default limit is a convention, so an option may exceed it.
   EXPECT_EQ(Plan(kBloom, "{}", R"({"context_limit": 9000})").context_limit, 9000);
   EXPECT_EQ(Plan(kBloom, R"({"seq_length": 4096})").context_limit, 4096);
   EXPECT_EQ(Plan(kBloom, R"({"hidden_size": 1024})").width, 1024);

@@ -1,4 +1,4 @@
-// The plan of `dense`: every key of a Llama-shaped config, the families, and each refusal.
+// Specs of `dense`: every key of a Llama-shaped config, the families, and each refusal.
 #include "backends/architectures/placement/dense_plan.h"
 
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(DensePlanTest, Options) {
   EXPECT_EQ(spec.training_length, 128);
   EXPECT_EQ(spec.layers[0].logit_scale, LogitScaleKind::kLogNExtrapolate);
   EXPECT_EQ(spec.layers[0].logit_scale_base, 128.0);
-  // The context limit is no training length.
+  // The context limit is not the training length.
   EXPECT_EQ(Plan("{}", R"({"context_limit": 4096})").training_length, 640);
 }
 
@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"full_layers": [1]})"}));
 
 TEST(DensePlanTest, TrainingLengths) {
-  // ln 1 = 0 would divide.
+  // ln 1 = 0 would be a divisor.
   ExpectError(LS_INVALID_ARGUMENT,
               "m/config.json: max_position_embeddings must be at least 2 as the training length "
               "that log n scaling needs, found 1",

@@ -1,5 +1,5 @@
-// The families: what each reads beside the keys that all configs of Llama's shape share, and which
-// backend a config goes to. tests/golden has their logits.
+// The families: the keys that each reads beyond the common keys of Llama's shape, and the backend
+// that a config goes to. tests/golden has their logits.
 #include "backends/architectures/families/family.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::vector<int32_t> Windows(const ModelSpec& spec) {
 
 using Widths = std::vector<int32_t>;
 
-// Full attention is the business of `dense`, windows that of `hwfa2`.
+// `dense` serves full attention, `hwfa2` serves windows.
 using Flags = std::vector<bool>;
 Flags WithoutPositions(const ModelSpec& spec) {
   Flags without;
@@ -70,7 +70,7 @@ TEST(FamilyTest, WindowsChooseTheBackend) {
     EXPECT_EQ(fits(family, off), full) << family;
     EXPECT_EQ(fits(family, on), windows) << family;
   }
-  // What cannot be read is for `dense` to report.
+  // `dense` reports configs that cannot be read.
   EXPECT_EQ(fits("mistral", R"({"sliding_window": "wide"})"), full);
 }
 
@@ -78,11 +78,12 @@ TEST(FamilyTest, Mistral) {
   const ModelSpec spec = Plan("mistral", R"({"sliding_window": 96})");
   EXPECT_EQ(Windows(spec), (Widths{96, 96, 96, 96}));
   EXPECT_FALSE(spec.layers[0].qkv_bias);
-  // An absent key is the config class's 4096, and one that holds the context is none.
+  // An absent key means the config class's 4096. A window that holds the whole context is no
+  // window.
   EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4097})")),
             (Widths{4096, 4096, 4096, 4096}));
   EXPECT_EQ(Windows(Plan("mistral", R"({"max_position_embeddings": 4096})")), (Widths{0, 0, 0, 0}));
-  // The option makes a context that no longer fits.
+  // With this option, the context no longer fits the window.
   EXPECT_EQ(Windows(Plan("mistral", R"({"sliding_window": 640})", R"({"context_limit": 641})")),
             (Widths{640, 640, 640, 640}));
 }
@@ -138,7 +139,7 @@ TEST(FamilyTest, SmolLm3) {
                                         "layer_types": ["sliding_attention", "full_attention",
                                                         "full_attention", "full_attention"]})")),
             (Widths{96, 0, 0, 0}));
-  // ReRoPE is for the layers that turn.
+  // ReRoPE is for layers that rotate.
   const ModelSpec rerope = Plan("smollm3", "{}", R"({"rerope_window": 30})");
   EXPECT_EQ(rerope.layers[0].position, PositionKind::kRerope);
   EXPECT_EQ(rerope.layers[3].position, PositionKind::kNone);
@@ -228,7 +229,7 @@ TEST(FamilyTest, Gemma2) {
   EXPECT_EQ(without.layers[0].softcap, 0.0);
   EXPECT_EQ(without.logit_softcap, 0.0f);
   EXPECT_EQ(Windows(without), (Widths{4096, 0, 4096, 0}));
-  // Gemma 3's class has the keys, too, and no value for them.
+  // Gemma 3's class also has these keys, but no values for them.
   const ModelSpec gemma3 = Plan("gemma3_text", R"({"attn_logit_softcapping": 20.0,
                                                         "hidden_act": "gelu"})");
   EXPECT_EQ(gemma3.activation, Activation::kGeluTanh);
@@ -292,7 +293,7 @@ TEST(FamilyTest, Glm) {
   EXPECT_FLOAT_EQ(silent.norm_eps, 1.5625e-7f);
   EXPECT_EQ(silent.names.gate, silent.names.up);
   EXPECT_FALSE(Plan("glm", R"({"attention_bias": false})").layers[0].qkv_bias);
-  // What a config states stays beside an option that does not.
+  // The config's values remain where the option has none.
   const ModelSpec whole = Plan("glm", R"({"rope_theta": "<absent>", "rope_parameters": {
       "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0}})",
                                R"({"rope_scaling": {"type": "linear", "factor": 2.0}})");
@@ -324,7 +325,7 @@ TEST(FamilyTest, RopeByLayerType) {
 TEST(FamilyTest, Overrides) {
   const char* qwen =
       R"({"use_sliding_window": true, "sliding_window": 96, "max_window_layers": 2})";
-  // The width alone, the layers alone, both.
+  // Only the width, only the layers, both.
   EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48})")), (Widths{0, 0, 48, 48}));
   EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"full_layers": [1, 3]})")), (Widths{96, 0, 96, 0}));
   EXPECT_EQ(Windows(Plan("qwen3", qwen, R"({"window": 48, "full_layers": []})")),
@@ -338,7 +339,7 @@ TEST(FamilyTest, Overrides) {
   EXPECT_EQ(rerope.layers[3].rope, rerope.layers[0].rope);
 }
 
-// YaRN states the length that it extends to.
+// The context is the length to which YaRN extends.
 TEST(FamilyTest, YarnExtendsTheContext) {
   const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
                                           "original_max_position_embeddings": 640}})";

@@ -1,5 +1,5 @@
-// Plans of models whose block is a gated attention unit: every key, every refusal, in `dense` and
-// in `hwfa2`.
+// Specs of models with gated attention units: every key and every refusal, in `dense` and in
+// `hwfa2`.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ TEST(GauPlanTest, AbsentSizesAreThoseOfThePaper) {
   EXPECT_EQ(spec.layers[0].value_dim, 1536);
 }
 
-// As a program writes them that knows Llama's keys.
+// A program that knows Llama's keys writes them like this.
 TEST(GauPlanTest, AcceptsKeysThatAgree) {
   const ModelSpec spec = Plan(R"({
       "head_dim": 24, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 72,

@@ -1,5 +1,5 @@
-// Every checkpoint of tests/golden loads: exactly one backend claims it first, its plan fits its
-// tensors, and nothing of the file is left over but what the family leaves alone.
+// Every checkpoint of tests/golden loads: exactly one backend claims it first, its spec fits its
+// tensors, and every tensor is read, except those that the family ignores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,8 @@ TEST_P(GoldenCaseTest, LoadsWhole) {
 INSTANTIATE_TEST_SUITE_P(All, GoldenCaseTest, ::testing::ValuesIn(GoldenCases()),
                          [](const auto& test) { return test.param; });
 
-// The three stored types and shards are among them, or the test above shows less than it seems to.
+// The checkpoints include the three stored types and shards. Without them the test above shows
+// less.
 TEST(GoldenLoadTest, CoversTypesAndShards) {
   std::set<std::string> types;
   int sharded = 0;

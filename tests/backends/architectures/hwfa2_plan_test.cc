@@ -1,4 +1,4 @@
-// The plan of `hwfa2`: its own configs, the placement rule, and dense checkpoints with overrides.
+// Specs of `hwfa2`: its own configs, the placement rule, and dense checkpoints with overrides.
 #include "backends/architectures/placement/hwfa2_plan.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ ModelSpec PlanOfDense(std::string_view changes, const char* options) {
   return Hwfa2Plan(Edited(kLlama, changes), LoadOptions(options));
 }
 
-// Indices of the full-attention layers; the others must be windows of this width with RoPE.
+// Indices of the full-attention layers. The others must be windows of width `window` with RoPE.
 Layers FullLayers(const ModelSpec& spec, int64_t window) {
   Layers full;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
@@ -108,7 +108,7 @@ TEST(Hwfa2PlanTest, PlacementRule) {
 })"),
                        20),
             Layers{});
-  // Both, and they agree.
+  // Both keys, which agree.
   EXPECT_EQ(FullLayers(Plan(R"({"num_full_layers": 2})"), 20), (Layers{1, 3}));
 }
 
@@ -267,14 +267,14 @@ TEST(Hwfa2PlanTest, OverridesOfDenseCheckpointsThatMakeNoPlan) {
   ExpectError(LS_UNIMPLEMENTED,
               "m/config.json: full_position must be rope, alibi or nope, found \"rerope\"",
               [] { PlanOfDense(R"({"full_position": "rerope"})", "{}"); });
-  // Windows have RoPE, which such a model was not trained with.
+  // Windows have RoPE, but this model was trained without it.
   ExpectError(LS_INVALID_ARGUMENT,
               "options: window needs layers trained with RoPE, and full_position is alibi", [] {
                 PlanOfDense(R"({"full_position": "alibi"})", R"({"window": 8, "full_layers": []})");
               });
 }
 
-// Each alone, and none silently.
+// Each option alone is refused, none silently.
 TEST(Hwfa2PlanTest, OptionsWithoutALayerToActOn) {
   const struct {
     const char* options;
@@ -303,7 +303,7 @@ TEST(Hwfa2PlanTest, OptionsWithoutALayerToActOn) {
                 .layers[0]
                 .rerope_window,
             32);
-  // In place of the keys that stand in the config of the same layers.
+  // The option replaces the keys of a config with the same layers.
   EXPECT_EQ(
       FullLayers(
           Plan(R"({"rerope_window": 7, "logn_scaling": "always"})", R"({"full_layers": []})"), 20),

@@ -1,4 +1,4 @@
-// The plan of `hypenet`: both profiles, every key, each refusal.
+// Specs of `hypenet`: both profiles, every key, each refusal.
 #include "backends/architectures/hypenet/hypenet_plan.h"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(HypenetPublishedTest, ReadsEveryKey) {
   EXPECT_DOUBLE_EQ(attention.score_scale, 1.0 / std::sqrt(8.0));
 }
 
-// What the authors' config class assumes of keys that are not there.
+// The values that the authors' config class gives to absent keys.
 TEST(HypenetPublishedTest, Defaults) {
   const ModelSpec spec = Plan(R"({"attn_logits_scaling": "<absent>", "attn_use_rope": "<absent>",
       "attn_use_output_gate": "<absent>", "lightning_use_rope": "<absent>",
@@ -135,7 +135,7 @@ TEST(HypenetPublishedTest, BothSpellingsOfLightning) {
             MixerKind::kLightning);
 }
 
-// What the authors' config class writes besides.
+// Keys that the authors' config class also writes.
 TEST(HypenetPublishedTest, KeysOfOtherMixersAndOfTraining) {
   Plan(R"({"gdn_nh": 4, "gdn_use_rope": false, "kda_num_heads": 16, "mamba2_n_groups": 1,
            "loss_fn": "kl_div", "rand_init": false, "fused_ce_loss": true, "shift_labels": true,
@@ -147,7 +147,7 @@ TEST(HypenetChunkedTest, ReadsEveryKey) {
   const ModelSpec spec = PlanChunked("{}");
   EXPECT_EQ(spec.chunk_size, 64);
   EXPECT_EQ(spec.num_chunks, 100);
-  EXPECT_EQ(spec.context_limit, 6400);  // past the table there is no position
+  EXPECT_EQ(spec.context_limit, 6400);  // positions end with the table
   ASSERT_EQ(spec.layers.size(), 8u);
   for (const size_t i : {0u, 1u, 6u, 7u}) {
     const MixerSpec& attention = spec.layers[i];
@@ -215,7 +215,7 @@ TEST(HypenetPlanTest, ContextLimitOption) {
   EXPECT_EQ(PlanChunked("{}", R"({"context_limit": 6400})").context_limit, 6400);
 }
 
-// MiniCPM-SALA's, with the layers of the released one at both ends.
+// MiniCPM-SALA's keys, with the first and last layers of the released model.
 constexpr std::string_view kSala = R"json({
     "architectures": ["MiniCPMSALAForCausalLM"], "attention_bias": false, "attn_use_rope": false,
     "attn_use_output_gate": true, "dim_model_base": 8, "head_dim": 8, "hidden_act": "silu",
@@ -270,7 +270,7 @@ TEST(MiniCpmSalaTest, ReadsEveryKey) {
   EXPECT_EQ(silent.logit_multiplier, 8.0f);
 }
 
-// Where its attention would become sparse the context ends, unless that is asked for.
+// The context ends where its attention would become sparse, unless an option asks for more.
 TEST(MiniCpmSalaTest, IsDense) {
   EXPECT_EQ(PlanSala("{}").context_limit, 8192);
   EXPECT_EQ(PlanSala("{}", R"({"context_limit": 20000})").context_limit, 20000);

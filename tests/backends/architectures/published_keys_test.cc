@@ -1,5 +1,5 @@
-// The keys that published configs have, family by family, with small numbers in the place of
-// theirs: each is read or known to be harmless.
+// The keys of published configs, family by family, with small numbers in place of theirs. Each key
+// is read or known to be harmless.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace longstream {
 namespace {
 
-// What nearly all have.
+// The keys of nearly all.
 constexpr std::string_view kAll = R"({
     "model_type": "llama", "architectures": ["ForCausalLM"], "attention_dropout": 0.0,
     "bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": 0, "hidden_act": "silu",
@@ -51,7 +51,7 @@ const Published kPublished[] = {
          "neftune_noise_alpha": 0.0, "pretraining_tp": 1,
          "transformers.js_config": {"dtype": "q4"}})",
      "dense"},
-    // Stretched by somebody else
+    // Extended by a third party
     {"llama", R"({"max_sequence_length": 2560, "gradient_checkpointing": false,
          "rope_scaling": {"type": "linear", "factor": 4.0}})",
      "dense", 2560},
@@ -196,7 +196,7 @@ const Published kPublished[] = {
          "tokenizer_name": "EleutherAI/gpt-neox-20b", "verbose": 0})",
      "dense"},
 
-    // What max_position_embeddings says is how it was trained first.
+    // max_position_embeddings is the length of its first training.
     {"cohere", R"({"attention_bias": false, "layer_norm_eps": 1e-5,
          "logit_scale": 0.0625, "model_max_length": 10240,
          "pretraining_tp": 1, "rms_norm_eps": "<absent>",
@@ -260,7 +260,7 @@ TEST(PublishedKeysTest, QuantisedCheckpointsAreRefused) {
   }
 }
 
-// Of the three names of cohere2's pattern the first counts.
+// cohere2's pattern has three names; the first one counts.
 TEST(PublishedKeysTest, NamesOfCohere2sPattern) {
   const auto second_is_window = [](const char* changes) {
     const std::string typed =

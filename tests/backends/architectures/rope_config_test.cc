@@ -1,4 +1,4 @@
-// RoPE in a config: every kind of scaling, where its keys stand, and each refusal.
+// RoPE in a config: every kind of scaling, the places of its keys, and each refusal.
 #include "backends/architectures/transformer/rope_config.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void ExpectFrequencies(const RopeSpec& rope, const std::vector<double>& expected
   ASSERT_EQ(rope.inv_freq.size(), expected.size());
   EXPECT_EQ(rope.rotated, static_cast<int32_t>(2 * expected.size()));
   for (size_t i = 0; i < expected.size(); ++i) {
-    // What transformers 5.23 computes, in f32.
+    // transformers 5.23 computes these, in f32.
     EXPECT_NEAR(rope.inv_freq[i], expected[i], 1e-6 * expected[i]) << i;
   }
   EXPECT_NEAR(rope.magnitude, magnitude, 1e-7);
@@ -66,7 +66,7 @@ TEST(RopeConfigTest, Linear) {
                     {0.25, 0.053860862, 0.011603971, 0.0024999999, 0.00053860858, 0.00011603974});
 }
 
-// The frequencies of transformers for a sequence as long as the context limit.
+// The frequencies that transformers has for a sequence as long as the context limit.
 TEST(RopeConfigTest, DynamicFollowsTheContextLimit) {
   const char* config = R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})";
   ExpectFrequencies(Read(config, "{}", 1500).full,
@@ -77,7 +77,7 @@ TEST(RopeConfigTest, DynamicFollowsTheContextLimit) {
   ExpectFrequencies(Read(config, "{}", 64).full, plain);
 }
 
-// A base grown as by "dynamic" for a context that the factor multiplies by itself.
+// "ntk" grows the base by its factor: here by the growth that "dynamic" has at 1500 positions.
 TEST(RopeConfigTest, NtkGrowsTheBase) {
   const double growth = 2.0 * 1500 / 640 - 1;
   const std::string config =

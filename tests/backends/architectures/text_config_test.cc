@@ -1,4 +1,4 @@
-// Gemma 3 beside a vision model: the config of its text, and what may stand around it.
+// Gemma 3 beside a vision model: the config of its text model, and the keys allowed around it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,7 +39,7 @@ TEST(TextConfigTest, IsWhatIsServed) {
   EXPECT_EQ(spec.layers[0].window, 1024);
   EXPECT_EQ(spec.layers[5].kind, MixerKind::kFull);
   EXPECT_EQ(spec.layers[5].rope.inv_freq[0], 0.125);
-  // A head of its own would be beside the text.
+  // An untied head would be outside the text model.
   EXPECT_EQ(Plan(R"({"tie_word_embeddings": true, "image_token_id": 262144})").layers.size(), 34u);
 }
 

@@ -55,7 +55,7 @@ TEST(CacheLayoutTest, CountsBytesByKind) {
   EXPECT_EQ(layout.layers[4].bytes_fixed, gated);
   EXPECT_EQ(layout.state_bytes, lightning + gated);
 
-  // Near rings are made again from the pages.
+  // Near rings are rebuilt from the pages.
   EXPECT_EQ(layout.rollback_bytes, ring + lightning + gated);
   EXPECT_EQ(layout.min_ring_slots, 100 + kPrefillGrid);
   EXPECT_EQ(layout.min_near_slots, 50 + kPrefillGrid);
@@ -89,7 +89,7 @@ TEST(CacheLayoutTest, CountsBytesOfInt8Pages) {
   spec.layers.back().position = PositionKind::kRerope;
   spec.layers.back().rerope_window = 50;
   const CacheLayout layout = MakeCacheLayout(spec, DType::kI8);
-  // A byte an element and a bf16 scale a row; rings in bf16.
+  // One byte per element and a bf16 scale per row; rings are bf16.
   EXPECT_EQ(layout.layers[0].bytes_per_token, 2 * 2 * (16 + 2u));
   EXPECT_EQ(layout.layers[2].bytes_per_token, 2 * 4 * (24 + 2u));
   EXPECT_EQ(layout.page_bytes, kPageTokens * (72u + 208u));
@@ -129,7 +129,7 @@ TEST(CacheLayoutTest, ArraysOfASlotDoNotOverlap) {
   EXPECT_LE(arrays.back().second, layout.slot_stride);
 }
 
-// 2^12 heads of 2^8 numbers each over 2^30 tokens: nothing that may overflow later.
+// 2^12 heads of 2^8 numbers each over 2^30 tokens must be refused before anything overflows.
 TEST(CacheLayoutTest, RingsThatNoMachineHoldsAreRefused) {
   ModelSpec spec;
   spec.layers = {Mixer(MixerKind::kWindow, 1 << 12, 1 << 12, 1 << 8)};

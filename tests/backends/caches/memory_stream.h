@@ -18,7 +18,7 @@ class MemoryStream {
   MemoryStream() = default;
   explicit MemoryStream(std::string bytes) : bytes_(std::move(bytes)) {}
 
-  // The writer gives up rather than hold more than `limit` bytes.
+  // This writer gives up before it holds more than `limit` bytes.
   const ls_writer& writer(size_t limit = std::numeric_limits<size_t>::max()) {
     limit_ = limit;
     return writer_;

@@ -1,5 +1,5 @@
-// Long random lives of many sequences in a small budget, compared after every call with their
-// histories and with a count of what they must hold.
+// Long random lives of many sequences in a small budget. After every call they are compared with
+// their histories, and the budget with the bytes that they must hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Life {
   std::unique_ptr<SequenceCache> cache;
   std::vector<int32_t> history;
   int64_t rollback_point = -1;  // -1: none
-  int64_t furthest = 0;         // position that has been written since memory was last replaced
+  int64_t furthest = 0;         // furthest position written since memory was last replaced
   int64_t furthest_at_rollback_point = 0;
 };
 
@@ -100,7 +100,7 @@ class World {
     return FakeTokens(count, static_cast<uint32_t>(random_()));
   }
 
-  // Runs what may find no room; returns whether it did.
+  // Runs a call that may find no room. Returns whether it succeeded.
   template <typename Body>
   bool HasRoom(Body&& body) {
     try {
@@ -154,7 +154,7 @@ class World {
     } catch (const BackendError& error) {
       EXPECT_EQ(error.code(), LS_INVALID_ARGUMENT) << error.what();
       EXPECT_FALSE(life.rollback_point >= 0 && position >= life.rollback_point) << error.what();
-      // Only shared pages that a reservation has no room for may keep a sequence failed.
+      // A sequence may only stay failed if a reservation has no room for shared pages.
       if (!failed) return;
       life.cache->Reserve(0);
       restored = life.cache->Truncate(position);
@@ -163,7 +163,7 @@ class World {
     EXPECT_FALSE(life.cache->failed());
     EXPECT_LE(restored, position);
     EXPECT_GE(restored, std::min(position, std::max<int64_t>(life.rollback_point, 0)));
-    // What is always free.
+    // These rollbacks are always free.
     if (position + kPrefillGrid >= life.furthest &&
         position / kPrefillGrid == life.furthest / kPrefillGrid) {
       EXPECT_EQ(restored, position);
@@ -176,7 +176,7 @@ class World {
     FakeRebuild(*life.cache);
   }
 
-  // Through a snapshot and back.
+  // Exports and imports.
   void Move(Life& life) {
     MemoryStream stream;
     ExportSequence(*life.cache, 42, stream.writer());
@@ -228,7 +228,7 @@ TEST_P(ReplayTest, CachesHoldTheirHistories) {
     ASSERT_NO_FATAL_FAILURE(world.Check()) << "step " << step;
     ASSERT_FALSE(testing::Test::HasFailure()) << "step " << step;
   }
-  // The walk has been everywhere.
+  // The random walk has covered everything.
   EXPECT_GT(world.refusals(), 50);
   EXPECT_GT(world.exact_rollbacks(), 50);
   if (layout.rollback_end > 0) {

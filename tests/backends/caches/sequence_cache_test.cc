@@ -60,7 +60,7 @@ TEST(SequenceCacheTest, AReservationPaysForPagesAndRollbackCopy) {
   EXPECT_EQ(store.budget.held(CacheKind::kPages), 2 * store.layout.page_bytes);
   cache.Reserve(0);
   EXPECT_EQ(store.budget.reserved(), fixed + 2 * store.layout.page_bytes);
-  cache.Reserve(63);  // they fit into the second page
+  cache.Reserve(63);  // fits the second page
   EXPECT_EQ(store.budget.reserved(), reserved);
 }
 
@@ -100,7 +100,7 @@ TEST(SequenceCacheTest, AForkSharesFullPagesAndCopiesTheLastAtItsFirstWrite) {
   EXPECT_EQ(fork->page_table()[0], source->page_table()[0]);
   EXPECT_NE(fork->page_table()[1], source->page_table()[1]);
 
-  // The source's last page is its own again.
+  // The source is again the only holder of its last page.
   source->Reserve(1);
   EXPECT_EQ(store.budget.held(CacheKind::kPromised), 0u);
   FakeStep(*source, Tokens{8});
@@ -123,7 +123,7 @@ TEST(SequenceCacheTest, AForkOfAReservedSequencePaysForItsSource) {
   const CacheLayout layout = LayoutOf("full");
   CacheStore store(layout, 4 * layout.page_bytes);
   const Tokens tokens = FakeTokens(100);
-  // The source may come to write its second page, once it is shared: one page more.
+  // The source may write its second page after it becomes shared: this needs one more page.
   const auto source = Fed(store, tokens, /*reserve_more=*/kPageTokens);
   EXPECT_EQ(store.budget.reserved(), 3 * layout.page_bytes);
   auto fork = source->Fork();
@@ -133,7 +133,8 @@ TEST(SequenceCacheTest, AForkOfAReservedSequencePaysForItsSource) {
   EXPECT_EQ(Difference(*fork, tokens), "");
   fork.reset();
 
-  // From a rollback point on all pages are writable; there is no room for three of them twice.
+  // From a rollback point on, all pages are writable; there is no room for two copies of three
+  // pages.
   const auto other = Fed(store, {}, 0);
   source->Reserve(0);
   source->Truncate(0);
@@ -180,7 +181,7 @@ TEST(SequenceCacheTest, RingsGoBackByTheirSlack) {
   const auto cache = Fed(store, tokens);
   EXPECT_EQ(cache->Truncate(500 - kPrefillGrid), 500 - kPrefillGrid);
   EXPECT_EQ(Difference(*cache, First(tokens, 500 - kPrefillGrid)), "");
-  // The slack is behind the furthest token, not behind the current one.
+  // The slack counts from the furthest token, not from the current one.
   EXPECT_EQ(CodeOf([&] { cache->Truncate(500 - kPrefillGrid - 1); }), LS_INVALID_ARGUMENT);
   EXPECT_EQ(cache->position(), 500 - kPrefillGrid);
 }
@@ -249,12 +250,12 @@ TEST(SequenceCacheTest, AFailedSequenceStandsWhereItStood) {
   EXPECT_EQ(CodeOf([&] { cache->MarkRollbackPoint(); }), LS_FAILED_PRECONDITION);
   EXPECT_EQ(CodeOf([&] { cache->Fork(); }), LS_FAILED_PRECONDITION);
 
-  // A few tokens within the block: nothing is lost.
+  // A few tokens within the block lose nothing.
   EXPECT_EQ(cache->Truncate(100), 100);
   EXPECT_FALSE(cache->failed());
   EXPECT_EQ(Difference(*cache, tokens), "");
 
-  // A long piece has overwritten the rings: with a rollback point back to it, without one to 0.
+  // A long piece has overwritten the rings: go back to the rollback point, or to 0 without one.
   cache->MarkRollbackPoint();
   FakeStep(*cache, FakeTokens(10, 3));
   FakeFailedStep(*cache, FakeTokens(200, 2));

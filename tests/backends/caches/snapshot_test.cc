@@ -52,7 +52,7 @@ TEST(SnapshotTest, ComesBackInAnotherStore) {
     EXPECT_EQ(Export(*copy), Export(*cache)) << length;
     EXPECT_FALSE(copy->has_reservation());
 
-    // And goes on.
+    // The copy goes on.
     copy->Reserve(100);
     const std::vector<int32_t> more = FakeTokens(100, 2);
     FakeStep(*copy, more);

@@ -26,8 +26,8 @@ struct TensorSource {
 TensorSource CountingTensor(const std::string& name, std::vector<int64_t> shape, float first = 0.0f,
                             float step = 1.0f);
 
-// The bytes of a valid safetensors file of these tensors, in this order. `pad` bytes of spaces end
-// the header, so that a test can move the data off its alignment.
+// The bytes of a valid safetensors file of these tensors, in this order. The header ends with `pad`
+// spaces, so that a test can misalign the data.
 std::string SafetensorsBytes(const std::vector<TensorSource>& tensors, size_t pad = 0);
 
 inline std::span<const std::byte> AsBytes(std::string_view text) {

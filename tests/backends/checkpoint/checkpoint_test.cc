@@ -1,4 +1,4 @@
-// Checkpoint: one file, shards under an index, and what is wrong with either.
+// Checkpoint: one file, shards with an index, and errors in both.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +19,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  // Two shards with a and b; the index is the test's.
+  // Writes two shards, with a and b; the test supplies the index.
   void WriteShards(const std::string& index) const {
     directory_.Write("s1.safetensors", SafetensorsBytes({CountingTensor("a", {2})}));
     directory_.Write("s2.safetensors", SafetensorsBytes({CountingTensor("b", {3})}));
@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, MissingShard) {
                 In("s3.safetensors") + ": cannot be opened: No such file or directory");
 }
 
-// The hub's cache whose blobs are gone.
+// The hub's cache without its blobs.
 TEST_F(CheckpointTest, LinksThatLeadNowhere) {
   const std::string why =
       ": cannot be opened: is a link to ../blobs/7, which is not there: the directory is "

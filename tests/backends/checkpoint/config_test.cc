@@ -1,4 +1,4 @@
-// Config: typed keys, sentences, and the refusal of what nobody understood.
+// Config: typed keys, error sentences, and the refusal of keys that nothing has read.
 #include "backends/checkpoint/config.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(ConfigTest, WhatIsNoObjectIsRefused) {
               StartsWith("m/config.json: no valid JSON: parse error at line 1"),
               [] { Make("{\"a\": "); });
   ExpectError(LS_INVALID_ARGUMENT, StartsWith("m/config.json: no valid JSON: "), [] { Make(""); });
-  // As Python writes what is no number.
+  // Python writes NaN like this.
   ExpectError(LS_INVALID_ARGUMENT, EndsWith("invalid literal; last read: '\"rope_theta\": N'"),
               [] { Make(R"({"rope_theta": NaN})"); });
   ExpectError(LS_INVALID_ARGUMENT, "m/config.json: the key \"a\" is there twice in one object",
@@ -89,7 +89,7 @@ TEST(ConfigTest, NullCountsAsAbsent) {
   EXPECT_EQ(config.FindObject("b").has_value(), false);
 }
 
-// What a getter says of a missing key and of a wrong value.
+// The errors of a getter for a missing key and for a wrong value.
 struct Wrong {
   const char* json;
   const char* message;

@@ -11,8 +11,8 @@
 
 namespace longstream {
 
-// Runs `body`, which must throw a BackendError with this code and a sentence that `message`
-// matches: a string for the whole of it, or a gmock matcher.
+// Runs `body`, which must throw a BackendError with this code. `message` matches its sentence: a
+// string is the whole sentence; it may be a gmock matcher.
 template <typename Body, typename Message>
 void ExpectError(ls_code code, const Message& message, Body&& body) {
   try {

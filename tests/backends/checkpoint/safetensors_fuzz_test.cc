@@ -1,5 +1,5 @@
-// Mutations of a valid safetensors file: each is read or refused, and never anything worse. What
-// "worse" is, the sanitizers say.
+// Mutations of a valid safetensors file: each is read or refused. The sanitizers detect anything
+// worse.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ std::string Seed() {
                            CountingTensor("lm_head.weight", {3, 2})});
 }
 
-// Pieces of headers, so that mutations get past the parser of JSON.
+// Pieces of headers, so that mutations get past the JSON parser.
 const char* const kPieces[] = {"0",
                                "-1",
                                "18446744073709551615",
@@ -70,7 +70,7 @@ void Mutate(std::mt19937_64* random, std::string* file) {
   if (file->empty()) file->push_back('\0');
 }
 
-// Sums every byte of every tensor, so that one out of bounds is noticed.
+// Sums every byte of every tensor, so that the sanitizers notice one out of bounds.
 uint64_t ReadAll(const std::vector<StoredTensor>& tensors, std::span<const char> file) {
   uint64_t sum = 0;
   for (const StoredTensor& tensor : tensors) {
@@ -93,14 +93,14 @@ TEST(SafetensorsFuzzTest, MutationsAreReadOrRefused) {
     std::string file = seed;
     const int count = 1 + static_cast<int>(random() % 4);
     for (int m = 0; m < count; ++m) Mutate(&random, &file);
-    // Half of them with the length of their header put right.
+    // Half of them get a correct header length.
     if (random() % 2 == 0 && file.size() > 8) {
       const size_t end = file.rfind('}');
       const size_t length = end == std::string::npos || end < 8 ? 0 : end - 7;
       for (int b = 0; b < 8; ++b)
         file[static_cast<size_t>(b)] = static_cast<char>(length >> (8 * b));
     }
-    // An exact copy on the heap: one byte too far is caught.
+    // An exact copy on the heap, so that reading one byte too far is caught.
     const std::vector<char> bytes(file.begin(), file.end());
     try {
       sum +=
@@ -111,7 +111,7 @@ TEST(SafetensorsFuzzTest, MutationsAreReadOrRefused) {
       ++refused;
     }
   }
-  // Both outcomes occur, or the mutations test nothing.
+  // Both outcomes must occur, else the mutations test nothing.
   EXPECT_GT(read, trials.count() / 200);
   EXPECT_GT(refused, trials.count() / 2);
   EXPECT_GT(sum, 0u);

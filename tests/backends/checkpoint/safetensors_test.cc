@@ -1,4 +1,4 @@
-// Safetensors files: what is read from a good one, and the sentence for every way of being bad.
+// Safetensors files: the contents of a valid one, and the error for each kind of damage.
 #include "backends/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<StoredTensor> Parse(const std::string& bytes) {
   return ParseSafetensors(AsBytes(bytes), bytes.size(), "m.safetensors");
 }
 
-// A good file: 8 bytes of length, a header, 24 bytes of data.
+// A valid file: 8 bytes of length, a header, 24 bytes of data.
 std::string GoodFile() {
   return SafetensorsBytes({CountingTensor("a", {2, 2}), CountingTensor("b", {2}, 10.0f)});
 }
@@ -261,7 +261,7 @@ TEST(SafetensorsTest, PointersOfGitLfsAreNoDamage) {
               [&] { Parse(pointer); });
 }
 
-// However many bytes are left of a good file, it is refused and never read past its end.
+// A valid file cut anywhere is refused and never read past its end.
 TEST(SafetensorsTest, TruncationAnywhereIsDataLoss) {
   const std::string good = GoodFile();
   ASSERT_EQ(Parse(good).size(), 2u);
@@ -283,7 +283,7 @@ TEST(SafetensorsFileTest, ReadsAFile) {
   EXPECT_EQ(value, 10.0f);
 }
 
-// A header longer than what is read of a file first, data in more than one piece.
+// The header is longer than the first read, and the data have several pieces.
 TEST(SafetensorsFileTest, ReadsPiecesOnAllThreads) {
   constexpr int64_t kNumbers = 700'001;
   TemporaryDirectory directory;
@@ -297,7 +297,7 @@ TEST(SafetensorsFileTest, ReadsPiecesOnAllThreads) {
   for (int64_t i = 0; i < kNumbers; ++i) ASSERT_EQ(numbers[i], static_cast<float>(i));
 }
 
-// It would be a signal, were the file mapped.
+// If the file were mapped, this would raise a signal.
 TEST(SafetensorsFileTest, AFileThatIsShortenedIsDataLoss) {
   TemporaryDirectory directory;
   const std::string path = directory.Write("m.safetensors", GoodFile());
@@ -318,7 +318,7 @@ TEST(SafetensorsFileTest, WritersAreNoticedAndReplacementsAreNot) {
   const SafetensorsFile file(path);
   file.RequireUnwritten();
   std::filesystem::rename(directory.Write("new", GoodFile()), path);
-  file.RequireUnwritten();  // it has the old one
+  file.RequireUnwritten();  // the open file is the old one
 
   const SafetensorsFile replaced(path);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));  // times advance in steps
@@ -338,7 +338,7 @@ TEST(SafetensorsFileTest, WhatIsNoFile) {
   ExpectError(LS_NOT_FOUND, "/nowhere/m.safetensors: cannot be opened: No such file or directory",
               [] { SafetensorsFile file("/nowhere/m.safetensors"); });
   TemporaryDirectory directory;
-  // Nobody writes to it: opened as a file is, it would wait for ever.
+  // Nobody writes to this FIFO, so a plain open would wait for ever.
   const std::string fifo = directory.string() + "/model.safetensors";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   ExpectError(LS_NOT_FOUND, fifo + ": is no regular file", [&] { SafetensorsFile file(fifo); });

@@ -1,4 +1,4 @@
-// Checkpoints of tests/golden, whose vocabularies are a few dozen tokens, with more.
+// Checkpoints of tests/golden with larger vocabularies; theirs have a few dozen tokens.
 #ifndef LONGSTREAM_TESTS_BACKENDS_CHECKPOINT_WIDE_VOCABULARY_H_
 #define LONGSTREAM_TESTS_BACKENDS_CHECKPOINT_WIDE_VOCABULARY_H_
 
@@ -8,13 +8,13 @@
 
 namespace longstream {
 
-// The bytes of that safetensors file with `rows` rows of embedding and head. Row r beyond the
-// stored V is row r mod V, turned by r div V elements: no two are alike, and all are drawn as the
-// stored ones are. Throws std::runtime_error.
+// The bytes of a safetensors file, with `rows` rows in embedding and head. Row r beyond the stored
+// V rows is row r mod V, rotated by r div V elements. So no two rows are equal, and all have the
+// distribution of the stored rows. Throws std::runtime_error.
 std::string FileWithVocabulary(const std::filesystem::path& safetensors, int64_t rows);
 
-// Writes the config and the weights of a golden case into `directory`, which is there, likewise.
-// The config has vocab_size at its top.
+// Writes the config and the weights of a golden case, with such a vocabulary, into the existing
+// `directory`. The config has vocab_size at its top level.
 void WriteWithVocabulary(const std::filesystem::path& golden_case, int64_t rows,
                          const std::filesystem::path& directory);
 

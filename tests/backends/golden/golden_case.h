@@ -21,16 +21,16 @@ std::vector<std::string> GoldenCasesOfReadme();
 struct GoldenCase {
   std::string name;
   std::vector<int32_t> tokens;  // the prompt
-  std::vector<int32_t> rows;    // [R] of the prompt
-  std::vector<float> logits;    // [R, V] after each of them
-  std::vector<int32_t> greedy;  // what greedy decoding appends
+  std::vector<int32_t> rows;    // [R], indices into the prompt
+  std::vector<float> logits;    // [R, V], after each of these rows
+  std::vector<int32_t> greedy;  // the tokens that greedy decoding appends
 };
 
 GoldenCase ReadGoldenCase(const std::string& name);
 
-// Opens a case's checkpoint with the backend that serves it, with the case's overrides and,
-// besides, `options`: members of a JSON object, each followed by nothing but a comma between them.
-// `device`, where its memory is, must outlive the model.
+// Opens a case's checkpoint with the backend that serves it, the case's overrides, and `options`:
+// members of a JSON object, separated by commas. `device`, which holds the model's memory, must
+// outlive the model.
 std::unique_ptr<Model> OpenGoldenCase(const std::string& name, const std::string& options,
                                       const OpTable& ops, Device& device = HostMemory());
 

@@ -1,5 +1,5 @@
-// Parity with the golden logits: prefill in one piece, one decode step per token, and odd pieces,
-// on the reference ops and on every library that the program is linked with
+// Parity with the golden logits: prefill in one piece, one decode step per token, and odd pieces.
+// Runs on the reference ops and on every kernel library that is linked
 // (tests/kernels/ops_under_test.h).
 #include <gtest/gtest.h>
 
@@ -23,8 +23,9 @@ namespace {
 // docs/models.md, parity: on logits of standard deviation about 1, f32 weights and caches.
 constexpr float kTolerance = 1e-4f;
 
-// Weights and caches as f32: the golden logits follow from the stored weights without rounding. And
-// room for the case, which may be longer than what its model was trained for.
+// f32 weights and caches, because the golden logits follow from the stored weights without
+// rounding. The context has room for the case, which may be longer than the model's training
+// length.
 std::string ExactOptions(const GoldenCase& golden) {
   return R"("weights": "f32", "cache": "f32", "context_limit": )" +
          std::to_string(golden.tokens.size() + golden.greedy.size());
@@ -49,7 +50,7 @@ std::vector<std::string> OpTables() {
   return names;
 }
 
-// Of an interpreted library the first, which has rows of every kind.
+// An interpreted library only gets the first feeding, which has rows of every kind.
 std::span<const Feeding> FeedingsFor(const std::string& table) {
   const bool one = table != "reference" && TraitsUnderTest(table).interpreted;
   return std::span(kFeedings).first(one ? 1 : kFeedings.size());
@@ -76,7 +77,7 @@ float Distance(const GoldenCase& golden, const std::vector<float>& logits, size_
     const float* row = logits.data() + static_cast<size_t>(golden.rows[r]) * vocabulary;
     for (size_t id = 0; id < vocabulary; ++id) {
       const float difference = std::fabs(row[id] - golden.logits[r * vocabulary + id]);
-      // Written so that NaN is a difference.
+      // Written so that NaN counts as a difference.
       if (!(difference <= distance)) distance = difference;
     }
   }
@@ -128,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                            return std::get<0>(test.param) + "_" + std::get<1>(test.param);
                          });
 
-// What gives the tolerance its meaning.
+// The tolerance assumes this.
 TEST(GoldenCasesTest, LogitsHaveAStandardDeviationOfAboutOne) {
   for (const std::string& name : GoldenDirectories()) {
     const std::vector<float> logits = ReadGoldenCase(name).logits;
@@ -145,7 +146,7 @@ TEST(GoldenCasesTest, LogitsHaveAStandardDeviationOfAboutOne) {
   }
 }
 
-// A case that got lost, or that nobody described.
+// Finds cases that are lost or not described.
 TEST(GoldenCasesTest, AreThoseOfTheReadme) {
   EXPECT_EQ(GoldenDirectories(), GoldenCasesOfReadme());
   EXPECT_GE(GoldenDirectories().size(), 40u);

@@ -1,5 +1,5 @@
-// A model opened from packed weights of an earlier start, and everything that must not come from
-// there: logits are those of the checkpoint as it is, always.
+// A model opened from the packed weights of an earlier start, and every case in which they must not
+// be used: the logits are always those of the checkpoint on disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -56,7 +56,7 @@ struct Opened {
   }
 };
 
-// Packs of the vocabulary's rows alone are counted: not those that tell the layout.
+// Counts packs of the vocabulary's rows only: other calls compute the layout's hash.
 constexpr int64_t kVocabulary = 300;
 int num_packed = 0;
 PackFunction counted_pack = nullptr;
@@ -70,7 +70,7 @@ class PackedStartTest : public ::testing::Test {
  protected:
   PackedStartTest() { WriteCheckpoint(""); }
 
-  // `more` of the config: what tells checkpoints of the same sizes apart is their weights.
+  // `more`: more keys of the config. Checkpoints of the same sizes differ only in their weights.
   void WriteCheckpoint(const std::string& more) const {
     const std::string config = kConfig + more + "}";
     WriteRandomCheckpoint(DensePlan(Config(config.c_str(), "config"), LoadOptions()), config,
@@ -124,15 +124,15 @@ class PackedStartTest : public ::testing::Test {
     return files;
   }
 
-  // The one file of packed weights.
+  // The only file of packed weights.
   std::string PackedPath() const {
     const std::vector<std::string> files = FilesIn(cache_);
     EXPECT_THAT(files, SizeIs(1));
     return files.empty() ? "" : files.front();
   }
 
-  // The next start says what `reason` matches, packs, writes the file anew, and the one after that
-  // uses it; their logits are those of a model without such a file.
+  // The next start logs a sentence that matches `reason`, packs, and writes the file anew; the
+  // start after that uses it. Both have the logits of a model without such a file.
   template <typename Reason>
   void ExpectPackedAnew(const Reason& reason, const std::string& options = "") const {
     const Opened expected =
@@ -172,7 +172,7 @@ TEST_F(PackedStartTest, TheSecondStartPacksNothing) {
   }
 }
 
-// Every kind of block there is: tables, constants, biases, gates, several shards.
+// Every kind of block: tables, constants, biases, gates, several shards.
 TEST_F(PackedStartTest, EveryGoldenCheckpoint) {
   constexpr int kTypesOfLayout = 5;  // packed to tell the layout, at every start
   static int calls;
@@ -235,7 +235,7 @@ TEST_F(PackedStartTest, OptionsThatDecideHaveFilesOfTheirOwn) {
   EXPECT_THAT(FilesIn(cache_), SizeIs(2));
   EXPECT_EQ(Open(InCache(R"("weights": "int8")")).packed, 0);
   EXPECT_EQ(Open(InCache(R"("weights": "int4")")).packed, 0);
-  // Others share one.
+  // Other options share one file.
   EXPECT_EQ(Open(InCache(R"("weights": "int4", "cache": "int8", "context_limit": 100)")).packed, 0);
   EXPECT_THAT(FilesIn(cache_), SizeIs(2));
 }
@@ -273,7 +273,7 @@ TEST_F(PackedStartTest, DamageAndTruncation) {
   }
 }
 
-// Its file is whole, but of another version; or it was packed in another layout.
+// The file is whole, but of another version, or packed in another layout.
 TEST_F(PackedStartTest, AnotherVersionOrLayout) {
   Open(InCache());
   const std::string path = PackedPath();
@@ -301,7 +301,7 @@ TEST_F(PackedStartTest, TheCheckpointIsReplaced) {
     stream.seekp(place);
     stream.put(static_cast<char>(old ^ 1));
   };
-  // By another of the same size, renamed into place, with the time of the old one.
+  // Replaced by a file of the same size, renamed into place, with the old one's time.
   struct stat before = {};
   ASSERT_EQ(stat(file.c_str(), &before), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -310,7 +310,7 @@ TEST_F(PackedStartTest, TheCheckpointIsReplaced) {
   std::filesystem::last_write_time(file + ".x", std::filesystem::last_write_time(file));
   std::filesystem::rename(file + ".x", file);
   ExpectPackedAnew(HasSubstr("expected 'file \"model.safetensors\""));
-  // In place.
+  // Written in place.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   flip(file);
   ExpectPackedAnew(HasSubstr("expected 'file \"model.safetensors\""));

@@ -1,5 +1,5 @@
-// The minimal backend as a test double: what it writes, and the options that make it slow or fail.
-// That it keeps the ABI is shown by the conformance kit.
+// The minimal backend as a test double: its text, and the options that make it slow or fail. The
+// conformance kit shows that it keeps the ABI.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -39,7 +39,7 @@ class MinimalTest : public testing::Test {
     return code;
   }
 
-  // What follows "once ", drawn with temperature 1 (or greedily where the seed is 0).
+  // The text after "once ", drawn with temperature 1 (greedily if the seed is 0).
   std::string Generate(const std::string& json, uint64_t seed, int length) const {
     Model model(backend_, directory_, Options(json), host_);
     Sequence sequence = model.Create();
@@ -75,7 +75,7 @@ TEST_F(MinimalTest, WritesLowerCaseWords) {
   EXPECT_NE(Generate("{}", 7, 100), Generate("{}", 8, 100));
 }
 
-// Counts the characters of each length; -1 where the text is not UTF-8 up to an unfinished end.
+// Counts the characters of each length; -1 if the text (except an unfinished end) is not UTF-8.
 int CountCharacters(const std::string& text, int counts[5]) {
   size_t i = 0;
   while (i < text.size()) {

@@ -1,4 +1,4 @@
-// Which rotation a layer's queries and keys get: scores as a function of the distance.
+// The rotation of a layer's queries and keys: scores as a function of the distance.
 #include "backends/model/position_tables.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int32_t kDim = 8;
 
-// The angles of row t, from its cosines and sines; 0 where there is no table.
+// The angles of row t, from its cosines and sines; 0 if there is no table.
 std::vector<double> Angles(const float* table, size_t t) {
   std::vector<double> angles(kDim / 2, 0.0);
   if (table == nullptr) return angles;
@@ -27,7 +27,7 @@ std::vector<double> Angles(const float* table, size_t t) {
   return angles;
 }
 
-// Whether queries and keys with these rotations score as at the given distance.
+// Expects that queries and keys with these rotations score as at the given distance.
 void ExpectDistance(const float* q, const float* k, const float* k_again,
                     const std::vector<int64_t>& positions,
                     const std::function<double(int64_t, int64_t)>& distance, const char* what) {
@@ -102,7 +102,7 @@ TEST_F(PositionTablesTest, ChunkedRopeIsLocal) {
       [](int64_t i, int64_t j) { return static_cast<double>(i % 32 - j % 32); }, "chunked");
 }
 
-// A score takes the magnitude of query and key whichever form it takes, on the pairs that turn.
+// In every form, a score has the magnitude of query and key, on the pairs that rotate.
 TEST_F(PositionTablesTest, MagnitudeAndPartOfAHead) {
   const std::vector<int64_t> positions = {70};
   for (const std::string plan : {"full", "rerope", "leaky"}) {
@@ -165,7 +165,7 @@ TEST_F(PositionTablesTest, LayersOfOneKindShareTables) {
   EXPECT_EQ(tables.layer(0).q, tables.layer(3).q) << "near queries are rotated as plain ones";
   EXPECT_EQ(tables.layer(3).q_far, tables.layer(4).q_far);
   EXPECT_EQ(tables.layer(3).q_scale, tables.layer(4).q_scale);
-  // Two rotations and a scale in all.
+  // Two rotations and one scale.
   EXPECT_EQ(tables.bytes(), (2 * 64 * 6 + 64) * sizeof(float));
 }
 

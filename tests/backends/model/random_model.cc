@@ -17,10 +17,10 @@
 namespace longstream {
 namespace {
 
-// Counter-based, so that rows can be made on several threads: hashes of (seed, tensor, element).
+// Counter-based, so that several threads can make rows: hashes of (seed, tensor, element).
 class Noise {
  public:
-  // Hashed, or row r + 4 of a weight would be row r from its second number on.
+  // Hash the seed, else row r + 4 of a weight would be row r from its second number on.
   explicit Noise(uint64_t seed) : state_(seed) { state_ = Next(); }
 
   // About N(0, 1): the sum of four uniforms, scaled to variance 1.
@@ -102,10 +102,10 @@ void RoundTo(DType type, float* row, int64_t k) {
   }
 }
 
-// In the host's memory, packed by a kernel library.
+// Packs into the host's memory with a kernel library.
 class HostWeightMaker final : public WeightMaker {
  public:
-  // Values are rounded to `values`, a type whose numbers `type` holds.
+  // Values are rounded to `values`, a type whose numbers `type` can hold.
   HostWeightMaker(DType type, DType values, const OpTable& ops, const Executor& executor,
                   uint64_t seed)
       : type_(type), values_(values), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
@@ -148,8 +148,8 @@ class HostWeightMaker final : public WeightMaker {
   }
 
  private:
-  // Zeroed, owned by the weights. Large ones as a checkpoint's are; small ones from the heap, where
-  // AddressSanitizer watches their ends.
+  // Zeroed, owned by the weights. Large weights are allocated as a checkpoint's are; small ones
+  // come from the heap, where AddressSanitizer watches their ends.
   void* Allocate(size_t bytes) {
     constexpr size_t kLarge = size_t{8} << 20;
     constexpr size_t kAlignment = 64;

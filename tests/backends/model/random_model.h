@@ -1,4 +1,5 @@
-// Models with random weights, made in memory: specs from a line of text, weights of any size.
+// Models with random weights, made in memory. A line of text names the layers; weights may have any
+// size.
 #ifndef LONGSTREAM_TESTS_BACKENDS_MODEL_RANDOM_MODEL_H_
 #define LONGSTREAM_TESTS_BACKENDS_MODEL_RANDOM_MODEL_H_
 
@@ -30,7 +31,7 @@ struct RandomShape {
 // "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
 ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
 
-// Makes the tensors of a model, one after the other, in memory that `weights` owns.
+// Makes a model's tensors one after another. `weights` owns their memory.
 class WeightMaker {
  public:
   WeightMaker() = default;
@@ -47,15 +48,15 @@ class WeightMaker {
   ModelWeights weights;
 };
 
-// Every weight of `spec`, moved out of `make`.
+// Makes every weight of `spec` and moves them out of `make`.
 ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make);
 
-// Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms around 1. The same for
-// the same seed, whatever the kernel library.
+// Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms are around 1. The same
+// for the same seed, with any kernel library.
 ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
                            const Executor& executor = {}, uint64_t seed = 1);
 
-// The same in f32, rounded to what they would be in `type`.
+// The same in f32, rounded to the values that they have in `type`.
 ModelWeights RandomWeightsAsIn(DType type, const ModelSpec& spec, const OpTable& ops,
                                uint64_t seed = 1);
 

@@ -64,8 +64,8 @@ TEST(StepRowsTest, DescribesEachSequence) {
   }
 }
 
-// Two decode rows padded to five: what was there stays, what is added is of nobody, and where the
-// arrays lie depends on the number of rows alone.
+// Two decode rows padded to five: the first rows stay, the added rows belong to no sequence, and
+// the places of the arrays depend on the number of rows only.
 TEST(StepRowsTest, PadsWithRowsOfTheSpareMemory) {
   CacheStore store(MakeCacheLayout(RandomSpec("full+window"), DType::kF32), 1 << 20);
   const auto first = At(store, 130);

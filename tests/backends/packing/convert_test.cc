@@ -1,4 +1,4 @@
-// Conversion of stored elements: every f16, every rounding, misaligned sources, what is lost.
+// Conversion of stored elements: every f16, every rounding, misaligned sources, lost numbers.
 #include "backends/packing/convert.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(ToF16Test, EveryF16ComesBack) {
   }
 }
 
-// Between neighbours: below the middle down, above it up, the middle itself to the even one.
+// Between neighbours: round down below the middle, up above it, and the middle to the even one.
 TEST(ToF16Test, RoundsToNearestTiesToEven) {
   for (uint32_t bits = 0; bits < 0x7bffu; ++bits) {
     const float low = ToF32(F16{static_cast<uint16_t>(bits)});

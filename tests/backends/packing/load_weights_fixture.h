@@ -1,5 +1,5 @@
-// A model of one layer and its checkpoint, for tests of LoadWeights. The reference packing is the
-// row-major matrix, so that packed weights can be read back.
+// A model of one layer and its checkpoint, for tests of LoadWeights. The reference ops pack a
+// weight as its row-major matrix, so tests can read packed weights back.
 #ifndef LONGSTREAM_TESTS_BACKENDS_PACKING_LOAD_WEIGHTS_FIXTURE_H_
 #define LONGSTREAM_TESTS_BACKENDS_PACKING_LOAD_WEIGHTS_FIXTURE_H_
 
@@ -31,7 +31,7 @@ inline OpTable PackingOps() {
   return ops;
 }
 
-// A model of one layer, and a file of exactly the tensors that it needs.
+// A model of one layer, and a file with exactly its tensors.
 class LoadWeightsFixture : public ::testing::Test {
  protected:
   LoadWeightsFixture() {
@@ -60,7 +60,7 @@ class LoadWeightsFixture : public ::testing::Test {
 
   MixerSpec& mixer() { return spec_.layers[0]; }
 
-  // A tensor of numbers that no other tensor has, all of them exact in f16 and bf16.
+  // Adds a tensor whose numbers no other tensor has. All are exact in f16 and bf16.
   void Add(const std::string& name, std::vector<int64_t> shape) {
     const float first = static_cast<float>(tensors_.size()) + 1.0f;
     TensorSource tensor = CountingTensor(name, std::move(shape), first, 1.0f / 128);
@@ -69,7 +69,7 @@ class LoadWeightsFixture : public ::testing::Test {
     tensors_.insert_or_assign(name, std::move(tensor));
   }
 
-  // The same numbers in another type, rounded where they must be.
+  // Converts a tensor to another type; rounds if necessary.
   static void Recast(TensorSource* tensor, const std::string& type_name) {
     const DType from = TypeOf(tensor->type_name);
     const DType to = TypeOf(type_name);
@@ -89,7 +89,7 @@ class LoadWeightsFixture : public ::testing::Test {
     for (auto& [name, tensor] : tensors_) Recast(&tensor, type_name);
   }
 
-  // The numbers of tensors, one after the other.
+  // The numbers of several tensors, one after another.
   std::vector<float> Stored(const std::vector<std::string>& names) const {
     std::vector<float> numbers;
     for (const std::string& name : names) {

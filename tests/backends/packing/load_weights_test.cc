@@ -1,4 +1,4 @@
-// LoadWeights: which tensor goes where, in which type, and what is refused.
+// LoadWeights: the place and type of each tensor, and the refusals.
 #include "backends/packing/load_weights.h"
 
 #include <gtest/gtest.h>
@@ -240,7 +240,7 @@ TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
   Recast(&tensors_.at(kLayer + "mlp.down_proj.weight"), "BF16");
   const ModelWeights weights = WriteAndLoad();
   EXPECT_EQ(weights.layers[0].mixer_in.type, DType::kF32);
-  // Two weights that one op reads.
+  // One op reads both weights.
   EXPECT_EQ(weights.layers[0].mlp_gate.type, DType::kF32);
   EXPECT_EQ(weights.layers[0].mlp_up.type, DType::kF32);
   EXPECT_EQ(Numbers(weights.layers[0].mlp_up), Stored({kLayer + "mlp.up_proj.weight"}));
@@ -250,9 +250,9 @@ TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
                     kLayer + "self_attn.v_proj.weight"}));
 }
 
-// Every weight once, when all of its rows are packed.
+// Each weight is compressed once, after all its rows are packed.
 TEST_F(LoadWeightsTest, CompressesWhatIsPacked) {
-  static std::map<const void*, int64_t> packed_rows;  // of those that are not compressed
+  static std::map<const void*, int64_t> packed_rows;  // of weights not yet compressed
   static int compressed;
   packed_rows.clear();
   compressed = 0;
@@ -279,7 +279,7 @@ TEST_F(LoadWeightsTest, AFileThatIsWrittenToWhileItIsReadIsRefused) {
   OpTable ops = PackingOps();
   ops.pack = [](const Executor& executor, const PackArgs& args) {
     reference::Pack(executor, args);
-    // The same bytes, as an interrupted copy that goes on would write some.
+    // Writes the same bytes, as a resumed copy might.
     std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).put('\x10').flush();
   };
   WriteFile();
@@ -316,7 +316,7 @@ TEST_F(LoadWeightsTest, NumbersBeyondF16AreRefused) {
                 R"({"weights": "f16"})");
 }
 
-// Whatever they are stored as; vectors stay f32, and the fingerprint tells the types apart.
+// Any stored type is quantised; vectors stay f32, and the fingerprint differs by type.
 TEST_F(LoadWeightsTest, QuantisedAsAsked) {
   std::set<uint64_t> fingerprints;
   for (const std::string stored : {"F32", "F16", "BF16"}) {
@@ -384,7 +384,7 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   EXPECT_EQ(Load("{}", pool.AsExecutor()).fingerprint, single);
   EXPECT_NE(Load(R"({"weights": "bf16"})").fingerprint, single);
 
-  // The same tensors in two shards, the other way round.
+  // The same tensors in two shards, in reverse order.
   TemporaryDirectory shards;
   std::string map;
   std::vector<TensorSource> parts[2];
@@ -409,7 +409,7 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   EXPECT_NE(WriteAndLoad().fingerprint, single);
 }
 
-// Packed weights of an earlier start are told apart by it (packed_key.h).
+// Detects stale packed weights of an earlier start (packed_key.h).
 TEST_F(LoadWeightsTest, ThePlanSaysWhatDecidesABlock) {
   WriteFile();
   const Checkpoint checkpoint(directory_.string());
@@ -450,7 +450,7 @@ TEST_F(LoadWeightsTest, ThePlanSaysWhatDecidesABlock) {
   EXPECT_NE(of_constants(2.0f), of_constants(3.0f));
 }
 
-// Large enough to be converted in several pieces, by several threads.
+// Large enough for several pieces and several threads.
 TEST_F(LoadWeightsTest, LargeTensorsOnManyThreads) {
   spec_.vocabulary = 500'000;
   Add("model.embed_tokens.weight", {spec_.vocabulary, kWidth});

@@ -1,4 +1,4 @@
-// How much memory loading takes: a window of the checkpoint beside the weights, not the file.
+// The memory that loading takes: the weights and a window of the checkpoint, not the whole file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -34,7 +34,7 @@ using ::testing::StartsWith;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLeastFileBytes = 110 * kMiB;
 
-// How many rows have been packed.
+// Number of rows packed.
 int64_t packed_rows = 0;
 
 void PackAndCount(const Executor& executor, const PackArgs& args) {
@@ -42,7 +42,7 @@ void PackAndCount(const Executor& executor, const PackArgs& args) {
   packed_rows += args.num_rows;
 }
 
-// A line of /proc/self/status in kB, "VmHWM" say, in bytes.
+// Bytes of a line of /proc/self/status (in kB), such as "VmHWM".
 uint64_t StatusBytes(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -95,17 +95,17 @@ class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
 
 std::optional<TemporaryDirectory> LoadingMemoryTest::directory_;
 
-// In a process of its own, which begins with this one's memory.
+// In its own process, which begins with this one's memory.
 TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    malloc_trim(0);  // what is free would be used again, and not seen
+    malloc_trim(0);  // free memory would be reused and not counted
     const uint64_t before = StatusBytes("VmRSS");
     const Checkpoint checkpoint(directory_->string());
     const ModelWeights weights = Load(checkpoint, reference::Pack);
     const uint64_t peak = StatusBytes("VmHWM") - before;
-    // An eighth for what AddressSanitizer notes about memory.
+    // AddressSanitizer's records take an eighth.
     if (peak >= weights.bytes && peak <= weights.bytes * 9 / 8 + 32 * kMiB) _exit(0);
     fprintf(stderr, "peak %lu beside weights of %lu\n", peak, weights.bytes);
     _exit(1);
@@ -115,7 +115,7 @@ TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// The second time they are read, and the checkpoint is not.
+// The second load reads the packed weights and not the checkpoint.
 TEST_P(LoadingMemoryTest, LargeWeightsAreKeptBesideTheCheckpoint) {
   std::vector<std::string> log;
   const auto note = [&](const std::string& sentence) { log.push_back(sentence); };
@@ -134,7 +134,7 @@ TEST_P(LoadingMemoryTest, LargeWeightsAreKeptBesideTheCheckpoint) {
   EXPECT_THAT(log, ElementsAre(AllOf(StartsWith(prefix), EndsWith(".packed are used"))));
   EXPECT_EQ(second.bytes, first.bytes);
   EXPECT_EQ(std::memcmp(second.storage[0].get(), first.storage[0].get(), first.bytes), 0);
-  EXPECT_LT(packed_rows, 1000);  // what tells layouts apart, and no matrix
+  EXPECT_LT(packed_rows, 1000);  // only the layout's hash, no matrix
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, LoadingMemoryTest, ::testing::Values("auto", "f16", "int8"),

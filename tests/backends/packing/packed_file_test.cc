@@ -1,4 +1,4 @@
-// Files of packed weights: what was written is read, or the file is refused.
+// Files of packed weights: the reader gets the data that were written, or the file is refused.
 #include "backends/packing/packed_file.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ std::vector<std::byte> Data(size_t bytes, uint8_t seed = 1) {
   return data;
 }
 
-// What the file holds; PackedFileError.
+// The data of the file; PackedFileError.
 std::vector<std::byte> ReadData(const std::string& path, const Executor& executor = Executor()) {
   const auto file = PackedFile::Open(path);
   if (file == nullptr) return {};
@@ -144,7 +144,7 @@ TEST_F(PackedFileTest, DamageIsNamed) {
   EXPECT_EQ(Problem(path_), "has the format 2, expected 1");
 }
 
-// Cut while it is open.
+// The file is cut while it is open.
 TEST_F(PackedFileTest, EndsWhileItIsRead) {
   const std::vector<std::byte> data = Data(size_t{9} << 20);
   Write(data);
@@ -164,7 +164,7 @@ TEST_F(PackedFileTest, IsReplacedAsAWhole) {
   EXPECT_TRUE(memory == Data(5000, 1));
 }
 
-// What a process has left that died while it wrote.
+// The file that a process left when it died while writing.
 TEST_F(PackedFileTest, AnUnfinishedFileIsUsedAgain) {
   directory_.Write("w.packed.new", std::string(100'000, 'x'));
   Write(Data(10));
@@ -196,7 +196,7 @@ TEST_F(PackedFileTest, WhereNothingCanBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
 }
 
-// A limit in place of a full disk: the error comes from the same calls.
+// A file size limit stands for a full disk: the same calls fail.
 TEST_F(PackedFileTest, AFullDiskLeavesWhatWasThere) {
   Write(Data(20));
   rlimit before = {};
@@ -213,7 +213,7 @@ TEST_F(PackedFileTest, AFullDiskLeavesWhatWasThere) {
   EXPECT_TRUE(ReadData(path_) == Data(20));
 }
 
-// Each of them finds no file, or a whole one.
+// Each process finds no file or a whole one.
 TEST_F(PackedFileTest, ProcessesAtTheSameTime) {
   const std::vector<std::byte> data = Data(300'000);
   std::vector<pid_t> children;

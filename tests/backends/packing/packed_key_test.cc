@@ -1,4 +1,4 @@
-// The key of packed weights: what must make it another one.
+// The key of packed weights: every change that must change it.
 #include "backends/packing/packed_key.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ OpTable PackingOps() {
   return ops;
 }
 
-// Times of files advance in steps of some milliseconds.
+// File times advance in steps of some milliseconds.
 void AwaitAnotherTime() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
 std::string SamplesOf(const std::string& line) { return line.substr(line.find("samples")); }
@@ -63,11 +63,11 @@ TEST_F(SourceLineTest, AnotherContentOfTheSameSizeAndTime) {
   Write(1);
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
-  EXPECT_NE(Line(), line);                        // by the time of its change
-  EXPECT_NE(SamplesOf(Line()), SamplesOf(line));  // and where there were none
+  EXPECT_NE(Line(), line);                        // by its change time
+  EXPECT_NE(SamplesOf(Line()), SamplesOf(line));  // and by its samples alone
 }
 
-// The samples do not see it.
+// The samples miss this byte.
 TEST_F(SourceLineTest, OneByte) {
   Write(0);
   const std::string line = Line();

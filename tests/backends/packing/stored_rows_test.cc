@@ -1,4 +1,4 @@
-// Rows of a stored tensor that are a part of it, or lie in another order than kernels want.
+// Rows that are a part of a stored tensor, or stored in another order than kernels expect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST_F(StoredRowsTest, FusedTensors) {
                                          std::to_string(kWidth) + "]");
 }
 
-// BLOOM's: q, k and v of one head after those of another; an MLP without a gate; norms with biases.
+// BLOOM: q, k and v of one head after those of another; an MLP without a gate; norms with biases.
 TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   constexpr int64_t kHeads = 2, kDim = 4;
   mixer().num_kv_heads = kHeads;
@@ -97,7 +97,7 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"model.norm.bias\" is missing, expected shape [6]");
 }
 
-// The same model under another root, beside tensors of a model that is none of ours.
+// The same model under another root, beside tensors of a model that is not served.
 TEST_F(StoredRowsTest, RootOfTheDecoder) {
   static constexpr TensorRoot kRoots[] = {
       {"model.", "lm_head"}, {"text.model.", "text.lm_head"}, {"", "lm_head"}};
@@ -131,7 +131,7 @@ TEST_F(StoredRowsTest, RootOfTheDecoder) {
   ExpectRefused(LS_UNIMPLEMENTED, "tensor \"visions.weight\" is not read by this model");
 }
 
-// Command R+'s: a norm for each head, in a matrix; pairs of RoPE are neighbours there.
+// Command R+: each head has its own norm, stored in a matrix; pairs of RoPE are neighbours there.
 TEST_F(StoredRowsTest, NormOfEachHead) {
   mixer().qk_norm = QkNorm::kEachHead;
   mixer().rope.neighbours = true;
@@ -153,7 +153,7 @@ TEST_F(StoredRowsTest, NormOfEachHead) {
   ExpectRefused(LS_INVALID_ARGUMENT, "must have the shape [2, 4], found [8]");
 }
 
-// Gemma's: what a norm multiplies by is stored less 1; biases are as they are.
+// Gemma: a norm's factor is stored minus 1; biases are stored as they are.
 TEST_F(StoredRowsTest, NormsLessOne) {
   spec_.norms_less_one = true;
   mixer().qk_norm = QkNorm::kHead;
@@ -184,7 +184,7 @@ TEST_F(StoredRowsTest, NormsLessOne) {
   EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
 }
 
-// Heads of 4 elements as kernels turn them: pairs 0, 2 and 1, 3.
+// Heads of 4 elements in the kernels' order of rotation: pairs 0, 2 and 1, 3.
 TEST_F(StoredRowsTest, HeadsInTheOrderOfTheKernels) {
   mixer().qk_norm = QkNorm::kHead;
   mixer().qkv_bias = true;

@@ -1,4 +1,4 @@
-// Memory of weights: zeroed, aligned, and spread over the nodes of the host where it is large.
+// Memory of weights: zeroed, aligned, and spread over the host's nodes if it is large.
 #include "backends/packing/weight_memory.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What does not allocate, and what a failed allocation leaves: with an allocator that fails where a
-// test says. A program of its own, for it replaces the global one.
+// Calls that allocate nothing, and the state after a failed allocation: the allocator fails where a
+// test says. A separate program, because it replaces the global allocator.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ int g_allocations_left = -1;
 
 }  // namespace
 
-// Not inlined, or GCC takes the pair of a new and a free for a mistake.
+// noinline: else GCC reports the pair of new and free as a mistake.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (g_allocations_left == 0) throw std::bad_alloc();
   if (g_allocations_left > 0) --g_allocations_left;
@@ -35,7 +35,7 @@ namespace {
 
 constexpr int64_t kVocabulary = 71;
 
-// Calls body() with an allocator that fails after `allocations`; whether it got by with them.
+// Calls body() with an allocator that fails after `allocations`. Returns whether body() succeeded.
 template <typename Body>
 bool RunsWith(int allocations, Body&& body) {
   g_allocations_left = allocations;

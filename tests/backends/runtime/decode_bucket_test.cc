@@ -1,4 +1,4 @@
-// Buckets hold what they are for, are few, and have keys of their own.
+// Buckets hold their steps, are few, and have different keys.
 #include "backends/runtime/decode_bucket.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(DecodeBucketTest, IsTheSmallestThatHoldsTheRows) {
   for (const auto& [rows, bucket] : expected) {
     EXPECT_EQ(DecodeBucketFor(rows, 0, 64, 4095).num_rows, bucket) << rows;
   }
-  // No more than a step may have.
+  // At most the rows that a step may have.
   EXPECT_EQ(DecodeBucketFor(17, 0, 20, 4095).num_rows, 20);
   EXPECT_EQ(DecodeBucketFor(3, 0, 3, 4095).num_rows, 3);
 }

@@ -1,5 +1,5 @@
-// A model whose memory is a device's own computes the same bits as one in the host's memory, and
-// the host touches that memory by copies alone.
+// A model in a device's own memory computes the same bits as a model in the host's memory, and the
+// host touches that memory only by copies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr uint64_t kMemory = uint64_t{64} << 20;
 constexpr size_t kPrompt = 201;  // three grid lines, ten windows
 constexpr size_t kTail = 70;     // crosses a grid line and a page
 
-// Everything that a host may get out of a model.
+// All outputs of a model that a host can read.
 struct Outcome {
   std::vector<float> logits;
   std::vector<int32_t> sampled;
@@ -37,7 +37,7 @@ void Append(std::vector<float>* to, const std::vector<float>& from) {
   to->insert(to->end(), from.begin(), from.end());
 }
 
-// Two sequences in one step: tokens are sampled with all there is, and scored.
+// Two sequences in one step; tokens are sampled with every option, and scored.
 void Sample(Model& model, ls_sequence& first, ls_sequence& second, Outcome* outcome) {
   const ls_token_count history[] = {{5, 2, 1}, {9, 1, 0}};
   const ls_logit_bias bias[] = {{11, 1.5f}, {12, -1.0f}};
@@ -101,7 +101,7 @@ Outcome Live(Model& model) {
   const auto fork = model.Fork(*sequence);
   model.Reserve(*fork, 20);
   Sample(model, *sequence, *fork, &outcome);
-  // Rows that nobody wants beside others.
+  // Wanted and unwanted rows.
   for (const PieceResult& result :
        Step(model, {{sequence.get(), {7}, /*is_decode=*/true, LS_ROWS_NONE},
                     {fork.get(), RandomTokens(9, 71, 3), /*is_decode=*/false, LS_ROWS_LAST}})) {
@@ -141,7 +141,7 @@ TEST_P(DeviceTest, TheBitsOfTheHost) {
   EXPECT_EQ(on_device->memory().reserved, 0u);
 }
 
-// Rows and descriptors in one upload, the head's rows and sampling arguments in another.
+// One upload for rows and descriptors, one for the head's rows and the sampling arguments.
 TEST_P(DeviceTest, AStepUploadsTwice) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -153,7 +153,7 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 4u);
 }
 
-// What a turn needs was there before it, or came with its reservation.
+// A turn's memory was there before it, or came with its reservation.
 TEST_P(DeviceTest, ATurnAllocatesNothing) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -166,8 +166,7 @@ TEST_P(DeviceTest, ATurnAllocatesNothing) {
   EXPECT_EQ(Prefill(*model, *sequence, RandomTokens(100, 71)), expected);
 }
 
-// Three rows, which are padded to four, and what they draw stays on the device, but for the
-// tokens: their results take less than their logits would.
+// Three rows are padded to four. Their logits stay on the device: the results are smaller.
 TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   const auto on_host = MakeModel(DeviceOps(), HostMemory());
   GuardedDevice device(kMemory);
@@ -192,7 +191,7 @@ TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   EXPECT_LT(device.downloaded_bytes() - before, kSteps * handles.size() * logit_bytes);
 }
 
-// The step behind one that fails was asked for before anybody knew.
+// The next step was submitted before the failure was known.
 TEST_P(DeviceTest, AFailureInFlightIsOfBothSteps) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -237,7 +236,7 @@ TEST(DeviceMemoryTest, TooLittleIsSaidWithBytes) {
               [&] { DeviceMemory(device, 10000, "logits"); });
 }
 
-// Slots get half of a device's budget with their rollback copies, pages the rest.
+// On a device, slots and rollback copies get half of the budget, pages the rest.
 TEST(DevicePoolsTest, AreWithinTheBudgetAndRunOutEachByItself) {
   GuardedDevice device(kMemory);
   const CacheLayout layout = MakeCacheLayout(RandomSpec("full+window+gated"), DType::kF32);
@@ -275,8 +274,8 @@ TEST(DevicePoolsTest, OneSlotEvenWhereItIsMoreThanHalf) {
   EXPECT_EQ(sizes.page_bytes, layout.page_bytes);
 }
 
-// A demo checkpoint from its files: weights go to the device one by one, into one piece of its
-// memory.
+// Opens a demo checkpoint from its files. Weights are copied to the device one by one, into one
+// piece of its memory.
 TEST(OpenOnDeviceTest, WeightsLieInTheMemoryOfTheDevice) {
   const BackendDefinition definition = {"hypenet", "1", HypenetFit, HypenetPlan};
   ls_host host{};

@@ -1,4 +1,4 @@
-// A device as strict as a GPU, on the host: its memory may be touched by copies and ops alone.
+// A device in host memory that is as strict as a GPU: only copies and ops may touch its memory.
 #ifndef LONGSTREAM_TESTS_BACKENDS_RUNTIME_GUARDED_DEVICE_H_
 #define LONGSTREAM_TESTS_BACKENDS_RUNTIME_GUARDED_DEVICE_H_
 
@@ -14,13 +14,13 @@
 
 namespace longstream {
 
-// Its pages are inaccessible but during a copy, or an op of GuardedOps: what a host reads or writes
-// there directly is a segmentation fault. An upload whose source changes before it is waited for,
-// by Synchronize or an event, fails the test, and what is downloaded arrives no sooner.
+// Its pages are inaccessible except during a copy or an op of GuardedOps, so a direct access by the
+// host is a segmentation fault. An upload fails the test if its source changes before a wait (by
+// Synchronize or an event). A download arrives only at a wait.
 class GuardedDevice final : public Device {
  public:
   explicit GuardedDevice(uint64_t memory_bytes);
-  // Fails the test where memory has not been given back.
+  // Fails the test if memory has not been released.
   ~GuardedDevice() override;
 
   bool host_memory() const override { return false; }
@@ -37,7 +37,7 @@ class GuardedDevice final : public Device {
   std::unique_ptr<DeviceEvent> MakeEvent() override;
   OpStatus Synchronize() override;
 
-  // What waits for the work that is asked for next reports a failure.
+  // The next wait for work that is submitted after this call reports a failure.
   void FailOnce() { fails_ = true; }
   uint64_t uploads() const { return num_uploads_; }
   uint64_t downloaded_bytes() const { return num_downloaded_bytes_; }
@@ -53,26 +53,25 @@ class GuardedDevice final : public Device {
   };
 
   void Protect(bool accessible);
-  // Completes transfers until `count` have been since the beginning.
+  // Completes transfers until `count` transfers since the start are complete.
   void Complete(uint64_t count);
   // Whether [data, data + size) lies in one allocation.
   bool Owns(const void* data, size_t size) const;
 
   uint64_t free_bytes_;
-  // One piece, so that a single call protects it; what is released is not used again.
+  // One piece of memory, so that one call protects it. Released memory is not used again.
   const size_t arena_size_;
   std::byte* const arena_;
   size_t used_ = 0;
   std::map<std::byte*, size_t> allocations_;  // sizes in whole pages
   std::deque<Transfer> transfers_;            // not yet waited for
-  uint64_t num_transfers_ = 0;                // since the beginning
+  uint64_t num_transfers_ = 0;                // since the start
   uint64_t num_uploads_ = 0;
   uint64_t num_downloaded_bytes_ = 0;
   bool fails_ = false;
 };
 
-// The ops of the host, with access to the memory of the GuardedDevice whose stream they are called
-// with.
+// The host's ops. They may access the memory of the GuardedDevice on whose stream they are called.
 const OpTable& GuardedOps();
 
 }  // namespace longstream

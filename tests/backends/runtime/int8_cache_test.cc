@@ -1,5 +1,5 @@
-// Models with keys and values in int8 pages: their bytes, their snapshots, numbers that are none,
-// and ops that do not serve them.
+// Models with keys and values in int8 pages: their bytes, their snapshots, NaN, and ops that do not
+// serve them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kVocabulary = 71;
 constexpr int32_t kPoison = 13;
 
-// The embedding of token `poison` begins with a NaN; -1: none does.
+// The embedding of token `poison` begins with a NaN; -1: no embedding does.
 std::unique_ptr<Model> Open(const std::string& plan, DType cache, int32_t poison = -1) {
   ModelSpec spec = RandomSpec(plan);
   ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
@@ -38,7 +38,7 @@ std::unique_ptr<Model> Open(const std::string& plan, DType cache, int32_t poison
                                  Executor(), ModelLimits{0, 512, 8});
 }
 
-// What holds keys and values in another way does not read a snapshot.
+// A model with another cache type does not read the snapshot.
 TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
   const auto bf16 = Open("full+rerope", DType::kBF16);
   const auto int8 = Open("full+rerope", DType::kI8);
@@ -51,7 +51,7 @@ TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
   const auto sequence = CreateReserved(*int8, kTokens);
   Prefill(*int8, *sequence, RandomTokens(kTokens, kVocabulary));
   MemoryStream stream(ExportBytes(*int8, *sequence));
-  // Of the tokens alone, though they fill no page; a header, four blocks' headers and checksums.
+  // Only the tokens, though they fill no page; a header, four blocks' headers and checksums.
   EXPECT_EQ(stream.bytes().size(), kTokens * int8->info().kv_bytes_per_token + 40 + 4 * (16 + 4));
   ExpectError(LS_FAILED_PRECONDITION, ::testing::HasSubstr("with other options"),
               [&] { bf16->Import(stream.reader()); });
@@ -94,7 +94,7 @@ TEST(Int8CacheTest, IsRefusedWhereNoOpServesIt) {
               "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or bf16 "
               "with the ops other",
               [&] { open(ops, kInt8); });
-  // There are no weights, which comes next.
+  // The weights are read next, and there are none.
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"),
               [&] { open(ReferenceOps(), kInt8); });
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"),

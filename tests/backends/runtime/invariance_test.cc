@@ -40,7 +40,7 @@ std::vector<std::string> Isas() {
   return names;
 }
 
-// Root mean square of found - expected over that of expected.
+// Root mean square of found - expected, divided by that of expected.
 double RelativeDistance(const std::vector<float>& found, const std::vector<float>& expected) {
   double squares = 0;
   double expected_squares = 0;
@@ -60,7 +60,7 @@ float LargestDistance(const std::vector<float>& found, const std::vector<float>&
   return distance;
 }
 
-// How a model holds its weights and its caches.
+// The types of a model's weights and caches.
 struct Types {
   DType weights;
   DType cache;
@@ -100,7 +100,7 @@ class InvarianceTest : public testing::TestWithParam<std::tuple<std::string, std
   std::span<const int32_t> prompt() const { return std::span(tokens_).first(kPrompt); }
   std::span<const int32_t> tail() const { return std::span(tokens_).last(kTail); }
 
-  // The logits of the tail, decoded after the prompt, by a sequence that lived alone.
+  // The logits of the tail, decoded after the prompt by a sequence that is alone in the model.
   std::vector<float> Expected() {
     const auto sequence = CreateReserved(*model_, kPrompt + kTail);
     Prefill(*model_, *sequence, prompt());
@@ -236,7 +236,7 @@ TEST_P(InvarianceTest, CutsAtGridLines) {
   }
 }
 
-// Layers of attention alone let a host cut finer than a recurrence does.
+// A model with attention only lets a host cut more finely than a recurrence does.
 TEST_P(InvarianceTest, OnlyARecurrenceNeedsItsGrid) {
   const ModelSpec spec = Spec();
   const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
@@ -293,12 +293,13 @@ TEST_P(InvarianceTest, ExportAndImport) {
   EXPECT_TRUE(Decode(*model_, *copy, tail()) == expected);
 }
 
-// Prefill and decode sum in different orders, which is 1e-6 of a logit, with a cache of f32 nothing
-// else. But other weights multiply rounded rows, to bf16 or to 127ths of the largest of a group,
-// and about once in 1e5 numbers a sum that differs in its last bits is rounded to the other side.
-// From there on the prompt differs by whole roundings, for each makes others flip. That is rare: of
-// five models most agree, over the first tokens, as they do with f32 weights. Int8 pages are as
-// rare a cause; they are there in models without rings, which would be in bf16 beside them.
+// Prefill and decode sum in different orders. With a cache of f32 and f32 weights, this is the only
+// difference, 1e-6 of a logit. Other weights multiply rounded rows (to bf16, or to 127ths of a
+// group's largest number). About once in 1e5 numbers, a sum that differs in its last bits is
+// rounded to the other side. From there on the prompt differs by whole roundings, because each one
+// causes others. This is rare: most of five models agree over the first tokens as they do with f32
+// weights. Int8 pages cause it as rarely; the test uses them in models without rings, because rings
+// beside them would be bf16.
 TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
   constexpr float kSummation = 1e-4f;
   constexpr uint64_t kModels = 5;
@@ -316,11 +317,11 @@ TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
   EXPECT_GT(agreeing, kModels / 2);
 }
 
-// With the cache that these weights come with, attention rounds in different places too: prefill
-// may round queries and weights to bf16, of which decode keeps 17 bits. Then no two logits need be
-// equal, and after a row that is small before its norm they may be far apart. But prefill is as
-// near to the model that rounds nothing as decode is, and so they are no farther from each other
-// than the sum of both errors (root mean square): with kMost, 2.5 times that of decode.
+// With the cache that belongs to these weights, attention also rounds in different places: prefill
+// may round queries and weights to bf16, while decode keeps 17 bits. Then no two logits need be
+// equal, and they may be far apart after a row that is small before its norm. But prefill is as
+// near as decode to the model that rounds nothing. So their distance is at most the sum of both
+// errors (root mean square): with kMost, 2.5 times that of decode.
 TEST_P(InvarianceTest, PrefillIsAsExactAsDecode) {
   if (types().cache == DType::kF32) return;
   constexpr double kMost = 1.5;
@@ -352,7 +353,7 @@ INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
                                                           Types{DType::kBF16, DType::kBF16})),
                          [](const auto& test) { return NameOf(test); });
 
-// Projections are the same ops in every layer: one plan of each form of input is enough.
+// All layers project with the same ops, so one model per form of input is enough.
 INSTANTIATE_TEST_SUITE_P(Quantised, InvarianceTest,
                          testing::Combine(testing::Values(kMixed, "chunked+gated+chunked_window"),
                                           testing::ValuesIn(Isas()),

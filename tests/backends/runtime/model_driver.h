@@ -1,4 +1,4 @@
-// A Model as tests drive it: feed tokens, look at rows of logits.
+// Drives a Model in tests: feeds tokens and reads rows of logits.
 #ifndef LONGSTREAM_TESTS_BACKENDS_RUNTIME_MODEL_DRIVER_H_
 #define LONGSTREAM_TESTS_BACKENDS_RUNTIME_MODEL_DRIVER_H_
 
@@ -29,20 +29,20 @@ struct PieceResult {
   std::vector<float> logits;  // [rows, vocabulary]
 };
 
-// Submits and waits.
+// Submits a step and waits for it.
 std::vector<PieceResult> Step(Model& model, const std::vector<Piece>& pieces);
 
-// Feeds tokens in pieces of the given lengths, the last repeated; a length of 0 is one decode
-// token. Returns the logits of all rows, [tokens.size(), vocabulary]. Fails the test where a step
+// Feeds tokens in pieces of the given lengths; the last length is repeated. Length 0 is one decode
+// token. Returns the logits of all rows, [tokens.size(), vocabulary]. Fails the test if a step
 // fails. The sequence must have room for the tokens.
 std::vector<float> Feed(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens,
                         std::span<const size_t> lengths);
 
-// As above in one prefill piece, and one decode row after the other.
+// Feed in one prefill piece, and Feed in decode rows only.
 std::vector<float> Prefill(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 std::vector<float> Decode(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 
-// What a step drew for a sequence, with its log-probability and the most probable tokens.
+// A sampled token, its log-probability and the most probable tokens.
 struct Draw {
   ls_code code = LS_OK;
   std::string message;
@@ -53,16 +53,16 @@ struct Draw {
   bool operator==(const Draw&) const = default;
 };
 
-// Draws at temperature 1.5, all else off, so that every bit of the logits matters.
+// Sampling at temperature 1.5 without any filter, so that every bit of the logits matters.
 ls_sampling WarmSampling();
 
-// Draws `steps` tokens of a sequence after reading `first`: one ticket at a time, each token fed by
-// the host. The sequence must have room for them.
+// Reads `first`, then draws `steps` tokens: one ticket at a time, and the host feeds each token.
+// The sequence must have room for them.
 std::vector<Draw> DecodeByHost(Model& model, ls_sequence& sequence, int32_t first, size_t steps,
                                const ls_sampling& sampling);
 
-// The same for several sequences in one batch that feed themselves, two tickets in flight. Of
-// sequence i from first[i]: [sequences][steps].
+// The same for several sequences in one batch that feed themselves, two tickets in flight. Sequence
+// i begins with first[i]. Returns [sequences][steps].
 std::vector<std::vector<Draw>> DecodeAhead(Model& model, std::span<ls_sequence* const> sequences,
                                            std::span<const int32_t> first, size_t steps,
                                            const ls_sampling& sampling);

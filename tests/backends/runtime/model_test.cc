@@ -1,4 +1,4 @@
-// An opened model: what it says about itself, its budget, and steps that go wrong.
+// An opened model: its description, its budget, and steps that fail.
 #include "backends/runtime/model.h"
 
 #include <gtest/gtest.h>
@@ -111,7 +111,7 @@ TEST(ModelTest, ABudgetForLessThanOneTokenIsRefused) {
   EXPECT_EQ(smallest->memory().budget, least);
 }
 
-// What is reported is what Reserve holds to.
+// Reserve keeps to the reported numbers.
 TEST(ModelTest, WithoutABudgetTheMemoryThereIsBounds) {
   EXPECT_EQ(Open("full")->memory().budget, PhysicalMemory());
   EXPECT_EQ(Open("full", {UINT64_MAX, 512, 8})->memory().budget, PhysicalMemory());
@@ -151,8 +151,8 @@ TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
   }
 }
 
-// A head that attention does not serve is refused when a model opens; in a recurrent layer it may
-// be as wide.
+// Opening a model refuses heads that attention does not serve. In a recurrent layer, a head may be
+// as wide.
 TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
   const TemporaryDirectory directory;
   directory.Write("config.json", "{}");
@@ -182,7 +182,7 @@ TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
       return spec;
     });
   });
-  // There are no weights, which comes next.
+  // The weights are read next, and there are none.
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"), [&] {
     open([](const Config&, const LoadOptions&) {
       return RandomSpec("lightning", {.head_dim = 258});
@@ -221,7 +221,7 @@ TEST(ModelTest, NanLogitsFailTheirSequenceAlone) {
   }
 }
 
-// A sequence that cannot be made good refuses tokens until a truncate that can.
+// A sequence that cannot be repaired refuses tokens until a truncate repairs it.
 TEST(ModelTest, NearRingsThatCannotBeRebuiltFailTheirSequence) {
   RandomShape shape;
   shape.window = 300;  // more than is rebuilt at a time
@@ -249,7 +249,7 @@ TEST(ModelTest, NearRingsThatCannotBeRebuiltFailTheirSequence) {
   EXPECT_TRUE(Decode(model, *sequence, next) == expected);
 }
 
-// Finite logits and sampling values within their ranges, yet no number to compare: inf - inf.
+// Logits are finite and sampling values are in range, but penalties give NaN: inf - inf.
 void ExpectPenaltiesNotTakenForBans(const OpTable& ops) {
   ModelSpec spec = RandomSpec("full");
   ModelWeights weights = RandomWeights(spec, DType::kF32, ops);
@@ -370,8 +370,8 @@ TEST(ModelTest, NaNInFlightFailsTheStepBehindItToo) {
   EXPECT_TRUE(DecodeByHost(*model, *bad, 5, 6, sampling) == expected);
 }
 
-// Log-probabilities, top tokens and logits of one text agree, over more rows than the head takes at
-// a time.
+// Log-probabilities, top tokens and logits of one text agree, over more rows than one block of the
+// head.
 TEST(ModelTest, ScoresAreThoseOfTheLogits) {
   const auto model = Open("window");
   const std::vector<int32_t> tokens = RandomTokens(150, kVocabulary);
@@ -422,7 +422,7 @@ TEST(ModelTest, NothingIsHeldWithoutSequences) {
     EXPECT_EQ(held.checkpoints, model->info().checkpoint_bytes_per_sequence);
   }
   EXPECT_EQ(model->memory().reserved, 0u);
-  // Room for the page tables stays: of 8 sequences as long as the longest there was, 5 pages.
+  // Room for the page tables stays: 5 pages (the longest sequence so far) for each of 8 sequences.
   EXPECT_EQ(model->memory().workspace, before.workspace + 8 * 5 * sizeof(int32_t));
 }
 
@@ -453,7 +453,7 @@ TEST(ModelTest, AReservationThatNoMemoryHoldsIsRefusedForLackOfIt) {
   EXPECT_EQ(sequence->cache->reserved_tokens(), 10);
 }
 
-// Pages of 2^24 heads' width in 2^8 layers, 2^34 pages: 2^64 bytes and more.
+// Pages of 2^24 heads' width in 2^8 layers, 2^34 pages: at least 2^64 bytes.
 TEST(ModelTest, ContextsWhoseBytesCannotBeCountedAreRefused) {
   RandomShape shape;
   shape.num_heads = 1;

@@ -1,4 +1,4 @@
-// Attention: decoding over a GiB of keys and values, plain and with ReRoPE, and over a window, and
+// Attention: decode over a GiB of keys and values (plain, with ReRoPE, and over a window), and
 // prefill of long prompts, also without wgmma. Heads of the 14B shape: 40 of 128, 8 of keys and
 // values, bf16.
 #include <string>
@@ -57,7 +57,7 @@ struct Pages {
   DeviceMemory values;
 };
 
-// Returns median seconds of plain attention.
+// Median seconds of plain attention.
 double BenchPlainDecode(GpuBench& bench, const GpuBatch& batch, const Pages (&layers)[2],
                         const Matrix& q, const Matrix& out, Stream& stream) {
   return bench.MedianSeconds(stream, kDecodeRepetitions, [&](Stream& on, int i) {
@@ -127,7 +127,7 @@ void BenchDecode(GpuBench& bench, const DecodeCase& decode) {
                       .least = kLeastOfPlain});
 }
 
-// One row. A ring for each call, so that none is in a cache when its turn comes again.
+// One row. Each call has its own ring, so that no ring is in a cache when it is used again.
 void BenchWindowDecode(GpuBench& bench, const std::string& name) {
   const auto window = static_cast<int32_t>(bench.Scaled(kWindow));
   const int32_t slots = window + kPrefillGrid;
@@ -164,8 +164,8 @@ void BenchWindowDecode(GpuBench& bench, const std::string& name) {
                       .fraction = bytes / seconds / bench.copy_bandwidth()});
 }
 
-// One prompt of `tokens` tokens in one piece. What it is held against, another program's kernel,
-// runs in tools/gpu/peers.py. With wgmma where the device has it and `wgmma` allows it.
+// One prompt of `tokens` tokens in one piece, compared to another program's kernel, which
+// tools/gpu/peers.py runs. Uses wgmma if the device has it and `wgmma` allows it.
 void BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma, const std::string& name) {
   const GpuBatch batch(
       bench.device(),
@@ -185,7 +185,7 @@ void BenchPrefill(GpuBench& bench, int64_t tokens, bool wgmma, const std::string
                                .max_position = batch.max_position(),
                                .out = Rows(out, DType::kF32, tokens, kWidth)});
   });
-  // Half of the T^2 scores; two multiply-adds an element of a head for each.
+  // Half of the T^2 scores, each with two multiply-adds per element of a head.
   const double operations =
       2.0 * static_cast<double>(tokens) * static_cast<double>(tokens) * static_cast<double>(kWidth);
   bench.report().Add({.name = name,

@@ -7,7 +7,7 @@
 namespace longstream {
 namespace {
 
-// Bytes of an array, with the next one's alignment.
+// Bytes of an array, rounded up to the next array's alignment.
 template <typename T>
 size_t Padded(const std::vector<T>& values) {
   return (values.size() * sizeof(T) + 255) / 256 * 256;

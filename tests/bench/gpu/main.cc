@@ -52,7 +52,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return true;
 }
 
-// Of the device that is current, which is the one that was opened last.
+// Name of the current device: the device that was opened last.
 std::string NameOfDevice() {
   cudaDeviceProp properties{};
   int ordinal = 0;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kRepetitions = 40;
 constexpr double kLeastOfCopy = 0.90;
 constexpr int64_t kPrefillRows = 512;
-// Smaller weights are read in less time than it takes to start a kernel well.
+// Reading smaller weights takes less time than starting a kernel.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
 // What a step does before and after the product.
@@ -39,7 +39,7 @@ constexpr Projection kProjections[] = {{"qkv", 7168, 5120, Role::kProject},
 constexpr std::string_view kPrefillProjection = "down";
 constexpr DType kTypes[] = {DType::kBF16, DType::kI8, DType::kI4};
 
-// Copies of a weight, so many that none is in a cache when its turn comes again.
+// Enough copies of a weight that none is in a cache when it is used again.
 class Weights {
  public:
   Weights(GpuBench& bench, const Projection& projection, DType type)
@@ -48,8 +48,7 @@ class Weights {
         bytes_(DeviceOps().packed_bytes(type, projection.n, projection.k)),
         num_copies_(static_cast<size_t>(bench.ColdCopies(bytes_))),
         memory_(bench.Memory(num_copies_ * bytes_)) {
-    // Bytes of bf16 numbers: integers and f16 scales of the size of 1 where they are read
-    // as such.
+    // Random bf16 bits. Read as integers and f16 scales, they are integers and scales of about 1.
     bench.FillRandom(DType::kBF16, memory_.data(),
                      static_cast<int64_t>(num_copies_ * bytes_ / sizeof(BF16)), 0.014f);
   }

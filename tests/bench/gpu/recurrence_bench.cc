@@ -1,5 +1,5 @@
-// Recurrences: decoding 64 sequences at once with fixed decays, and prefill of a long prompt with
-// these and with gates, 32 heads of 128 x 128 and one of 1024 x 2048.
+// Recurrences: decode of 64 sequences at once with fixed decays, and prefill of a long prompt with
+// fixed decays and with gates. 32 heads of 128 x 128 and one of 1024 x 2048.
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -25,11 +25,11 @@ struct Heads {
   int64_t value_dim = 128;
   bool gated = false;
 
-  // Numbers of a row.
+  // Numbers in a row.
   int64_t keys() const { return count * key_dim; }
   int64_t values() const { return count * value_dim; }
   int64_t gates() const { return gated ? keys() : 0; }
-  // Of a sequence.
+  // Numbers in a sequence's state.
   int64_t state() const { return keys() * value_dim; }
   int64_t slot() const { return state() + kPrefillGrid * (keys() + values() + gates()); }
 };
@@ -105,9 +105,9 @@ DeviceMemory Workspace(GpuBench& bench, const Heads& heads, int64_t rows) {
   return bench.Memory(LinearRecurrenceWorkspace(rows, heads.count, kPrefillGrid, heads.key_dim));
 }
 
-// Sequences at all distances from their last grid line, as in a served batch. What must be moved:
-// the states, the rows since the grid line, the step's own rows in and out; at a grid line's end
-// the state is written.
+// Sequences at all distances from their last grid line, as in a served batch. Bytes that must move:
+// the states, the rows since the grid line, and the step's own rows in and out; at a grid line's
+// end the state is written.
 void BenchDecode(GpuBench& bench, const Heads& heads, const std::string& name) {
   std::vector<GpuBatch::Sequence> sequences;
   int64_t floats = 0;

@@ -1,4 +1,4 @@
-// The figures of a benchmark as a table and as JSON, each held against what it must reach.
+// The figures of a benchmark as a table and as JSON. Each is compared to its target.
 #ifndef LONGSTREAM_TESTS_BENCH_GPU_REPORT_H_
 #define LONGSTREAM_TESTS_BENCH_GPU_REPORT_H_
 
@@ -10,15 +10,15 @@
 namespace longstream {
 
 struct Figure {
-  std::string name{};       // unique; what the comparison with other programs looks up
+  std::string name{};       // unique; the comparison with other programs looks it up
   double value = 0;         // in `unit`
   std::string unit = "us";  // "us", "GB/s", "TFLOP/s", "ratio"
-  std::string against{};    // what `fraction` is a fraction of, "" for none
+  std::string against{};    // `fraction` is value / this; "": none
   std::optional<double> fraction{};
-  std::optional<double> least{};  // what `fraction` must reach, or else `value` of a ratio
-  std::string missing{};          // why there is no value; "" where there is one
+  std::optional<double> least{};  // target of `fraction`, or of `value` for a ratio
+  std::string missing{};          // why there is no value; "": there is one
 
-  // nullopt: nothing is asked of it, or there is no value.
+  // nullopt: the figure has no target or no value.
   std::optional<bool> passes() const;
 };
 
@@ -26,17 +26,16 @@ class BenchReport {
  public:
   // Adds a figure and prints its line.
   void Add(Figure figure);
-  // Runs `measure`, which adds the figures of these names. Those that it has not added when it
-  // throws BackendError, as where memory is short, are added as missing, with what is asked of
-  // them.
+  // Runs `measure`, which adds the figures with these names. If it throws BackendError (as when
+  // memory is short), the figures that it has not added are added as missing, with their targets.
   void Measure(const std::vector<Figure>& figures, const std::function<void()>& measure);
-  // The value of a figure that is there and not missing.
+  // The value of a figure; nullopt: there is no such figure, or it is missing.
   std::optional<double> Find(const std::string& name) const;
 
   const std::vector<Figure>& figures() const { return figures_; }
   // {"device": ..., "figures": [{name, value, unit, against, fraction, least, pass | missing}]}
   std::string Json(const std::string& device) const;
-  // How many miss what they must reach, or have no value though something is asked of them.
+  // Number of figures that miss their target, or have a target but no value.
   int num_failed() const;
 
  private:

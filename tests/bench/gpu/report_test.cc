@@ -1,4 +1,4 @@
-// What is asked for and not measured counts as not reached, and is in the file under its name.
+// A figure with a target and no value has missed its target, and is in the file under its name.
 #include "tests/bench/gpu/report.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(BenchReportTest, WhatIsNotMeasuredIsMissingByName) {
     throw BackendError(LS_RESOURCE_EXHAUSTED, "a benchmark: the device has no 7 bytes");
   });
   EXPECT_THAT(Names(report), ElementsAre("plain", "ReRoPE", "prefill"));
-  EXPECT_EQ(report.num_failed(), 1);  // nothing is asked of the third
+  EXPECT_EQ(report.num_failed(), 1);  // the third has no target
 
   const auto json = nlohmann::json::parse(report.Json("a GPU"));
   EXPECT_EQ(json["device"], "a GPU");

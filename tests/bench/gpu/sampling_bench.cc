@@ -1,5 +1,5 @@
-// Sampling one token of a vocabulary of 151936: greedily, with top-p, and with top-k before it. The
-// logits are those that the head has just written: in the second-level cache.
+// Sampling one token from a vocabulary of 151936: greedily, with top-p, and with top-k before it.
+// The head has just written the logits, so they are in the second-level cache.
 #include <string>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Whole decode steps at batch 1 of the 14B shape, as a plugin runs them: dense, two full layers and
-// windows of 64, and HypeNet's published layout. Weights are random and made on the GPU; a context
-// is pages, rings and states of random numbers, which costs no prefill.
+// windows of 64, and HypeNet's published layers. Weights are random and made on the GPU. Contexts
+// are pages, rings and states of random numbers, which cost no prefill.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,7 +24,7 @@ constexpr int64_t kContexts[] = {4096, 32768, 131072, 524288};
 constexpr double kLeastOfRoofline = 0.85;
 
 struct StepPlan {
-  const char* name;  // of its figures
+  const char* name;  // of the figures
   const char* plan;  // of the 14B shape
 };
 constexpr StepPlan kPlans[] = {
@@ -75,7 +75,7 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
   SequenceCache& cache = *sequence->cache;
   cache.Append(context);
   CacheStore& store = cache.store();
-  // Ids are handed out lowest first: those of the only sequence follow each other.
+  // The lowest id is taken first, so the only sequence has consecutive pages.
   for (size_t layer = 0; layer < store.layout.layers.size(); ++layer) {
     const auto& paged = store.layout.layers[layer].paged;
     if (!paged.has_value()) continue;
@@ -87,7 +87,7 @@ std::unique_ptr<ls_sequence> Fake(GpuBench& bench, Model& model, int64_t context
     bench.FillRandom(type, store.pages.values(layer, 0), elements(paged->value_bytes(type)));
   }
   if (store.layout.slot_stride > 0) {
-    // Pairs of bf16 numbers are f32 numbers of the same size, which states are.
+    // States are f32; pairs of bf16 numbers are f32 numbers of the same magnitude.
     bench.FillRandom(DType::kBF16, store.slots.data(cache.slot()), store.layout.slot_stride / 2);
   }
   return sequence;
@@ -107,14 +107,14 @@ uint64_t SubmitToken(Model& model, ls_sequence& sequence, int32_t token) {
   return model.Submit(batch);
 }
 
-// Returns what failed, "" where nothing did.
+// Returns the failure; "": none.
 std::string Finish(Model& model, uint64_t ticket) {
   const ls_results results = model.Wait(ticket);
   if (results.results[0].code == LS_OK) return "";
   return std::string("a step failed: ") + results.results[0].message;
 }
 
-// Two tickets in flight, each step fed with the token of the one before, as an engine does.
+// Two tickets in flight. Each step feeds the token of the previous step, as an engine does.
 void Decode(Model& model, ls_sequence& sequence, int steps) {
   std::string failure;
   uint64_t pending = SubmitToken(model, sequence, 7);
@@ -128,8 +128,8 @@ void Decode(Model& model, ls_sequence& sequence, int steps) {
   if (!failure.empty()) FailBenchmark(failure);
 }
 
-// The median of rounds. A round has a step at each distance from a grid line, which the time of a
-// recurrence depends on.
+// The median of rounds. The time of a recurrence depends on the distance to the grid line, so a
+// round has a step at each distance.
 double SecondsPerStep(const BenchSizes& sizes, Model& model, ls_sequence& sequence) {
   Decode(model, sequence, sizes.warm_steps);
   std::vector<double> seconds;
@@ -179,7 +179,7 @@ void BenchPlan(GpuBench& bench, const StepPlan& plan) {
   }
 }
 
-// own dense / own hybrid at one context.
+// Adds the ratio of our dense time to our hybrid time at one context.
 void AddRatio(BenchReport& report, const char* hybrid, int64_t context,
               std::optional<double> least) {
   Figure figure = {
@@ -204,7 +204,7 @@ void BenchSteps(GpuBench& bench) {
     for (const int64_t context : kContexts) steps.push_back(Step(plan, context));
     bench.report().Measure(steps, [&] { BenchPlan(bench, plan); });
   }
-  // The contexts of the published latency table, and what is asked at the last of them.
+  // The contexts of the published latency table. The last one has a target.
   for (const int64_t context : {int64_t{32768}, int64_t{131072}}) {
     AddRatio(bench.report(), "HypeNet", context, std::nullopt);
   }

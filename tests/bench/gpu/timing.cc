@@ -19,7 +19,7 @@ void Check(cublasStatus_t status, const char* what) {
   FailBenchmark(std::string(what) + ": cuBLASLt status " + std::to_string(status));
 }
 
-// out [n, n] = a [n, n] b^T, all bf16, by the library's own choice of algorithm.
+// out [n, n] = a [n, n] b^T, all bf16; the library chooses the algorithm.
 class SquareProduct {
  public:
   SquareProduct(uint64_t n, void* workspace, size_t workspace_bytes)
@@ -81,7 +81,7 @@ class Events {
   void Record(size_t i, cudaStream_t stream) {
     Check(cudaEventRecord(events_[i], stream), "event");
   }
-  // Of what lies between events i and i + 1.
+  // Seconds between events i and i + 1.
   double Seconds(size_t i) const {
     float milliseconds = 0;
     Check(cudaEventElapsedTime(&milliseconds, events_[i], events_[i + 1]), "event");

@@ -30,7 +30,7 @@ void RemovePacked(const std::string& directory) {
   for (const auto& file : FilesOf(directory, ".packed")) std::filesystem::remove(file);
 }
 
-// The system's copies of the files, which must be on the disk.
+// Drops the system's cached copies of the files, which must be on the disk.
 void DropFromMemory(const std::string& directory) {
   for (const char* extension : {".packed", ".safetensors"}) {
     for (const auto& file : FilesOf(directory, extension)) {
@@ -52,7 +52,7 @@ double Median(std::vector<double> seconds) {
 LoadTimes MeasureLoading(const ModelSpec& spec, const std::string& directory, DType weights,
                          int rounds, const Executor& executor) {
   LoadTimes times;
-  // One load; a sentence of the log must end or go on like this.
+  // Loads once. The last sentence of the log must contain `expected`.
   const auto load = [&](const std::string& packed_cache, const std::string& expected) {
     const LoadOptions options(("{\"weights\": \"" + std::string(NameOf(weights)) +
                                "\", \"packed_cache\": \"" + packed_cache + "\"}")

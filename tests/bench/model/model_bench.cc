@@ -1,5 +1,5 @@
-// How fast whole models are on this processor: decode and prefill behind contexts of any depth, as
-// a table, as JSON, or slice by slice for a driver that lets two programs take turns
+// How fast whole models run on this processor: decode and prefill behind contexts of any depth, as
+// a table, as JSON, or slice by slice for a driver that alternates between two programs
 // (tools/bench/compare.py, tools/bench/service.py).
 #include <cstdio>
 #include <exception>
@@ -44,7 +44,7 @@ std::string Title(const BenchOptions& options, const NamedModel& named) {
          std::to_string(named.executor.num_threads);
 }
 
-// Rounds of all slices in turn, after one that is not counted.
+// Rounds of all slices in turn, after an uncounted round.
 nlohmann::ordered_json Measure(const BenchOptions& options, const NamedModel& named) {
   SlicedModel model = Open(options, named);
   const std::vector<SliceKind> kinds = options.slices();
@@ -94,7 +94,7 @@ int Tables(const BenchOptions& options) {
   return 1;
 }
 
-// A line of JSON when the model is loaded, then one for each line of input.
+// Writes a line of JSON when the model is loaded, then one for each line of input.
 int Serve(const BenchOptions& options, ThreadPool& pool) {
   const NamedModel named{options.plans.front(), options.weights.front(), pool.AsExecutor()};
   SlicedModel model = Open(options, named);

@@ -32,7 +32,7 @@ int64_t Number(const std::string& text, int64_t least, int64_t most) {
   return value;
 }
 
-// As the plugins read their load options.
+// Parses a load option as the plugins do.
 LoadOptions Load(const std::string& key, const std::string& value) {
   try {
     return LoadOptions(("{\"" + key + "\": \"" + value + "\"}").c_str());
@@ -62,7 +62,7 @@ std::vector<Item> List(const std::string& text, Convert convert) {
   return items;
 }
 
-// What no option can tell by itself.
+// Checks of several options together.
 void Check(const BenchOptions& options) {
   const bool one_plan = options.plans.size() == 1, one_pool = options.threads.size() == 1;
   if (options.serve && (!one_plan || !one_pool || options.weights.size() != 1)) {

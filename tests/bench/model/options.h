@@ -15,7 +15,7 @@ struct BenchOptions {
   std::string shape = "200m";
   std::vector<std::string> plans = {"dense", "hwfa2", "hypenet", "chunked"};
   std::vector<DType> weights = {DType::kBF16};
-  std::string cache = "auto";           // a value of the load option of that name
+  std::string cache = "auto";           // a value of the load option `cache`
   std::vector<uint32_t> threads = {0};  // each a size of the pool; 0: one per logical processor
   uint32_t batch = 1;
   std::vector<int64_t> depths = {0, 4096};
@@ -23,19 +23,19 @@ struct BenchOptions {
   int64_t tokens = 32;    // of a decode slice, each sequence; 0: none
   int rounds = 3;
   std::string json;       // file; "" for none
-  bool op_times = false;  // a line of each row says where the time went
+  bool op_times = false;  // a line under each row shows the time per op
   bool serve = false;
-  std::string checkpoint;  // directory to write the model to instead of measuring; "" for none
-  std::string load;        // directory of such a model, whose loading is measured; "" for none
+  std::string checkpoint;  // writes the model to this directory and measures nothing; "": none
+  std::string load;        // measures how long such a directory takes to load; "": none
 
-  // A decode and a prefill of each depth.
+  // A decode and a prefill at each depth.
   std::vector<SliceKind> slices() const;
 };
 
-// What --help prints.
+// The text of --help.
 extern const char kBenchUsage[];
 
-// The arguments without the program's name. Throws std::invalid_argument, which names the option.
+// `arguments`: without the program's name. Throws std::invalid_argument, which names the option.
 BenchOptions ParseBenchOptions(const std::vector<std::string>& arguments);
 
 }  // namespace longstream

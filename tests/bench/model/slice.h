@@ -1,6 +1,5 @@
-// Slices: pieces of work short enough that the machine is the same at their end as at their
-// beginning, which a read of memory before and after tells. Their text forms, and what a number of
-// them says.
+// Slices: pieces of work so short that the machine does not change between their beginning and
+// their end; a read of memory before and after shows it. Their text forms, and summaries.
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_SLICE_H_
 
@@ -15,12 +14,12 @@ namespace longstream {
 // Most tokens of a slice, for each of its sequences.
 inline constexpr int64_t kMaxSliceTokens = 1024;
 
-// What is measured.
+// The work of a slice.
 struct SliceKind {
   enum class Op { kDecode, kPrefill };
   Op op = Op::kDecode;
-  int64_t depth = 0;   // tokens of the context before it
-  int64_t tokens = 1;  // to feed, of each sequence; a decode stops earlier where time is up
+  int64_t depth = 0;   // tokens of the context before the slice
+  int64_t tokens = 1;  // to feed, per sequence; a decode stops earlier if time is up
 
   bool operator==(const SliceKind&) const = default;
 };
@@ -33,7 +32,7 @@ std::string ToString(const SliceKind& kind);
 struct Slice {
   int64_t tokens = 0;  // fed, of all sequences together
   double seconds = 0;
-  double bytes = 0;                // that memory had to bring, 0 where something else limits
+  double bytes = 0;                // read from memory; 0 if something else limits
   std::array<double, 2> probes{};  // bytes per second before and after
   std::vector<std::pair<std::string, double>> op_seconds{};  // by op, the longest first
 
@@ -45,8 +44,8 @@ struct Slice {
 // "op_seconds": {op: seconds}}.
 std::string ToJson(const SliceKind& kind, const Slice& slice);
 
-// From which bandwidth on a slice counts as taken in the machine's fast mode, bytes per second,
-// on both sides of it.
+// Bytes per second. A slice was taken in the machine's fast mode if the probes on both sides reach
+// this.
 inline constexpr double kFastProbe = 45e9;
 
 // Medians over slices.
@@ -56,19 +55,19 @@ struct SliceSummary {
   double most = 0;
   double probe = 0;                   // bytes per second
   double bytes_per_token = 0;         // 0: not counted
-  double fraction = 0;                // of the probe, that the bytes account for
+  double fraction = 0;                // of the probe, by the bytes read
   int num_fast = 0;                   // slices between fast probes
-  double fast_tokens_per_second = 0;  // of those; 0 where there are none
+  double fast_tokens_per_second = 0;  // of fast slices; 0 if there are none
 };
 
-// REQUIRES: there are slices.
+// REQUIRES: `slices` is not empty.
 SliceSummary Summarise(const std::vector<Slice>& slices);
 
-// A table's lines.
+// The lines of a table.
 std::string SummaryHeader();
 std::string SummaryLine(const SliceKind& kind, const std::vector<Slice>& slices);
 
-// Where the time went: the ops' parts of all slices together, and "other", what is between ops.
+// The time of all slices together by op, and "other", the time between ops.
 std::string OpLine(const std::vector<Slice>& slices);
 
 }  // namespace longstream

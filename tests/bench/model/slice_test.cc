@@ -1,4 +1,4 @@
-// The text forms of slices and what several of them say.
+// The text forms of slices and their summaries.
 #include "tests/bench/model/slice.h"
 
 #include <gmock/gmock.h>

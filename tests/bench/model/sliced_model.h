@@ -1,4 +1,4 @@
-// A model of random weights whose contexts cost no prefill: they are made of random numbers.
+// A model of random weights whose contexts cost no prefill: they consist of random numbers.
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_SLICED_MODEL_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_SLICED_MODEL_H_
 
@@ -21,7 +21,7 @@ struct SlicedModelOptions {
   DType weights = DType::kBF16;
   DType cache = DType::kBF16;
   uint32_t batch = 1;          // sequences that decode together
-  double slice_seconds = 0.8;  // after which a decode stops
+  double slice_seconds = 0.8;  // a decode stops after this time
   size_t probe_bytes = kProbeBytes;
 };
 
@@ -31,10 +31,10 @@ class SlicedModel {
   // `executor` must outlive it. Throws BackendError.
   SlicedModel(ModelSpec spec, const SlicedModelOptions& options, const Executor& executor);
 
-  // Runs a slice between two probes. The contexts are those of the last slice of that depth, cut
-  // back to it; the first one makes them, which is not timed. A decode feeds each sequence the
-  // token it sampled last, greedily; a prefill feeds one sequence pieces of 512 tokens and samples
-  // behind the last. Throws BackendError where memory is short or a step fails.
+  // Runs a slice between two probes. The contexts are those of the last slice of the same depth,
+  // cut back to it; the first slice of a depth makes them, untimed. A decode feeds each sequence
+  // the token that it sampled last, greedily. A prefill feeds one sequence pieces of 512 tokens and
+  // samples after the last. Throws BackendError if memory is short or a step fails.
   Slice Run(const SliceKind& kind);
 
   const Model& model() const { return model_; }

@@ -1,4 +1,4 @@
-// An op table that adds up how long each of its ops takes: where a step's time goes.
+// An op table that sums up the time of each of its ops.
 #ifndef LONGSTREAM_TESTS_BENCH_MODEL_TIMED_OPS_H_
 #define LONGSTREAM_TESTS_BENCH_MODEL_TIMED_OPS_H_
 
@@ -10,12 +10,12 @@
 
 namespace longstream {
 
-// Those of DeviceOps(), each between two looks at the clock, which cost some 50 ns of a step's
-// hundreds of calls. One table for the process; used by one thread.
+// The ops of DeviceOps(), each between two reads of the clock (some 50 ns; a step has hundreds of
+// calls). One table per process; used by one thread.
 const OpTable& TimedOps();
 
-// Seconds in each op since the last call of this, the longest first; ops that did not run are left
-// out. Then the sums are zero.
+// Seconds in each op since the last call, the longest first, without ops that did not run. Resets
+// the sums.
 std::vector<std::pair<std::string, double>> TakeOpSeconds();
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// The models that benchmarks of whole steps run: a shape in a layer plan.
+// The models that benchmarks of whole steps run: a shape and a kind of layers.
 #ifndef LONGSTREAM_TESTS_BENCH_PLANS_BENCH_PLANS_H_
 #define LONGSTREAM_TESTS_BENCH_PLANS_BENCH_PLANS_H_
 
@@ -17,15 +17,15 @@ std::vector<std::string> BenchShapes();
 
 // "dense"
 // "hwfa2"    2 full layers with ReRoPE, windows of 64
-// "hypenet"  published layers: attention in every fourth layer, of 28 layers where HypeNet-2B has
-// it "chunked"  HypeNet's chunked profile, attention windows of 2048
+// "hypenet"  published layers: attention in every fourth layer (of 28 layers: as in HypeNet-2B)
+// "chunked"  HypeNet's chunked profile, attention windows of 2048
 std::vector<std::string> BenchPlans();
 
 // The config.json. Its contexts have room for a measurement behind 512K tokens. Throws
-// std::invalid_argument, which names what is known.
+// std::invalid_argument, which lists the known names.
 std::string BenchConfig(const std::string& shape, const std::string& plan);
 
-// The spec, as the plan's backend reads it from that. Throws like BenchConfig.
+// The spec that the plan's backend reads from that config. Throws like BenchConfig.
 ModelSpec BenchSpec(const std::string& shape, const std::string& plan);
 
 }  // namespace longstream

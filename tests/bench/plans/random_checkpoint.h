@@ -1,5 +1,4 @@
-// Models of random weights as checkpoints, for what reads models from a directory: a server that is
-// measured.
+// Writes models of random weights as checkpoints, for programs that read models from a directory.
 #ifndef LONGSTREAM_TESTS_BENCH_PLANS_RANDOM_CHECKPOINT_H_
 #define LONGSTREAM_TESTS_BENCH_PLANS_RANDOM_CHECKPOINT_H_
 
@@ -20,10 +19,10 @@ struct NamedTensor {
 // Every tensor that the spec's layers read, and no other.
 std::vector<NamedTensor> TensorsOf(const ModelSpec& spec);
 
-// Writes config.json, which is `config`, and model.safetensors into `directory`, which is made
-// where it does not exist: weights in bf16, uniform and of variance 1 / (last extent), norms about
-// 1. There is no tokenizer.json: bytes are tokens, ids from 256 on have no text. Throws
-// std::runtime_error, which names the file, where one cannot be written.
+// Writes `config` as config.json and model.safetensors into `directory`, which it creates if
+// necessary. Weights are bf16, uniform with variance 1 / (last extent); norms are about 1. There is
+// no tokenizer.json: bytes are tokens, and ids from 256 on have no text. Throws std::runtime_error,
+// naming the file that cannot be written.
 void WriteRandomCheckpoint(const ModelSpec& spec, const std::string& config,
                            const std::string& directory);
 

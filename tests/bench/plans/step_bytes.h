@@ -1,4 +1,4 @@
-// The bytes that a step must read: what the time of a step that memory limits is held against.
+// The bytes that a step must read: the yardstick for steps that memory limits.
 #ifndef LONGSTREAM_TESTS_BENCH_PLANS_STEP_BYTES_H_
 #define LONGSTREAM_TESTS_BENCH_PLANS_STEP_BYTES_H_
 
@@ -10,8 +10,8 @@
 
 namespace longstream {
 
-// Bytes of the projections, head included, that `ops` reads; of an embedding that is not the
-// head a step reads a row.
+// Bytes that `ops` read of the projections, head included. Of an embedding that is not the head, a
+// step reads one row.
 double StepWeightBytes(const ModelWeights& weights, const OpTable& ops);
 
 // Bytes of caches that a decode step reads for a sequence of `context` tokens:
