@@ -1,8 +1,9 @@
 // How the code of a plugin reports an error in a checkpoint, a snapshot or a budget.
 //
 // A BackendError is thrown while a model is opened or a sequence is created, resized or moved. The
-// shim (backends/runtime/shim.cc) turns it into the ABI's code and sentence, so no exception leaves
-// the shared library. The runtime catches the errors of a step and returns them in its results.
+// functions of the ABI (backends/runtime/c_abi.cc) turn it into a code and a sentence, so no
+// exception leaves the shared library. The runtime catches the errors of a step and returns them in
+// its results.
 #ifndef LONGSTREAM_BACKENDS_ERRORS_ERROR_H_
 #define LONGSTREAM_BACKENDS_ERRORS_ERROR_H_
 

@@ -23,7 +23,7 @@ struct BackendDefinition {
   ModelSpec (*plan)(const Config& config, const LoadOptions& options);
 };
 
-// Each backend defines this once, in backends/<name>/<name>.cc. The shim in this folder wraps it in
+// Each backend defines this once, in backends/<name>/<name>.cc. c_abi.cc wraps it in
 // the ABI.
 const BackendDefinition& Definition();
 

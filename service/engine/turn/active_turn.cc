@@ -23,12 +23,6 @@ TurnDemand DemandOf(const TurnRequest& request, const TurnHistory& history) {
   return demand;
 }
 
-// The caller or a shutdown ended the turn, not the backend.
-bool EndedFromOutside(const absl::Status& status) {
-  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsUnavailable(status);
-}
-
 }  // namespace
 
 ActiveTurn::ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel* model,
@@ -268,56 +262,6 @@ void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   end.stop_string = std::move(step.stop_string);
   if (step.reason == FinishReason::kStopToken) end.stop_token = token;
   End(std::move(end));
-}
-
-// ---------------------------------------------------------------- the end
-
-void ActiveTurn::Abort(absl::Status status) {
-  TurnEnd end;
-  end.status = std::move(status);
-  End(std::move(end));
-}
-
-void ActiveTurn::End(TurnEnd end) {
-  if (ending()) return;
-  outcome_ = std::move(end);
-  if (!parts_.in_flight()) Conclude();
-}
-
-bool ActiveTurn::Restore(const absl::Status& status) {
-  if (status.ok()) {
-    if (overread_) history_.RollBack(history_.size(), "the end of a turn was taken back");
-    return true;
-  }
-  const uint64_t start = history_.start();
-  uint64_t keep = start;
-  if (request().on_abort == OnAbort::kKeep && EndedFromOutside(status)) {
-    keep = request().kind == TurnKind::kAppend
-               ? history_.size()
-               : std::max(start, turn_->stream.delivered_position());
-  }
-  history_.RollBack(keep, absl::StrCat("an aborted turn was rolled back to position ", keep));
-  if (keep == start) history_.PutBack();
-  return keep > start;
-}
-
-void ActiveTurn::Conclude() {
-  ended_ = true;
-  TurnEnd& end = *outcome_;
-  const bool began = phase_ != Phase::kWaiting || end.status.ok();
-  const bool keeps_prompt = began && Restore(end.status);
-  history_.Settle(/*whole=*/end.status.ok() && !overread_);
-  if (keeps_prompt && request().conversation != nullptr) {
-    history_.set_conversation(request().conversation);
-  }
-  const std::optional<SessionBytes> bytes = history_.bytes();
-  meter_.End(end, bytes);
-  end.position = history_.size();
-  end.usage = meter_.usage();
-  if (absl::IsInternal(end.status) && on_failure_) on_failure_(model_->name(), end.status);
-  if (!demand_.keeps_caches) history_.DropCaches();
-  history_.GiveBack();
-  turn_->stream.Finish(std::move(end));
 }
 
 }  // namespace longstream
