@@ -31,8 +31,8 @@ class SlotStore {
   // stay zero.
   int32_t spare() const { return layout_.slot_stride == 0 ? 0 : static_cast<int32_t>(capacity_); }
 
-  // Undefined room for a copy. Allocates nothing. REQUIRES: budget.Require(layout.rollback_bytes)
-  // passed; no more copies than live slots.
+  // Takes room for a copy, with undefined contents. Allocates nothing. REQUIRES:
+  // budget.Require(layout.rollback_bytes) passed; no more copies than live slots.
   int32_t TakeRollbackCopy();
   void GiveRollbackCopy(int32_t copy);
 

@@ -21,7 +21,6 @@ namespace longstream {
 //
 // Copies share one record of the keys read. Not thread-safe: asking for a key writes to that
 // record.
-// Copies share what was read. Not thread-safe: asking for a key writes to that record.
 class Config {
  public:
   // Reads <directory>/config.json. LS_NOT_FOUND: there is no such file, or it cannot be read.

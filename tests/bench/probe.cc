@@ -1,4 +1,4 @@
-// Compiled once per instruction set, as the kernels are.
+// Compiled once per instruction set, like the kernels.
 #include "tests/bench/probe.h"
 
 #include "kernels/cpu/simd/simd.h"

@@ -1,4 +1,4 @@
-// Reading.
+// Reads memory.
 #include "tests/bench/read_bandwidth.h"
 
 #include <sys/mman.h>
@@ -37,7 +37,7 @@ void ReadBandwidth::Read() const {
   const size_t task_bytes = bytes_ / kTasks;
   ParallelFor(executor_, kTasks, [&](uint32_t i) {
     const float sum = probe_.read(memory_.get() + i * task_bytes, task_bytes);
-    asm volatile("" : : "x"(sum));  // else the compiler leaves the read out
+    asm volatile("" : : "x"(sum));  // else the compiler removes the read
   });
 }
 

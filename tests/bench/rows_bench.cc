@@ -1,10 +1,9 @@
-// Speed of what stands between projections and attention, and behind the head: the ops that take a
-// row (or a row's heads) by itself, held against what the processor can do at most (yardstick.h).
+// Speed of the ops that take a row (or a row's heads) by itself: between projections and attention,
+// and behind the head. Compared to the processor's limits (yardstick.h).
 //
 // Shapes as in Qwen3-0.6B: width 1024, 16 / 8 heads of 128, vocabulary 151936. The argument `rows`
-// is 1 for a decode step. Bytes are what an op reads and writes, once; activations come from the
-// cache that the op before left them in, so that of_probe may be more than 1. LONGSTREAM_ISA
-// chooses the instruction set.
+// is 1 for a decode step. An op's reads and writes count once. The previous op leaves activations
+// in a cache, so of_probe may exceed 1. LONGSTREAM_ISA chooses the instruction set.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -25,8 +24,8 @@ constexpr int32_t kKvHeads = 8;
 constexpr int32_t kDim = 128;
 constexpr int64_t kVocabulary = 151936;
 constexpr int32_t kPageTokens = Step::kPageTokens;
-constexpr int64_t kContext = 4096;  // positions behind which the rows stand
-// Caches and tables are as large as those of a model, so that an op finds none of it in a cache.
+constexpr int64_t kContext = 4096;  // positions before the rows
+// Caches and tables are as large as a model's, so that an op finds nothing in a processor cache.
 constexpr int64_t kLayers = 16;
 
 std::vector<float> Numbers(int64_t count) {
@@ -96,7 +95,7 @@ void LogN(benchmark::State& state) {
 }
 BENCHMARK(LogN)->Name("LogitScale")->Apply(OfRows);
 
-// Norm of each head, rotation, and the write into pages, another layer's for each call.
+// Norm of each head, rotation, and the write into pages; each call writes another layer's pages.
 void WriteCache(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   const Step step(kContext + rows, rows);
@@ -166,7 +165,7 @@ void WriteRing(benchmark::State& state) {
 }
 BENCHMARK(WriteRing)->Name("RingWrite")->Apply(OfRows);
 
-// The near keys of a window of ReRoPE, as a fork or a deep rollback asks for.
+// The near keys of a ReRoPE window, as after a fork or a deep rollback.
 void RebuildRing(benchmark::State& state) {
   constexpr int32_t kWindow = 256;
   const Step step(kContext + 1, 1);
@@ -198,7 +197,7 @@ void RebuildRing(benchmark::State& state) {
 }
 BENCHMARK(RebuildRing)->Name("RingRebuild")->Apply(OfThreads);
 
-// Other tokens in every step.
+// Every step looks up other tokens.
 void Lookup(benchmark::State& state, DType type) {
   const int64_t rows = state.range(0);
   std::vector<int32_t> ids(static_cast<size_t>(kVocabulary + rows));
@@ -219,8 +218,8 @@ void Lookup(benchmark::State& state, DType type) {
 BENCHMARK_CAPTURE(Lookup, bf16, DType::kBF16)->Name("Embed/bf16")->Apply(OfRows);
 BENCHMARK_CAPTURE(Lookup, int4, DType::kI4)->Name("Embed/int4")->Apply(OfRows);
 
-// The last row of each of 16 prompts of 32 tokens. In place, so only the first pass has other rows
-// to bring; what it costs is the same.
+// The last row of each of 16 prompts of 32 tokens. In place, so only the first pass moves different
+// rows; every pass costs the same.
 void Gather(benchmark::State& state) {
   constexpr int64_t kPrompts = 16, kTokens = 32;
   std::vector<float> x = Numbers(kPrompts * kTokens * kWidth);

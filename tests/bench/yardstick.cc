@@ -45,7 +45,7 @@ void OfThreads(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("threads")->ArgsProduct({BenchThreads()})->UseRealTime();
 }
 
-// A probe that the instruction set does not have is no row.
+// A probe that the instruction set lacks has no row.
 bool RegisterProbes() noexcept {
   const Probe probe = DeviceProbe();
   OfThreads(benchmark::RegisterBenchmark("ReadBandwidth", ReadBandwidthOf));
@@ -57,11 +57,11 @@ bool RegisterProbes() noexcept {
 }
 [[maybe_unused]] const bool registered = RegisterProbes();
 
-// What so many threads reach at most, a second.
+// The most that a number of threads reaches, per second.
 struct Limits {
   double bytes = 0;
   double f32 = 0;
-  double bf16 = 0;  // 0: there are no such instructions
+  double bf16 = 0;  // 0: the processor has no such instructions
 };
 
 double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
@@ -78,8 +78,8 @@ double MultiplyAddsPerSecond(int64_t threads, MultiplyAddLoop loop) {
   return rates[1];
 }
 
-// The limits at this moment. The calls of one row follow each other at once while it looks for the
-// number of iterations; those share one measurement.
+// The current limits. While a row searches for its number of iterations, its calls follow each
+// other at once and share one measurement.
 const Limits& LimitsNow(int64_t threads) {
   struct Measured {
     explicit Measured(int64_t threads) : bandwidth(ExecutorOf(threads)) {}

@@ -1,4 +1,4 @@
-// Contexts and slices.
+// Makes contexts and runs slices.
 #include "tests/bench/model/sliced_model.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ ModelWeights Weights(const ModelSpec& spec, DType type, const Executor& executor
   return RandomWeights(spec, type, DeviceOps(), executor);
 }
 
-// Numbers of either sign and magnitude 1/4 to 1 as bf16 and, in pairs, as f32; 1.6 to 2 as f16.
+// Random bytes. As bf16 and, in pairs, as f32: magnitude 1/4 to 1, either sign. As f16: 1.6 to 2.
 void FillRandom(std::byte* data, size_t bytes) {
   static const std::vector<uint16_t> tile = [] {
     std::vector<uint16_t> numbers(size_t{1} << 15);
@@ -44,7 +44,7 @@ void FillRandom(std::byte* data, size_t bytes) {
   }
 }
 
-// Numbers, and in int8 pages scales of 1/64 behind them.
+// Random numbers; in int8 pages, scales of 1/64 follow them.
 void FillPage(std::byte* page, int64_t num_heads, int64_t head_dim, DType type) {
   const int64_t head_bytes = PagedHeadBytes(type, kPageTokens, head_dim);
   FillRandom(page, static_cast<size_t>(num_heads * head_bytes));
@@ -100,7 +100,7 @@ std::unique_ptr<ls_sequence> SlicedModel::MakeContext(int64_t depth) {
     FillRandom(store.slots.data(cache.slot()), static_cast<size_t>(store.layout.slot_stride));
   }
   model_.MarkRollbackPoint(*sequence);
-  // Touches the pages that slices will write as well.
+  // Also touches the pages that slices will write.
   cache.Append(kMaxSliceTokens);
   FillPages(cache);
   return sequence;

@@ -1,4 +1,4 @@
-// Wrapping.
+// Wraps each op in a timer.
 #include "tests/bench/model/timed_ops.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The plans that benchmarks run are those of docs/performance-notes.md: their bytes say so.
+// The models of the benchmarks are those of docs/performance-notes.md: their bytes match.
 #include "tests/bench/plans/bench_plans.h"
 
 #include <gmock/gmock.h>
@@ -61,8 +61,8 @@ TEST(BenchPlansTest, ParametersAreThoseOfTheNames) {
 }
 
 // Full attention: 2 * H_kv * D bf16 numbers per token and layer. Window: as many for each slot of
-// the ring, 64 more than the window. ReRoPE: keys alone. RNN: an f32 state matrix for each head,
-// and the rows of one grid interval.
+// the ring, which has 64 more than the window. ReRoPE: keys only. RNN: an f32 state matrix per
+// head, and the rows of one grid interval.
 TEST(BenchPlansTest, SessionsOf06BAreAsTheFormula) {
   constexpr uint64_t kToken = 2 * 8 * 128 * 2;
   const CacheLayout dense = Layout("0.6b", "dense");
@@ -97,14 +97,14 @@ TEST(BenchPlansTest, AStepReadsPagesWindowsAndStates) {
   constexpr double kToken = 2 * 8 * 128 * 2;
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 0), 0);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "dense"), 1000), 28 * 1000 * kToken);
-  // The near ring stands in for pages.
+  // The near ring replaces pages.
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 10), 28 * 10 * kToken);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hwfa2"), 1000), (2 * 1000 + 26 * 64) * kToken);
   EXPECT_EQ(DecodeCacheBytes(Layout("0.6b", "hypenet"), 1000),
             7 * 1000 * kToken + 21.0 * 4 * (16 * 128 * 128 + 32 * 2 * 16 * 128));
 }
 
-// What a step's products read, the head once.
+// Bytes that a step's products read; the head counts once.
 double ReadBytes(const ModelWeights& weights, const OpTable& ops) {
   auto bytes = static_cast<double>(ops.read_bytes(weights.head));
   for (const LayerWeights& layer : weights.layers) {
@@ -133,7 +133,7 @@ TEST(BenchPlansTest, AStepReadsATiedHeadOnce) {
         EXPECT_LT(ops->read_bytes(head), ops->packed_bytes(head.type, head.n, head.k));
       }
     }
-    // Of compressed weights the numbers, which are others, decide too.
+    // Compressed bytes also depend on the numbers, which differ.
     if (ops == &ReferenceOps()) {
       EXPECT_EQ(bytes[0], bytes[1]);
     }

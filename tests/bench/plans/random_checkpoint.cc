@@ -1,4 +1,4 @@
-// Names, then numbers.
+// Names the tensors, then writes their numbers.
 #include "tests/bench/plans/random_checkpoint.h"
 
 #include <cmath>
@@ -159,7 +159,7 @@ void WriteRandomCheckpoint(const ModelSpec& spec, const std::string& config,
       WriteBytes(file, values.data(), values.size() * sizeof(BF16));
     }
   });
-  // Last: what was interrupted is no model.
+  // config.json is last: an interrupted write leaves no model.
   WriteFile(root / "config.json", [&](std::ofstream& file) { file << config << '\n'; });
 }
 

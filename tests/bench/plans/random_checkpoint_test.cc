@@ -1,4 +1,4 @@
-// What is written loads: the tensors of every family, and the numbers of one.
+// A written checkpoint loads: the tensors of every family, and the numbers of one.
 #include "tests/bench/plans/random_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 namespace longstream {
 namespace {
 
-// Between them every tensor of docs/checkpoints.md.
+// Together they have every tensor of docs/checkpoints.md.
 constexpr const char* kGoldens[] = {"llama",
                                     "qwen2",
                                     "qwen3",

@@ -1,4 +1,4 @@
-// Counting bytes.
+// Counts bytes.
 #include "tests/bench/plans/step_bytes.h"
 
 #include <algorithm>
