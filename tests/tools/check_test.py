@@ -57,7 +57,7 @@ class FormatTest(CheckTest):
 class LayeringTest(CheckTest):
     def setUp(self):
         super().setUp()
-        for path in ("kernels/core/dtype.h", "kernels/core/norm.h",
+        for path in ("kernels/core/dtype.h", "kernels/ops/gemm/pack.h",
                      "kernels/cpu/attention/head_rows.h", "kernels/cpu/gemm/panel.h",
                      "backends/api/backend.h", "backends/dense/dense.h",
                      "service/config/config.h", "service/engine/engine.h",
@@ -74,7 +74,7 @@ class LayeringTest(CheckTest):
         self.write("kernels/ops/sampling/sample.h",
                    '#include "kernels/core/dtype.h"\n#include <vector>\n')
         self.write("kernels/cpu/attention/a.cc", '#include "kernels/cpu/gemm/panel.h"\n')
-        self.write("backends/spec/spec.h", '#include "kernels/core/norm.h"\n')
+        self.write("backends/spec/spec.h", '#include "kernels/ops/gemm/pack.h"\n')
         self.write("service/engine/a.cc", '#include "service/sessions/session.h"\n'
                    '#include "service/engine/policy/step_plan.h"\n#include "absl/status/status.h"\n')
         self.write("tests/kernels/attention/a_test.cc", '#include "tests/kernels/data.h"\n')
@@ -82,7 +82,7 @@ class LayeringTest(CheckTest):
 
     def test_upward_and_sideways_includes_fail(self):
         for path, include in (
-                ("kernels/core/a.h", '"kernels/core/norm.h"'),
+                ("kernels/core/a.h", '"kernels/ops/gemm/pack.h"'),
                 ("kernels/ops/a.h", '"backends/api/backend.h"'),
                 ("kernels/cpu/gemm/a.h", '"kernels/cpu/attention/head_rows.h"'),
                 ("backends/hwfa2/a.cc", '"backends/dense/dense.h"'),
@@ -90,7 +90,7 @@ class LayeringTest(CheckTest):
                 ("service/engine/policy/a.cc", '"service/engine/engine.h"'),
                 ("service/engine/policy/a.cc", '"service/sessions/session.h"'),
                 ("service/sessions/a.cc", '"service/engine/engine.h"'),
-                ("service/sessions/a.cc", '"kernels/core/norm.h"'),
+                ("service/sessions/a.cc", '"kernels/ops/gemm/pack.h"'),
                 ("service/sessions/a.cc", '"tests/kernels/data.h"'),
                 ("tests/kernels/gemm/a.cc", '"service/sessions/session.h"')):
             room = path.rpartition("/")[0] if not path.startswith("tests") else "tests/kernels"
@@ -108,7 +108,7 @@ class LayeringTest(CheckTest):
             (self.root / path).unlink()
 
     def test_include_relative_to_the_file_fails(self):
-        self.assert_refused("kernels/ops/gemm/a.h", '"norm.h"',
+        self.assert_refused("kernels/ops/gemm/a.h", '"pack.h"',
                             "include project headers by their path")
 
     def test_folder_without_a_row_fails(self):

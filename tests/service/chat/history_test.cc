@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& name) {
+std::unique_ptr<Tokenizer> GoldenTokenizer(const std::string& name) {
   const auto directory =
       std::filesystem::path(LONGSTREAM_SOURCE_DIR) / "tests" / "golden" / "tokenizer" / name;
   constexpr int kVocabularySize = 4096;
@@ -74,7 +74,7 @@ class HistoryTest : public ::testing::Test {
   }
   std::string Spelled() const { return tokenizer_->Decode(tokens_); }
 
-  std::unique_ptr<Tokenizer> tokenizer_ = LoadTokenizer("qwen3");
+  std::unique_ptr<Tokenizer> tokenizer_ = GoldenTokenizer("qwen3");
   ChatTemplates templates_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> end_ids_ = {Id("<|im_end|>")};
@@ -248,7 +248,7 @@ TEST(TokensParity, EveryConversation) {
     Messages messages;
     messages.conversation = ToConversation(test_case);
     messages.whole = true;
-    const auto tokenizer = LoadTokenizer(test_case["tokenizer"]);
+    const auto tokenizer = GoldenTokenizer(test_case["tokenizer"]);
     const auto addition = AddMessages(templates, *tokenizer, {{}, history, {}}, messages);
     ASSERT_TRUE(addition.ok()) << addition.status();
     EXPECT_EQ(addition->tokens, test_case["ids"].get<std::vector<int32_t>>());
