@@ -117,7 +117,7 @@ TEST_P(PluginEngineTest, CloseWhileItGenerates) {
   engine->Close(session, [](uint64_t) {});
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(ReadToEnd(*other).text, expected);
-  const auto last = other->request.session;
+  const auto last = other->session;
   ASSERT_TRUE(last->Close());
   engine->Close(last, [](uint64_t) {});
   engine->Flush();
