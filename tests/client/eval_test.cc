@@ -144,7 +144,8 @@ TEST_F(EvalTest, WrongUsage) {
   refused({"eval", "text", "-m", "dense", Path("text")},
           "4096 tokens of dense are about 4096 bytes, and the text has 3000");
   refused({"eval", "text", "-m", "dense", "--lengths", "1", Path("text")}, "1 not in range");
-  refused({"eval", "passkey", "-m", "dense", "--needle", "none"}, "there is no {}");
+  refused({"eval", "passkey", "-m", "dense", "--needle", "none"},
+          "expected {}, which stands for the number");
   refused({"eval", "passkey", "-m", "dense", "--filler", Path("empty")}, "is empty");
   refused({"eval", "passkey", "-m", "dense", "--lengths", "50"},
           "50 tokens of dense are about 50 bytes, and a question needs 9");
