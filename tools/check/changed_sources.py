@@ -3,7 +3,7 @@
 CI runs in a fresh clone, where nothing tells which commits landed last. So "changed" means: since the
 newest commit of the main line that is more than a day older than HEAD, by their commit dates. Then
 each change is read by every run of its day. Changes that land later than a day after their commit
-are not seen; `make tidy` reads the whole tree.
+are not seen; `make tidy` reads all sources.
 """
 
 import pathlib
@@ -17,10 +17,11 @@ HEADERS = (".h", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def select(root, sources, base, rules=()):
-    """The sources that changed since the commit `base` (None: a day ago), and one source or more for
-    each header that changed. Returns them with a sentence that says which they are and why. All
-    sources where no base is found, or where one of the files `rules` changed."""
+def select(root, sources, below, base=None, rules=()):
+    """The sources that changed since the commit `base` (None: a day ago), and at least one source for
+    each header below one of the paths `below` that changed. Returns them with a sentence that says
+    which they are and why. All sources where no base is found, or where one of the files `rules`
+    changed."""
     everything = f"all {len(sources)} sources"
     commit = base or day_old_commit(root)
     if commit is None:
@@ -31,7 +32,8 @@ def select(root, sources, base, rules=()):
         if rule in changed:
             return sources, f"{everything}: {rule} changed since {since}"
     direct = [path for path in sources if path in changed]
-    headers = {path for path in changed if path.suffix in HEADERS and (root / path).exists()}
+    headers = {path for path in changed if path.suffix in HEADERS and (root / path).exists() and
+               any(path.is_relative_to(prefix) for prefix in below)}
     more, alone = cover(headers, direct, {path: included(root, path) for path in sources})
     reason = (f"{len(direct)} of {len(sources)} sources changed since {since}; "
               f"{len(more)} more include the other changed headers")
@@ -92,7 +94,7 @@ def cover(headers, sources, includes):
     more = []
     for header in sorted(uncovered):
         own = header.with_suffix(".cc")
-        if header in includes.get(own, ()):
+        if header in uncovered and header in includes.get(own, ()):
             more.append(own)
             uncovered -= includes[own]
     while uncovered:

@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# clang-tidy reads what changed in the last day; over the whole tree (`make tidy`) it would take as
-# long as everything else that CI runs.
+# clang-tidy reads what changed in the last day. It takes 2 seconds a source on one core: `make tidy`,
+# which reads all that is shipped, takes minutes.
 failed=()
 for check in format layering op_names lengths proto_compatibility weak_symbols tidy; do
   start=$SECONDS
