@@ -64,8 +64,8 @@ check: release  ## Run the checks: format, layers, names, lengths, pages, protos
 	@tools/check/run_all.sh
 
 # `make check` reads what changed in the day before HEAD, as CI does. Since another commit:
-# tools/check/tidy.py --base COMMIT.
-tidy: release  ## Run clang-tidy over the whole tree, tests included.
+# tools/check/tidy.py --base COMMIT. The tests: tools/check/tidy.py tests.
+tidy: release  ## Run clang-tidy over all that is shipped.
 	@tools/check/tidy.py
 
 # Each fuzz test of make asan takes at least 10 seconds; here it takes SECONDS.

@@ -99,12 +99,16 @@ function(longstream_test)
 endfunction()
 
 # longstream_benchmark(NAME name SOURCES ... [DEPS ...])
-# A Google Benchmark program in <build>/bench. `make bench` runs all programs there.
+# A Google Benchmark program in <build>/bench. `make bench` runs all programs there. A build with
+# sanitizers has none, because its figures mean nothing.
 function(longstream_benchmark)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_benchmark)
   longstream_program("${arg_NAME}" "${arg_SOURCES}" "${arg_DEPS}" "${PROJECT_BINARY_DIR}/bench")
   target_link_libraries(${arg_NAME} PRIVATE benchmark::benchmark benchmark::benchmark_main)
+  if(LONGSTREAM_SANITIZE)
+    set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # longstream_install_library(longstream_<part>...)

@@ -55,7 +55,7 @@ class ChangedSourcesTest(unittest.TestCase):
 
     def select(self, base=None):
         sources = sorted(path.relative_to(self.root) for path in self.root.rglob("*.cc"))
-        selected, reason = changed_sources.select(self.root, sources, base, (RULE,))
+        selected, reason = changed_sources.select(self.root, sources, ["service"], base, (RULE,))
         return [path.stem for path in selected], reason
 
     def test_reads_what_changed_since_the_newest_commit_of_the_day_before(self):
@@ -125,6 +125,14 @@ class ChangedSourcesTest(unittest.TestCase):
         selected, reason = self.select()
         self.assertEqual(selected, [])
         self.assertIn("no source includes service/unused.h", reason)
+
+    def test_header_elsewhere_needs_no_source(self):
+        self.commit(0)
+        self.write("tests/fixture.h", "int f();\n")
+        self.commit(40)
+        selected, reason = self.select()
+        self.assertEqual(selected, [])
+        self.assertNotIn("fixture.h", reason)
 
     def test_moved_file_counts_only_if_it_changed_too(self):
         self.commit(0)

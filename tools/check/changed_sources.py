@@ -17,10 +17,10 @@ HEADERS = (".h", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def select(root, sources, base, rules=()):
-    """The sources that changed since the commit `base` (None: a day ago), and one source or more for
-    each header that changed. Returns them with a sentence that says which they are and why. Selects
-    all sources if there is no base, or if one of the files `rules` changed."""
+def select(root, sources, below, base=None, rules=()):
+    """Returns the sources that changed since the commit `base` (None: a day ago), at least one source
+    for each changed header below one of the paths `below`, and a sentence that says which they are
+    and why. Without a base, or if one of the files `rules` changed, it returns all sources."""
     everything = f"all {len(sources)} sources"
     commit = base or day_old_commit(root)
     if commit is None:
@@ -31,7 +31,8 @@ def select(root, sources, base, rules=()):
         if rule in changed:
             return sources, f"{everything}: {rule} changed since {since}"
     direct = [path for path in sources if path in changed]
-    headers = {path for path in changed if path.suffix in HEADERS and (root / path).exists()}
+    headers = {path for path in changed if path.suffix in HEADERS and (root / path).exists() and
+               any(path.is_relative_to(prefix) for prefix in below)}
     more, alone = cover(headers, direct, {path: included(root, path) for path in sources})
     reason = (f"{len(direct)} of {len(sources)} sources changed since {since}; "
               f"{len(more)} more include the other changed headers")
@@ -91,7 +92,7 @@ def cover(headers, sources, includes):
     more = []
     for header in sorted(uncovered):
         own = header.with_suffix(".cc")
-        if header in includes.get(own, ()):
+        if header in uncovered and header in includes.get(own, ()):
             more.append(own)
             uncovered -= includes[own]
     while uncovered:

@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# clang-tidy reads the changes of the last day. The whole tree (`make tidy`) would take as long as the
-# rest of CI.
+# clang-tidy reads what changed in the last day: it takes 2 seconds a source on one core. `make tidy`
+# reads all shipped sources and takes minutes.
 failed=()
 for check in format layering op_names lengths prose proto_compatibility weak_symbols tidy; do
   start=$SECONDS

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""clang-tidy over every C++ source of the compilation database, and over the lock annotations.
+"""clang-tidy over every C++ source that is shipped, and over the lock annotations.
 
-Paths given on the command line restrict it to the sources below them, --changed and --base to
-changed sources (changed_sources.py). It installs one version of clang-tidy from PyPI in
-build/venv-tidy. Debian's takes twice the time, because it also looks for findings in system headers
-and then drops them.
+Paths given on the command line are read instead: `tidy.py tests` reads the tests, which are not free
+of diagnostics yet. --changed and --base restrict it to the sources that changed
+(changed_sources.py). Every machine has one version of clang-tidy, from PyPI, in build/venv-tidy:
+Debian's looks for findings in the headers of the system too and drops them, which takes it twice the
+time.
 
 It remembers sources without diagnostics under $XDG_CACHE_HOME/longstream-tidy (~/.cache), by a hash
 of everything that clang-tidy reads, and does not read them again until something changes.
@@ -24,6 +25,8 @@ import sys
 
 import changed_sources
 import source_tree
+
+SHIPPED = ["kernels", "backends", "service", "client"]
 
 # When one of these changes, every source is read.
 RULES = (pathlib.Path(".clang-tidy"), pathlib.Path("tools/check/requirements.txt"))
@@ -62,7 +65,7 @@ def sources(root, build, below):
         if path.is_relative_to(root) and path.relative_to(root) in in_tree:
             found.setdefault(path.relative_to(root), []).append(command)
     return {path: found[path] for path in sorted(found)
-            if not below or any(path.is_relative_to(prefix) for prefix in below)}
+            if any(path.is_relative_to(prefix) for prefix in below)}
 
 
 def reading(command):
@@ -156,7 +159,8 @@ def main():
     parser.add_argument("--changed", action="store_true",
                         help="only what changed in the last day before HEAD")
     parser.add_argument("--base", metavar="COMMIT", help="only what changed since this commit")
-    parser.add_argument("below", nargs="*", help="directories or files, relative to the root")
+    parser.add_argument("below", nargs="*", default=SHIPPED,
+                        help="directories or files, relative to the root; %(default)s")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
     build = (arguments.build or root / "build/release").resolve()
@@ -164,7 +168,8 @@ def main():
     problems = [] if paths else [f"{build}: no source of the tree in compile_commands.json"]
     if arguments.changed or arguments.base:
         try:
-            selected, reason = changed_sources.select(root, list(paths), arguments.base, RULES)
+            selected, reason = changed_sources.select(root, list(paths), arguments.below,
+                                                      arguments.base, RULES)
         except subprocess.CalledProcessError as error:
             return source_tree.report("tidy", [error.stderr.strip()])
         paths = {path: paths[path] for path in selected}

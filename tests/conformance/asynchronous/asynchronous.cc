@@ -1,4 +1,4 @@
-// A plugin of the CPU (LONGSTREAM_INNER_PLUGIN) as one of a device: a step takes its time beside
+// A plugin of the CPU (kInnerPlugin) as one of a device: a step takes its time beside
 // the host, after the one before it, and its results are there at wait. Holds the host to the ABI:
 // what is forbidden while a step is in flight ends the process with a sentence.
 //
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "backends/api/backend.h"
+#include "tests/conformance/asynchronous/inner_plugin.h"
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -58,7 +59,7 @@ struct InnerPlugin {
   InnerPlugin(const InnerPlugin&) = delete;
   InnerPlugin& operator=(const InnerPlugin&) = delete;
 
-  void* const library = dlopen(LONGSTREAM_INNER_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(kInnerPlugin, RTLD_NOW | RTLD_LOCAL);
 };
 
 const ls_backend& Inner() {
