@@ -108,7 +108,7 @@ void Engine::Close(std::shared_ptr<Session> session, Closed closed) {
     bool in_flight = false;
     for (auto* turns : {&waiting_, &running_}) {
       for (const std::unique_ptr<ActiveTurn>& turn : *turns) {
-        if (&turn->session() != session.get()) continue;
+        if (turn->ended() || &turn->session() != session.get()) continue;
         turn->Abort(absl::CancelledError("the session was closed"));
         in_flight |= !turn->ended();
       }

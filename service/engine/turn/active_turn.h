@@ -2,6 +2,7 @@
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_ACTIVE_TURN_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_ACTIVE_TURN_H_
 
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,7 +44,11 @@ class ActiveTurn {
              const FailureListener& on_failure);
 
   const Turn& turn() const { return *turn_; }
-  const Session& session() const { return history_.session(); }
+  // REQUIRES: !ended(), because the end gives the session's turn back.
+  const Session& session() const {
+    assert(!ended_);
+    return history_.session();
+  }
   // Its stream has the end; nothing in flight refers to it.
   bool ended() const { return ended_; }
 
