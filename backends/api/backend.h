@@ -137,7 +137,7 @@ typedef struct ls_model_options {
   const ls_host* host;          /* borrowed until model_close */
 } ls_model_options;
 
-/* What one layer keeps per sequence. */
+/* The memory that one layer keeps for a sequence. */
 enum {
   LS_LAYER_FULL = 0,     /* keys and values in pages; grow with the position */
   LS_LAYER_WINDOW = 1,   /* a ring of keys and values; constant size */

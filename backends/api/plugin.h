@@ -17,7 +17,7 @@
 
 namespace longstream {
 
-// What a plugin throws. It never leaves the plugin: Guarded turns it into a code and a sentence.
+// Thrown inside a plugin. It never leaves the plugin: Guarded turns it into a code and a sentence.
 struct Failure {
   ls_code code;
   std::string text;

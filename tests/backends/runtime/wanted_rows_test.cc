@@ -1,4 +1,4 @@
-// What a step computes for rows that need no logits. invariance_test.cc tests that the other rows
+// The work of a step for rows that need no logits. invariance_test.cc tests that the other rows
 // have the same bits.
 #include <gtest/gtest.h>
 

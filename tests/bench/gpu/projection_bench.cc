@@ -17,7 +17,7 @@ constexpr int64_t kPrefillRows = 512;
 // Reading smaller weights takes less time than starting a kernel.
 constexpr size_t kLargeBytes = size_t{32} << 20;
 
-// What a step does before and after the product.
+// The work of a step before and after the product.
 enum class Role {
   kProject,  // norms its input
   kGate,     // norms its input, gates one product by another: a pair of weights
