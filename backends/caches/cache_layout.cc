@@ -1,9 +1,11 @@
-// From a model's layers to the layout of its caches.
+// The places of the layers' caches.
 #include "backends/caches/cache_layout.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "backends/errors/error.h"
 
@@ -46,42 +48,28 @@ class SlotPlanner {
   int64_t end_ = 0;
 };
 
-RingLayout Ring(const MixerSpec& mixer, int32_t window, int32_t value_slices) {
-  return {window, window + kPrefillGrid, mixer.num_kv_heads, mixer.head_dim, value_slices};
+// Places a ring and returns its bytes.
+uint64_t Place(DType type, SlotPlanner& slot, RingLayout* ring) {
+  const int64_t key_bytes = RingBytes(*ring, ring->num_kv_heads, type);
+  const int64_t value_bytes = RingBytes(*ring, ring->num_value_heads(), type);
+  ring->keys = slot.Place(key_bytes);
+  ring->values = slot.Place(value_bytes);
+  return static_cast<uint64_t>(key_bytes + value_bytes);
 }
 
-void PlaceWindow(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
-  RingLayout& ring = layer->ring.emplace(Ring(mixer, mixer.window, mixer.value_slices()));
-  const int64_t key_bytes = RingBytes(ring, ring.num_kv_heads, type);
-  const int64_t value_bytes = RingBytes(ring, ring.num_value_heads(), type);
-  ring.keys = slot.Place(key_bytes);
-  ring.values = slot.Place(value_bytes);
-  layer->bytes_fixed = static_cast<uint64_t>(key_bytes + value_bytes);
-}
-
-void PlaceNear(const MixerSpec& mixer, DType type, SlotPlanner& slot, LayerCacheLayout* layer) {
-  RingLayout& near = layer->near.emplace(Ring(mixer, mixer.rerope_window, 0));
-  const int64_t bytes = RingBytes(near, near.num_kv_heads, type);
-  near.keys = slot.Place(bytes);
-  layer->bytes_fixed = static_cast<uint64_t>(bytes);
-}
-
-void PlaceRecurrent(const MixerSpec& mixer, SlotPlanner& slot, LayerCacheLayout* layer) {
-  RecurrentLayout& memory = layer->recurrent.emplace();
-  memory.num_heads = mixer.num_heads;
-  memory.num_kv_heads = mixer.num_kv_heads;
-  memory.key_dim = mixer.head_dim;
-  memory.value_dim = mixer.value_dim;
-  memory.gated = mixer.kind == MixerKind::kGatedRnn;
+// Places the memory of a recurrence and returns its bytes.
+uint64_t Place(SlotPlanner& slot, RecurrentLayout* memory) {
+  uint64_t sum = 0;
   const auto place = [&](int64_t elements) {
     const int64_t bytes = ArrayBytes({elements, static_cast<int64_t>(sizeof(float))});
-    layer->bytes_fixed += static_cast<uint64_t>(bytes);
+    sum += static_cast<uint64_t>(bytes);
     return slot.Place(bytes);
   };
-  memory.state = place(memory.state_elements());
-  memory.keys = place(kPrefillGrid * memory.key_row());
-  memory.values = place(kPrefillGrid * memory.value_row());
-  memory.gates = place(kPrefillGrid * memory.gate_row());
+  memory->state = place(memory->state_elements());
+  memory->keys = place(kPrefillGrid * memory->key_row());
+  memory->values = place(kPrefillGrid * memory->value_row());
+  memory->gates = place(kPrefillGrid * memory->gate_row());
+  return sum;
 }
 
 // Computes the sums over all layers after each layer is placed.
@@ -106,27 +94,22 @@ void Total(CacheLayout* layout) {
 
 }  // namespace
 
-CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
+CacheLayout PlaceCaches(std::vector<LayerCacheLayout> layers, DType type) {
   CacheLayout layout;
   layout.page_type = type;
   layout.ring_type = type == DType::kI8 ? DType::kBF16 : type;
-  layout.layers.resize(spec.layers.size());
+  layout.layers = std::move(layers);
   SlotPlanner slot;
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const MixerSpec& mixer = spec.layers[i];
-    if (mixer.kind == MixerKind::kWindow)
-      PlaceWindow(mixer, layout.ring_type, slot, &layout.layers[i]);
-    if (mixer.recurrent()) PlaceRecurrent(mixer, slot, &layout.layers[i]);
+  for (LayerCacheLayout& layer : layout.layers) {
+    if (layer.ring) layer.bytes_fixed = Place(layout.ring_type, slot, &*layer.ring);
+    if (layer.recurrent) layer.bytes_fixed = Place(slot, &*layer.recurrent);
   }
   layout.rollback_end = slot.end();
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const MixerSpec& mixer = spec.layers[i];
-    LayerCacheLayout& layer = layout.layers[i];
-    if (mixer.kind != MixerKind::kFull) continue;
-    layer.paged = PagedLayout{mixer.num_kv_heads, mixer.head_dim, mixer.value_slices()};
+  for (LayerCacheLayout& layer : layout.layers) {
+    if (!layer.paged) continue;
     const int64_t bytes = layer.paged->key_bytes(type) + layer.paged->value_bytes(type);
     layer.bytes_per_token = static_cast<uint64_t>(bytes) / kPageTokens;
-    if (mixer.rerope()) PlaceNear(mixer, layout.ring_type, slot, &layer);
+    if (layer.near) layer.bytes_fixed = Place(layout.ring_type, slot, &*layer.near);
   }
   layout.slot_stride = slot.end();
   Total(&layout);

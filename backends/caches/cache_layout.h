@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "backends/spec/model_spec.h"
 #include "kernels/core/batch_layout.h"
 #include "kernels/core/dtype.h"
 
@@ -42,9 +41,14 @@ struct RingLayout {
   int32_t slots = 0;   // window + kPrefillGrid
   int32_t num_kv_heads = 0;
   int32_t head_dim = 0;
-  int32_t value_slices = 1;  // 0 in a near ring
+  int32_t value_slices = 1;  // width of a value / head_dim; 0 in a near ring
   int64_t keys = 0;          // byte offset in a slot
   int64_t values = 0;        // likewise; unused in a near ring
+
+  static RingLayout For(int32_t window, int32_t num_kv_heads, int32_t head_dim,
+                        int32_t value_slices) {
+    return {window, window + kPrefillGrid, num_kv_heads, head_dim, value_slices};
+  }
 
   int32_t num_value_heads() const { return num_kv_heads * value_slices; }
   int64_t key_elements() const { return int64_t{num_kv_heads} * slots * head_dim; }
@@ -69,7 +73,8 @@ struct RecurrentLayout {
   int64_t gate_row() const { return gated ? int64_t{num_heads} * key_dim : 0; }
 };
 
-// The caches of one layer. Exactly one of paged, ring and recurrent is present.
+// The caches of one layer. Exactly one of paged, ring and recurrent is present. A mixer states the
+// sizes; PlaceCaches computes offsets and bytes.
 struct LayerCacheLayout {
   std::optional<PagedLayout> paged;
   std::optional<RingLayout> near;  // rotated keys beside the pages of a ReRoPE layer
@@ -110,8 +115,10 @@ struct CacheLayout {
   int64_t min_near_slots = 0;
 };
 
-// The caches that `spec` needs. Pages hold keys and values as `type`. REQUIRES: not kI4.
-CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type);
+// Places the caches of the layers, whose sizes are given: fills in byte offsets and byte counts.
+// Pages hold keys and values as `type`. Throws BackendError(LS_INVALID_ARGUMENT) for a layer that
+// no machine can hold. REQUIRES: `type` is not kI4.
+CacheLayout PlaceCaches(std::vector<LayerCacheLayout> layers, DType type);
 
 // Pages that `tokens` tokens take.
 constexpr int64_t PagesFor(int64_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }

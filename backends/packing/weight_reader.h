@@ -15,31 +15,13 @@
 #include "backends/checkpoint/load_options.h"
 #include "backends/checkpoint/safetensors.h"
 #include "backends/packing/packed_cache.h"
-#include "backends/spec/model_weights.h"
+#include "backends/spec/weight_source.h"
 #include "kernels/core/device.h"
 #include "kernels/core/executor.h"
 #include "kernels/core/matrix.h"
 #include "kernels/ops/op_table.h"
 
 namespace longstream {
-
-// One tensor, or some rows of one. The parts of a weight lie one below the other.
-struct WeightPart {
-  std::string name;  // empty: no tensor but rows of zeros (vectors only)
-  int64_t rows = 0;
-  // The rows are [first_row, first_row + rows) of the tensor's stored_rows; 0: they are all its
-  // rows.
-  int64_t stored_rows = 0;
-  int64_t first_row = 0;
-  // Not empty: reorders each block of order.size() rows. Stored row i of a block becomes row
-  // order[i] of the block. The size divides `rows`.
-  std::vector<int32_t> order{};
-
-  // For a vector that is stored as a matrix: the matrix's columns. 0: it is stored as a vector.
-  int64_t vector_cols = 0;
-
-  int64_t all_rows() const { return stored_rows == 0 ? rows : stored_rows; }
-};
 
 // Visits a checkpoint's tensors in the order in which a model names them and gives each tensor the
 // next block of the model's memory. So every pass over a model has the same blocks.
@@ -51,7 +33,7 @@ struct WeightPart {
 //   kPlace  reads nothing: the memory already holds the contents of a file of packed weights.
 //
 // Throws BackendError as LoadWeights does. Used by one thread.
-class WeightReader {
+class WeightReader final : public WeightSource {
  public:
   enum class Mode { kCheck, kPack, kPlace };
 
@@ -60,28 +42,16 @@ class WeightReader {
                const OpTable& ops, const Executor& executor, Device& device,
                std::byte* memory = nullptr);
 
-  // Packs the parts, rows of k numbers each, as one weight [sum of rows, k]. Its type is the type
-  // that the options ask for; else the parts' own type, or f32 if they differ.
-  PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k);
-
-  // Two weights of one tensor each, in the type that they would have as parts of one weight,
-  // because one op reads both.
+  // The type of the result is the type that the options ask for; else the parts' own type, or f32
+  // if they differ.
+  PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
-                                             int64_t k);
-
-  // The parts, rows of one number each ([rows] in the file), one after the other in f32. Adds
-  // `plus` to each number.
-  const float* Vector(const std::vector<WeightPart>& parts, float plus = 0.0f);
-
-  // The tensor [rows, cols] of the file, in f32.
-  Matrix Table(std::string_view name, int64_t rows, int64_t cols);
-
-  // Copies `values` into the model's memory. They are computed, not read.
-  const float* Constants(std::span<const float> values);
-
-  // Checks a tensor that must equal `original`, which has been read. The file may leave it out.
+                                             int64_t k) override;
+  const float* Vector(const std::vector<WeightPart>& parts, float plus) override;
+  Matrix Table(std::string_view name, int64_t rows, int64_t cols) override;
+  const float* Constants(std::span<const float> values) override;
   // LS_INVALID_ARGUMENT: the two differ.
-  void RequireCopy(std::string_view name, std::string_view original);
+  void RequireCopy(std::string_view name, std::string_view original) override;
 
   // Refuses the first tensor that no call has named, unless it is known to be harmless or begins
   // with one of `ignored`.

@@ -15,6 +15,7 @@
 #include "backends/checkpoint/safetensors.h"
 #include "backends/errors/device_failure.h"
 #include "backends/errors/error.h"
+#include "backends/model/assemble.h"
 #include "backends/packing/load_weights.h"
 #include "backends/runtime/decode_bucket.h"
 
@@ -63,12 +64,12 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
 
 // Refuses sizes that the decoder's ops do not serve, before the first step would.
 void CheckServed(const ModelSpec& spec, const Config& config) {
-  for (const MixerSpec& mixer : spec.layers) {
-    if (mixer.recurrent() || mixer.head_dim <= kMaxHeadDim) continue;
-    config.Unsupported(spec.block == BlockKind::kGau ? "gau_key_dim" : "head_dim",
-                       "must be at most " + std::to_string(kMaxHeadDim) +
-                           " in attention layers, found " + std::to_string(mixer.head_dim));
-  }
+  int32_t most = 0;
+  const MixerSpec* mixer = FindTooWideHead(spec, &most);
+  if (mixer == nullptr) return;
+  config.Unsupported(mixer->gau ? "gau_key_dim" : "head_dim",
+                     "must be at most " + std::to_string(most) + " in attention layers, found " +
+                         std::to_string(mixer->head_dim));
 }
 
 // Refuses options that the ops do not serve.
@@ -277,7 +278,7 @@ OpStatus Model::RunStep(const ls_batch& batch, Ticket& ticket) {
 
 OpStatus Model::ForwardAndDraw() {
   const OpStatus status =
-      decoder_.Forward(rows_, outputs_.wanted(rows_.num_decode_rows()), outputs_.sampled());
+      decoder_.Forward(rows_, outputs_.logit_rows(rows_.num_decode_rows()), outputs_.sampled());
   return status != OpStatus::kOk || outputs_.num_blocks() == 0 ? status : outputs_.Draw(0);
 }
 
@@ -318,7 +319,7 @@ std::unique_ptr<Model> OpenModel(const BackendDefinition& definition,
   };
   ModelWeights weights =
       LoadWeights(spec, Checkpoint(options.directory), load_options, ops, executor, device, log);
-  const DType cache_type = load_options.CacheType(weights.layers[0].mixer_in.type);
+  const DType cache_type = load_options.CacheType(weights.layers[0].mixer.in.type);
   return std::make_unique<Model>(std::move(spec), std::move(weights), cache_type, ops, executor,
                                  ModelLimits{options.cache_bytes_budget, options.max_batch_tokens,
                                              options.max_batch_sequences},

@@ -12,7 +12,7 @@
 #include "backends/api/plugin.h"
 #include "backends/caches/cache_store.h"
 #include "backends/model/decoder.h"
-#include "backends/model/step_rows.h"
+#include "backends/model/step/step_rows.h"
 #include "backends/runtime/definition.h"
 #include "backends/runtime/model_description.h"
 #include "backends/runtime/sequence.h"

@@ -1,7 +1,6 @@
 // The ABI's description of a model.
 #include "backends/runtime/model_description.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -30,9 +29,7 @@ const char* PositionName(const MixerSpec& mixer) {
 
 ls_layer_info Describe(const MixerSpec& mixer, const LayerCacheLayout& layout) {
   ls_layer_info info{};
-  info.kind = mixer.recurrent()                  ? LS_LAYER_RECURRENT
-              : mixer.kind == MixerKind::kWindow ? LS_LAYER_WINDOW
-                                                 : LS_LAYER_FULL;
+  info.kind = layout.recurrent ? LS_LAYER_RECURRENT : layout.ring ? LS_LAYER_WINDOW : LS_LAYER_FULL;
   info.position = PositionName(mixer);
   if (layout.ring) info.window = static_cast<uint64_t>(layout.ring->window);
   if (layout.near) info.window = static_cast<uint64_t>(layout.near->window);
@@ -85,7 +82,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                   spec.embedding_multiplier, spec.residual_multiplier, spec.logit_multiplier,
                   spec.chunk_size);
   if (spec.layer_norm || spec.parallel) fingerprint.Add(spec.layer_norm, spec.parallel);
-  if (spec.block != BlockKind::kTransformer) fingerprint.Add(spec.block);
+  if (spec.feed_forward == FeedForwardKind::kNone) fingerprint.Add(1);
   if (spec.logit_softcap > 0.0f) fingerprint.Add(spec.logit_softcap);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);
   for (const MixerSpec& mixer : spec.layers) fingerprint.AddMixer(mixer);
@@ -94,10 +91,8 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
 
 // A recurrence works on blocks of its grid. Other models may be cut more finely, so that a host can
 // read a prompt in smaller pieces beside streams that wait for their next token.
-uint32_t PrefillGrid(const ModelSpec& spec, const OpTable& ops) {
-  const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
-                                     [](const MixerSpec& mixer) { return mixer.recurrent(); });
-  return static_cast<uint32_t>(recurrent ? kPrefillGrid : ops.cut_grid);
+uint32_t PrefillGrid(const CacheLayout& layout, const OpTable& ops) {
+  return static_cast<uint32_t>(layout.has_states ? kPrefillGrid : ops.cut_grid);
 }
 
 }  // namespace
@@ -115,7 +110,7 @@ ModelDescription::ModelDescription(const ModelSpec& spec, const ModelWeights& we
   info_.layers = layers_.data();
   info_.num_parameters = weights.num_parameters;
   info_.context_limit = static_cast<uint64_t>(spec.context_limit);
-  info_.prefill_grid = PrefillGrid(spec, ops);
+  info_.prefill_grid = PrefillGrid(layout, ops);
   info_.page_tokens = layout.has_pages() ? kPageTokens : 0;
   info_.kv_bytes_per_token = layout.bytes_per_token;
   info_.window_bytes_per_sequence = layout.ring_bytes;

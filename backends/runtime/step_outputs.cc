@@ -160,7 +160,7 @@ void StepOutputs::Pad(int32_t num_rows) {
   }
 }
 
-Decoder::Wanted StepOutputs::wanted(int32_t num_decode_rows) const {
+LogitRows StepOutputs::logit_rows(int32_t num_decode_rows) const {
   const auto prefill = std::lower_bound(rows_.begin(), rows_.end(), num_decode_rows);
   return {device_rows_, static_cast<int64_t>(rows_.size()), prefill - rows_.begin()};
 }

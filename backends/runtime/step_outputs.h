@@ -10,7 +10,7 @@
 #include "backends/api/backend.h"
 #include "backends/caches/device_memory.h"
 #include "backends/model/decoder.h"
-#include "backends/model/transfer.h"
+#include "backends/model/step/transfer.h"
 #include "backends/runtime/ticket.h"
 #include "kernels/ops/op_table.h"
 
@@ -38,7 +38,7 @@ class StepOutputs {
   void Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows);
 
   // For the uploaded step, whose first num_decode_rows rows are decode rows.
-  Decoder::Wanted wanted(int32_t num_decode_rows) const;
+  LogitRows logit_rows(int32_t num_decode_rows) const;
   size_t num_blocks() const { return blocks_.size(); }
   // After Forward: runs the head, the check for finite rows, and sampling. With the same
   // `num_rows`, it calls ops with the same arguments.

@@ -10,7 +10,7 @@
 
 #include "backends/api/backend.h"
 #include "backends/caches/device_memory.h"
-#include "backends/model/transfer.h"
+#include "backends/model/step/transfer.h"
 #include "kernels/core/device.h"
 
 namespace longstream {

@@ -14,6 +14,8 @@
 
 namespace longstream {
 
+// What mixes the tokens of a layer. Each kind has a file in backends/model/mixers, which holds all
+// that a kind decides: weights, caches, buffers and the forward pass.
 enum class MixerKind {
   kFull,       // attention over all tokens, paged
   kWindow,     // attention over the last `window` tokens, in a ring
@@ -64,19 +66,24 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
-enum class BlockKind {
-  kTransformer,  // a mixer and an MLP
-  kGau,          // a gated attention unit: attention with gated values, and no MLP
+// What follows the mixer of a layer (backends/model/feed_forward).
+enum class FeedForwardKind {
+  kGated,  // an MLP with a gate: W_down (act(W_gate h) * (W_up h))
+  kPlain,  // an MLP without one: W_down act(W_gate h)
+  kNone,
 };
 
 // The mixer of one layer.
 struct MixerSpec {
   MixerKind kind = MixerKind::kFull;
+  // kFull and kWindow: a gated attention unit, which makes queries and keys of one projection and
+  // gates its output with another.
+  bool gau = false;
   PositionKind position = PositionKind::kRope;
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D; Dk of an RNN layer
-  int32_t value_dim = 0;     // width of a value; D unless kGatedRnn or kGau, there a multiple of D
+  int32_t value_dim = 0;     // width of a value; D unless kGatedRnn or gau, there a multiple of D
   QkNorm qk_norm = QkNorm::kNone;
   bool qkv_bias = false;
   bool output_bias = false;
@@ -108,9 +115,9 @@ struct MixerSpec {
 struct ModelSpec {
   std::string architecture;  // model_type, for people
   int64_t vocabulary = 0;
-  BlockKind block = BlockKind::kTransformer;
   int64_t width = 0;      // d
-  int64_t mlp_width = 0;  // ff; 0 with kGau
+  int64_t mlp_width = 0;  // ff; 0 without an MLP
+  FeedForwardKind feed_forward = FeedForwardKind::kGated;
   float norm_eps = 1e-6f;
   bool tied_head = false;
   bool mlp_bias = false;  // on gate, up and down

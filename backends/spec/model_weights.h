@@ -17,24 +17,19 @@ struct NormWeights {
   const float* bias = nullptr;    // [d]; nullptr: none
 };
 
+// Weights of a mixer. Each kind uses some of them, as its file in backends/model/mixers says; the
+// others stay empty.
+//
 // Projections of the same input are packed as one matrix. Their outputs lie side by side, in the
-// order given here. An absent part (such as the gate) has width 0. Pointers borrow from
-// ModelWeights::storage.
-struct LayerWeights {
-  // Norms of the input and of the output of each branch.
-  NormWeights mixer_norm;
-  NormWeights mixer_post_norm;
-  NormWeights mlp_norm;
-  NormWeights mlp_post_norm;
-  NormWeights stream_norm;  // of the residual stream, behind the layer
-
+// order given here. An absent part (such as the gate) has width 0.
+struct MixerWeights {
   // Attention and lightning: rows q [H*D] | k [H_kv*D] | v [H_kv*D] | gate [H*D].
   // Gated RNN:               rows q [H*Dk] | k [H*Dk] | v [H*Dv] | f [H*Dk], bias on f.
   // kChunkedRope layers:     rows q | k here, v in `value`, because v sees the plain input.
   // Gated attention unit:    rows u [e] | v [e] | z [s].
-  PackedWeight mixer_in;
-  const float* mixer_in_bias = nullptr;  // [mixer_in.n] or nullptr
-  PackedWeight value;                    // [H_kv*D, d], kChunkedRope layers only
+  PackedWeight in;
+  const float* in_bias = nullptr;  // [in.n] or nullptr
+  PackedWeight value;              // [H_kv*D, d], kChunkedRope layers only
   const float* value_bias = nullptr;
 
   // A gated attention unit only, [s]: q = q_scale * z + q_offset, k likewise.
@@ -49,15 +44,31 @@ struct LayerWeights {
   const float* log_decay = nullptr;     // [H] ln gamma_h, lightning
   const float* alibi_slopes = nullptr;  // [H] m_h, kAlibi layers only
 
-  PackedWeight mixer_out;  // o_proj [d, H*Dv]
-  const float* mixer_out_bias = nullptr;
+  PackedWeight out;  // o_proj [d, H*Dv]
+  const float* out_bias = nullptr;
+};
 
-  PackedWeight mlp_gate;                 // [ff, d]
-  PackedWeight mlp_up;                   // [ff, d]; n 0: no gate, the MLP uses mlp_gate only
-  PackedWeight mlp_down;                 // [d, ff]
-  const float* mlp_gate_bias = nullptr;  // [ff]; an MLP has all three biases or none
-  const float* mlp_up_bias = nullptr;    // [ff]
-  const float* mlp_down_bias = nullptr;  // [d]
+// Weights of an MLP.
+struct MlpWeights {
+  PackedWeight gate;                 // [ff, d]
+  PackedWeight up;                   // [ff, d]; n 0: no gate, the MLP uses `gate` only
+  PackedWeight down;                 // [d, ff]
+  const float* gate_bias = nullptr;  // [ff]; an MLP has all three biases or none
+  const float* up_bias = nullptr;    // [ff]
+  const float* down_bias = nullptr;  // [d]
+};
+
+// Pointers borrow from ModelWeights::storage.
+struct LayerWeights {
+  // Norms of the input and of the output of each branch.
+  NormWeights mixer_norm;
+  NormWeights mixer_post_norm;
+  NormWeights mlp_norm;
+  NormWeights mlp_post_norm;
+  NormWeights stream_norm;  // of the residual stream, behind the layer
+
+  MixerWeights mixer;
+  MlpWeights mlp;
 };
 
 // Memory of a host or a device, with the function that frees it.

@@ -67,11 +67,16 @@ ROOMS = {
     "backends/errors": "backends/api kernels/core",
     "backends/spec": "kernels/core kernels/ops/*",
     "backends/checkpoint": "backends/api backends/errors kernels/core",
-    "backends/packing": "backends/checkpoint backends/errors backends/spec kernels/core kernels/ops"
-                        " kernels/ops/*",
-    "backends/caches": "backends/api backends/errors backends/spec kernels/core",
-    "backends/model": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
-                      " kernels/ops/*",
+    "backends/caches": "backends/api backends/errors kernels/core",
+    "backends/model/step": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
+                           " kernels/ops/*",
+    "backends/model/mixers": "backends/caches backends/model/step backends/spec kernels/core"
+                             " kernels/ops/*",
+    "backends/model/feed_forward": "backends/model/step backends/spec kernels/ops/*",
+    "backends/model": "backends/caches backends/model/feed_forward backends/model/mixers"
+                      " backends/model/step backends/spec kernels/core kernels/ops",
+    "backends/packing": "backends/checkpoint backends/errors backends/model backends/spec"
+                        " kernels/core kernels/ops kernels/ops/*",
     "backends/architectures/transformer": "backends/checkpoint backends/errors backends/spec",
     "backends/architectures/families": "backends/architectures/transformer backends/checkpoint"
                                        " backends/errors backends/spec",
@@ -80,8 +85,8 @@ ROOMS = {
     "backends/architectures/hypenet": "backends/architectures/transformer backends/checkpoint"
                                       " backends/errors backends/spec",
     "backends/runtime": "backends/api backends/caches backends/checkpoint backends/errors"
-                        " backends/model backends/packing backends/spec kernels/core kernels/ops"
-                        " kernels/ops/*",
+                        " backends/model backends/model/step backends/packing backends/spec"
+                        " kernels/core kernels/ops kernels/ops/*",
     # A backend may not include another one.
     "backends/dense": "backends/architectures/placement backends/runtime",
     "backends/hwfa2": "backends/architectures/placement backends/runtime",

@@ -18,6 +18,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   }
   SetAlibiAndLayerNorm(config, &spec);
   spec.norm_bias = spec.mlp_bias = true;
+  spec.feed_forward = FeedForwardKind::kPlain;
   spec.activation = Activation::kGeluTanh;
   for (MixerSpec& mixer : spec.layers) mixer.qkv_bias = mixer.output_bias = true;
 }
@@ -47,7 +48,6 @@ const Family& Bloom() {
                 .qkv_by_head = true,
                 .out = "self_attention.dense",
                 .gate = "mlp.dense_h_to_4h",
-                .up = "",
                 .down = "mlp.dense_4h_to_h"},
       .read = Read};
   return kFamily;

@@ -92,7 +92,7 @@ NoFamily WhyNoFamily(const Config& config, std::string_view backend, std::string
 
 TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, const Family& family) {
   TransformerPlan plan = ReadTransformer(config, options, family.model_type, family.defaults);
-  if (plan.spec.block == BlockKind::kTransformer) plan.spec.names = family.names;
+  if (!plan.spec.layers.front().gau) plan.spec.names = family.names;
   family.read(config, &plan);
   for (MixerSpec& mixer : plan.spec.layers) {
     if (mixer.kind == MixerKind::kWindow && mixer.window >= plan.spec.context_limit) {

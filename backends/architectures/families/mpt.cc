@@ -36,6 +36,7 @@ void Read(const Config& config, TransformerPlan* plan) {
                           "learned_pos_emb", "norm_type", "tokenizer_name", "verbose"}) {
     config.Has(key);
   }
+  spec.feed_forward = FeedForwardKind::kPlain;
   spec.activation = Activation::kGelu;
   spec.mlp_width = spec.width * config.FindInteger("expansion_ratio", 1, 1024).value_or(4);
   if (const std::optional<Config> attention = config.FindObject("attn_config")) {
@@ -70,7 +71,6 @@ const Family& Mpt() {
                 .out = "attn.out_proj",
                 .mlp_norm = "norm_2",
                 .gate = "ffn.up_proj",
-                .up = "",
                 .down = "ffn.down_proj"},
       .read = Read};
   return kFamily;

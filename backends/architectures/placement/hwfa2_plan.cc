@@ -81,7 +81,7 @@ Stated ReadOwn(const Config& config, const LoadOptions& options) {
   ModelSpec& spec = stated.plan.spec;
   ReadAttentionBias(config, &spec);
   RequireFalse(config, "mlp_bias");
-  const bool qk_norm = config.FindBool("use_qk_norm").value_or(spec.block != BlockKind::kGau);
+  const bool qk_norm = config.FindBool("use_qk_norm").value_or(!spec.layers.front().gau);
   if (qk_norm) SetQkNorm(&spec);
   stated.full_layers = FullLayersOfConfig(config, static_cast<int64_t>(spec.layers.size()));
   stated.window = config.FindInteger("sliding_window", 1, kMaxWindow);

@@ -46,6 +46,7 @@ MixerSpec ReadGauMixer(const Config& config, int64_t width) {
                        "must be silu beside block_type gau, found " + config.Found("hidden_act"));
   }
   MixerSpec mixer;
+  mixer.gau = true;
   mixer.num_heads = mixer.num_kv_heads = 1;
   mixer.head_dim = static_cast<int32_t>(s);
   mixer.value_dim = static_cast<int32_t>(e);

@@ -75,14 +75,15 @@ int64_t ContextLimit(const Config& config, int64_t max_position_embeddings) {
   return limit;
 }
 
-BlockKind ReadBlock(const Config& config, const TransformerDefaults& defaults) {
+// Whether the layers are gated attention units.
+bool ReadBlockType(const Config& config, const TransformerDefaults& defaults) {
   if (!defaults.gau) {
     RequireString(config, "block_type", "transformer");
-    return BlockKind::kTransformer;
+    return false;
   }
   const std::string name = config.FindString("block_type").value_or("transformer");
-  if (name == "transformer") return BlockKind::kTransformer;
-  if (name == "gau") return BlockKind::kGau;
+  if (name == "transformer") return false;
+  if (name == "gau") return true;
   config.Unsupported("block_type",
                      "must be transformer or gau, found " + config.Found("block_type"));
 }
@@ -111,8 +112,8 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
   spec.architecture = architecture;
-  spec.block = ReadBlock(config, defaults);
-  const bool gau = spec.block == BlockKind::kGau;
+  const bool gau = ReadBlockType(config, defaults);
+  if (gau) spec.feed_forward = FeedForwardKind::kNone;
   spec.vocabulary = ReadSize(config, {"vocab_size"}, INT32_MAX, defaults.vocabulary);
   const SizeKeys& keys = defaults.keys;
   spec.width = ReadSize(config, keys.width, kMaxWidth);

@@ -28,7 +28,8 @@ constexpr std::string_view kOfLlama =
 
 TEST(GauPlanTest, ReadsEveryKey) {
   const ModelSpec spec = Plan("{}");
-  EXPECT_EQ(spec.block, BlockKind::kGau);
+  EXPECT_EQ(spec.feed_forward, FeedForwardKind::kNone);
+  EXPECT_TRUE(spec.layers[0].gau);
   EXPECT_EQ(spec.mlp_width, 0);
   EXPECT_EQ(spec.names.final_norm, "");
   EXPECT_EQ(spec.names.mixer_norm, "");
@@ -69,7 +70,8 @@ TEST(GauPlanTest, OfLlamaItIsDense) {
   std::string why;
   EXPECT_EQ(DenseFit(config, &why), 100);
   const ModelSpec dense = DensePlan(config, LoadOptions(R"({"logn": "extrapolate"})"));
-  EXPECT_EQ(dense.block, BlockKind::kGau);
+  EXPECT_EQ(dense.feed_forward, FeedForwardKind::kNone);
+  EXPECT_TRUE(dense.layers[2].gau);
   EXPECT_EQ(dense.names.stream_norm, "post_attention_layernorm");
   EXPECT_EQ(dense.layers[2].kind, MixerKind::kFull);
   EXPECT_EQ(dense.layers[2].position, PositionKind::kRope);

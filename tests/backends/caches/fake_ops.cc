@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace longstream {
 namespace {
@@ -168,29 +169,28 @@ void CompareRecurrent(const SequenceCache& cache, const RecurrentLayout& memory,
 }  // namespace
 
 CacheLayout LayoutOf(const std::string& plan) {
-  ModelSpec spec;
+  constexpr int32_t kHeads = 4, kKvHeads = 2, kDim = 3;
+  std::vector<LayerCacheLayout> layers;
   int32_t window = 5;
   std::istringstream names(plan);
   for (std::string name; std::getline(names, name, '+');) {
-    MixerSpec& mixer = spec.layers.emplace_back();
-    mixer.num_heads = 4;
-    mixer.num_kv_heads = 2;
-    mixer.head_dim = mixer.value_dim = 3;
-    if (name == "rerope") {
-      mixer.position = PositionKind::kRerope;
-      mixer.rerope_window = 9;
-    } else if (name == "window" || name == "wide_window") {
-      mixer.kind = MixerKind::kWindow;
-      mixer.window = window;
+    LayerCacheLayout& layer = layers.emplace_back();
+    const int32_t value_slices = name.starts_with("wide") ? 3 : 1;
+    if (name == "window" || name == "wide_window") {
+      layer.ring = RingLayout::For(window, kKvHeads, kDim, value_slices);
       window = 20;
     } else if (name == "recurrent") {
-      mixer.kind = MixerKind::kGatedRnn;
-      mixer.num_kv_heads = 4;
-      mixer.value_dim = 5;
+      layer.recurrent = RecurrentLayout{.num_heads = kHeads,
+                                        .num_kv_heads = kHeads,
+                                        .key_dim = kDim,
+                                        .value_dim = 5,
+                                        .gated = true};
+    } else {
+      layer.paged = PagedLayout{kKvHeads, kDim, value_slices};
+      if (name == "rerope") layer.near = RingLayout::For(9, kKvHeads, kDim, 0);
     }
-    if (name.starts_with("wide")) mixer.value_dim = 3 * mixer.head_dim;
   }
-  return MakeCacheLayout(spec, DType::kF32);
+  return PlaceCaches(std::move(layers), DType::kF32);
 }
 
 void FakeStep(SequenceCache& cache, std::span<const int32_t> tokens) {

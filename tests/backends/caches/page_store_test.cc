@@ -38,12 +38,9 @@ bool AsksForHugePages(const void* data) {
 
 // 64 tokens of 8 heads of 128 in bf16 are 128 KiB, of 2 heads of 3 less than one small page.
 TEST(PageStoreTest, LargePagesAreInHugePages) {
-  MixerSpec mixer;
-  mixer.num_heads = mixer.num_kv_heads = 8;
-  mixer.head_dim = mixer.value_dim = 128;
-  ModelSpec spec;
-  spec.layers = {mixer};
-  const CacheLayout layout = MakeCacheLayout(spec, DType::kBF16);
+  LayerCacheLayout layer;
+  layer.paged = PagedLayout{.num_kv_heads = 8, .head_dim = 128};
+  const CacheLayout layout = PlaceCaches({layer}, DType::kBF16);
   CacheStore large(layout, 100 * layout.page_bytes);
   CacheStore small(LayoutOf("full"), 1 << 20);
   const bool kernel_has_them = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");

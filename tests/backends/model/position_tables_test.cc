@@ -1,5 +1,5 @@
 // The rotation of a layer's queries and keys: scores as a function of the distance.
-#include "backends/model/position_tables.h"
+#include "backends/model/step/position_tables.h"
 
 #include <gtest/gtest.h>
 

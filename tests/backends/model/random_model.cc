@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/model/assemble.h"
 #include "backends/packing/weight_memory.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/quantise.h"
@@ -102,6 +103,12 @@ void RoundTo(DType type, float* row, int64_t k) {
   }
 }
 
+int64_t RowsOf(const std::vector<WeightPart>& parts) {
+  int64_t rows = 0;
+  for (const WeightPart& part : parts) rows += part.rows;
+  return rows;
+}
+
 // Packs into the host's memory with a kernel library.
 class HostWeightMaker final : public WeightMaker {
  public:
@@ -110,7 +117,7 @@ class HostWeightMaker final : public WeightMaker {
                   uint64_t seed)
       : type_(type), values_(values), ops_(ops), executor_(executor), next_seed_(seed << 20) {}
 
-  PackedWeight Matrix(int64_t n, int64_t k) override {
+  PackedWeight MakeMatrix(int64_t n, int64_t k) override {
     std::vector<float> rows(static_cast<size_t>(n * k));
     const uint64_t seed = next_seed_;
     next_seed_ += static_cast<uint64_t>(n);
@@ -129,19 +136,19 @@ class HostWeightMaker final : public WeightMaker {
                           .n = n,
                           .k = k});
     ops_.compress(executor_, {packed, type_, n, k});
-    weights.num_parameters += static_cast<uint64_t>(n * k);
+    num_parameters += static_cast<uint64_t>(n * k);
     return {packed, type_, n, k};
   }
 
-  const float* Vector(int64_t n, float mean, float deviation) override {
+  const float* MakeVector(int64_t n, float mean, float deviation) override {
     auto* out = static_cast<float*>(Allocate(static_cast<size_t>(n) * sizeof(float)));
     Noise noise(next_seed_++);
     for (int64_t i = 0; i < n; ++i) out[i] = mean + deviation * noise.Normal();
-    weights.num_parameters += static_cast<uint64_t>(n);
+    num_parameters += static_cast<uint64_t>(n);
     return out;
   }
 
-  const float* Constants(const std::vector<float>& values) override {
+  const float* Constants(std::span<const float> values) override {
     auto* out = static_cast<float*>(Allocate(values.size() * sizeof(float)));
     std::copy(values.begin(), values.end(), out);
     return out;
@@ -150,17 +157,17 @@ class HostWeightMaker final : public WeightMaker {
  private:
   // Zeroed, owned by the weights. Large weights are allocated as a checkpoint's are; small ones
   // come from the heap, where AddressSanitizer watches their ends.
-  void* Allocate(size_t bytes) {
+  void* Allocate(size_t size) {
     constexpr size_t kLarge = size_t{8} << 20;
     constexpr size_t kAlignment = 64;
-    const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t padded = (size + kAlignment - 1) / kAlignment * kAlignment;
     OwnedMemory memory = padded >= kLarge
                              ? AllocateHostWeights(padded)
                              : OwnedMemory(std::aligned_alloc(kAlignment, padded), std::free);
     if (padded < kLarge) std::memset(memory.get(), 0, padded);
-    weights.bytes += padded;
-    weights.storage.push_back(std::move(memory));
-    return weights.storage.back().get();
+    bytes += padded;
+    storage.push_back(std::move(memory));
+    return storage.back().get();
   }
 
   const DType type_;
@@ -169,42 +176,6 @@ class HostWeightMaker final : public WeightMaker {
   const Executor executor_;
   uint64_t next_seed_;
 };
-
-const float* NormWeight(WeightMaker& make, int64_t n) { return make.Vector(n, 1.0f, 0.1f); }
-
-LayerWeights MakeLayer(WeightMaker& make, const ModelSpec& spec, const MixerSpec& mixer) {
-  LayerWeights layer;
-  const int64_t q = int64_t{mixer.num_heads} * mixer.head_dim;
-  const int64_t k = int64_t{mixer.num_kv_heads} * mixer.head_dim;
-  const int64_t v = int64_t{mixer.num_kv_heads} * mixer.value_dim;
-  const int64_t out = int64_t{mixer.num_heads} * mixer.value_dim;
-  const bool chunked = mixer.position == PositionKind::kChunkedRope;
-  const bool gated = mixer.kind == MixerKind::kGatedRnn;
-  const int64_t gate = gated ? q : mixer.output_gate ? out : 0;
-  layer.mixer_norm.weight = NormWeight(make, spec.width);
-  layer.mlp_norm.weight = NormWeight(make, spec.width);
-  layer.mixer_in = make.Matrix(q + k + (chunked ? 0 : v) + gate, spec.width);
-  if (chunked) layer.value = make.Matrix(v, spec.width);
-  if (gated) layer.mixer_in_bias = make.Vector(layer.mixer_in.n, 0.5f, 0.5f);
-  if (mixer.qk_norm == QkNorm::kHead) {
-    layer.q_norm = NormWeight(make, mixer.head_dim);
-    layer.k_norm = NormWeight(make, mixer.head_dim);
-  }
-  if (mixer.output_norm) layer.output_norm = NormWeight(make, out);
-  if (mixer.kind == MixerKind::kLightning) {
-    std::vector<float> decay;
-    for (int32_t h = 1; h <= mixer.num_heads; ++h) {
-      decay.push_back(
-          -std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(mixer.num_heads)));
-    }
-    layer.log_decay = make.Constants(decay);
-  }
-  layer.mixer_out = make.Matrix(spec.width, out);
-  layer.mlp_gate = make.Matrix(spec.mlp_width, spec.width);
-  layer.mlp_up = make.Matrix(spec.mlp_width, spec.width);
-  layer.mlp_down = make.Matrix(spec.width, spec.mlp_width);
-  return layer;
-}
 
 }  // namespace
 
@@ -225,20 +196,32 @@ ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape) {
   return spec;
 }
 
+PackedWeight WeightMaker::Projection(const std::vector<WeightPart>& parts, int64_t k) {
+  return MakeMatrix(RowsOf(parts), k);
+}
+
+std::pair<PackedWeight, PackedWeight> WeightMaker::Pair(const WeightPart& first,
+                                                        const WeightPart& second, int64_t k) {
+  const PackedWeight weight = MakeMatrix(first.rows, k);
+  return {weight, MakeMatrix(second.rows, k)};
+}
+
+const float* WeightMaker::Vector(const std::vector<WeightPart>& parts, float) {
+  const bool is_norm = parts.front().name.find("norm") != std::string::npos;
+  return is_norm ? MakeVector(RowsOf(parts), 1.0f, 0.1f) : MakeVector(RowsOf(parts), 0.5f, 0.5f);
+}
+
+Matrix WeightMaker::Table(std::string_view, int64_t rows, int64_t cols) {
+  const float* numbers = MakeVector(rows * cols, 0.0f, 0.5f);
+  return {const_cast<float*>(numbers), DType::kF32, rows, cols, cols};
+}
+
 ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make) {
-  ModelWeights& weights = make.weights;
-  weights.embedding = make.Matrix(spec.vocabulary, spec.width);
-  weights.head = spec.tied_head ? weights.embedding : make.Matrix(spec.vocabulary, spec.width);
-  weights.final_norm.weight = NormWeight(make, spec.width);
-  if (spec.num_chunks > 0) {
-    const float* chunks = make.Vector(spec.num_chunks * spec.width, 0, 0.5f);
-    weights.chunk_embedding = {const_cast<float*>(chunks), DType::kF32, spec.num_chunks, spec.width,
-                               spec.width};
-  }
-  for (const MixerSpec& mixer : spec.layers) {
-    weights.layers.push_back(MakeLayer(make, spec, mixer));
-  }
-  return std::move(weights);
+  ModelWeights weights = ReadWeights(spec, kUsualRoot[0], make);
+  weights.num_parameters = make.num_parameters;
+  weights.bytes = make.bytes;
+  weights.storage = std::move(make.storage);
+  return weights;
 }
 
 ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,

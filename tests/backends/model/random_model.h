@@ -4,11 +4,15 @@
 #define LONGSTREAM_TESTS_BACKENDS_MODEL_RANDOM_MODEL_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"
+#include "backends/spec/weight_source.h"
 #include "kernels/core/executor.h"
 #include "kernels/ops/op_table.h"
 
@@ -31,24 +35,28 @@ struct RandomShape {
 // "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
 ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
 
-// Makes a model's tensors one after another. `weights` owns their memory.
-class WeightMaker {
+// A source of weights that makes them one after another: projections are N(0, 1) / sqrt(k), norms
+// about 1. The three public numbers describe what it has made so far.
+class WeightMaker : public WeightSource {
  public:
-  WeightMaker() = default;
-  virtual ~WeightMaker() = default;
-  WeightMaker(const WeightMaker&) = delete;
-  WeightMaker& operator=(const WeightMaker&) = delete;
-
   // [n, k]: N(0, 1) / sqrt(k).
-  virtual PackedWeight Matrix(int64_t n, int64_t k) = 0;
+  virtual PackedWeight MakeMatrix(int64_t n, int64_t k) = 0;
   // [n]: mean + deviation * N(0, 1).
-  virtual const float* Vector(int64_t n, float mean, float deviation) = 0;
-  virtual const float* Constants(const std::vector<float>& values) = 0;
+  virtual const float* MakeVector(int64_t n, float mean, float deviation) = 0;
 
-  ModelWeights weights;
+  PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
+  std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
+                                             int64_t k) override;
+  const float* Vector(const std::vector<WeightPart>& parts, float plus) override;
+  Matrix Table(std::string_view name, int64_t rows, int64_t cols) override;
+  void RequireCopy(std::string_view, std::string_view) override {}
+
+  uint64_t num_parameters = 0;
+  uint64_t bytes = 0;
+  std::vector<OwnedMemory> storage;
 };
 
-// Makes every weight of `spec` and moves them out of `make`.
+// Makes every weight of `spec` and moves their memory out of `make`.
 ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make);
 
 // Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms are around 1. The same

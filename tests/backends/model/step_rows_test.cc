@@ -1,10 +1,11 @@
 // Rows and descriptors of a step of three sequences.
-#include "backends/model/step_rows.h"
+#include "backends/model/step/step_rows.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "backends/model/assemble.h"
 #include "backends/spec/model_spec.h"
 #include "tests/backends/model/random_model.h"
 

@@ -34,19 +34,20 @@ TEST_F(LoadWeightsTest, PlacesEveryTensor) {
   EXPECT_EQ(Numbers(layer.mixer_norm.weight, kWidth), Stored({kLayer + "input_layernorm.weight"}));
   EXPECT_EQ(Numbers(layer.mlp_norm.weight, kWidth),
             Stored({kLayer + "post_attention_layernorm.weight"}));
-  EXPECT_EQ(Numbers(layer.mixer_in),
+  EXPECT_EQ(Numbers(layer.mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight"}));
-  EXPECT_EQ(layer.mixer_in.n, 16);
-  EXPECT_EQ(Numbers(layer.mixer_out), Stored({kLayer + "self_attn.o_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.mlp_gate), Stored({kLayer + "mlp.gate_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.mlp_up), Stored({kLayer + "mlp.up_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.mlp_down), Stored({kLayer + "mlp.down_proj.weight"}));
-  for (const float* absent : {layer.mixer_in_bias, layer.value_bias, layer.q_norm, layer.k_norm,
-                              layer.output_norm, layer.log_decay, layer.mixer_out_bias}) {
+  EXPECT_EQ(layer.mixer.in.n, 16);
+  EXPECT_EQ(Numbers(layer.mixer.out), Stored({kLayer + "self_attn.o_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp.gate), Stored({kLayer + "mlp.gate_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp.up), Stored({kLayer + "mlp.up_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mlp.down), Stored({kLayer + "mlp.down_proj.weight"}));
+  for (const float* absent :
+       {layer.mixer.in_bias, layer.mixer.value_bias, layer.mixer.q_norm, layer.mixer.k_norm,
+        layer.mixer.output_norm, layer.mixer.log_decay, layer.mixer.out_bias}) {
     EXPECT_EQ(absent, nullptr);
   }
-  EXPECT_EQ(layer.value.data, nullptr);
+  EXPECT_EQ(layer.mixer.value.data, nullptr);
   EXPECT_EQ(weights.chunk_embedding.data, nullptr);
 }
 
@@ -70,8 +71,8 @@ TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {
   Add(kLayer + "self_attn.o_gate.weight", {8, kWidth});
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(layer.mixer_in.n, 24);
-  EXPECT_EQ(Numbers(layer.mixer_in),
+  EXPECT_EQ(layer.mixer.in.n, 24);
+  EXPECT_EQ(Numbers(layer.mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.o_gate.weight"}));
   // The gate has no bias.
@@ -79,10 +80,10 @@ TEST_F(LoadWeightsTest, BiasesNormsAndGateOfAttention) {
       Stored({kLayer + "self_attn.q_proj.bias", kLayer + "self_attn.k_proj.bias",
               kLayer + "self_attn.v_proj.bias"});
   bias.resize(24, 0.0f);
-  EXPECT_EQ(Numbers(layer.mixer_in_bias, 24), bias);
-  EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
-  EXPECT_EQ(Numbers(layer.q_norm, 4), Stored({kLayer + "self_attn.q_norm.weight"}));
-  EXPECT_EQ(Numbers(layer.k_norm, 4), Stored({kLayer + "self_attn.k_norm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer.in_bias, 24), bias);
+  EXPECT_EQ(Numbers(layer.mixer.out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mixer.q_norm, 4), Stored({kLayer + "self_attn.q_norm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer.k_norm, 4), Stored({kLayer + "self_attn.k_norm.weight"}));
 }
 
 TEST_F(LoadWeightsTest, BiasesOfTheMlp) {
@@ -93,9 +94,9 @@ TEST_F(LoadWeightsTest, BiasesOfTheMlp) {
   }
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(Numbers(layer.mlp_gate_bias, kMlpWidth), Stored({kLayer + "mlp.gate_proj.bias"}));
-  EXPECT_EQ(Numbers(layer.mlp_up_bias, kMlpWidth), Stored({kLayer + "mlp.up_proj.bias"}));
-  EXPECT_EQ(Numbers(layer.mlp_down_bias, kWidth), Stored({kLayer + "mlp.down_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mlp.gate_bias, kMlpWidth), Stored({kLayer + "mlp.gate_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mlp.up_bias, kMlpWidth), Stored({kLayer + "mlp.up_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mlp.down_bias, kWidth), Stored({kLayer + "mlp.down_proj.bias"}));
 }
 
 TEST_F(LoadWeightsTest, Lightning) {
@@ -105,11 +106,11 @@ TEST_F(LoadWeightsTest, Lightning) {
   Add(kLayer + "self_attn.o_norm.weight", {8});
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(Numbers(layer.mixer_in),
+  EXPECT_EQ(Numbers(layer.mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.z_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.output_norm, 8), Stored({kLayer + "self_attn.o_norm.weight"}));
-  EXPECT_EQ(Numbers(layer.log_decay, 2), (std::vector<float>{-0.0625f, -0.00390625f}));
+  EXPECT_EQ(Numbers(layer.mixer.output_norm, 8), Stored({kLayer + "self_attn.o_norm.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer.log_decay, 2), (std::vector<float>{-0.0625f, -0.00390625f}));
 }
 
 TEST_F(LoadWeightsTest, GatedRnn) {
@@ -125,13 +126,13 @@ TEST_F(LoadWeightsTest, GatedRnn) {
   Add(kLayer + "self_attn.f_proj.bias", {4});
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(layer.mixer_in.n, 18);
-  EXPECT_EQ(Numbers(layer.mixer_in),
+  EXPECT_EQ(layer.mixer.in.n, 18);
+  EXPECT_EQ(Numbers(layer.mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight", kLayer + "self_attn.f_proj.weight"}));
   std::vector<float> bias(14, 0.0f);
   for (const float b : Stored({kLayer + "self_attn.f_proj.bias"})) bias.push_back(b);
-  EXPECT_EQ(Numbers(layer.mixer_in_bias, 18), bias);
+  EXPECT_EQ(Numbers(layer.mixer.in_bias, 18), bias);
 }
 
 TEST_F(LoadWeightsTest, ChunkedAttentionKeepsValuesApart) {
@@ -142,10 +143,10 @@ TEST_F(LoadWeightsTest, ChunkedAttentionKeepsValuesApart) {
   RecastAll("F16");
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(layer.mixer_in.n, 12);
-  EXPECT_EQ(Numbers(layer.mixer_in),
+  EXPECT_EQ(layer.mixer.in.n, 12);
+  EXPECT_EQ(Numbers(layer.mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.value), Stored({kLayer + "self_attn.v_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer.value), Stored({kLayer + "self_attn.v_proj.weight"}));
   EXPECT_EQ(weights.chunk_embedding.type, DType::kF32);
   EXPECT_EQ(Numbers(weights.chunk_embedding.f32_row(0), 3 * kWidth),
             Stored({"model.chunk_embed.weight"}));
@@ -208,16 +209,16 @@ TEST_F(LoadWeightsTest, EveryTypeAsStoredAndAsAsked) {
   for (const std::string stored : {"F32", "F16", "BF16"}) {
     RecastAll(stored);
     WriteFile();
-    EXPECT_EQ(Load().layers[0].mixer_in.type, TypeOf(stored));
+    EXPECT_EQ(Load().layers[0].mixer.in.type, TypeOf(stored));
     for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
       SCOPED_TRACE(stored + " as " + NameOf(type));
       const std::string options = std::string(R"({"weights": ")") + NameOf(type) + R"("})";
       const ModelWeights weights = Load(options.c_str());
       for (const PackedWeight* weight :
-           {&weights.embedding, &weights.layers[0].mixer_in, &weights.layers[0].mlp_down}) {
+           {&weights.embedding, &weights.layers[0].mixer.in, &weights.layers[0].mlp.down}) {
         EXPECT_EQ(weight->type, type);
       }
-      EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
+      EXPECT_EQ(Numbers(weights.layers[0].mixer.in),
                 Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                         kLayer + "self_attn.v_proj.weight"}));
       EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), Stored({"model.norm.weight"}));
@@ -239,13 +240,13 @@ TEST_F(LoadWeightsTest, PartsOfDifferentTypesMeetInF32) {
   Recast(&tensors_.at(kLayer + "mlp.up_proj.weight"), "BF16");
   Recast(&tensors_.at(kLayer + "mlp.down_proj.weight"), "BF16");
   const ModelWeights weights = WriteAndLoad();
-  EXPECT_EQ(weights.layers[0].mixer_in.type, DType::kF32);
+  EXPECT_EQ(weights.layers[0].mixer.in.type, DType::kF32);
   // One op reads both weights.
-  EXPECT_EQ(weights.layers[0].mlp_gate.type, DType::kF32);
-  EXPECT_EQ(weights.layers[0].mlp_up.type, DType::kF32);
-  EXPECT_EQ(Numbers(weights.layers[0].mlp_up), Stored({kLayer + "mlp.up_proj.weight"}));
-  EXPECT_EQ(weights.layers[0].mlp_down.type, DType::kBF16);
-  EXPECT_EQ(Numbers(weights.layers[0].mixer_in),
+  EXPECT_EQ(weights.layers[0].mlp.gate.type, DType::kF32);
+  EXPECT_EQ(weights.layers[0].mlp.up.type, DType::kF32);
+  EXPECT_EQ(Numbers(weights.layers[0].mlp.up), Stored({kLayer + "mlp.up_proj.weight"}));
+  EXPECT_EQ(weights.layers[0].mlp.down.type, DType::kBF16);
+  EXPECT_EQ(Numbers(weights.layers[0].mixer.in),
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
                     kLayer + "self_attn.v_proj.weight"}));
 }
@@ -269,7 +270,7 @@ TEST_F(LoadWeightsTest, CompressesWhatIsPacked) {
   WriteFile();
   const ModelWeights weights = LoadWeights(spec_, Checkpoint(directory_.string()),
                                            LoadOptions("{}"), ops, Executor(), HostMemory());
-  EXPECT_EQ(weights.layers[0].mixer_in.n, 16);
+  EXPECT_EQ(weights.layers[0].mixer.in.n, 16);
   EXPECT_TRUE(packed_rows.empty());
   EXPECT_EQ(compressed, 6);  // embedding, of a layer 2 of attention and 3 of the MLP
 }
@@ -328,9 +329,9 @@ TEST_F(LoadWeightsTest, QuantisedAsAsked) {
         const std::string options = std::string(R"({"weights": ")") + NameOf(type) + R"("})";
         const ModelWeights weights = Load(options.c_str());
         EXPECT_EQ(weights.head.type, type);
-        EXPECT_EQ(weights.layers[0].mlp_down.type, type);
+        EXPECT_EQ(weights.layers[0].mlp.down.type, type);
         EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), Stored({"model.norm.weight"}));
-        const PackedWeight& mixer_in = weights.layers[0].mixer_in;
+        const PackedWeight& mixer_in = weights.layers[0].mixer.in;
         ASSERT_EQ(mixer_in.type, type);
         const std::vector<float> numbers =
             Stored({kLayer + "self_attn.q_proj.weight", kLayer + "self_attn.k_proj.weight",
@@ -358,7 +359,7 @@ TEST_F(LoadWeightsTest, NumbersBeyondAScaleAreRefused) {
       "tensor \"model.layers.0.mlp.up_proj.weight\": element 9 is 500000, beyond +-458528 "
       "of int4, expected weights bf16 or f32",
       R"({"weights": "int4"})");
-  EXPECT_EQ(WriteAndLoad(R"({"weights": "int8"})").layers[0].mlp_up.type, DType::kI8);
+  EXPECT_EQ(WriteAndLoad(R"({"weights": "int8"})").layers[0].mlp.up.type, DType::kI8);
 }
 
 TEST_F(LoadWeightsTest, MisalignedData) {

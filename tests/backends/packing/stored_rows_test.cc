@@ -28,10 +28,10 @@ TEST_F(StoredRowsTest, FusedTensors) {
   Add(kLayer + "mlp.gate_up_proj.weight", {2 * spec_.mlp_width, kWidth});
   const ModelWeights weights = WriteAndLoad();
   const LayerWeights& layer = weights.layers[0];
-  EXPECT_EQ(Numbers(layer.mixer_in), Stored({kLayer + "self_attn.qkv_proj.weight"}));
-  EXPECT_EQ(Numbers(layer.mixer_in_bias, 16), Stored({kLayer + "self_attn.qkv_proj.bias"}));
-  std::vector<float> both = Numbers(layer.mlp_gate);
-  for (const float x : Numbers(layer.mlp_up)) both.push_back(x);
+  EXPECT_EQ(Numbers(layer.mixer.in), Stored({kLayer + "self_attn.qkv_proj.weight"}));
+  EXPECT_EQ(Numbers(layer.mixer.in_bias, 16), Stored({kLayer + "self_attn.qkv_proj.bias"}));
+  std::vector<float> both = Numbers(layer.mlp.gate);
+  for (const float x : Numbers(layer.mlp.up)) both.push_back(x);
   EXPECT_EQ(both, Stored({kLayer + "mlp.gate_up_proj.weight"}));
   uint64_t elements = 0;
   for (const auto& [name, tensor] : tensors_) elements += tensor.bytes.size() / sizeof(float);
@@ -52,7 +52,7 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   mixer().position = PositionKind::kAlibi;
   spec_.names.q = "qkv";
   spec_.names.qkv_by_head = true;
-  spec_.names.up = "";
+  spec_.feed_forward = FeedForwardKind::kPlain;
   spec_.names.embedding_norm = "embed_norm";
   for (const char* name :
        {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.up_proj"}) {
@@ -81,11 +81,11 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
       }
     }
   }
-  EXPECT_EQ(Numbers(layer.mixer_in), rows);
-  EXPECT_EQ(Numbers(layer.mixer_in_bias, biases.size()), biases);
-  EXPECT_EQ(Numbers(layer.mlp_gate), Stored({kLayer + "mlp.gate_proj.weight"}));
-  EXPECT_EQ(layer.mlp_up.n, 0);
-  EXPECT_EQ(layer.mlp_up_bias, nullptr);
+  EXPECT_EQ(Numbers(layer.mixer.in), rows);
+  EXPECT_EQ(Numbers(layer.mixer.in_bias, biases.size()), biases);
+  EXPECT_EQ(Numbers(layer.mlp.gate), Stored({kLayer + "mlp.gate_proj.weight"}));
+  EXPECT_EQ(layer.mlp.up.n, 0);
+  EXPECT_EQ(layer.mlp.up_bias, nullptr);
   EXPECT_EQ(Numbers(layer.mlp_norm.bias, kWidth),
             Stored({kLayer + "post_attention_layernorm.bias"}));
   EXPECT_EQ(Numbers(layer.mixer_norm.bias, kWidth), Stored({kLayer + "input_layernorm.bias"}));
@@ -121,7 +121,7 @@ TEST_F(StoredRowsTest, RootOfTheDecoder) {
     Add("vision.tower.weight", {3});
     const ModelWeights weights = WriteAndLoad();
     EXPECT_EQ(Numbers(weights.head), head) << root.prefix;
-    const std::vector<float> in = Numbers(weights.layers[0].mixer_in);
+    const std::vector<float> in = Numbers(weights.layers[0].mixer.in);
     EXPECT_TRUE(std::equal(key.begin(), key.end(), in.begin() + 8 * kWidth)) << root.prefix;
   }
   tensors_.erase("embed_tokens.weight");
@@ -146,8 +146,8 @@ TEST_F(StoredRowsTest, NormOfEachHead) {
     }
     return numbers;
   };
-  EXPECT_EQ(Numbers(layer.q_norm, 8), halves(kLayer + "self_attn.q_norm"));
-  EXPECT_EQ(Numbers(layer.k_norm, 4), halves(kLayer + "self_attn.k_norm"));
+  EXPECT_EQ(Numbers(layer.mixer.q_norm, 8), halves(kLayer + "self_attn.q_norm"));
+  EXPECT_EQ(Numbers(layer.mixer.k_norm, 4), halves(kLayer + "self_attn.k_norm"));
 
   Add(kLayer + "self_attn.q_norm.weight", {8});
   ExpectRefused(LS_INVALID_ARGUMENT, "must have the shape [2, 4], found [8]");
@@ -179,9 +179,9 @@ TEST_F(StoredRowsTest, NormsLessOne) {
   EXPECT_EQ(Numbers(layer.mlp_norm.weight, kWidth), plus_one(kLayer + "pre_feedforward_layernorm"));
   EXPECT_EQ(Numbers(layer.mlp_post_norm.weight, kWidth),
             plus_one(kLayer + "post_feedforward_layernorm"));
-  EXPECT_EQ(Numbers(layer.q_norm, 4), plus_one(kLayer + "self_attn.q_norm"));
+  EXPECT_EQ(Numbers(layer.mixer.q_norm, 4), plus_one(kLayer + "self_attn.q_norm"));
   EXPECT_EQ(Numbers(weights.final_norm.weight, kWidth), plus_one("model.norm"));
-  EXPECT_EQ(Numbers(layer.mixer_out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
+  EXPECT_EQ(Numbers(layer.mixer.out_bias, kWidth), Stored({kLayer + "self_attn.o_proj.bias"}));
 }
 
 // Heads of 4 elements in the kernels' order of rotation: pairs 0, 2 and 1, 3.
@@ -213,10 +213,10 @@ TEST_F(StoredRowsTest, HeadsInTheOrderOfTheKernels) {
       for (const float x : reordered(tensor + ".weight", kWidth, reorders)) in.push_back(x);
       for (const float x : reordered(tensor + ".bias", 1, reorders)) bias.push_back(x);
     }
-    EXPECT_EQ(Numbers(weights.layers[0].mixer_in), in);
-    EXPECT_EQ(Numbers(weights.layers[0].mixer_in_bias, 16), bias);
-    EXPECT_EQ(Numbers(weights.layers[0].q_norm, 4), reordered("q_norm.weight", 1, true));
-    EXPECT_EQ(Numbers(weights.layers[0].k_norm, 4), reordered("k_norm.weight", 1, true));
+    EXPECT_EQ(Numbers(weights.layers[0].mixer.in), in);
+    EXPECT_EQ(Numbers(weights.layers[0].mixer.in_bias, 16), bias);
+    EXPECT_EQ(Numbers(weights.layers[0].mixer.q_norm, 4), reordered("q_norm.weight", 1, true));
+    EXPECT_EQ(Numbers(weights.layers[0].mixer.k_norm, 4), reordered("k_norm.weight", 1, true));
   };
   expect({0, 1, 2, 3}, "{}");
   mixer().rope.rotated = 2;

@@ -178,7 +178,7 @@ TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
   ExpectError(LS_UNIMPLEMENTED, ::testing::HasSubstr(": gau_key_dim must be at most 256"), [&] {
     open([](const Config&, const LoadOptions&) {
       ModelSpec spec = RandomSpec("full", {.head_dim = 258});
-      spec.block = BlockKind::kGau;
+      spec.layers[0].gau = true;
       return spec;
     });
   });

@@ -35,22 +35,22 @@ class GpuWeightMaker final : public WeightMaker {
  public:
   explicit GpuWeightMaker(GpuBench& bench) : bench_(bench) {}
 
-  PackedWeight Matrix(int64_t n, int64_t k) override {
-    const size_t bytes = DeviceOps().packed_bytes(DType::kBF16, n, k);
-    weights.num_parameters += static_cast<uint64_t>(n * k);
-    DeviceMemory memory = bench_.Random(DType::kBF16, static_cast<int64_t>(bytes / sizeof(BF16)),
+  PackedWeight MakeMatrix(int64_t n, int64_t k) override {
+    const size_t packed = DeviceOps().packed_bytes(DType::kBF16, n, k);
+    num_parameters += static_cast<uint64_t>(n * k);
+    DeviceMemory memory = bench_.Random(DType::kBF16, static_cast<int64_t>(packed / sizeof(BF16)),
                                         1.0f / std::sqrt(static_cast<float>(k)));
     return {Keep(std::move(memory)), DType::kBF16, n, k};
   }
 
-  const float* Vector(int64_t n, float mean, float) override {
+  const float* MakeVector(int64_t n, float mean, float) override {
     return Constants(std::vector<float>(static_cast<size_t>(n), mean));
   }
 
-  const float* Constants(const std::vector<float>& values) override {
-    const size_t bytes = values.size() * sizeof(float);
-    DeviceMemory memory = bench_.Memory(bytes);
-    bench_.device().Upload(memory.data(), values.data(), bytes);
+  const float* Constants(std::span<const float> values) override {
+    const size_t size = values.size() * sizeof(float);
+    DeviceMemory memory = bench_.Memory(size);
+    bench_.device().Upload(memory.data(), values.data(), size);
     bench_.device().Synchronize();
     return static_cast<const float*>(Keep(std::move(memory)));
   }
@@ -58,8 +58,8 @@ class GpuWeightMaker final : public WeightMaker {
  private:
   void* Keep(DeviceMemory memory) {
     auto* owned = new DeviceMemory(std::move(memory));
-    weights.bytes += owned->size();
-    weights.storage.push_back(OwnedMemory(owned->data(), [owned](void*) { delete owned; }));
+    bytes += owned->size();
+    storage.push_back(OwnedMemory(owned->data(), [owned](void*) { delete owned; }));
     return owned->data();
   }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/caches/cache_layout.h"
+#include "backends/model/assemble.h"
 #include "kernels/ops/op_table.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/model/random_model.h"
@@ -20,12 +21,12 @@ namespace {
 // Counts elements of matrices instead of making them.
 class Counter final : public WeightMaker {
  public:
-  PackedWeight Matrix(int64_t n, int64_t k) override {
+  PackedWeight MakeMatrix(int64_t n, int64_t k) override {
     elements += n * k;
     return {nullptr, DType::kBF16, n, k};
   }
-  const float* Vector(int64_t, float, float) override { return nullptr; }
-  const float* Constants(const std::vector<float>&) override { return nullptr; }
+  const float* MakeVector(int64_t, float, float) override { return nullptr; }
+  const float* Constants(std::span<const float>) override { return nullptr; }
 
   int64_t elements = 0;
 };
@@ -109,7 +110,7 @@ double ReadBytes(const ModelWeights& weights, const OpTable& ops) {
   auto bytes = static_cast<double>(ops.read_bytes(weights.head));
   for (const LayerWeights& layer : weights.layers) {
     for (const PackedWeight* weight :
-         {&layer.mixer_in, &layer.mixer_out, &layer.mlp_gate, &layer.mlp_up, &layer.mlp_down}) {
+         {&layer.mixer.in, &layer.mixer.out, &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down}) {
       bytes += static_cast<double>(ops.read_bytes(*weight));
     }
   }

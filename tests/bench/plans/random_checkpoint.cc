@@ -7,55 +7,49 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
+#include "backends/model/assemble.h"
+#include "backends/spec/weight_source.h"
 #include "kernels/core/dtype.h"
 
 namespace longstream {
 namespace {
 
-constexpr const char* kGateNames[] = {"o_gate", "o_gate", "z_proj", "f_proj"};  // by MixerKind
-
-// Collects tensors below a prefix.
-class Names {
+// Collects the tensors that a model asks for.
+class Names final : public WeightSource {
  public:
-  void SetPrefix(std::string prefix) { prefix_ = std::move(prefix); }
-
-  void Matrix(const std::string& name, int64_t n, int64_t k, bool bias = false) {
-    tensors.push_back({prefix_ + name + ".weight", {n, k}});
-    if (bias) tensors.push_back({prefix_ + name + ".bias", {n}});
+  PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override {
+    for (const WeightPart& part : parts) Add(part.name, {part.all_rows(), k});
+    return {};
   }
-  void Norm(const std::string& name, int64_t n) {
-    tensors.push_back({prefix_ + name + ".weight", {n}});
+  std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
+                                             int64_t k) override {
+    return {Projection({first}, k), Projection({second}, k)};
   }
+  const float* Vector(const std::vector<WeightPart>& parts, float) override {
+    for (const WeightPart& part : parts) Add(part.name, {part.all_rows()});
+    return nullptr;
+  }
+  Matrix Table(std::string_view name, int64_t rows, int64_t cols) override {
+    Add(std::string(name), {rows, cols});
+    return {};
+  }
+  const float* Constants(std::span<const float>) override { return nullptr; }
+  void RequireCopy(std::string_view, std::string_view) override {}
 
   std::vector<NamedTensor> tensors;
 
  private:
-  std::string prefix_;
+  // Parts of one tensor follow each other; zeros have no name.
+  void Add(const std::string& name, std::vector<int64_t> shape) {
+    if (name.empty() || (!tensors.empty() && tensors.back().name == name)) return;
+    tensors.push_back({name, std::move(shape)});
+  }
 };
-
-void AddMixer(const MixerSpec& mixer, int64_t width, Names& names) {
-  const int64_t q = int64_t{mixer.num_heads} * mixer.head_dim;
-  const int64_t k = int64_t{mixer.num_kv_heads} * mixer.head_dim;
-  const int64_t v = int64_t{mixer.num_kv_heads} * mixer.value_dim;
-  const int64_t out = int64_t{mixer.num_heads} * mixer.value_dim;
-  const bool gated_rnn = mixer.kind == MixerKind::kGatedRnn;
-  names.Matrix("q_proj", q, width, mixer.qkv_bias);
-  names.Matrix("k_proj", k, width, mixer.qkv_bias);
-  names.Matrix("v_proj", v, width, mixer.qkv_bias);
-  names.Matrix("o_proj", width, out, mixer.output_bias);
-  if (gated_rnn || mixer.output_gate) {
-    const char* gate = kGateNames[static_cast<size_t>(mixer.kind)];
-    names.Matrix(gate, gated_rnn ? q : out, width, /*bias=*/gated_rnn);
-  }
-  if (mixer.qk_norm == QkNorm::kHead) {
-    names.Norm("q_norm", mixer.head_dim);
-    names.Norm("k_norm", mixer.head_dim);
-  }
-  if (mixer.output_norm) names.Norm("o_norm", out);
-}
 
 int64_t Elements(const NamedTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
@@ -121,24 +115,7 @@ void WriteBytes(std::ofstream& file, const void* data, size_t bytes) {
 
 std::vector<NamedTensor> TensorsOf(const ModelSpec& spec) {
   Names names;
-  names.SetPrefix("model.");
-  names.Matrix("embed_tokens", spec.vocabulary, spec.width);
-  if (spec.chunked()) names.Matrix("chunk_embed", spec.num_chunks, spec.width);
-  names.Norm("norm", spec.width);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const std::string layer = "model.layers." + std::to_string(i) + ".";
-    names.SetPrefix(layer);
-    names.Norm("input_layernorm", spec.width);
-    names.Norm("post_attention_layernorm", spec.width);
-    names.SetPrefix(layer + "self_attn.");
-    AddMixer(spec.layers[i], spec.width, names);
-    names.SetPrefix(layer + "mlp.");
-    names.Matrix("gate_proj", spec.mlp_width, spec.width);
-    names.Matrix("up_proj", spec.mlp_width, spec.width);
-    names.Matrix("down_proj", spec.width, spec.mlp_width);
-  }
-  names.SetPrefix("");
-  if (!spec.tied_head) names.Matrix("lm_head", spec.vocabulary, spec.width);
+  ReadWeights(spec, spec.names.roots.front(), names);
   return std::move(names.tensors);
 }
 

@@ -25,8 +25,8 @@ double StepWeightBytes(const ModelWeights& weights, const OpTable& ops) {
   };
   double sum = bytes(weights.head);
   for (const LayerWeights& layer : weights.layers) {
-    sum += bytes(layer.mixer_in) + bytes(layer.value) + bytes(layer.mixer_out) +
-           bytes(layer.mlp_gate) + bytes(layer.mlp_up) + bytes(layer.mlp_down);
+    sum += bytes(layer.mixer.in) + bytes(layer.mixer.value) + bytes(layer.mixer.out) +
+           bytes(layer.mlp.gate) + bytes(layer.mlp.up) + bytes(layer.mlp.down);
   }
   return sum;
 }

@@ -1,7 +1,7 @@
 // What depends on positions alone: rotary tables and logit scales, computed once per step and
 // shared by all layers of one kind.
-#ifndef LONGSTREAM_BACKENDS_MODEL_POSITION_TABLES_H_
-#define LONGSTREAM_BACKENDS_MODEL_POSITION_TABLES_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_POSITION_TABLES_H_
+#define LONGSTREAM_BACKENDS_MODEL_STEP_POSITION_TABLES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -92,4 +92,4 @@ class PositionTables {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_POSITION_TABLES_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_POSITION_TABLES_H_

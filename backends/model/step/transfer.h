@@ -1,7 +1,7 @@
 // Arrays on their way from a host to the ops of its device: one copy for many of them, and none
 // where the memory is the host's.
-#ifndef LONGSTREAM_BACKENDS_MODEL_TRANSFER_H_
-#define LONGSTREAM_BACKENDS_MODEL_TRANSFER_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_TRANSFER_H_
+#define LONGSTREAM_BACKENDS_MODEL_STEP_TRANSFER_H_
 
 #include <array>
 #include <cstddef>
@@ -87,4 +87,4 @@ class Arguments {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_TRANSFER_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_TRANSFER_H_

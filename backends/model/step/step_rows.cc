@@ -1,5 +1,5 @@
 // Rows and descriptors of a step.
-#include "backends/model/step_rows.h"
+#include "backends/model/step/step_rows.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,5 +1,5 @@
 // The slopes of ALiBi and the decay of lightning heads.
-#include "backends/packing/alibi_slopes.h"
+#include "backends/model/mixers/alibi_slopes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which rotations and scales a model's layers need, and their values for a step.
-#include "backends/model/position_tables.h"
+#include "backends/model/step/position_tables.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // The slopes of ALiBi (Press et al., Train Short, Test Long), and the fixed decay that lightning
 // attention (Qin et al., Lightning Attention-2) derives from them.
-#ifndef LONGSTREAM_BACKENDS_PACKING_ALIBI_SLOPES_H_
-#define LONGSTREAM_BACKENDS_PACKING_ALIBI_SLOPES_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_MIXERS_ALIBI_SLOPES_H_
+#define LONGSTREAM_BACKENDS_MODEL_MIXERS_ALIBI_SLOPES_H_
 
 #include <cstdint>
 #include <vector>
@@ -21,4 +21,4 @@ std::vector<float> LightningLogDecay(int32_t num_heads);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_PACKING_ALIBI_SLOPES_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_MIXERS_ALIBI_SLOPES_H_

@@ -1,5 +1,5 @@
 // Staging of a step's arguments.
-#include "backends/model/transfer.h"
+#include "backends/model/step/transfer.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,7 +1,7 @@
 // The rows of one step: tokens of several sequences, one after the other, and the descriptors that
 // tell the ops which row belongs to whom.
-#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_ROWS_H_
-#define LONGSTREAM_BACKENDS_MODEL_STEP_ROWS_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_STEP_ROWS_H_
+#define LONGSTREAM_BACKENDS_MODEL_STEP_STEP_ROWS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/caches/sequence_cache.h"
-#include "backends/model/transfer.h"
+#include "backends/model/step/transfer.h"
 #include "kernels/core/batch_layout.h"
 
 namespace longstream {
@@ -76,4 +76,4 @@ class StepRows {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_ROWS_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_STEP_ROWS_H_

@@ -1,5 +1,5 @@
 // The slopes of ALiBi and the fixed decay of lightning attention.
-#include "backends/packing/alibi_slopes.h"
+#include "backends/model/mixers/alibi_slopes.h"
 
 #include <bit>
 #include <cmath>

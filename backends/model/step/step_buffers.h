@@ -1,17 +1,41 @@
 // The activations of a step and the workspace of its ops, allocated once for the largest step.
-#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_
-#define LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_STEP_STEP_BUFFERS_H_
+#define LONGSTREAM_BACKENDS_MODEL_STEP_STEP_BUFFERS_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "backends/caches/device_memory.h"
-#include "backends/spec/model_spec.h"
-#include "backends/spec/model_weights.h"
 #include "kernels/core/matrix.h"
 #include "kernels/core/stream.h"
 
 namespace longstream {
+
+// The sizes of the buffers of a step. Each part of a model raises them to what it needs.
+struct StepSizes {
+  // Columns of the buffers below.
+  int64_t width = 0;
+  int64_t projected = 0;
+  int64_t far_queries = 0;
+  int64_t keys = 0;
+  int64_t values = 0;
+  int64_t mixed = 0;
+  int64_t hidden = 0;
+  int64_t branch = 0;
+  size_t workspace = 0;  // bytes
+
+  template <typename Size>
+  static void Raise(Size& size, Size needed) {
+    if (size < needed) size = needed;
+  }
+};
+
+// The largest step: rows and decode rows, and positions that a row may see.
+struct StepLimits {
+  int64_t max_rows = 0;
+  int64_t max_decode_rows = 0;
+  int64_t context_limit = 0;
+};
 
 // Used by one step at a time. Each function returns a view of its own memory, as a matrix of the
 // size that a layer needs, without gaps between rows.
@@ -19,8 +43,7 @@ class StepBuffers {
  public:
   // Throws BackendError(LS_RESOURCE_EXHAUSTED). `device` must outlive the buffers.
   // ring_type: the type of near keys and of a window's keys and values.
-  StepBuffers(const ModelSpec& spec, const ModelWeights& weights, DType ring_type, int64_t max_rows,
-              int64_t max_sequences, Device& device);
+  StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_type, Device& device);
 
   Matrix Residual(int64_t rows) const { return F32(residual_, rows, width_); }
   // The results of a mixer's input projections.
@@ -70,4 +93,4 @@ class StepBuffers {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_BUFFERS_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_STEP_STEP_BUFFERS_H_

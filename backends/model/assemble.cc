@@ -1,0 +1,88 @@
+// Asks each layer's mixer and feed-forward part.
+#include "backends/model/assemble.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/model/feed_forward/feed_forward.h"
+#include "backends/model/mixers/mixers.h"
+#include "backends/spec/layer_tensors.h"
+
+namespace longstream {
+namespace {
+
+LayerWeights ReadLayer(const LayerTensors& tensors, const MixerSpec& mixer) {
+  const TensorNames& names = tensors.names();
+  LayerWeights layer;
+  layer.mixer_norm = tensors.StreamNorm(names.mixer_norm);
+  MixerOf(mixer).Read(tensors, mixer, &layer.mixer);
+  layer.mixer_post_norm = tensors.StreamNorm(names.mixer_post_norm);
+  layer.mlp_norm = tensors.StreamNorm(names.mlp_norm);
+  layer.mlp_post_norm = tensors.StreamNorm(names.mlp_post_norm);
+  FeedForwardOf(tensors.spec().feed_forward).Read(tensors, &layer.mlp);
+  layer.stream_norm = tensors.StreamNorm(names.stream_norm);
+  return layer;
+}
+
+}  // namespace
+
+CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
+  std::vector<LayerCacheLayout> layers;
+  for (const MixerSpec& mixer : spec.layers) layers.push_back(MixerOf(mixer).Caches(mixer));
+  return PlaceCaches(std::move(layers), type);
+}
+
+ModelWeights ReadWeights(const ModelSpec& spec, const TensorRoot& root, WeightSource& source) {
+  ModelWeights weights;
+  const std::string prefix(root.prefix);
+  const LayerTensors tensors(spec, prefix, source);
+  const std::string embedding = prefix + std::string(spec.names.embedding) + ".weight";
+  const std::string head = std::string(root.head) + ".weight";
+  weights.embedding = source.Projection({{embedding, spec.vocabulary}}, spec.width);
+  if (spec.tied_head) {
+    weights.head = weights.embedding;
+    source.RequireCopy(head, embedding);
+  } else {
+    weights.head = source.Projection({{head, spec.vocabulary}}, spec.width);
+  }
+  if (spec.chunked()) {
+    weights.chunk_embedding =
+        source.Table(prefix + "chunk_embed.weight", spec.num_chunks, spec.width);
+  }
+  weights.embedding_norm = tensors.StreamNorm(spec.names.embedding_norm);
+  const std::string layers = prefix + std::string(spec.names.layers) + ".";
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const LayerTensors layer(spec, layers + std::to_string(i) + ".", source);
+    weights.layers.push_back(ReadLayer(layer, spec.layers[i]));
+  }
+  weights.final_norm = tensors.StreamNorm(spec.names.final_norm);
+  return weights;
+}
+
+StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const StepLimits& limits) {
+  StepSizes sizes;
+  sizes.width = spec.width;
+  // The head.
+  StepSizes::Raise(sizes.workspace, LinearWorkspace(limits.max_rows, spec.width));
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const LayerWeights& layer = weights.layers[i];
+    if (layer.mixer_post_norm.weight != nullptr || layer.mlp_post_norm.weight != nullptr) {
+      sizes.branch = spec.width;
+    }
+    MixerOf(spec.layers[i]).AddSizes(limits, spec.layers[i], layer.mixer, &sizes);
+    FeedForwardOf(spec.feed_forward).AddSizes(limits, spec, &sizes);
+  }
+  return sizes;
+}
+
+const MixerSpec* FindTooWideHead(const ModelSpec& spec, int32_t* most) {
+  for (const MixerSpec& mixer : spec.layers) {
+    *most = MixerOf(mixer).max_head_dim();
+    if (mixer.head_dim > *most) return &mixer;
+  }
+  return nullptr;
+}
+
+}  // namespace longstream

@@ -1,0 +1,93 @@
+// The kinds of feed-forward parts: MLPs with and without a gate, and none.
+#include "backends/model/feed_forward/feed_forward.h"
+
+#include <cstdlib>
+#include <tuple>
+#include <vector>
+
+namespace longstream {
+namespace {
+
+//   hidden = act(W_gate h) * (W_up h), or act(W_gate h) without a gate;  h = Norm(x)
+//   x = x + residual_multiplier * PostNorm(W_down hidden)
+// with a bias on each product where the model has them.
+class Mlp final : public FeedForward {
+ public:
+  explicit Mlp(bool gated) : gated_(gated) {}
+
+  void Read(const LayerTensors& tensors, MlpWeights* weights) const override {
+    const TensorNames& names = tensors.names();
+    const ModelSpec& spec = tensors.spec();
+    std::vector<NamedRows> in = {{names.gate, spec.mlp_width}};
+    if (gated_) in.push_back({names.up, spec.mlp_width});
+    const std::vector<NamedRows> down = {{names.down, spec.width}};
+    if (gated_) {
+      const std::vector<WeightPart> parts = tensors.Parts(in, ".weight");
+      std::tie(weights->gate, weights->up) = tensors.source().Pair(parts[0], parts[1], spec.width);
+    } else {
+      weights->gate = tensors.Projection(in, spec.width);
+    }
+    weights->down = tensors.Projection(down, spec.mlp_width);
+    if (!spec.mlp_bias) return;
+    const std::vector<WeightPart> biases = tensors.Parts(in, ".bias");
+    weights->gate_bias = tensors.source().Vector({biases[0]}, 0.0f);
+    if (gated_) weights->up_bias = tensors.source().Vector({biases[1]}, 0.0f);
+    weights->down_bias = tensors.Bias(down);
+  }
+
+  void AddSizes(const StepLimits& limits, const ModelSpec& spec, StepSizes* sizes) const override {
+    StepSizes::Raise(sizes->hidden, spec.mlp_width);
+    StepSizes::Raise(sizes->workspace,
+                     LinearWorkspace(limits.max_rows, spec.width, spec.mlp_width));
+  }
+
+  // The result is `hidden`, prepared for W_down.
+  LinearInput Begin(ForwardPass& pass, size_t layer, const NormWeights& norm) const override {
+    const MlpWeights& weights = pass.weights.layers[layer].mlp;
+    const LinearRows x = {.x = pass.Residual(), .norm = pass.StreamNorm(norm)};
+    return LinearFor(weights.down, pass.num_rows, pass.buffers.Hidden(), pass.ops.linear,
+                     pass.stream,
+                     {.in = {x, weights.gate},
+                      .bias = weights.gate_bias,
+                      .activation = pass.spec.activation,
+                      .up = weights.up,
+                      .up_bias = weights.up_bias,
+                      .num_decode_rows = pass.num_decode_rows,
+                      .out = {}});
+  }
+
+  void End(ForwardPass& pass, size_t layer, const LinearInput& begun) const override {
+    const LayerWeights& weights = pass.weights.layers[layer];
+    pass.AddBranch(begun, weights.mlp.down_bias, weights.mlp_post_norm);
+  }
+
+ private:
+  const bool gated_;
+};
+
+class NoFeedForward final : public FeedForward {
+ public:
+  void Read(const LayerTensors&, MlpWeights*) const override {}
+  void AddSizes(const StepLimits&, const ModelSpec&, StepSizes*) const override {}
+  LinearInput Begin(ForwardPass&, size_t, const NormWeights&) const override { return {}; }
+  void End(ForwardPass&, size_t, const LinearInput&) const override {}
+};
+
+}  // namespace
+
+const FeedForward& FeedForwardOf(FeedForwardKind kind) {
+  static const Mlp kGated(/*gated=*/true);
+  static const Mlp kPlain(/*gated=*/false);
+  static const NoFeedForward kNone;
+  switch (kind) {
+    case FeedForwardKind::kGated:
+      return kGated;
+    case FeedForwardKind::kPlain:
+      return kPlain;
+    case FeedForwardKind::kNone:
+      return kNone;
+  }
+  std::abort();  // no other kind exists
+}
+
+}  // namespace longstream

@@ -1,0 +1,85 @@
+// Gated attention units (Hua et al., Transformer Quality in Linear Time): one head whose queries
+// and keys come from one projection z, whose values are as wide as its output, and whose output is
+// gated with u. No MLP follows.
+#include "backends/model/mixers/attention.h"
+#include "backends/model/mixers/mixers.h"
+#include "kernels/ops/attention/attention.h"
+
+namespace longstream {
+namespace {
+
+//   [u v z] = W_in x,  v = silu(v),  q = q_scale * silu(z) + q_offset,  k likewise
+//   x = x + W_o (softmax(score_scale * q K^T) V * silu(u))
+class Unit final : public Mixer {
+ public:
+  int32_t max_head_dim() const override { return kMaxHeadDim; }
+
+  LayerCacheLayout Caches(const MixerSpec& mixer) const override { return AttentionCaches(mixer); }
+
+  // The names are ours (docs/checkpoints.md). Queries and keys are made of z, so z has the order of
+  // a head.
+  void Read(const LayerTensors& tensors, const MixerSpec& mixer,
+            MixerWeights* weights) const override {
+    const int64_t e = mixer.value_dim, s = mixer.head_dim;
+    const std::vector<int32_t> order = HeadOrder(mixer);
+    weights->in = tensors.Projection({{"gau.in_proj", 2 * e}, {"gau.in_proj", s, order}},
+                                     tensors.spec().width);
+    const auto vector = [&](std::string_view name) {
+      return tensors.source().Vector(tensors.Parts({{name, s, order}}, ""), 0.0f);
+    };
+    weights->q_scale = vector("gau.q_scale");
+    weights->q_offset = vector("gau.q_offset");
+    weights->k_scale = vector("gau.k_scale");
+    weights->k_offset = vector("gau.k_offset");
+    ReadSlopes(tensors, mixer, weights);
+    weights->out = tensors.Projection({{"gau.out_proj", tensors.spec().width}}, e);
+  }
+
+  // The projection has one part z, of which queries and keys are made.
+  void AddSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
+                StepSizes* sizes) const override {
+    AddAttentionSizes(limits, mixer, weights, sizes);
+    StepSizes::Raise(sizes->projected, weights.in.n + int64_t{mixer.head_dim});
+  }
+
+  void Forward(ForwardPass& pass, size_t layer) const override {
+    const Projections in = ProjectUnit(pass, layer);
+    const Matrix mixed = Attend(pass, layer, in);
+    ProjectBack(pass, layer, {.x = mixed, .gate = in.gate, .silu_gate = true});
+  }
+
+ private:
+  // `gate` of the result is u.
+  static Projections ProjectUnit(ForwardPass& pass, size_t layer) {
+    const MixerSpec& mixer = pass.spec.layers[layer];
+    const LayerWeights& weights = pass.weights.layers[layer];
+    const int64_t e = mixer.value_dim, s = mixer.head_dim;
+    const Matrix all = pass.buffers.Projected(pass.num_rows, 2 * e + 2 * s);
+    const LinearRows x = {.x = pass.Residual(), .norm = pass.StreamNorm(weights.mixer_norm)};
+    pass.ops.linear(pass.stream, {.in = {x, weights.mixer.in},
+                                  .num_decode_rows = pass.num_decode_rows,
+                                  .out = all.Columns(0, 2 * e + s)});
+    const Projections out = {.q = all.Columns(2 * e, s),
+                             .k = all.Columns(2 * e + s, s),
+                             .v = all.Columns(e, e),
+                             .gate = all.Columns(0, e)};
+    pass.ops.gau_activate(pass.stream, {.v = out.v,
+                                        .z = out.q,
+                                        .q_scale = weights.mixer.q_scale,
+                                        .q_offset = weights.mixer.q_offset,
+                                        .k_scale = weights.mixer.k_scale,
+                                        .k_offset = weights.mixer.k_offset,
+                                        .q = out.q,
+                                        .k = out.k});
+    return out;
+  }
+};
+
+}  // namespace
+
+const Mixer& GatedAttentionUnit() {
+  static const Unit kMixer;
+  return kMixer;
+}
+
+}  // namespace longstream

@@ -1,0 +1,58 @@
+// The recurrence of linear RNNs, on the op table.
+#include "backends/model/mixers/linear_recurrence.h"
+
+#include "kernels/ops/recurrence/linear_recurrence.h"
+
+namespace longstream {
+
+LayerCacheLayout RecurrentCaches(const MixerSpec& mixer, bool gated) {
+  LayerCacheLayout caches;
+  caches.recurrent = RecurrentLayout{.num_heads = mixer.num_heads,
+                                     .num_kv_heads = mixer.num_kv_heads,
+                                     .key_dim = mixer.head_dim,
+                                     .value_dim = mixer.value_dim,
+                                     .gated = gated};
+  return caches;
+}
+
+void AddRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
+                        const MixerWeights& weights, StepSizes* sizes) {
+  AddProjectionSizes(limits, mixer, weights, sizes);
+  StepSizes::Raise(sizes->workspace, LinearRecurrenceWorkspace(limits.max_rows, mixer.num_heads,
+                                                               kPrefillGrid, mixer.head_dim));
+}
+
+Matrix Recur(ForwardPass& pass, size_t layer, const Projections& in, const Decay& decay) {
+  const MixerSpec& mixer = pass.spec.layers[layer];
+  const MixerWeights& weights = pass.weights.layers[layer].mixer;
+  const LayerTables tables = pass.tables.layer(layer);
+  // In place: queries, keys and values stay f32.
+  pass.ops.rope_cache_write(pass.stream, {.batch = pass.rows.layout(),
+                                          .num_heads = mixer.num_heads,
+                                          .num_kv_heads = mixer.num_kv_heads,
+                                          .head_dim = mixer.head_dim,
+                                          .value_dim = mixer.value_dim,
+                                          .q = in.q,
+                                          .k = in.k,
+                                          .v = in.v,
+                                          .q_norm = pass.NormOf(weights.q_norm, mixer.head_dim),
+                                          .k_norm = pass.NormOf(weights.k_norm, mixer.head_dim),
+                                          .rope_q = tables.q,
+                                          .rope_k = tables.k,
+                                          .q_out = in.q,
+                                          .k_out = in.k,
+                                          .v_out = in.v});
+  const Matrix mixed = pass.buffers.Mixed(pass.num_rows, ProjectionWidths(mixer).out);
+  pass.ops.linear_recurrence(pass.stream, {.batch = pass.rows.layout(),
+                                           .q = in.q,
+                                           .k = in.k,
+                                           .v = in.v,
+                                           .log_decay = decay.log_decay,
+                                           .gate = decay.gate,
+                                           .scale = static_cast<float>(mixer.score_scale),
+                                           .cache = pass.caches.slots.recurrent(layer),
+                                           .out = mixed});
+  return mixed;
+}
+
+}  // namespace longstream

@@ -1,0 +1,42 @@
+// The buffers of a step, one after another in one piece of memory.
+#include "backends/model/step/step_buffers.h"
+
+#include <initializer_list>
+
+#include "kernels/ops/gemm/linear.h"
+
+namespace longstream {
+
+StepBuffers::StepBuffers(const StepSizes& sizes, int64_t max_rows, DType ring_type, Device& device)
+    : width_(sizes.width), ring_type_(ring_type), device_(device) {
+  struct Part {
+    std::byte** begin;
+    size_t bytes;
+  };
+  const auto rows_of = [&](int64_t cols, DType type = DType::kF32) {
+    return static_cast<size_t>(max_rows * cols) * SizeOf(type);
+  };
+  const std::initializer_list<Part> parts = {
+      {&residual_, rows_of(sizes.width)},
+      {&projected_, rows_of(sizes.projected)},
+      {&far_queries_, rows_of(sizes.far_queries)},
+      {&keys_, rows_of(sizes.keys, ring_type)},
+      {&values_, rows_of(sizes.values, ring_type)},
+      {&mixed_, rows_of(sizes.mixed)},
+      {&hidden_, PreparedBytes(max_rows, sizes.hidden)},
+      {&branch_, rows_of(sizes.branch)},
+      {&workspace_, sizes.workspace},
+  };
+  const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  size_t size = 0;
+  for (const Part& part : parts) size += padded(part.bytes);
+  memory_ = DeviceMemory(device, size, "activations");
+  size_t offset = 0;
+  for (const Part& part : parts) {
+    *part.begin = memory_.data() + offset;
+    offset += padded(part.bytes);
+  }
+  workspace_bytes_ = padded(sizes.workspace);
+}
+
+}  // namespace longstream

@@ -1,0 +1,31 @@
+// From names of tensors to parts of weights.
+#include "backends/spec/layer_tensors.h"
+
+namespace longstream {
+
+std::vector<WeightPart> LayerTensors::Parts(const std::vector<NamedRows>& named,
+                                            std::string_view suffix) const {
+  std::vector<WeightPart> parts;
+  for (const NamedRows& rows : named) {
+    WeightPart part = {prefix_ + std::string(rows.name) + std::string(suffix), rows.rows};
+    part.order = rows.order;
+    for (const NamedRows& other : named) {
+      if (other.name != rows.name) continue;
+      if (&other < &rows) part.first_row += other.rows;
+      part.stored_rows += other.rows;
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+NormWeights LayerTensors::StreamNorm(std::string_view name) const {
+  NormWeights norm;
+  if (name.empty()) return norm;
+  const std::vector<NamedRows> rows = {{name, spec_.width}};
+  norm.weight = source_.Vector(Parts(rows, ".weight"), norm_plus());
+  if (spec_.norm_bias) norm.bias = Bias(rows);
+  return norm;
+}
+
+}  // namespace longstream
