@@ -23,7 +23,7 @@ class BitsTest(unittest.TestCase):
         self.out = self.directory / "out"
 
     def bits(self, old, new, sets="baseline", models=f"^{MODEL}$"):
-        """Runs bits.sh, which writes its files to self.out. Returns the exit code and the output."""
+        """Runs bits.sh with its files in self.out. Returns its exit code and output."""
         result = subprocess.run(
             [REPOSITORY / "tools/check/bits.sh", "--driver", BUILD / "tests/bits_driver",
              "--sets", sets, "--models", models, "--out", self.out, old, new],
@@ -35,7 +35,7 @@ class BitsTest(unittest.TestCase):
         return (self.out / side / f"baseline/{MODEL}.stored.txt").read_text(encoding="utf-8")
 
     def build_with(self, dense):
-        """A build directory whose dense plugin is replaced by `dense`, or missing if that is None."""
+        """A build directory whose dense plugin is replaced by `dense` (None: missing)."""
         plugins = self.directory / "other/plugins"
         plugins.mkdir(parents=True)
         for name in ("hwfa2", "hypenet"):
