@@ -54,7 +54,7 @@ class FiguresTest(unittest.TestCase):
 
 
 class FakeServer:
-    """A fake server whose steps take 20 ms, with the functions of both kinds of servers."""
+    """A fake server on which one step takes 20 ms."""
 
     def __init__(self, too_few=0):
         self.too_few, self.beside, self.asked = too_few, False, []
