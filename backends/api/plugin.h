@@ -1,6 +1,6 @@
-// A plugin's side of the ABI in C++, optional: exceptions that become codes and sentences,
-// structures of other minor versions, and the checks of a batch that every backend needs.
-// Header-only. All functions are thread-safe.
+// Optional C++ code for a plugin's side of the ABI. It turns exceptions into codes and sentences,
+// fills structures of other minor versions, and makes the checks of a batch that every backend
+// needs. Header-only. All functions are thread-safe.
 #ifndef LONGSTREAM_BACKENDS_API_PLUGIN_H_
 #define LONGSTREAM_BACKENDS_API_PLUGIN_H_
 
@@ -28,7 +28,7 @@ inline void Require(bool condition, ls_code code, std::string text) {
   if (!condition) throw Failure{code, std::move(text)};
 }
 
-// Copies `text` to `error`, as much of it as fits, and returns `code`.
+// Copies as much of `text` as fits to `error`, and returns `code`.
 inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
   if (error.text != nullptr && error.capacity > 0) {
     const size_t size = std::min(text.size(), error.capacity - 1);

@@ -1,4 +1,4 @@
-// The memory of one sequence: its pages, its slot, its rollback point and its reservation.
+// The memory of one sequence: pages, slot, rollback point and reservation.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 #define LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 
@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// Bytes that a sequence holds; a shared page counts in each holder.
+// Bytes that a sequence holds. A shared page counts in each of its holders.
 struct CacheBytes {
   uint64_t pages = 0;
   uint64_t rings = 0;
@@ -20,7 +20,7 @@ struct CacheBytes {
   uint64_t rollback = 0;
 };
 
-// This is bookkeeping only: the ops write the memory. Not thread-safe, like the store.
+// Only bookkeeping: the ops write the memory itself. Like the store, not thread-safe.
 //
 // Positions that a rollback reaches without a rollback point
 //   pages       any position.
