@@ -1,4 +1,4 @@
-// Counts pages, their holders and their promises.
+// Gives out pages, and counts their holders and their promises.
 #include "backends/caches/page_store.h"
 
 #include <algorithm>

@@ -165,7 +165,7 @@ uint32_t ChecksumOf(const Header& header) {
   return ExtendCrc32c(0, &header, offsetof(Header, crc));
 }
 
-// The largest buffer through which device memory passes on the host.
+// The size of the host buffer through which device memory passes.
 constexpr size_t kStageBytes = size_t{4} << 20;
 
 // A buffer in host memory, for devices with their own memory. It gathers many runs of device

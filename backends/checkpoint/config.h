@@ -87,7 +87,7 @@ class Config {
   struct Node;
   explicit Config(std::shared_ptr<Node> node);
 
-  std::shared_ptr<Node> node_;  // shared by copies, so that all record reads in one place
+  std::shared_ptr<Node> node_;  // shared by copies, so that there is one record of the keys read
 };
 
 }  // namespace longstream

@@ -15,9 +15,9 @@ namespace longstream {
 // The greatest depth of nested objects and arrays. No program writes deeper configs.
 inline constexpr int kMaxJsonDepth = 32;
 
-// Parses `text`, which must be one JSON object. Otherwise throws BackendError(code) with `file` and
-// the place. So it does for nesting deeper than kMaxJsonDepth and for a key that occurs twice in an
-// object.
+// Parses `text`. Throws BackendError(code) with `file` and the place of the fault in three cases:
+// the text is not one JSON object, its nesting is deeper than kMaxJsonDepth, or an object has a key
+// twice.
 nlohmann::json ParseJsonObject(std::string_view text, const std::string& file, ls_code code);
 
 // Returns a file's bytes. BackendError: LS_NOT_FOUND if the file cannot be read,

@@ -204,7 +204,7 @@ const StoredTensor& Checkpoint::Get(std::string_view name, std::span<const int64
 const SafetensorsFile& Checkpoint::Holder(const StoredTensor& tensor) const {
   return **std::find_if(files_.begin(), files_.end(), [&tensor](const auto& file) {
     const std::vector<StoredTensor>& tensors = file->tensors();
-    // std::less_equal<> orders all pointers, operator <= does not
+    // std::less_equal<> orders all pointers; the operator <= need not.
     const std::less_equal<> not_after;
     return !tensors.empty() && not_after(&tensors.front(), &tensor) &&
            not_after(&tensor, &tensors.back());

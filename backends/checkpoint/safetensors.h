@@ -110,7 +110,7 @@ class Checkpoint {
   const std::map<std::string, const StoredTensor*, std::less<>>& tensors() const {
     return tensors_;
   }
-  // nullptr if there is no such tensor.
+  // Returns nullptr if there is no such tensor.
   const StoredTensor* Find(std::string_view name) const;
   // Returns the tensor. LS_INVALID_ARGUMENT: it is missing, has another shape, or has no weight
   // type.

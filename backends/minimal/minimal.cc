@@ -319,7 +319,8 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
       ls_sequence& sequence = *entry.sequence;
       State state = sequence.state;
       const uint64_t end = state.position + entry.num_tokens;
-      // If this sequence fails, its result says so and its state stays; the other entries go on.
+      // If this sequence fails, its result says so and its state stays the same. The other entries
+      // go on.
       const ls_result& result =
           outputs.Add(entry, end, [&] { Forward(*model, entry, state, outputs.Logits()); });
       sequence.failed = result.code != LS_OK;

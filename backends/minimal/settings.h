@@ -18,7 +18,7 @@ namespace longstream::toy {
 struct Settings {
   Weights weights;                 // config.json: seed; option: utf8
   uint64_t context_limit = 65536;  // config.json; the option of that name may lower it
-  // Options for tests of a host:
+  // Options that only tests of a host use:
   uint64_t step_delay_us = 0;  // every step takes at least this long
   // Feeding the token at this position gives NaN logits.
   uint64_t fail_at_position = std::numeric_limits<uint64_t>::max();

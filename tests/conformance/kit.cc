@@ -44,8 +44,8 @@ Kit::Kit(const ls_backend& backend, const Target& target)
   for (uint32_t i = 0; i < info.num_layers; ++i) reach = std::max(reach, info.layers[i].window);
 
   if (grid_ == 0 || vocabulary_ < 2) throw CheckFailed{"prefill_grid is 0 or vocabulary_size < 2"};
-  // Several pages too, even if the grid is finer than a page, because kernels read a context in
-  // blocks of pages.
+  // The prompt also spans several pages, even if the grid is finer than a page, because kernels
+  // read a context in blocks of pages.
   const uint64_t pages = uint64_t{3} * page_tokens_ + page_tokens_ / 2 + 3;
   const uint64_t wanted = std::max({uint64_t{3} * grid_ + grid_ / 2 + 3, reach + grid_ + 3, pages});
   if (context_limit_ < 2 * grid_ + 8 + tail()) {
@@ -104,7 +104,7 @@ int RunConformance(const Target& target, std::ostream& out) {
   // A plugin that breaks the ABI cannot be called, and a model that does not open cannot be
   // checked.
   bool usable = report.num_failed() == 0;
-  int num_run = 0;  // checks that --only does not select
+  int num_run = 0;  // checks that ran before --only takes effect
   if (usable) {
     const PluginFile plugin(target.plugin);
     RunTableChecks(*plugin.backend(), report);

@@ -41,7 +41,7 @@ struct Spec {
   std::string model;
   std::string appended;         // appended in a turn before the request; may be empty
   v1::GenerateRequest request;  // without a session
-  // Results of the request run alone.
+  // The results of the request when it runs alone.
   std::vector<int32_t> tokens;
   double log_prob = 0;  // the log-probability of the appended text and the prompt
 

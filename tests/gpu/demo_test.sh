@@ -15,8 +15,8 @@ fail() { echo "$1"; echo "$output"; exit 1; }
 
 for file in bin/* plugins/*; do
   output=$(lib/ld-linux-x86-64.so.2 --library-path "$PWD/lib" --list "$file" 2>&1) || fail "$file:"
-  # Every library must come from lib/. Lines without a file are the kernel's own library. The loader
-  # has the name of the loader that runs, lib/ld-linux.
+  # Every library must come from lib/. A line without a file name is the library that the kernel
+  # provides. The loader is listed as the loader that runs, lib/ld-linux.
   if grep -E '=> |not found' <<<"$output" | grep -vqE "=> ($PWD/)?lib/"; then
     fail "$file needs what is not packed:"
   fi

@@ -19,7 +19,7 @@ namespace {
 
 // The size of the address range. A page gets memory when it is first touched.
 constexpr size_t kArenaBytes = size_t{8} << 30;
-// holds a block's size class and keeps the block's contents aligned
+// The header holds a block's size class and keeps the block's contents aligned.
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kSmallestBlock = 32;
 

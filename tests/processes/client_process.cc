@@ -27,7 +27,7 @@ void Close(int* descriptor) {
   if (*descriptor >= 0) close(std::exchange(*descriptor, -1));
 }
 
-// Runs in the forked child: replaces it by the program.
+// Runs in the forked child and replaces it by the program.
 [[noreturn]] void Execute(std::vector<std::string> arguments) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::vector<char*> argv;
@@ -94,7 +94,7 @@ void ClientProcess::WaitUntilItHandles(int signal) const {
   for (int waited = 0; waited < kPatienceMilliseconds; waited += 5) {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
     for (std::string line; std::getline(status, line);) {
-      // a thread of the client waits for the signal, and the client blocks it
+      // The client blocks the signals for which one of its threads waits.
       constexpr std::string_view kKey = "SigBlk:";
       if (!line.starts_with(kKey)) continue;
       if ((std::stoull(line.substr(kKey.size()), nullptr, 16) & bit) != 0) return;

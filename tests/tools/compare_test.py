@@ -154,7 +154,7 @@ class ProgramsTest(unittest.TestCase):
     def test_what_goes_wrong_is_said(self):
         for line, expected in (("fail", "p: fail: no such slice"), ("die", "p: ended with code 3"),
                                ("babble", "p: no JSON: hello")):
-            # The peer runs first in the warm-up round, so its failure is the one reported.
+            # In the warm-up round the peer runs first, so its failure is reported.
             status, _, err = self.run_main(
                 "--ours", fake(1), "--peer", "p=" + fake(1), "--slice", line)
             self.assertEqual(status, 1)

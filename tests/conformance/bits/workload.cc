@@ -107,8 +107,8 @@ class Workload {
                            const std::vector<Entry>& entries);
   // Each stream feeds the token that it sampled last.
   void DecodeTogether(const std::string& label, const std::vector<Stream*>& streams);
-  // Does the same, but submits each step before it waits for the previous one if the backend has
-  // LS_CAP_IN_FLIGHT_TOKENS.
+  // Does the same. If the backend has LS_CAP_IN_FLIGHT_TOKENS, submits each step before it waits
+  // for the previous one.
   void DecodeInFlight(const std::string& label, const std::vector<Stream*>& streams);
 
   Stream ReadPrompt();
@@ -250,8 +250,8 @@ std::vector<Stream> Workload::Join(Stream& main) {
 }
 
 // After a checkpoint, feeds decode rows and a prefill piece, and rolls back to a position within
-// the piece. Feeds the tokens that the backend did not restore once more. Then the sequence decodes
-// other tokens.
+// the piece. Then feeds again the tokens that the backend did not restore, and decodes other tokens
+// than before.
 void Workload::RollBack(Stream& stream) {
   constexpr size_t kDecoded = 3;
   const std::vector<int32_t> tokens = Tokens(5, kDecoded + 9);

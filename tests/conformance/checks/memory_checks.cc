@@ -99,8 +99,8 @@ void BytesByKind(const Kit& kit, Check& check) {
                                                       std::to_string(twice.workspace));
 }
 
-// Whether pages have one pool and rings and states another, as on a device. Then either pool may
-// run out before the budget does.
+// Whether the model has one pool for pages and another for rings and states, as on a device. Then
+// either pool may run out before the budget does.
 bool HasPools(const Kit& kit, const ls_model_info& info) {
   return std::strcmp(kit.backend().device, "cpu") != 0 && PageBytes(info, 1) > 0 &&
          FullBytes(info, 0) > 0;

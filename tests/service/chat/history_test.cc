@@ -242,7 +242,7 @@ TEST(TokensParity, EveryConversation) {
     const std::string name = test_case["template"];
     const auto path = GoldenDirectory() / "templates" / (name + ".jinja");
     ChatTemplates templates;
-    // The golden files were made at one time; the turn takes its time from the history.
+    // The golden files were made at one time, and the history has that time.
     templates.by_name.emplace("default", ChatTemplate::Parse(name, ReadText(path)).value());
     templates.special_tokens = SpecialTokens(test_case);
     const auto history = std::make_shared<History>();

@@ -160,8 +160,8 @@ TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
   CancelAll(*engine, {running});
 }
 
-// While the engine is busy, turns arrive. As many of them as there are free places for running
-// turns do not count as waiting.
+// Eight turns arrive while the engine is busy. Four of them will run, so only the other four count
+// as waiting.
 TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 4, .max_waiting_turns = 4});

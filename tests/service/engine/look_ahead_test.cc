@@ -1,5 +1,5 @@
-// Two steps in flight: when the engine submits a second step, what that saves, and how turns end
-// while both steps have a row of theirs.
+// Two steps in flight: when the engine submits a second step, what that saves, and how a turn ends
+// while both steps contain it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
 // The number of steps that were submitted while another step was in flight (asynchronous.cc).
 uint64_t StepsAhead(TestEngine& engine) { return engine->model().backend().memory().workspace; }
 
-// ---------------------------------------------------------------- when it looks ahead
+// ---------------------------------------------------------------- when the engine looks ahead
 
-// All tokens but the first are drawn by steps that are submitted while another one is in flight.
-// The exceptions are steps after a token that ends at a grid line, because the minimal backend
-// keeps a state.
+// Every token but the first is drawn by a step that was submitted while another one was in flight.
+// The exception is a step after a grid line: it must wait for the step before it, because the
+// minimal backend keeps a state.
 TEST(LookAhead, UpToGridLines) {
   constexpr uint64_t kPrompt = 4;
   constexpr uint64_t kTokens = 40;
@@ -98,7 +98,7 @@ TEST(LookAhead, NobodyIsLeftBehind) {
   request.sampling.presence_penalty = 0.5f;
   const auto penalised = NewTurn(request);
   absl::Notification ended;
-  // runs on the engine's thread, so `free` takes no further step before it is cancelled
+  // The reader runs on the engine's thread, so `free` takes no further step before it is cancelled.
   penalised->stream.SetReader([&] {
     for (TurnStream::Item item = penalised->stream.Next(); item.index() != 0;
          item = penalised->stream.Next()) {
@@ -157,7 +157,7 @@ TEST(LookAhead, TimesAreTheDevices) {
   EXPECT_GE(usage.time_to_first_token + usage.decode_time, kTokens * absl::Milliseconds(5) * 0.98);
 }
 
-// ---------------------------------------------------------------- ends
+// ---------------------------------------------------------------- how turns end
 
 // The token that ends the turn is fed in a step that fails. The failure must not matter, because
 // the turn needs no result of that step.
@@ -175,7 +175,7 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     };
     while (index > 0 && (!is_new(index) || (index + 2) % 16 == 0)) --index;
     ASSERT_GT(index, 2u);
-    // the stop token's position; feeding the token fails there
+    // The stop token's position. Feeding the token fails there.
     const uint64_t position = 1 + index;
     TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
                       StepsInFlight(most), Asynchronous());

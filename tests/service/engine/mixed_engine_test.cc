@@ -99,8 +99,8 @@ TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
   EXPECT_EQ(TokensBesideAPrompt(0, /*costs_are_known=*/true), 1u);
 }
 
-// The turn is cancelled when its reader is told that the turn has started. That is before the step,
-// for which the engine still gathers other turns.
+// The turn is cancelled when its reader is told that the turn has started. At that time the engine
+// still gathers other turns for the step.
 TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
   uint64_t tokens = 0;
   std::optional<TurnEnd> end;

@@ -159,7 +159,7 @@ TEST_F(CudaPluginTest, AutoFallsBackToTheCpu) {
     EXPECT_EQ((*model)->backend().plugin().device(), "cpu");
   }
   source_.directory = directory_.string();
-  // no CUDA plugin serves this type
+  // No CUDA plugin serves this model_type.
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   EXPECT_TRUE(Load().ok());
 }

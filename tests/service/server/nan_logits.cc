@@ -12,7 +12,7 @@ using longstream::conformance::MarkedResults;
 using longstream::conformance::Minimal;
 
 MarkedResults overflows;
-// of the two tickets that may be in flight
+// The log-probabilities of the two tickets that may be in flight.
 std::array<std::vector<std::vector<float>>, 2> log_probs;
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {

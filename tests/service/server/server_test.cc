@@ -120,7 +120,7 @@ TEST_F(ServerTest, LongTextsThatAreRefusedOrCancelled) {
   const std::string id = Open();
   request.set_session_id(id);
   request.set_max_tokens(20000);
-  // the deadline passes before, during or after the start of the turn
+  // The deadline passes before, during or after the start of the turn.
   for (int i = 0; i < 20; ++i) {
     const Generated late = Generate(request, {}, std::chrono::milliseconds(1 + i));
     // The server may learn that the previous call has ended only after this one arrives.

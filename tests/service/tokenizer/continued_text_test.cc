@@ -88,7 +88,7 @@ TEST_F(ContinuedTextTest, TakesTheSpaceAwayAtTheBeginningOnly) {
       EXPECT_EQ(tokenizer_->Decode(ids, options), expected) << family;
       EXPECT_EQ(Stream(ids, options), expected) << family;
     }
-    // A special token without text does not end the beginning of the text.
+    // If a special token without text comes first, the next token still begins the text.
     Ids begun = Encode("<s>");
     begun.insert(begun.end(), ids.begin(), ids.end());
     EXPECT_EQ(Stream(begun, {.skip_special = true}), "def x") << family;
