@@ -218,7 +218,7 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);
-  ASSERT_EQ(failures.size(), 1u) << "the operator is told once";
+  ASSERT_EQ(failures.size(), 1u) << "the operator should be told once";
   EXPECT_NE(failures[0].find("m: the backend failed the turn: NaN logits"), std::string::npos)
       << failures[0];
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
@@ -246,7 +246,7 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   EXPECT_EQ(ReadToEnd(*other).end.status.code(), absl::StatusCode::kUnavailable);
   const absl::Status of_unread = ReadToEnd(*unread).end.status;
   EXPECT_TRUE(of_unread.ok() || absl::IsUnavailable(of_unread)) << of_unread;
-  EXPECT_GE(session->View().position, 15u) << "the history is not lost";
+  EXPECT_GE(session->View().position, 15u) << "the session keeps its history";
 
   EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
             absl::StatusCode::kUnavailable);

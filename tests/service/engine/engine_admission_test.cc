@@ -61,7 +61,8 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
-  for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
+  for (const auto& turn : stalled)
+    EXPECT_TRUE(turn->stream.Full()) << "a turn with a stalled reader should be paused";
   CancelAll(*engine, stalled);
 }
 
@@ -91,7 +92,8 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
   const auto next = NewTurn(Generate(engine.Open(), "f", 50));
   ASSERT_TRUE(engine.Start(next).ok());
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next())) << "it should wait";
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next()))
+      << "the fourth turn should wait";
   silent[1]->CloseInput();
   engine->Wake();
   EXPECT_TRUE(ReadToEnd(*next).end.status.ok());

@@ -219,7 +219,7 @@ TEST_F(ServerTest, AppendRefusals) {
   const grpc::Status status = append({good, bad});
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("token id 300"), std::string::npos);
-  EXPECT_EQ(Get(id).position(), 0u) << "the whole turn is rolled back";
+  EXPECT_EQ(Get(id).position(), 0u) << "the whole turn should be rolled back";
   // Fields that belong to the first message must not change in later ones.
   const auto expect_refused = [&](const char* field, const v1::AppendRequest& second) {
     const grpc::Status refused = append({good, second});

@@ -43,7 +43,7 @@ TEST(AdmissionRound, GoesOnWhileThereArePlaces) {
 TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
   AdmissionRound round(kRoomy, {.total = 100, .free = 50});
   EXPECT_TRUE(round.MayFit({.pages = 40, .fixed = 10}));
-  EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "more than is free";
+  EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "51 bytes are more than are free";
   // On a device, pages and the rest have separate pools, so one pool may be full while bytes of the
   // budget are free.
   round.FoundMissing({.pages = 20, .fixed = 5});

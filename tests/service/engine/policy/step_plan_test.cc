@@ -154,7 +154,8 @@ TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
   StepCandidate candidates[] = {Decode(5), Prefill(0, 1000, 4)};
   ASSERT_EQ(PlanStep(candidates, limits).size(), 1u);
   EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 1u);
-  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u) << "the stream waits for it";
+  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u)
+      << "the decode row waits for the prompt";
   candidates[1].last_step = 6;
   EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 0u);
 }

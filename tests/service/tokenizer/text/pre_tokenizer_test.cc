@@ -128,8 +128,9 @@ TEST(PreTokenizer, ReportsATextThatCannotBeSplit) {
   const auto pre_tokenizer =
       PreTokenizer::Create({SplitAt("(?:a+)+[bc]", false, SplitBehavior::kIsolated)});
   ASSERT_TRUE(pre_tokenizer.ok());
-  const absl::Status status = pre_tokenizer->Split(std::string(100, 'a'), TextPlace::kSequenceBegin,
-                                                   [](std::string_view) { FAIL() << "no word"; });
+  const absl::Status status =
+      pre_tokenizer->Split(std::string(100, 'a'), TextPlace::kSequenceBegin,
+                           [](std::string_view) { FAIL() << "the text should give no word"; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 
