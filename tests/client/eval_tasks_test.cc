@@ -35,7 +35,7 @@ TEST(PasskeyTest, TheNumberStandsOnceAtItsDepth) {
                                question.answer + " is the pass key.\n";
     EXPECT_EQ(Occurrences(sample.context, needle), 1u);
     EXPECT_EQ(Occurrences(sample.context, question.answer), 2u);
-    // The sentence begins the last line that starts before the depth.
+    // The needle is placed after the last line break before its depth.
     const double at = static_cast<double>(sample.context.find(needle));
     EXPECT_NEAR(at, depth * static_cast<double>(sample.context.size()), 400);
     if (at > 0) {

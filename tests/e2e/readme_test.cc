@@ -46,7 +46,7 @@ TEST_F(ReadmeTest, BothProgramsStreamTheSameText) {
   const std::string text = Run(README_PROGRAM);
   EXPECT_EQ(text.size(), 100u) << "a token of the demo models is a byte";
   ExpectNothingHeld();
-  // Debian's Python: the build needs Debian's packages of Python modules.
+  // Uses Debian's Python, because the build installs Python modules as Debian packages.
   EXPECT_EQ(Run("/usr/bin/python3 " README_EXAMPLES "/readme_example.py"), text);
   ExpectNothingHeld();
 }

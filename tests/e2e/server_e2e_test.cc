@@ -45,7 +45,8 @@ class ServerE2eTest : public testing::Test {
     return "m=" + minimal_.string() + options;
   }
 
-  // Runs a server that must fail to start. Without flags for its ports it would use free ones.
+  // Runs a server that must fail to start. Adds free ports for listeners that `arguments` does not
+  // set.
   static ServerRun FailToStart(std::vector<std::string> arguments) {
     for (const std::string flag : {"--listen", "--metrics-listen"}) {
       if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) continue;
