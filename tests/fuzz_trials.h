@@ -1,5 +1,6 @@
-// How many trials a fuzz test makes. It counts them, so that a trial can be found again: a test
-// draws all its inputs from one generator with a fixed seed, and trial n is the same in every run.
+// Decides how many trials a fuzz test makes, and counts them, so that a trial can be found again by
+// its number. A test draws all its inputs from one generator with a fixed seed, so trial n is the
+// same in every run.
 //
 //   std::mt19937 random(11);
 //   FuzzTrials trials(300);
@@ -8,9 +9,9 @@
 //     ... draw an input from `random`, try it ...
 //   }
 //
-// 300 trials are made in any case. The environment variable LONGSTREAM_FUZZ_SECONDS makes the test
-// go on until its time is over: `make fuzz SECONDS=60`. The tests of one test suite (the cases of a
-// parameterised test) share this time. A test ends at its first trial that fails.
+// This test makes at least 300 trials. If the environment variable LONGSTREAM_FUZZ_SECONDS is set
+// (`make fuzz SECONDS=60`), it goes on until this time has passed. The tests of one test suite (the
+// cases of a parameterised test) share the time. A test ends at its first trial that fails.
 #ifndef LONGSTREAM_TESTS_FUZZ_TRIALS_H_
 #define LONGSTREAM_TESTS_FUZZ_TRIALS_H_
 
@@ -40,7 +41,7 @@ class FuzzTrials {
     return true;
   }
 
-  // Trials so far, the current one included.
+  // The number of trials so far, including the current one.
   int count() const { return count_; }
   std::string name() const { return "trial " + std::to_string(count_); }
 

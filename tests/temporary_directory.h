@@ -1,4 +1,5 @@
-// A directory for the files of one test; throws std::runtime_error where it cannot be written.
+// A directory for the files of one test. Functions throw std::runtime_error if a file or the
+// directory cannot be written.
 #ifndef LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
 #define LONGSTREAM_TESTS_TEMPORARY_DIRECTORY_H_
 
@@ -12,7 +13,7 @@
 
 namespace longstream {
 
-// Made empty, removed with what is in it.
+// The constructor makes an empty directory; the destructor removes it with its contents.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

@@ -19,14 +19,14 @@
  *                 at any time. Different models are independent. probe and model_open may run
  *                 at the same time as any other call.
  *   Forward compatibility  A structure that one side fills and the other reads begins with
- *                 struct_size: its sizeof as the filling side knows it (of the structures that
- *                 model_info, model_memory and sequence_bytes fill: as the caller knows it). A
- *                 minor version only appends fields, after any padding. A reader requires the
- *                 fields of version 1.0 (LS_..._SIZE_1_0) and uses only fields that struct_size
- *                 covers. Structures without struct_size do not change within a major version:
- *                 ls_error, ls_results, ls_writer, ls_reader, and those that come in arrays
- *                 (ls_layer_info, ls_token_count, ls_logit_bias, ls_batch_entry, ls_top_token,
- *                 ls_result).
+ *                 struct_size. The filling side sets it to its own sizeof of the structure. (The
+ *                 exceptions are the structures that model_info, model_memory and sequence_bytes
+ *                 fill: there the caller sets it to its own sizeof.) A minor version only appends
+ *                 fields, after any padding. A reader requires the fields of version 1.0
+ *                 (LS_..._SIZE_1_0) and uses only fields that struct_size covers. Structures
+ *                 without struct_size do not change within a major version: ls_error, ls_results,
+ *                 ls_writer, ls_reader, and the elements of arrays (ls_layer_info, ls_token_count,
+ *                 ls_logit_bias, ls_batch_entry, ls_top_token, ls_result).
  *   Absent features  A table entry whose capability bit is not set may be NULL.
  *
  * Rollback point: the position that sequence_truncate can always go back to. The names in this
@@ -62,7 +62,7 @@ extern "C" {
 typedef int32_t ls_code;
 enum {
   LS_OK = 0,
-  LS_INVALID_ARGUMENT = 3,    /* a value outside what the function accepts */
+  LS_INVALID_ARGUMENT = 3,    /* a value that the function does not accept */
   LS_NOT_FOUND = 5,           /* a file or device that does not exist */
   LS_RESOURCE_EXHAUSTED = 8,  /* the byte budget has no room; try again after sequences are freed */
   LS_FAILED_PRECONDITION = 9, /* a snapshot of another model; a sequence that must be truncated */
@@ -168,8 +168,8 @@ typedef struct ls_model_info {
   uint64_t kv_bytes_per_token;            /* sum of bytes_per_token over the layers */
   uint64_t window_bytes_per_sequence;     /* all rings of a sequence */
   uint64_t state_bytes_per_sequence;      /* all states of a sequence */
-  uint64_t checkpoint_bytes_per_sequence; /* rollback copies; only while a reservation stands */
-  uint64_t fingerprint; /* of weights, types and cache layout; a snapshot fits if equal */
+  uint64_t checkpoint_bytes_per_sequence; /* rollback copies; held while it has a reservation */
+  uint64_t fingerprint; /* of weights, types and cache layout; a snapshot needs the same */
   const char* kernels;  /* the implementation in use: "avx2", ...; see Determinism */
 } ls_model_info;
 
@@ -181,7 +181,7 @@ typedef struct ls_memory {
   uint64_t pages;       /* pages that sequences use; a shared page counts once */
   uint64_t rings;       /* rings in use */
   uint64_t states;      /* recurrent states in use */
-  uint64_t checkpoints; /* copies for going back to rollback points */
+  uint64_t checkpoints; /* copies of rings and states at rollback points */
   uint64_t workspace;   /* activations and scratch */
   uint64_t budget;      /* the limit in force for pages + rings + states + checkpoints: at most
                            cache_bytes_budget unless that is 0, and at most the memory that exists,
@@ -197,7 +197,7 @@ typedef struct ls_sequence_bytes {
   uint64_t kv;         /* pages: ceil(position / page_tokens) * page_tokens * kv_bytes_per_token */
   uint64_t window;     /* rings */
   uint64_t state;      /* recurrent states */
-  uint64_t checkpoint; /* copies for going back; held while a reservation stands */
+  uint64_t checkpoint; /* rollback copies; held while a reservation stands */
 } ls_sequence_bytes;
 
 /* ---------------------------------------------------------------- batches */
@@ -223,9 +223,9 @@ typedef struct ls_logit_bias {
  *   2 z -= presence_penalty * (generated > 0) + frequency_penalty * generated
  *   3 z += bias
  *   4 temperature 0: the argmax, ties to the lowest id. Otherwise z /= temperature, then
- *   5 top_k: keep the k largest (of equals at the border the lowest ids)
- *   6 top_p: keep the most probable of these, as few as reach a probability >= top_p together
- *   7 min_p: keep those of these with a probability >= min_p * the largest
+ *   5 top_k: keep the k largest; among equal ones at the border keep the lowest ids
+ *   6 top_p: of these, keep the most probable ones, as few as have a total probability >= top_p
+ *   7 min_p: of these, keep the tokens with a probability >= min_p * the largest one
  *   8 the token is the argmax over these of z_i - log(-log(u_i)); ties to the lowest id. u_i comes
  *     from Philox4x32-10 with the key `seed` and the counter (position of the new token, id i).
  * A token thus depends on its own row, the seed and the position, never on the batch. */
@@ -245,7 +245,7 @@ typedef struct ls_sampling {
   uint32_t num_bias;
 } ls_sampling;
 
-/* The rows of a batch entry that the host wants an output for. */
+/* The rows of a batch entry for which the host wants an output. */
 enum {
   LS_ROWS_NONE = 0,
   LS_ROWS_LAST = 1,
@@ -285,7 +285,7 @@ typedef struct ls_top_token {
  * bias, temperature and truncation. Pointers stay valid until the second submit after the one that
  * returned the ticket, or until model_close if that comes first. */
 typedef struct ls_result {
-  ls_code code;        /* LS_OK, or why this sequence failed; other sequences did not */
+  ls_code code;        /* LS_OK, or the reason why this sequence failed, and only this one */
   const char* message; /* the sentence that goes with code; "" for LS_OK */
   int32_t sampled;     /* the sampled token, or -1 */
   uint32_t num_log_prob_rows;
@@ -300,8 +300,8 @@ typedef struct ls_results {
   uint32_t num_results;
 } ls_results;
 
-/* Where snapshots are written to and read from. write and read take or give exactly `size` bytes
- * and return 0; non-zero ends the export or import. */
+/* The host's functions for an export and an import. write takes and read gives exactly `size`
+ * bytes. Both return 0; any other result ends the export or import. */
 typedef struct ls_writer {
   void* context;
   int32_t (*write)(void* context, const void* data, size_t size);
@@ -392,8 +392,8 @@ typedef struct ls_backend {
    * LS_FAILED_PRECONDITION: the sequence is failed. LS_UNAVAILABLE: the writer has failed. */
   ls_code (*sequence_export)(ls_model* model, ls_sequence* sequence, const ls_writer* writer,
                              ls_error error);
-  /* Makes a sequence from exported bytes. Reads to their end and no further. The sequence has no
-   * rollback point and no reservation.
+  /* Makes a sequence from exported bytes. Reads exactly one export. The sequence has no rollback
+   * point and no reservation.
    * LS_FAILED_PRECONDITION: the snapshot of another model.
    * LS_DATA_LOSS: a damaged snapshot (any bit of it), or the reader has failed.
    * LS_RESOURCE_EXHAUSTED: no room. */

@@ -1,6 +1,6 @@
-// A plugin's side of the ABI in C++, optional: exceptions that become codes and sentences,
-// structures of other minor versions, and the checks of a batch that every backend needs.
-// Header-only. All functions are thread-safe.
+// Optional C++ code for a plugin's side of the ABI. It turns exceptions into codes and sentences,
+// fills structures of other minor versions, and makes the checks of a batch that every backend
+// needs. Header-only. All functions are thread-safe.
 #ifndef LONGSTREAM_BACKENDS_API_PLUGIN_H_
 #define LONGSTREAM_BACKENDS_API_PLUGIN_H_
 
@@ -28,7 +28,7 @@ inline void Require(bool condition, ls_code code, std::string text) {
   if (!condition) throw Failure{code, std::move(text)};
 }
 
-// Copies `text` to `error`, as much of it as fits, and returns `code`.
+// Copies as much of `text` as fits to `error`, and returns `code`.
 inline ls_code Report(ls_code code, const std::string& text, ls_error error) {
   if (error.text != nullptr && error.capacity > 0) {
     const size_t size = std::min(text.size(), error.capacity - 1);
@@ -60,8 +60,8 @@ void Fill(Structure* out, Structure value) {
   std::memcpy(out, &value, std::min<size_t>(out->struct_size, sizeof(Structure)));
 }
 
-// Throws Failure "<field>: expected <expected>, found <found>" unless `condition` holds. Builds the
-// sentence only then.
+// Does nothing if `condition` holds. Otherwise throws Failure "<field>: expected <expected>, found
+// <found>". The sentence is built only in that case.
 template <typename Found>
 void RequireField(bool condition, const char* field, Found found, const char* expected) {
   if (condition) return;
@@ -107,9 +107,10 @@ inline void CheckSampling(const ls_sampling& sampling, int32_t vocabulary) {
   }
 }
 
-// Checks one entry by the rules of ls_backend.submit; throws Failure. BatchCheck checks that
-// history and bias list a token once. The backend checks what depends on the sequence: its
-// reservation, and whether a token is being sampled that LS_TOKEN_FROM_PREVIOUS can stand for.
+// Checks one entry by the rules of ls_backend.submit; throws Failure. Does not check that history
+// and bias list each token once, because BatchCheck does. Does not check what depends on the
+// sequence, because the backend must: its reservation, and whether there is a token for which
+// LS_TOKEN_FROM_PREVIOUS can stand.
 inline void CheckEntry(const ls_batch_entry& entry, int32_t vocabulary, uint64_t capabilities) {
   const auto is_rows = [](int32_t rows) { return rows >= LS_ROWS_NONE && rows <= LS_ROWS_ALL; };
   RequireField(entry.sequence != nullptr, "sequence", 0, "a sequence");
@@ -198,7 +199,7 @@ class BatchCheck {
   }
 
  private:
-  // With each token listed once, the items may be applied in any order and on any threads.
+  // If each token is listed once, the items may be applied in any order and on any threads.
   template <typename Item>
   void RequireDistinct(const char* name, const Item* items, uint32_t count) {
     ++num_lists_;
@@ -216,7 +217,7 @@ class BatchCheck {
   const uint32_t max_tokens_;
   const int32_t vocabulary_;
   const uint64_t capabilities_;
-  std::vector<const ls_sequence*> sequences_;  // of the batch
+  std::vector<const ls_sequence*> sequences_;  // the sequences of the batch
   uint64_t num_lists_ = 0;                     // lists that RequireDistinct has seen
   std::vector<uint64_t> last_list_;            // [vocabulary] the last list with this token
 };

@@ -10,22 +10,22 @@
 namespace longstream {
 
 enum class CacheKind {
-  kPages,     // pages in use, shared ones once
+  kPages,     // pages in use; a shared page counts once
   kRings,     // rings of live sequences
   kStates,    // recurrent memory of live sequences
   kRollback,  // rollback copies of rings and states
   kPromised,  // reserved pages that no step has used yet
 };
 
-// count * each, or the largest uint64_t if the product needs more than 64 bits: no budget is that
-// large.
+// count * each. If the product exceeds 64 bits, returns the largest uint64_t, because no budget is
+// that large.
 uint64_t SaturatedBytes(uint64_t count, uint64_t each);
 
-// One limit covers all memory that sequences hold or were promised. Before taking memory, a caller
-// asks (Require); afterwards it books (Add). So a call that takes several kinds can ask for their
-// sum and then cannot fail halfway.
+// One limit covers all memory that sequences hold or that was promised to them. A caller first
+// checks that memory is free (Require), and after taking it adds the bytes to the account (Add). So
+// a call that takes several kinds can check their sum first and cannot fail halfway.
 //
-// Written by one thread at a time; any thread may read held and reserved at any time.
+// One thread at a time may write. Any thread may read `held` and `reserved` at any time.
 class Budget {
  public:
   explicit Budget(uint64_t limit) : limit_(limit) {}
@@ -39,9 +39,9 @@ class Budget {
   // the sentence.
   void Require(uint64_t bytes, const char* what) const;
 
-  // REQUIRES: that many bytes are free.
+  // REQUIRES: at least that many bytes are free.
   void Add(CacheKind kind, uint64_t bytes);
-  // REQUIRES: that many bytes are held.
+  // REQUIRES: at least that many bytes of this kind are held.
   void Remove(CacheKind kind, uint64_t bytes);
   // Moves bytes from one kind to another; the sum does not change.
   void Move(CacheKind from, CacheKind to, uint64_t bytes);

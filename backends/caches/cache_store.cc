@@ -1,4 +1,4 @@
-// Sizes of a model's pools.
+// Computes the sizes of a model's pools.
 #include "backends/caches/cache_store.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens) {
   const uint64_t pages = SaturatedBytes(static_cast<uint64_t>(PagesFor(tokens)), layout.page_bytes);
   const uint64_t slot = SlotBytes(layout);
   if (slot == 0 || pages == 0) return slot + pages;
-  // DivideBudget gives pages the rest of the budget, but at least half.
+  // One slot always fits. DivideBudget gives pages the rest, which must be enough even if slots
+  // take half of the budget.
   const uint64_t larger = std::max(slot, pages);
   return larger > UINT64_MAX - pages ? UINT64_MAX : larger + pages;
 }

@@ -12,28 +12,29 @@
 
 namespace longstream {
 
-// The most memory of a device that caches may take. On a host: the memory of the machine or of its
-// control group. Elsewhere: the free memory, without the device's own needs and the store's spare
-// page and slot. So a model must allocate everything else before its caches.
+// The most memory of a device that caches may take. For the host it is the memory of the machine or
+// of its control group. For any other device it is the free memory, minus the device's own needs
+// and the store's spare page and slot. So a model must allocate everything else before its caches.
 uint64_t MostCacheBytes(const CacheLayout& layout, Device& device);
 
 // The bytes that a store with fixed pools needs for one sequence of `tokens` tokens.
 uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens);
 
-// How a budget is divided between pages and slots.
+// How DivideBudget divides a budget between pages and slots.
 //
-// On a host, pages and slots may each take all of it: address space is mapped for the whole budget,
-// and memory is used as sequences touch it. Elsewhere the pools are allocated at the start, so they
-// share the budget. If a model has both, slots with their rollback copies get half.
+// On a host, pages and slots may each take the whole budget: address space is mapped for it, and
+// memory is used as sequences touch it. On other devices the pools are allocated at the start, so
+// they share the budget. If a model has both pages and slots, the slots with their rollback copies
+// get half of the budget.
 struct PoolSizes {
   uint64_t page_bytes = 0;
   uint64_t num_slots = 0;
 };
 PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory);
 
-// Used by one thread at a time; any thread may read `budget`.
+// One thread at a time may use it. Any thread may read `budget`.
 struct CacheStore {
-  // budget_bytes 0: MostCacheBytes, which also limits larger budgets. Throws
+  // If budget_bytes is 0, the budget is MostCacheBytes, which also limits larger budgets. Throws
   // BackendError(LS_RESOURCE_EXHAUSTED). `cache_device` must outlive the store.
   CacheStore(CacheLayout cache_layout, uint64_t budget_bytes, Device& cache_device = HostMemory());
 

@@ -1,4 +1,4 @@
-// CRC-32C by tables, eight bytes at a time (Kounavis & Berry 2005, "slicing by 8").
+// CRC-32C by tables, eight bytes per round (Kounavis & Berry 2005, "slicing by 8").
 #include "backends/caches/crc32c.h"
 
 #include <array>
@@ -14,7 +14,8 @@ constexpr uint32_t kPolynomial = 0x82f63b78u;  // 0x1edc6f41 with its bits rever
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[0][b]: the checksum of byte b. tables[i][b]: the checksum of b and i zero bytes.
+// tables[0][b] is the checksum of byte b. tables[i][b] is the checksum of b followed by i zero
+// bytes.
 constexpr Tables MakeTables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and of our snapshots.
+// CRC-32C (Castagnoli), the checksum of iSCSI, of ext4 and of our snapshots.
 #ifndef LONGSTREAM_BACKENDS_CACHES_CRC32C_H_
 #define LONGSTREAM_BACKENDS_CACHES_CRC32C_H_
 
@@ -7,7 +7,8 @@
 
 namespace longstream {
 
-// Extends `crc`, the checksum of the bytes before, by these bytes. The checksum of no bytes is 0.
+// Extends `crc`, the checksum of the preceding bytes, by these bytes. The checksum of no bytes is
+// 0.
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size);
 
 }  // namespace longstream

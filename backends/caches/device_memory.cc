@@ -1,4 +1,4 @@
-// Memory of a device, and its poison.
+// Allocates memory of a device, and poisons unused parts for AddressSanitizer.
 #include "backends/caches/device_memory.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ DeviceMemory::DeviceMemory(Device& device, size_t size, const char* what)
 
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
-  // The next owner of these addresses does not know about the poison.
+  // The next owner of these addresses expects them to be accessible.
   Unpoison(0, poisoned_end_);
   device_->Release(data_, size_);
 }

@@ -1,4 +1,4 @@
-// An owned piece of a device's memory.
+// A block of a device's memory, released by its owner's destructor.
 #ifndef LONGSTREAM_BACKENDS_CACHES_DEVICE_MEMORY_H_
 #define LONGSTREAM_BACKENDS_CACHES_DEVICE_MEMORY_H_
 
@@ -9,8 +9,8 @@
 
 namespace longstream {
 
-// Zeroed; it never moves. On a host it costs nothing until it is touched (HostDevice::Allocate);
-// any other device allocates it at once.
+// The memory is zeroed and never moves. On a host it uses no memory until it is touched
+// (HostDevice::Allocate); any other device allocates it at once.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -25,17 +25,17 @@ class DeviceMemory {
     return *this;
   }
 
-  // Says that the memory is used in pieces of `bytes` bytes. From 64 KiB on this calls
-  // Device::PreferBandwidth: in large pieces a failed address lookup costs as much as reading some
-  // cache lines; for small ones huge pages would be mostly empty.
+  // Tells the device that the memory is used in pieces of `bytes` bytes. For pieces of 64 KiB or
+  // more this calls Device::PreferBandwidth. In such pieces a TLB miss costs as much as reading
+  // some cache lines, so huge pages pay; with small pieces huge pages would be mostly unused.
   void SetPieceBytes(size_t bytes);
 
-  // Aligned to 256 bytes at least; nullptr where size is 0.
+  // Aligned to at least 256 bytes; nullptr if size is 0.
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Under AddressSanitizer, any access to poisoned bytes is an error, until Unpoison. Otherwise,
-  // and for memory that is not the host's, both do nothing.
+  // Under AddressSanitizer, an access to poisoned bytes is an error until Unpoison. Without it, and
+  // for memory that is not the host's, both functions do nothing.
   void Poison(size_t offset, size_t size);
   void Unpoison(size_t offset, size_t size);
 
@@ -50,7 +50,7 @@ class DeviceMemory {
   Device* device_ = nullptr;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  size_t poisoned_end_ = 0;  // no byte from here on has ever been poisoned
+  size_t poisoned_end_ = 0;  // no byte at or after this offset was ever poisoned
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Pages, their holders and their promises.
+// Gives out pages, and counts their holders and their promises.
 #include "backends/caches/page_store.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void PageStore::Promise(int64_t pages) {
                                                   std::to_string(num_free()) + " of " +
                                                   std::to_string(capacity_) + " are free");
   }
-  // Grow here, so that Take does not allocate.
+  // The arrays grow here, so that Take does not allocate.
   const size_t most = ids_.num_taken() + static_cast<size_t>(promised_ + pages);
   ids_.Prepare(most);
   if (holders_.size() < most) holders_.resize(most);

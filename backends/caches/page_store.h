@@ -1,4 +1,4 @@
-// The pages of all paged layers of a model. Sequences share them with reference counts.
+// The pages of all paged layers of a model, which sequences share by reference counts.
 #ifndef LONGSTREAM_BACKENDS_CACHES_PAGE_STORE_H_
 #define LONGSTREAM_BACKENDS_CACHES_PAGE_STORE_H_
 
@@ -14,8 +14,8 @@
 
 namespace longstream {
 
-// The lowest free page id is taken first, and page memory is never freed, so a warm process neither
-// grows nor faults. A free page is poisoned under AddressSanitizer.
+// Take uses the lowest free page, and page memory is never freed. So the memory of a warm process
+// does not grow, and steps cause no page faults. Under AddressSanitizer, free pages are poisoned.
 //
 // Promise reserves memory and may fail; Take uses a promise and cannot fail. Not thread-safe.
 class PageStore {
@@ -29,46 +29,47 @@ class PageStore {
   bool CanPromise(int64_t pages) const;
   void TakeBackPromise(int64_t pages);
 
-  // Uses one promise: a page with one holder and undefined contents. Allocates nothing. REQUIRES: a
-  // promise of at least one page is left.
+  // Uses one promise and returns a page with one holder and undefined contents. Allocates nothing.
+  // REQUIRES: at least one promised page is left.
   int32_t Take();
-  // Adds a holder.
+  // Adds a holder to the page.
   void Share(int32_t page) { ++holders_[static_cast<size_t>(page)]; }
-  // Removes a holder; the last one frees the page.
+  // Removes a holder. When the last holder is removed, the page is free.
   void Release(int32_t page);
   bool IsShared(int32_t page) const { return holders_[static_cast<size_t>(page)] > 1; }
 
-  // A page of no sequence, for rows that pad a step. REQUIRES: layout.has_pages().
+  // A page that belongs to no sequence, for the padding rows of a step. REQUIRES:
+  // layout.has_pages().
   int32_t spare() const { return static_cast<int32_t>(capacity_); }
 
-  // Copies a page's keys and values of all layers.
+  // Copies a page's keys and values in all layers.
   void Copy(int32_t from, int32_t to);
 
-  // One layer's pages as ops read them. REQUIRES: layers[layer].paged.
+  // One layer's pages, in the form that ops read. REQUIRES: layers[layer].paged.
   PagedCache layer(size_t layer) const;
-  // The keys, and the values, of one page in one layer.
+  // The keys or the values of one page in one layer.
   std::byte* keys(size_t layer, int32_t page) const;
   std::byte* values(size_t layer, int32_t page) const;
 
  private:
-  // Pages that are neither taken nor promised.
+  // The number of pages that are neither taken nor promised.
   int64_t num_free() const;
 
   struct LayerStore {
     DeviceMemory keys;
     DeviceMemory values;
-    size_t key_bytes = 0;  // of a page
+    size_t key_bytes = 0;  // per page
     size_t value_bytes = 0;
   };
 
   const CacheLayout& layout_;
   Budget& budget_;
   Device& device_;
-  int64_t capacity_ = 0;  // pages
+  int64_t capacity_ = 0;  // in pages
   std::vector<LayerStore> layers_;
   IdPool ids_;
-  std::vector<int32_t> holders_;  // [most pages ever taken and promised]
-  int64_t promised_ = 0;          // pages
+  std::vector<int32_t> holders_;  // [largest number of pages ever taken and promised]
+  int64_t promised_ = 0;          // in pages
 };
 
 }  // namespace longstream

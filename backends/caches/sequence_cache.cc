@@ -1,4 +1,4 @@
-// Pages, slot, rollback point and reservation of one sequence.
+// Keeps the pages, the slot, the rollback point and the reservation of one sequence.
 #include "backends/caches/sequence_cache.h"
 
 #include <algorithm>
@@ -12,8 +12,9 @@ namespace {
 
 int64_t GridLine(int64_t position) { return position / kPrefillGrid * kPrefillGrid; }
 
-// Whether rings of at least `min_slots` slots, written up to `written`, still hold the window of a
-// token at `position`. A ring has kPrefillGrid slots more than its window.
+// Whether rings of at least `min_slots` slots, in which `written` is the end of the written
+// positions, still hold the window of a token at `position`. A ring has kPrefillGrid slots more
+// than its window.
 bool RingsHold(int64_t position, int64_t written, int64_t min_slots) {
   return position + kPrefillGrid >= written || written <= min_slots;
 }
@@ -42,7 +43,7 @@ std::unique_ptr<SequenceCache> SequenceCache::Fork() {
     try {
       store_.pages.Promise(newly_shared);
     } catch (...) {
-      fork->pages_.clear();  // the fork has no share in them yet
+      fork->pages_.clear();  // the fork does not count as a holder of the pages yet
       throw;
     }
     promised_ += newly_shared;
@@ -91,7 +92,7 @@ void SequenceCache::MarkRollbackPoint() {
                        failed_ ? "rollback point: the sequence has failed; truncate it first"
                                : "rollback point: no reservation stands");
   }
-  // Going back to position 0 needs no copy.
+  // At position 0 memory is empty, so a rollback to it needs no copy.
   if (saved_ && position_ > 0) {
     store_.slots.Save(slot_, saved_->copy);
     saved_->written = written_;
@@ -167,7 +168,8 @@ int64_t SequenceCache::CountShared(int64_t position) const {
 void SequenceCache::ExtendPromise(int64_t position) {
   if (!has_reservation()) return;
   const int64_t more = CountShared(position) - CountShared(FirstWritable());
-  // Not LS_RESOURCE_EXHAUSTED: a rollback that the rollback point covers never needs more memory.
+  // Does not throw LS_RESOURCE_EXHAUSTED, because a rollback to the rollback point or later never
+  // needs more memory.
   if (!store_.pages.CanPromise(more)) {
     throw BackendError(LS_INVALID_ARGUMENT,
                        "position: found " + std::to_string(position) +
@@ -186,8 +188,8 @@ void SequenceCache::DropPages(int64_t position) {
     const bool is_shared = store_.pages.IsShared(page);
     pages_.pop_back();
     store_.pages.Release(page);
-    // The next step may need another page here. If this page was shared, that page is already
-    // promised.
+    // The next step may need another page here. If this page was shared, the other page is promised
+    // already.
     if (has_reservation() && !is_shared) {
       store_.pages.Promise(1);
       ++promised_;
@@ -229,8 +231,8 @@ void SequenceCache::Occupy(int64_t tokens) {
   store_.pages.Promise(pages);
   for (int64_t i = 0; i < pages; ++i) pages_.push_back(store_.pages.Take());
   position_ = tokens;
-  // An import restores windows without slack, as if the next kPrefillGrid tokens had overwritten
-  // it.
+  // An import restores only the windows, without the kPrefillGrid slots beyond them. That is the
+  // state of rings in which kPrefillGrid later tokens have been written.
   written_.rings = tokens + kPrefillGrid;
   written_.grid_line = GridLine(tokens);
   near_rings_stale_ = store_.layout.has_near_rings && tokens > 0;

@@ -1,4 +1,4 @@
-// The memory of one sequence: its pages, its slot, its rollback point and its reservation.
+// The memory of one sequence: pages, slot, rollback point and reservation.
 #ifndef LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 #define LONGSTREAM_BACKENDS_CACHES_SEQUENCE_CACHE_H_
 
@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// Bytes that a sequence holds; a shared page counts in each holder.
+// Bytes that a sequence holds. A shared page counts in each of its holders.
 struct CacheBytes {
   uint64_t pages = 0;
   uint64_t rings = 0;
@@ -20,7 +20,7 @@ struct CacheBytes {
   uint64_t rollback = 0;
 };
 
-// This is bookkeeping only: the ops write the memory. Not thread-safe, like the store.
+// Only bookkeeping: the ops write the memory itself. Like the store, not thread-safe.
 //
 // Positions that a rollback reaches without a rollback point
 //   pages       any position.
@@ -52,11 +52,11 @@ class SequenceCache {
   // if this sequence is failed.
   std::unique_ptr<SequenceCache> Fork();
 
-  // As ls_backend.sequence_reserve. Throws BackendError(LS_RESOURCE_EXHAUSTED) and then keeps the
-  // previous promise.
+  // Reserves as ls_backend.sequence_reserve does. If it throws BackendError(LS_RESOURCE_EXHAUSTED),
+  // the previous promise stands.
   void Reserve(int64_t tokens);
   bool has_reservation() const { return reserved_end_ > 0; }
-  // Tokens that Append may still add.
+  // The number of tokens that Append may still add.
   int64_t reserved_tokens() const { return has_reservation() ? reserved_end_ - position_ : 0; }
 
   // Marks the current position for Truncate. Throws BackendError(LS_FAILED_PRECONDITION) if there
@@ -72,13 +72,13 @@ class SequenceCache {
   // Makes room for the next `tokens` tokens, which the ops then write, and advances the position.
   // Never fails and allocates nothing. REQUIRES: sound, and tokens <= reserved_tokens().
   void Append(int64_t tokens);
-  // The step that appended from `position` on has failed: goes back to `position`. The failed step
-  // may have written rings and states, so the sequence is failed until Truncate.
+  // Undoes an Append whose step has failed, and which began at `position`: goes back to `position`.
+  // The failed step may have written rings and states, so the sequence is failed until Truncate.
   void Abandon(int64_t position);
   bool failed() const { return failed_; }
 
-  // For an import: takes pages for `tokens` tokens; the caller then fills windows, states and
-  // pages. REQUIRES: empty. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // Takes pages for the `tokens` tokens of an import; the caller then fills windows, states and
+  // pages. REQUIRES: the sequence is empty. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void Occupy(int64_t tokens);
 
   // Whether the near rings miss positions that the next step reads. The caller must then rebuild
@@ -87,33 +87,34 @@ class SequenceCache {
   void NearRingsRebuilt();
 
   int64_t position() const { return position_; }
-  // [PagesFor(position)]; empty if no layer is paged.
+  // The ids of the pages, [PagesFor(position)]. Empty if no layer is paged.
   std::span<const int32_t> page_table() const { return pages_; }
   int32_t slot() const { return slot_; }
   CacheBytes bytes() const;
   CacheStore& store() const { return store_; }
 
  private:
-  // How far rings and states have been written: this decides which positions they still hold.
+  // How far rings and states have been written, which decides which positions they still hold.
   struct Written {
-    int64_t rings = 0;      // the furthest position of window rings, exclusive
-    int64_t near = 0;       // likewise of near rings
+    int64_t rings = 0;      // the end of the positions written in window rings
+    int64_t near = 0;       // the end of the positions written in near rings
     int64_t grid_line = 0;  // the last grid line that the states have crossed
   };
   struct Saved {
-    int32_t copy = 0;  // in the slot store
+    int32_t copy = 0;  // its number in the slot store
     Written written;
   };
 
   int64_t NumPages(int64_t tokens) const;
-  // The first position that a step may write, perhaps after a rollback to the rollback point.
+  // The first position that a step may write, now or after a rollback to the rollback point.
   int64_t FirstWritable() const;
-  // Held pages with other holders, from the page that contains `position` on.
+  // The number of held pages with other holders, counted from the page of `position` on.
   int64_t CountShared(int64_t position) const;
   bool IsFree(int64_t position) const;
-  // The position that a rollback to `position` reaches. Throws if it cannot be reached.
+  // The position that a rollback to `position` reaches. Throws if there is none.
   int64_t RollbackTarget(int64_t position) const;
-  // Promises the shared pages that become writable if the sequence goes behind its rollback point.
+  // Promises the shared pages that become writable when the sequence goes back to `position`,
+  // before its rollback point.
   void ExtendPromise(int64_t position);
   void DropPages(int64_t position);
   void ReleaseReservation();
@@ -126,10 +127,10 @@ class SequenceCache {
   Written written_;
   bool near_rings_stale_ = false;
 
-  int64_t reserved_end_ = 0;               // position; 0: no reservation
-  int64_t promised_ = 0;                   // pages
+  int64_t reserved_end_ = 0;               // a position; 0: no reservation
+  int64_t promised_ = 0;                   // in pages
   std::optional<Saved> saved_;             // room for the rollback point's copy, if it needs one
-  std::optional<int64_t> rollback_point_;  // position
+  std::optional<int64_t> rollback_point_;  // a position
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Slots of rings and recurrent memory.
+// Allocates slots of rings and recurrent memory.
 #include "backends/caches/slot_store.h"
 
 #include <string>
@@ -70,7 +70,7 @@ void SlotStore::Clear(int32_t slot) {
   }
 }
 
-// These change memory behind a pointer; that memory belongs to the store.
+// These functions change memory that belongs to the store, although only through a pointer.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void SlotStore::CopyAll(int32_t from, int32_t to) {
   if (layout_.slot_stride == 0) return;

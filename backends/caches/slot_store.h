@@ -13,38 +13,39 @@
 
 namespace longstream {
 
-// Live slots and rollback copies (which copy a part of a slot) are stored apart, so a rollback
-// point at position 0 copies nothing and costs no memory. In both, the lowest free one is taken
-// first, and memory is never freed. Free ones are poisoned under AddressSanitizer. Not thread-safe.
+// Live slots and rollback copies (copies of a part of a slot) are stored separately, so a rollback
+// point at position 0 copies nothing and costs no memory. Both kinds take the lowest free piece
+// first, and their memory is never freed. Under AddressSanitizer, free pieces are poisoned. Not
+// thread-safe.
 class SlotStore {
  public:
   // Allocates `capacity` live slots, as many rollback copies, and the spare slot. The arguments
   // must outlive the store.
   SlotStore(const CacheLayout& layout, uint64_t capacity, Budget& budget, Device& device);
 
-  // A slot with empty memory: zero states, undefined rings. Throws
+  // Takes a live slot with zero states and undefined rings. Throws
   // BackendError(LS_RESOURCE_EXHAUSTED).
   int32_t TakeLive();
   void GiveLive(int32_t slot);
 
-  // A slot of no sequence, for rows that pad a step. These rows are at position 0, so its states
-  // stay zero.
+  // A slot that belongs to no sequence, for the padding rows of a step. These rows are at position
+  // 0, so the slot's states stay zero.
   int32_t spare() const { return layout_.slot_stride == 0 ? 0 : static_cast<int32_t>(capacity_); }
 
-  // Takes room for a copy, with undefined contents. Allocates nothing. REQUIRES:
-  // budget.Require(layout.rollback_bytes) passed; no more copies than live slots.
+  // Takes room for a rollback copy, with undefined contents. Allocates nothing. REQUIRES:
+  // budget.Require(layout.rollback_bytes) has passed, and there are fewer copies than live slots.
   int32_t TakeRollbackCopy();
   void GiveRollbackCopy(int32_t copy);
 
-  // Makes the slot empty, as at position 0: zeroes the states.
+  // Makes the slot empty, as at position 0, by zeroing its states.
   void Clear(int32_t slot);
-  // Copies a live slot to another live slot.
+  // Copies the whole of a live slot to another live slot.
   void CopyAll(int32_t from, int32_t to);
-  // Copy the part of a slot that a rollback point covers.
+  // Copy the part of a slot that a rollback point needs, to a rollback copy and back.
   void Save(int32_t slot, int32_t copy);
   void Restore(int32_t copy, int32_t slot);
 
-  // One layer's caches of all slots, as ops read them.
+  // One layer's caches of all slots, in the form that ops read.
   RingCache ring(size_t layer) const;
   RingCache near_ring(size_t layer) const;
   RecurrentCache recurrent(size_t layer) const;
@@ -52,7 +53,7 @@ class SlotStore {
   std::byte* data(int32_t slot) const { return live_.data(slot); }
 
  private:
-  // Pieces of equal size, by number.
+  // An array of pieces of equal size, which are taken and given back by number.
   struct Pieces {
     std::byte* data(int32_t id) const { return memory.data() + Offset(id); }
     size_t Offset(int32_t id) const { return static_cast<size_t>(id) * stride; }

@@ -1,7 +1,7 @@
-// Export and import of a sequence's memory.
+// Exports and imports a sequence's memory.
 //
-// Both visit the same arrays in the same order (ForEachBlock, ForEachRun); one writes the bytes
-// that the other reads. These two functions define the format.
+// Both visit the same arrays in the same order, by ForEachBlock and ForEachRun: an import reads the
+// bytes that an export wrote. These two functions define the format.
 #include "backends/caches/snapshot.h"
 
 #include <algorithm>
@@ -47,16 +47,16 @@ enum class Array : uint32_t {
   kPendingGates = 7,
 };
 
-// Precedes a block's data. A uint32 checksum of header and data follows the data.
+// Comes before a block's data. After the data comes a uint32 checksum of header and data.
 struct BlockHeader {
   uint32_t layer = 0;
   Array array = Array::kPagedKeys;
-  uint64_t size = 0;  // of the data
+  uint64_t size = 0;  // bytes of data
 };
 static_assert(sizeof(BlockHeader) == 16 && std::has_unique_object_representations_v<BlockHeader>);
 
 // Calls visit(data, size) for the used runs of [page][head][token], in that order. In int8 pages, a
-// head has a run for its tokens' numbers, then a run for their scales.
+// head has a run with the numbers of its tokens and then a run with their scales.
 template <typename Visit>
 void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
@@ -78,8 +78,8 @@ void PagedRuns(const SequenceCache& cache, size_t layer, bool values, Visit&& vi
   }
 }
 
-// Visits the window before the position, [head][token] in the order of tokens: at most two runs per
-// head.
+// Visits the window before the position: [head][token], tokens in ascending order. A head has at
+// most two runs.
 template <typename Visit>
 void RingRuns(const SequenceCache& cache, const RingLayout& ring, bool values, Visit&& visit) {
   const CacheStore& store = cache.store();
@@ -165,21 +165,21 @@ uint32_t ChecksumOf(const Header& header) {
   return ExtendCrc32c(0, &header, offsetof(Header, crc));
 }
 
-// Device memory passes through the host in pieces of this size at most.
+// The size of the host buffer through which device memory passes.
 constexpr size_t kStageBytes = size_t{4} << 20;
 
-// A buffer in host memory, for devices with their own memory. It gathers runs of device memory, so
-// that one wait covers many transfers.
+// A buffer in host memory, for devices with their own memory. It gathers many runs of device
+// memory, so that one Synchronize covers many transfers.
 class Stage {
  public:
   explicit Stage(Device& device) : device_(device) {}
-  // Wait: after an error, transfers may still use the memory.
+  // Waits, because after an error transfers may still use the buffer.
   ~Stage() { device_.Synchronize(); }
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit. Calls
-  // flush() before each piece for which there is no room left.
+  // Calls transfer(host memory, device memory, size) for the next run, in pieces that fit into the
+  // buffer. Whenever the buffer is full, calls flush() first.
   template <typename Byte, typename Transfer, typename Flush>
   void Add(Byte* data, size_t size, Transfer&& transfer, Flush&& flush) {
     if (bytes_.empty()) bytes_.resize(kStageBytes);
@@ -192,7 +192,8 @@ class Stage {
       size -= piece;
     }
   }
-  // Waits for the transfers. Returns the bytes gathered since the last call and empties the buffer.
+  // Waits for the transfers. Returns the bytes gathered since the last call, and empties the
+  // buffer.
   std::span<const std::byte> Take() {
     RequireDone(device_.Synchronize(), "snapshot");
     return {bytes_.data(), std::exchange(used_, 0)};
@@ -204,7 +205,7 @@ class Stage {
   size_t used_ = 0;
 };
 
-// Writes bytes with a running checksum.
+// Writes bytes and keeps a running checksum of them.
 class Output {
  public:
   Output(const ls_writer& writer, Device& device)
@@ -215,7 +216,7 @@ class Output {
     if (writer_.write(writer_.context, data, size) == 0) return;
     throw BackendError(LS_UNAVAILABLE, "snapshot: the host's writer gave up");
   }
-  // The bytes so far, the header, have their own checksum.
+  // Starts a new checksum: the header has one of its own.
   void Restart() { crc_ = 0; }
   // Writes memory of the device.
   void WriteMemory(const std::byte* data, size_t size) {

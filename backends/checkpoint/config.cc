@@ -1,4 +1,4 @@
-// A model's config.json, read strictly.
+// Reads a model's config.json strictly.
 #include "backends/checkpoint/config.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 struct Config::Node {
   std::string file;
-  std::string prefix;  // before this object's keys in sentences: "rope_parameters."
+  std::string prefix;  // the path to this object in sentences: "rope_parameters."
   Json object;
   std::set<std::string, std::less<>> asked;
 
@@ -46,7 +46,7 @@ std::string IntegerRange(int64_t min, int64_t max) {
   return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
 }
 
-// 512 and 512.0 are the same integer: Python writes both.
+// Python writes both 512 and 512.0 for the same integer.
 std::optional<int64_t> AsInteger(const Json& value, int64_t min, int64_t max) {
   int64_t integer = 0;
   if (value.is_number_unsigned()) {
@@ -65,7 +65,7 @@ std::optional<int64_t> AsInteger(const Json& value, int64_t min, int64_t max) {
   return integer;
 }
 
-// Whether the value says that the key's feature is not in use.
+// Whether the value turns the key's feature off.
 bool IsOff(const Json& value) {
   return value == Json(false) || (value.is_structured() && value.empty());
 }
@@ -77,7 +77,7 @@ bool Matches(std::string_view key, std::string_view pattern) {
   return key == pattern;
 }
 
-// The value that Find... returned; throws the error for a missing key if there is none.
+// Returns the value that Find... found. If there is none, throws the error for a missing key.
 template <typename T>
 T Required(const Config& config, std::string_view key, const char* expected,
            std::optional<T> found) {

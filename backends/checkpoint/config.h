@@ -1,4 +1,5 @@
-// A model's config.json, read strictly: typed keys, errors that name the key, nothing ignored.
+// Reads a model's config.json strictly: keys have types, errors name the key, and no key is
+// ignored.
 #ifndef LONGSTREAM_BACKENDS_CHECKPOINT_CONFIG_H_
 #define LONGSTREAM_BACKENDS_CHECKPOINT_CONFIG_H_
 
@@ -19,14 +20,14 @@ namespace longstream {
 // error is a BackendError whose sentence names file, key, expected and found. A missing key and a
 // value of the wrong type or out of range are LS_INVALID_ARGUMENT.
 //
-// Copies share one record of the keys read. Not thread-safe: asking for a key writes to that
+// Copies share one record of the keys read. Not thread-safe, because reading a key writes to that
 // record.
 class Config {
  public:
   // Reads <directory>/config.json. LS_NOT_FOUND: there is no such file, or it cannot be read.
   // LS_INVALID_ARGUMENT: it is not a JSON object.
   explicit Config(const std::string& directory);
-  // A config from text; errors call it `file`.
+  // Parses a config from `text`. Errors use `file` as its name.
   Config(std::string_view text, std::string file);
 
   const std::string& file() const;
@@ -65,16 +66,17 @@ class Config {
   // All keys, in byte order.
   std::vector<std::string> Keys() const;
 
-  // Refuses unknown keys: throws LS_UNIMPLEMENTED for the first key (in byte order) that is not
+  // Refuses unknown keys. Throws LS_UNIMPLEMENTED for the first key (in byte order) that is not
   // null, that nothing has asked for, and that may change the mathematics. The keys that do not
-  // change it are in harmless_keys.h and in `harmless`, where a name that ends in * stands for all
-  // keys with that prefix. A backend's plan function calls it last. The sentence names `reader` as
-  // the part that does not know the key.
+  // change the mathematics are in harmless_keys.h and in `harmless`, where a name that ends in *
+  // stands for all keys with that prefix. A backend's plan function calls it last. The sentence
+  // names `reader` as the part that does not know the key.
   void RefuseUnknown(std::string_view reader,
                      std::initializer_list<std::string_view> harmless = {}) const;
 
-  // Throw an error that names file and key: the value is wrong (LS_INVALID_ARGUMENT), or right but
-  // not served (LS_UNIMPLEMENTED). `problem` follows "<file>: <key> ".
+  // Throw an error that names the file and the key. Invalid: the value is wrong
+  // (LS_INVALID_ARGUMENT). Unsupported: the value is valid but not served (LS_UNIMPLEMENTED). The
+  // sentence is "<file>: <key> <problem>".
   [[noreturn]] void Invalid(std::string_view key, const std::string& problem) const;
   [[noreturn]] void Unsupported(std::string_view key, const std::string& problem) const;
 
@@ -85,7 +87,7 @@ class Config {
   struct Node;
   explicit Config(std::shared_ptr<Node> node);
 
-  std::shared_ptr<Node> node_;  // shared by copies, so that all record reads in one place
+  std::shared_ptr<Node> node_;  // shared by copies, so that there is one record of the keys read
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Reading of open files.
+// Reads open files.
 #include "backends/checkpoint/file_descriptor.h"
 
 #include <cerrno>

@@ -13,7 +13,7 @@ namespace longstream {
 
 class FileDescriptor {
  public:
-  // Takes ownership of open's result; negative: no file.
+  // Takes ownership of the result of open(); a negative `fd` means no file.
   explicit FileDescriptor(int fd) : fd_(fd) {}
   ~FileDescriptor() {
     if (fd_ >= 0) close(fd_);
@@ -24,8 +24,8 @@ class FileDescriptor {
   int get() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
 
-  // Reads bytes [offset, offset + to.size()) of the file. `*read` is the number of bytes read,
-  // which is smaller if the file ends before. Returns 0 or an error number. Thread-safe.
+  // Reads bytes [offset, offset + to.size()) of the file. `*read` is the number of bytes read; it
+  // is smaller than to.size() if the file ends earlier. Returns 0 or an error number. Thread-safe.
   int ReadAt(uint64_t offset, std::span<std::byte> to, size_t* read) const;
 
  private:

@@ -1,4 +1,4 @@
-// JSON documents from outside, parsed with limits.
+// Parses JSON documents that others wrote, with limits.
 #include "backends/checkpoint/json.h"
 
 #include <cstddef>
@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Enough for the place and for the text that the parser read last.
+// The length of a problem in a sentence: enough for the place and for the text that the parser read
+// last.
 constexpr size_t kMaxProblem = 200;
 constexpr uintmax_t kMaxTextBytes = uintmax_t{64} << 20;
 
@@ -30,7 +31,7 @@ std::string ParseProblem(const Json::exception& error) {
 }
 
 Json ParseJsonObject(std::string_view text, const std::string& file, ls_code code) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are not closed yet
+  std::vector<std::set<std::string>> keys;  // keys of each open object
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     if (depth > kMaxJsonDepth) {
       throw BackendError(

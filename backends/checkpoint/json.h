@@ -1,5 +1,5 @@
-// JSON documents from outside, parsed with limits. Private to this folder's sources: the library
-// behind it is slow to compile.
+// Parses JSON documents that others wrote, with limits. Only sources of this folder may include
+// this header, because the JSON library is slow to compile.
 #ifndef LONGSTREAM_BACKENDS_CHECKPOINT_JSON_H_
 #define LONGSTREAM_BACKENDS_CHECKPOINT_JSON_H_
 
@@ -12,20 +12,20 @@
 
 namespace longstream {
 
-// Objects and arrays within one another. No program writes deeper configs.
+// The greatest depth of nested objects and arrays. No program writes deeper configs.
 inline constexpr int kMaxJsonDepth = 32;
 
-// Parses `text`, which must be one JSON object. Throws BackendError(code), naming `file` and the
-// place, for anything else, for nesting deeper than kMaxJsonDepth and for a key that an object has
+// Parses `text`. Throws BackendError(code) with `file` and the place of the fault in three cases:
+// the text is not one JSON object, its nesting is deeper than kMaxJsonDepth, or an object has a key
 // twice.
 nlohmann::json ParseJsonObject(std::string_view text, const std::string& file, ls_code code);
 
-// A file's bytes. BackendError: LS_NOT_FOUND if it cannot be read, LS_INVALID_ARGUMENT if it is
-// larger than 64 MiB.
+// Returns a file's bytes. BackendError: LS_NOT_FOUND if the file cannot be read,
+// LS_INVALID_ARGUMENT if it is larger than 64 MiB.
 std::string ReadTextFile(const std::string& path);
 
-// Why a file cannot be opened: `error` in words, or that its name is a link to nothing (as in the
-// hub's cache without its blobs).
+// The reason why a file cannot be opened: `error` in words, or that the path is a link to a missing
+// file (as in the hub's cache without its blobs).
 std::string WhyNotOpened(const std::string& path, const std::error_code& error);
 
 // The parser's message, without the library's prefix.

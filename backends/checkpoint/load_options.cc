@@ -1,4 +1,4 @@
-// The options of model_open.
+// Reads the options of model_open.
 #include "backends/checkpoint/load_options.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string KnownOptions() {
   return names;
 }
 
-// nullopt for "auto", else one of `types`. `expected` lists them all, for the error.
+// Returns nullopt for "auto", or one of `types`. `expected` lists all accepted names for the error.
 std::optional<DType> ReadType(const Config& options, std::string_view key,
                               std::initializer_list<DType> types, const std::string& expected) {
   const std::string name = options.FindString(key).value_or("auto");

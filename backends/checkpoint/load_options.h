@@ -24,24 +24,23 @@ class LoadOptions {
   // an unknown option (the sentence lists the known ones), or a value outside its range.
   explicit LoadOptions(const char* json);
 
-  // "weights": auto, f32, f16, bf16, int8, int4. nullopt: as stored.
+  // "weights": auto, f32, f16, bf16, int8, int4. nullopt: the types in the checkpoint.
   std::optional<DType> weights() const { return weights_; }
-  // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values (int8: of those in
-  // pages only). auto: f32 if the weights are f32, else bf16. `weights` is the type of the loaded
-  // projections (ModelWeights::layers[0].mixer_in.type).
+  // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values. int8 applies only to
+  // keys and values in pages. auto means f32 if the weights are f32, else bf16. `weights` is the
+  // type of the loaded projections (ModelWeights::layers[0].mixer_in.type).
   DType CacheType(DType weights) const {
     return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
   }
 
-  // "packed_cache": auto, off or a directory. It says where packed weights are kept
-  // (packed_cache.h).
+  // "packed_cache": auto, off or the directory that keeps packed weights (packed_cache.h).
   const std::string& packed_cache() const { return packed_cache_; }
 
   // Overrides of the config; nullopt: not given.
   std::optional<int64_t> rerope_window() const { return rerope_window_; }
   std::optional<double> leaky_rerope_factor() const { return leaky_rerope_factor_; }
   std::optional<int64_t> window() const { return window_; }
-  // 0-based indices of the layers that stay full attention, rising.
+  // 0-based indices of the layers that stay full attention, in rising order.
   const std::optional<std::vector<int64_t>>& full_layers() const { return full_layers_; }
   const std::optional<std::string>& logn() const { return logn_; }  // "always", "extrapolate"
   std::optional<int64_t> context_limit() const { return context_limit_; }

@@ -1,4 +1,4 @@
-// Text from files as part of a sentence.
+// Makes text from files safe to print in a sentence.
 #include "backends/checkpoint/quote.h"
 
 namespace longstream {
@@ -6,8 +6,8 @@ namespace {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
 
-// Length of the UTF-8 character that starts at text[i]; 0: none does. Overlong forms pass: this
-// protects a terminal and does not validate the text.
+// The length of the UTF-8 character that starts at text[i], or 0 if none starts there. Accepts
+// overlong forms: this function protects a terminal, it does not validate the text.
 size_t CharacterBytes(std::string_view text, size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
   size_t bytes = 1;

@@ -1,4 +1,4 @@
-// Text from files as part of a sentence.
+// Makes text from files safe to print in a sentence.
 #ifndef LONGSTREAM_BACKENDS_CHECKPOINT_QUOTE_H_
 #define LONGSTREAM_BACKENDS_CHECKPOINT_QUOTE_H_
 
@@ -8,11 +8,11 @@
 
 namespace longstream {
 
-// `text` in double quotes, on one line and short, even from a damaged file: control characters and
-// invalid UTF-8 become "?"; text beyond 100 bytes is cut and marked "...".
+// Returns `text` in double quotes, on one line and short, even if it comes from a damaged file.
+// Control characters and invalid UTF-8 become "?". Text beyond 100 bytes is cut and marked "...".
 std::string Quoted(std::string_view text);
 
-// The same without quotes, cut after `max_bytes`.
+// Does the same without quotes, and cuts after `max_bytes`.
 std::string Shortened(std::string_view text, size_t max_bytes = 100);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Safetensors files, and checkpoints made of them.
+// Reads safetensors files, and checkpoints made of them.
 #include "backends/checkpoint/safetensors.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kSingleFile = "/model.safetensors";
 constexpr const char* kIndexFile = "/model.safetensors.index.json";
-constexpr size_t kPieceBytes = size_t{1} << 20;  // per task of a read
+constexpr size_t kPieceBytes = size_t{1} << 20;  // read by one task
 
 std::string SystemError(int code) { return std::generic_category().message(code); }
 
@@ -33,9 +33,9 @@ FileStamp StampOf(const struct stat& status) {
           nanoseconds(status.st_ctim)};
 }
 
-// Opens a regular file to read it, and takes its stamp.
+// Opens a regular file for reading and stores its stamp in *stamp.
 FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
-  // O_NONBLOCK: open would wait forever for a FIFO, before the check below.
+  // O_NONBLOCK: open() of a FIFO would wait forever, before the check below can refuse it.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
     const std::error_code why(errno, std::generic_category());
@@ -49,7 +49,7 @@ FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
   return file;
 }
 
-// A dangling link counts as existing: the directory is meant to have this file.
+// A dangling link counts as existing, because the directory was meant to have this file.
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::symlink_status(path, ignored).type() !=
@@ -92,7 +92,8 @@ void SafetensorsFile::RequireUnwritten() const {
   if (fstat(file_.get(), &status) != 0) {
     throw BackendError(LS_UNAVAILABLE, path_ + ": cannot be looked at: " + SystemError(errno));
   }
-  // st_ctim also changes with a new name or owner.
+  // Does not compare changed_ns (st_ctim), which also changes when the file gets a new name or
+  // owner.
   const FileStamp now = StampOf(status);
   if (now.bytes == stamp_.bytes && now.written_ns == stamp_.written_ns) return;
   const auto text = [](const FileStamp& stamp) {
@@ -128,7 +129,7 @@ void Checkpoint::AddFile(const std::string& path) {
   }
 }
 
-// {"metadata": ..., "weight_map": {tensor name: file name}}
+// The index has the form {"metadata": ..., "weight_map": {tensor name: file name}}.
 void Checkpoint::ReadIndex(const std::string& path) {
   const nlohmann::json index = ParseJsonObject(ReadTextFile(path), path, LS_DATA_LOSS);
   const auto map = index.find("weight_map");
@@ -136,7 +137,7 @@ void Checkpoint::ReadIndex(const std::string& path) {
     throw BackendError(LS_DATA_LOSS, path + ": weight_map must be an object, found " +
                                          (map == index.end() ? "nothing" : map->type_name()));
   }
-  std::map<std::string, std::string> shards;  // file name: path
+  std::map<std::string, std::string> shards;  // path by file name
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos || name == "..") {
@@ -203,7 +204,8 @@ const StoredTensor& Checkpoint::Get(std::string_view name, std::span<const int64
 const SafetensorsFile& Checkpoint::Holder(const StoredTensor& tensor) const {
   return **std::find_if(files_.begin(), files_.end(), [&tensor](const auto& file) {
     const std::vector<StoredTensor>& tensors = file->tensors();
-    const std::less_equal<> not_after;  // a total order, unlike the operator's
+    // std::less_equal<> orders all pointers; the operator <= need not.
+    const std::less_equal<> not_after;
     return !tensors.empty() && not_after(&tensors.front(), &tensor) &&
            not_after(&tensor, &tensors.back());
   });

@@ -1,5 +1,6 @@
-// The header of a safetensors file. It is read event by event, so that its contents bound its cost,
-// and checked in full before any caller sees a tensor.
+// Reads the header of a safetensors file. It handles one parser event at a time, so that memory and
+// time are bounded by the header's contents. It checks the whole header before a caller sees a
+// tensor.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own reader
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's reference reader
 constexpr uint64_t kMaxExtent = INT64_MAX;
 constexpr size_t kMaxRank = 16;
 
@@ -55,7 +56,7 @@ const ElementType* FindElementType(std::string_view name) {
   return nullptr;
 }
 
-// One entry of the header, unchecked.
+// One entry of the header, not yet checked.
 struct Entry {
   std::string name;
   std::string type_name;
@@ -69,7 +70,7 @@ struct Entry {
 // Receives the parser's events. It accepts this grammar:
 //   { "__metadata__": { string: string, ... },
 //     name: { "dtype": string, "shape": [uint, ...], "data_offsets": [uint, uint] }, ... }
-// A method returns false to stop the parser; `problem` then says why.
+// A method returns false to stop the parser; then `problem` has the reason.
 class HeaderReader : public Json::json_sax_t {
  public:
   std::vector<Entry> entries;
@@ -140,7 +141,7 @@ class HeaderReader : public Json::json_sax_t {
     } else {
       entry.shape.push_back(value);
     }
-    // Refuse a third offset here: the list might be endless.
+    // Refuses a third offset at once, because the list might be endless.
     return entry.offsets.size() <= 2 || Refuse("more than 2 data_offsets" + OfTensor());
   }
 
@@ -210,7 +211,7 @@ class HeaderReader : public Json::json_sax_t {
   throw BackendError(LS_DATA_LOSS, path + ": " + problem);
 }
 
-// A clone without Git LFS has such a pointer in place of a large file.
+// A checkpoint that was cloned without Git LFS has such a pointer in place of each large file.
 bool IsLfsPointer(std::span<const std::byte> begin) {
   constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/";
   static_assert(kBegin.size() <= kSafetensorsBegin);
@@ -218,7 +219,7 @@ bool IsLfsPointer(std::span<const std::byte> begin) {
          std::memcmp(begin.data(), kBegin.data(), kBegin.size()) == 0;
 }
 
-// The tensor of an entry. Checks its bytes against its shape and against the data.
+// Makes the tensor of an entry. Checks its bytes against its shape and against the data.
 StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_bytes,
                            const std::string& path) {
   const std::string tensor = "tensor " + Quoted(entry.name);
@@ -253,7 +254,7 @@ StoredTensor CheckedTensor(Entry& entry, uint64_t data_begin, uint64_t data_byte
   return stored;
 }
 
-// In the order of their data, tensors must follow one another and end with the file.
+// The tensors, sorted by the place of their data, must follow one another and end with the file.
 void CheckCover(const std::vector<StoredTensor>& tensors, uint64_t data_begin, uint64_t data_bytes,
                 const std::string& path) {
   uint64_t next = data_begin;

@@ -1,4 +1,4 @@
-// How a plugin reports a failure of its device.
+// Turns a failure of the device into an error of the plugin.
 #ifndef LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
 #define LONGSTREAM_BACKENDS_ERRORS_DEVICE_FAILURE_H_
 
@@ -25,7 +25,8 @@ inline const char* Sentence(OpStatus failure) {
   }
 }
 
-// Does nothing if `status` is kOk. Else throws a BackendError whose sentence begins with `what`.
+// Does nothing if `status` is kOk. Otherwise throws a BackendError whose sentence begins with
+// `what`.
 inline void RequireDone(OpStatus status, const char* what) {
   if (status == OpStatus::kOk) return;
   throw BackendError(CodeOf(status), std::string(what) + ": " + Sentence(status));

@@ -18,7 +18,7 @@ namespace longstream {
 
 class BackendError : public std::exception {
  public:
-  // `message` is one sentence: what, where, expected and found.
+  // `message` is one sentence: what failed, where, what was expected and what was found.
   BackendError(ls_code code, std::string message) : code_(code), message_(std::move(message)) {}
 
   ls_code code() const { return code_; }
@@ -29,9 +29,9 @@ class BackendError : public std::exception {
   std::string message_;
 };
 
-// The exception that a handler of std::exception has caught, as a BackendError. std::bad_alloc
-// becomes LS_RESOURCE_EXHAUSTED, any other foreign exception LS_INTERNAL. REQUIRES: called in the
-// handler.
+// Returns the exception that a handler of std::exception has caught, as a BackendError.
+// std::bad_alloc becomes LS_RESOURCE_EXHAUSTED; any other exception that is no BackendError becomes
+// LS_INTERNAL. REQUIRES: called in the handler.
 inline BackendError HandledError() {
   try {
     throw;

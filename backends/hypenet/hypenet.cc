@@ -1,4 +1,4 @@
-// The backend `hypenet`: HypeNet in its published and its chunked profile.
+// The backend `hypenet`: HypeNet's published and chunked profiles.
 #include "backends/architectures/hypenet/hypenet_plan.h"
 #include "backends/runtime/definition.h"
 

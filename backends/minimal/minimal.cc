@@ -79,8 +79,8 @@ struct ls_model {
 
 namespace {
 
-// A backend that computes prompts in blocks of tokens states the size of a block here. This backend
-// could say 1; with 16 the host cuts prompts as it does for real backends, which tests need.
+// A backend that computes prompts in blocks of tokens gives the size of a block here. This backend
+// could give 1. It gives 16, so that in tests the host cuts prompts as it does for real backends.
 constexpr uint32_t kPrefillGrid = 16;
 
 // ---------------------------------------------------------------- 2. Models
@@ -147,7 +147,7 @@ void Charge(const ls_model& model, std::atomic<uint64_t>& held) {
   held += sizeof(State);
 }
 
-// Charges last: if the charge or anything before it throws, nothing is left behind.
+// Charges the budget last, so that an exception leaves nothing charged.
 ls_sequence* NewSequence(ls_model& model, const State& state) {
   auto sequence = std::make_unique<ls_sequence>();
   sequence->state = state;
@@ -183,7 +183,8 @@ void Free(ls_model* model, ls_sequence* sequence) {
   delete sequence;
 }
 
-// A token needs no memory here: a reservation is a limit, and the bytes of `checkpoint`.
+// Feeding a token needs no memory in this backend. So a reservation is only a limit, plus the bytes
+// of `checkpoint`.
 ls_code Reserve(ls_model* model, ls_sequence* sequence, uint64_t tokens, ls_error error) {
   return Guarded(error, [&] {
     const uint64_t position = sequence->state.position;
@@ -318,7 +319,8 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
       ls_sequence& sequence = *entry.sequence;
       State state = sequence.state;
       const uint64_t end = state.position + entry.num_tokens;
-      // If this sequence fails, its result says so and its state stays; the other entries go on.
+      // If this sequence fails, its result says so and its state stays the same. The other entries
+      // go on.
       const ls_result& result =
           outputs.Add(entry, end, [&] { Forward(*model, entry, state, outputs.Logits()); });
       sequence.failed = result.code != LS_OK;

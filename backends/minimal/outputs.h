@@ -1,6 +1,6 @@
-// Turns rows of logits into the outputs that the host asked for: sampled tokens, log-probabilities,
-// the logits themselves. Uses the shared ops for sampling and log-probabilities, as every backend
-// does.
+// Turns rows of logits into the outputs that the host asked for: sampled tokens, log-probabilities
+// and the logits themselves. Like every backend, uses the shared ops for sampling and
+// log-probabilities.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_OUTPUTS_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_OUTPUTS_H_
 
@@ -17,11 +17,11 @@
 
 namespace longstream::toy {
 
-// The number of rows, at the end of an entry, that `rows` (LS_ROWS_*) asks for.
+// The number of rows that `rows` (LS_ROWS_*) asks for. They are the last rows of the entry.
 inline uint32_t NumRows(const ls_batch_entry& entry, int32_t rows) {
   return rows == LS_ROWS_ALL ? entry.num_tokens : rows == LS_ROWS_LAST ? 1 : 0;
 }
-// The number of rows, at the end of an entry, that need logits.
+// The number of rows that need logits. They are the last rows of the entry.
 inline uint32_t NumLogitRows(const ls_batch_entry& entry) {
   return std::max({NumRows(entry, entry.log_prob_rows), NumRows(entry, entry.logit_rows),
                    entry.sampling != nullptr ? 1u : 0u});
@@ -46,10 +46,10 @@ class Outputs {
   }
   ls_results results() const { return {results_.data(), num_results_}; }
 
-  // Begins a step: forgets the outputs of the one before.
+  // Begins a step and discards the outputs of the previous one.
   void Clear() { rows_ = num_results_ = 0; }
 
-  // Where body() of the next Add writes its logits: [NumLogitRows(entry), vocabulary].
+  // The place for the logits that body() of the next Add writes: [NumLogitRows(entry), vocabulary].
   float* Logits() { return logits_.data() + rows_ * static_cast<size_t>(vocabulary_); }
 
   // Adds the next entry's result. body() writes the logits to Logits(); if it throws, the result

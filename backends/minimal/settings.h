@@ -18,17 +18,17 @@ namespace longstream::toy {
 struct Settings {
   Weights weights;                 // config.json: seed; option: utf8
   uint64_t context_limit = 65536;  // config.json; the option of that name may lower it
-  // Options for tests of a host:
+  // Options that only tests of a host use:
   uint64_t step_delay_us = 0;  // every step takes at least this long
-  // The token at this position gives NaN logits.
+  // Feeding the token at this position gives NaN logits.
   uint64_t fail_at_position = std::numeric_limits<uint64_t>::max();
-  // The token at this position loses the device for good.
+  // Feeding the token at this position loses the device for good.
   uint64_t lose_device_at_position = std::numeric_limits<uint64_t>::max();
 };
 
 inline nlohmann::json ReadConfig(const std::string& directory) {
   const std::string path = directory + "/config.json";
-  // Opening a FIFO, say, would block.
+  // Opening a FIFO, for example, would block.
   Require(std::filesystem::is_regular_file(path), LS_NOT_FOUND, path + " is not a file");
   std::ifstream file(path);
   Require(file.good(), LS_NOT_FOUND, path + " cannot be read");
@@ -42,8 +42,8 @@ inline std::string ModelType(const nlohmann::json& config) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "absent";
 }
 
-// Moves the value of `key`, if there is one, from `object` to `value`. The keys that are left in
-// the end are the unknown ones. Throws Failure for a value of another type.
+// If `object` has `key`, moves its value to `value` and removes the key. So unknown keys are left
+// at the end. Throws Failure if the value has another type.
 template <typename Value>
 void Take(nlohmann::json& object, const std::string& key, Value& value) {
   constexpr bool kIsBool = std::is_same_v<Value, bool>;
@@ -56,8 +56,8 @@ void Take(nlohmann::json& object, const std::string& key, Value& value) {
   object.erase(found);
 }
 
-// Throws Failure for a key that was not read: it might change the mathematics. Accepts keys that
-// only the host reads, such as the token that ends a text.
+// Throws Failure for a key that was not read, because it might change the mathematics. Accepts keys
+// that only the host reads, such as the id of the token that ends a text.
 inline void RefuseUnknown(const nlohmann::json& config) {
   for (const auto& [key, value] : config.items()) {
     Require(key == "model_type" || key == "architectures" || key.ends_with("_token_id"),

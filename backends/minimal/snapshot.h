@@ -1,4 +1,4 @@
-// A sequence as bytes, with the model's fingerprint and a checksum.
+// A sequence as bytes, with the fingerprint of its model and a checksum.
 #ifndef LONGSTREAM_BACKENDS_MINIMAL_SNAPSHOT_H_
 #define LONGSTREAM_BACKENDS_MINIMAL_SNAPSHOT_H_
 

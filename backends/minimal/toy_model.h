@@ -11,13 +11,13 @@ namespace longstream::toy {
 
 inline constexpr int32_t kVocabulary = 256;  // a token is a byte
 
-// In place of weights: what the logits depend on besides the history.
+// Takes the place of weights: the logits depend on these values and on the history.
 struct Weights {
   uint64_t seed = 0;
   bool utf8 = false;  // also write characters of two, three and four bytes
 };
 
-// In place of caches: what the next logits need from the history.
+// Takes the place of caches: the part of the history that the next logits need.
 struct State {
   uint64_t position = 0;  // bytes fed
   uint64_t hash = 0;      // of all bytes fed: one lost byte changes all later logits
@@ -56,8 +56,8 @@ constexpr bool IsVowel(uint32_t byte) {
          std::string_view("aeiou").find(static_cast<char>(byte)) != std::string_view::npos;
 }
 
-// Whether `byte` fits: words have two to six letters, vowels and consonants alternate, and a
-// character that has begun is completed (U+00E0 ..., U+2220 ..., U+1F620 ...).
+// Whether `byte` fits the text so far: words have two to six letters, vowels and consonants
+// alternate, and every character is complete (U+00E0 ..., U+2220 ..., U+1F620 ...).
 constexpr bool IsPlausible(const Weights& weights, const State& state, uint32_t byte) {
   if (state.missing == 3) return byte == 0x9f;
   if (state.missing == 2) return byte == (state.lead >= 0xf0 ? 0x98 : 0x88);
@@ -69,8 +69,8 @@ constexpr bool IsPlausible(const Weights& weights, const State& state, uint32_t 
   return byte >= 'a' && byte <= 'z' && IsVowel(byte) != IsVowel(state.previous);
 }
 
-// Writes logits, [kVocabulary]: noise in [0, 5) from the hash, plus 16 for a plausible byte. About
-// a dozen bytes then have a chance.
+// Writes logits, [kVocabulary]: noise in [0, 5) from the hash, plus 16 for a plausible byte. So
+// about a dozen bytes have a noticeable probability.
 constexpr void ComputeLogits(const Weights& weights, const State& state, float* logits) {
   for (uint32_t byte = 0; byte < kVocabulary; ++byte) {
     const uint64_t noise = Mix(state.hash ^ Mix(weights.seed * kVocabulary + byte + 1)) >> 40;

@@ -1,4 +1,4 @@
-// `longstream bench`: what it counts, whole and interrupted.
+// `longstream bench`: the figures that it reports, after a whole run and after an interrupt.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -27,7 +27,7 @@ TEST_F(BenchTest, MeasuresEveryRequest) {
     EXPECT_LE(bench[figure]["p90"], bench[figure]["p99"]);
     EXPECT_LE(bench[figure]["p99"], bench[figure]["max"]);
   }
-  // A step takes 20 ms, and each token a step.
+  // A step takes 20 ms and gives one token.
   EXPECT_GT(bench["inter_token_latency_ms"]["p50"], 19.0);
 }
 
@@ -44,7 +44,7 @@ TEST_F(BenchTest, TimesAreOfEveryToken) {
     EXPECT_GE(request["start"], before);
     const auto times = request["token_seconds"].get<std::vector<double>>();
     ASSERT_EQ(times.size(), 5u);
-    // A step takes 20 ms; nothing says that messages come apart.
+    // A step takes 20 ms. Two messages may still arrive together, so only the last time is checked.
     EXPECT_GT(times.back(), 4 * 0.019);
     EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
     EXPECT_LE(request["start"].get<double>() + times.back(), now());
@@ -71,7 +71,8 @@ TEST_F(BenchTest, AnInterruptReportsWhatWasFinishedAndIsNoSuccess) {
   ClientProcess client(Arguments({"--json", "bench", "-m", "slow", "--streams", "2", "--requests",
                                   "500", "--output-tokens", "20"}));
   EXPECT_EQ(OpenSessions(2), 2u);
-  // A third session is that of a second request: the first one is finished.
+  // A third session belongs to a stream's second request, so that stream's first request has
+  // finished.
   for (std::set<std::string> seen; seen.size() < 3;) {
     for (const v1::Session& session : connection_.Sessions("")) seen.insert(session.session_id());
   }

@@ -43,7 +43,8 @@ TEST_F(ChatTest, AnswersAreLinesOfJson) {
   EXPECT_EQ(answers, 2);
 }
 
-// "[system]s.[user]abc.[assistant]", "AAAA", and ".[user]de.[assistant]" behind it.
+// The session holds "[system]s.[user]abc.[assistant]", the answer "AAAA", then
+// ".[user]de.[assistant]".
 TEST_F(ChatTest, SendsMessagesWhereTheModelHasATemplate) {
   const ClientRun run = Run(
       {"chat", "-m", "talk", "-n", "4", "--ignore-eos", "--logit-bias", "65=100", "--system", "s"},
@@ -68,7 +69,7 @@ TEST_F(ChatTest, ToolsAndTemplateArguments) {
            directory.string() + "/tools.json", "--template-args", R"({"mood": "glad"})"},
           "abc\n");
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  // "2glad[user]abc.[assistant]"
+  // The prompt is "2glad[user]abc.[assistant]", which has 26 characters.
   EXPECT_THAT(run.err, HasSubstr("[max_tokens, 26 + 4 tokens"));
 }
 
@@ -96,13 +97,13 @@ TEST_F(ChatTest, CtrlCStopsEachAnswerAndAtThePromptTheChat) {
   for (int answer = 0; answer < 3; ++answer) {
     client.WaitFor("> ");
     client.Write("abc\n");
-    client.WaitFor("abc\r\n");  // the terminal's echo
-    client.WaitForMore();       // of the answer
+    client.WaitFor("abc\r\n");  // the terminal echoes the line
+    client.WaitForMore();       // the answer has begun
     client.Write("\x03");
     client.WaitFor("CANCELLED");
   }
   client.WaitFor("> ");
-  // What was read of each answer stays.
+  // The session keeps the tokens of each answer that were received before the interrupt.
   EXPECT_GT(connection_.Sessions("").at(0).position(), 12u);
   client.Write("\x03");
   EXPECT_EQ(client.Wait(), 130);
@@ -164,7 +165,7 @@ TEST_F(ChatTest, AServerThatGoesAwayIsExitCode3) {
   EXPECT_EQ(client.Wait(), 3);
 }
 
-// What the user stopped has not failed, but it has its line.
+// An answer that the user stops is no failure. It still gets a line of JSON.
 TEST_F(ChatTest, CtrlCAtAnAnswerIsNoFailure) {
   ClientProcess client(Arguments({"--json", "chat", "-m", "slow", "-n", "2000", "--ignore-eos"}),
                        kTerminal);

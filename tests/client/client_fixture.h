@@ -1,4 +1,4 @@
-// One server for all tests of a program, and what they ask of it.
+// One server for all tests of a program, and functions that run the client against it.
 #ifndef LONGSTREAM_TESTS_CLIENT_CLIENT_FIXTURE_H_
 #define LONGSTREAM_TESTS_CLIENT_CLIENT_FIXTURE_H_
 
@@ -18,8 +18,9 @@
 
 namespace longstream {
 
-// Serves `quick`, `slow` and `talk` (minimal; a step of slow takes 20 ms, talk has a chat template)
-// and the demo model `dense`; `broken` cannot be loaded.
+// Serves four models and fails to load a fifth. `quick`, `slow` and `talk` use the minimal backend;
+// a step of `slow` takes 20 ms, and `talk` has a chat template. `dense` is the demo model. `broken`
+// cannot be loaded.
 class TestServer {
  public:
   TestServer() : process_(LONGSTREAM_BINARY_DIR "/bin/longstream-server", Arguments()) {
@@ -63,10 +64,10 @@ class ClientTest : public testing::Test {
 
   ClientTest() : connection_(Server().address()) {}
 
-  // Whatever a command did, it left no session behind but those a test opened and closed.
+  // A command must leave no session open. A test must close the sessions that it opens itself.
   ~ClientTest() override { EXPECT_EQ(OpenSessions(0), 0u) << "sessions were left open"; }
 
-  // The command line after the program's name.
+  // A whole command line, except for the program's name.
   static Strings Arguments(const Strings& command) {
     Strings arguments = {"--server", Server().address()};
     arguments.insert(arguments.end(), command.begin(), command.end());
@@ -77,7 +78,7 @@ class ClientTest : public testing::Test {
     return RunClient(Arguments(command), input);
   }
 
-  // The standard output of a run that succeeds, as JSON.
+  // Runs a command that must succeed. Returns its standard output, parsed as JSON.
   static nlohmann::json RunJson(const Strings& command, const std::string& input = "") {
     Strings arguments = {"--json"};
     arguments.insert(arguments.end(), command.begin(), command.end());
@@ -86,7 +87,7 @@ class ClientTest : public testing::Test {
     return nlohmann::json::parse(run.out);
   }
 
-  // How many sessions there are, once there are `expected` or after a minute.
+  // Waits up to a minute until `expected` sessions are open. Returns how many are open then.
   size_t OpenSessions(size_t expected) {
     size_t open = connection_.Sessions("").size();
     for (int i = 0; i < 1200 && open != expected; ++i) {

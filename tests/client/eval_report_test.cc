@@ -80,11 +80,12 @@ TEST(PlotTest, DrawsWhatWasCounted) {
   EXPECT_THAT(svg, HasSubstr("</svg>\n"));
   EXPECT_THAT(svg, HasSubstr(">b&lt;&amp;&quot;><"));
   EXPECT_THAT(svg, HasSubstr(">position, tokens<"));
-  // From 32 to 256, 500 pixels from x = 60 on: log2(160/32) = 2.32 of 3 steps. y: 0 at 345, 100 at
-  // 40. The first row of the second model is empty.
+  // x: positions 32 to 256 are log2(256/32) = 3 steps over 500 pixels, which begin at x = 60.
+  // Position 160 lies at log2(160/32) = 2.32 steps. y: 0 % is at 345 and 100 % at 40. The first row
+  // of the second model is empty.
   EXPECT_THAT(svg, HasSubstr("points=\"60.0,268.8 447.0,116.2 \""));
   EXPECT_THAT(svg, HasSubstr("points=\"447.0,192.5 \""));
-  // The mark: 128 is two steps of three.
+  // The mark is at 128, which is two of the three steps.
   EXPECT_THAT(svg, HasSubstr("x1=\"393.3\" y1=\"40.0\" x2=\"393.3\" y2=\"345.0\" stroke=\"#555\""));
 }
 

@@ -1,4 +1,4 @@
-// The questions of `longstream eval`: each has the answer that the context gives.
+// The questions of `longstream eval`: the context of each question contains its answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST(PasskeyTest, TheNumberStandsOnceAtItsDepth) {
                                question.answer + " is the pass key.\n";
     EXPECT_EQ(Occurrences(sample.context, needle), 1u);
     EXPECT_EQ(Occurrences(sample.context, question.answer), 2u);
-    // At a line's beginning, the last one before its depth.
+    // The needle is placed after the last line break before its depth.
     const double at = static_cast<double>(sample.context.find(needle));
     EXPECT_NEAR(at, depth * static_cast<double>(sample.context.size()), 400);
     if (at > 0) {
@@ -89,7 +89,8 @@ TEST(PasskeyTest, ThereIsAlwaysRoomForNeedleAndQuestion) {
   EXPECT_EQ(Occurrences(sample.context, "\n"), 1u);
 }
 
-// Reads what DrawLong and its parts write, with a stack in place of their recursion.
+// Evaluates an expression of ListOps. DrawLong and its parts write expressions by recursion; this
+// function reads them with a stack.
 int Evaluate(const std::string& expression) {
   std::string spaced;
   for (const char c : expression) spaced += c == ']' ? " ]" : std::string(1, c);
@@ -149,7 +150,7 @@ TEST(ListOpsTest, IsAsLongAsAsked) {
   }
 }
 
-// No answer is right so often that giving it always would look like knowing.
+// No answer occurs so often that a model could score well by giving it always.
 TEST(ListOpsTest, AnswersAreEven) {
   for (const size_t bytes : {128u, 1000u}) {
     std::map<std::string, int> answers;

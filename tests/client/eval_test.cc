@@ -29,7 +29,8 @@ class EvalTest : public ClientTest {
   const TemporaryDirectory directory_;
 };
 
-// A window of the demo model is as many bytes as tokens: the figures are those of `score`.
+// The demo model has one token per byte, so a window of `eval` (bytes) equals one of `score`
+// (tokens), and both report the same figures.
 TEST_F(EvalTest, TextAgreesWithScore) {
   const json eval = RunJson({"eval", "text", "-m", "dense", "-m", "quick", "--lengths", "200,700",
                              "--positions", "50,300", Path("text")});
@@ -45,7 +46,7 @@ TEST_F(EvalTest, TextAgreesWithScore) {
     EXPECT_DOUBLE_EQ(figures["accuracy"], score["top1_accuracy"]);
     EXPECT_NEAR(figures["perplexity"], score["perplexity"].get<double>(), 1e-5);
   }
-  // Four windows of 700; the first token of each has no probability.
+  // The text has four windows of 700 bytes. The first token of each window has no probability.
   const json& rows = eval["by_position"];
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["position"], "0-49");
@@ -66,13 +67,13 @@ TEST_F(EvalTest, TextAsTableAndPlot) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Next token by position: accuracy, %"));
   EXPECT_THAT(run.out, HasSubstr("\n128-255 "));
-  // Three windows of 1000 bytes.
+  // The text has three windows of 1000 bytes.
   EXPECT_THAT(run.out, testing::ContainsRegex("\n256 .* 765\n"));
   std::ifstream file(svg);
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}), HasSubstr("</svg>"));
 }
 
-// The demo model answers at the length it was trained at, and not at four times that.
+// The demo model answers at its training length but not at four times that length.
 TEST_F(EvalTest, PasskeysAreCountedWhereTheyAreRight) {
   const Strings command = {"eval",     "passkey",   "-m", "dense",  "--lengths",
                            "300,2048", "--samples", "10", "--seed", "5"};
@@ -93,10 +94,10 @@ TEST_F(EvalTest, PasskeysAreCountedWhereTheyAreRight) {
     counted += row["models"]["dense"]["correct"].get<uint64_t>();
   }
   EXPECT_EQ(counted, correct);
-  // Even depths: four questions of each fifth.
+  // Depths are spread evenly: each fifth of the depth has four questions.
   ASSERT_EQ(eval["by_depth"].size(), 5u);
   for (const json& row : eval["by_depth"]) EXPECT_EQ(row["models"]["dense"]["count"], 4);
-  // The same questions and answers again.
+  // A second run with the same seed has the same questions and answers.
   EXPECT_EQ(RunJson(command), eval);
 }
 
@@ -105,7 +106,7 @@ TEST_F(EvalTest, RecallForksOneContext) {
       {"eval", "recall", "-m", "dense", "--lengths", "185", "--samples", "3", "--questions", "2"});
   ASSERT_EQ(eval["questions"].size(), 6u);
   for (const json& question : eval["questions"]) {
-    // 20 lines of 9 bytes and "abc =".
+    // The prompt has 20 lines of 9 bytes and "abc =".
     EXPECT_EQ(question["tokens"], 185);
     EXPECT_LE(question["text"].get<std::string>().size(), 4u);
   }
@@ -124,7 +125,7 @@ TEST_F(EvalTest, ListOpsOfEveryLength) {
   }
 }
 
-// What the caller's own texts hold need not be UTF-8 for a tokenizer of bytes, nor what comes back.
+// With a tokenizer of bytes, neither the caller's texts nor the model's answers need to be UTF-8.
 TEST_F(EvalTest, BytesThatAreNoText) {
   const json eval = RunJson({"eval", "passkey", "-m", "dense", "--lengths", "256", "--samples", "2",
                              "--question", "\xff {}"});

@@ -83,7 +83,7 @@ TEST_F(GenerateTest, LogProbs) {
     const json& token = turn["log_probs"][i];
     EXPECT_EQ(token["token_id"], turn["token_ids"][i]);
     EXPECT_LE(token["log_prob"], 0.0);
-    // Without a temperature the token is the most probable one.
+    // At temperature 0 the chosen token is the most probable one.
     ASSERT_EQ(token["top"].size(), 2u);
     EXPECT_EQ(token["top"][0]["token_id"], token["token_id"]);
     EXPECT_GE(token["top"][0]["log_prob"], token["top"][1]["log_prob"]);

@@ -1,4 +1,4 @@
-// Files that can be read, and those that cannot.
+// Reading files that exist, and paths that cannot be read.
 #include "client/input.h"
 
 #include <gtest/gtest.h>

@@ -37,7 +37,7 @@ TEST_F(InspectTest, SessionsAreListedForkedAndClosed) {
   const json fork = RunJson({"sessions", "--fork", id});
   EXPECT_EQ(fork["forked_from"], id);
   const std::string second = Run({"sessions", "--fork", id}).out;
-  EXPECT_EQ(second.size(), 33u);  // an id and the end of the line
+  EXPECT_EQ(second.size(), 33u);  // an id of 32 characters and a newline
   EXPECT_EQ(OpenSessions(3), 3u);
 
   EXPECT_TRUE(RunJson({"sessions", "--close", fork["session_id"]}).contains("position"));

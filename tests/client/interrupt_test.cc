@@ -1,4 +1,4 @@
-// A signal reaches those who wait for it, and only once.
+// A signal cancels the work that has registered for it; a second signal ends the program.
 #include "client/interrupt.h"
 
 #include <gtest/gtest.h>

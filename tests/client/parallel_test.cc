@@ -1,4 +1,4 @@
-// Work in threads.
+// Loops over several threads.
 #include "client/parallel.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(ForEachTest, DoesAllOnce) {
   ForEach(0, 7, [&](int) { FAIL(); });
 }
 
-// Every call waits until all three threads are in one.
+// Each call waits until all three threads are inside a call.
 TEST(ForEachTest, RunsSeveralAtOnce) {
   std::atomic<int> inside = 0;
   ForEach(3, 3, [&](int) {
@@ -45,7 +45,7 @@ TEST(ForEachTest, ThrowsWhatWasThrownFirstAndStops) {
   EXPECT_LE(of_three, 3);
 }
 
-// The first of four calls ends last.
+// The call for 0 ends last, because it waits for the other three.
 TEST(ForEachInOrderTest, TakesResultsInOrder) {
   std::atomic<int> ended = 0;
   std::vector<int> taken;

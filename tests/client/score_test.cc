@@ -1,4 +1,4 @@
-// `longstream score`: figures, windows, and texts too short for either.
+// `longstream score`: its figures, its windows, and texts that are too short.
 #include <cmath>
 #include <csignal>
 
@@ -55,8 +55,8 @@ TEST_F(ScoreTest, WrongUsage) {
   EXPECT_EQ(Run({"score", "-m", "quick", "-w", "100", Path("text")}).exit_code, 2);
 }
 
-// A window always moves on, also where it is shorter than the character it begins with, or where
-// the bytes are no text at all.
+// Each window makes progress, even if it is shorter than the character at its beginning or if the
+// bytes are not UTF-8.
 TEST_F(ScoreTest, WindowsShorterThanACharacter) {
   EXPECT_EQ(RunJson({"score", "-m", "dense", "-w", "1", Path("umlauts")})["windows"], 3);
   EXPECT_EQ(RunJson({"score", "-m", "dense", "-w", "3", Path("umlauts")})["tokens"], 2);

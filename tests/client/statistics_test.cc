@@ -1,4 +1,4 @@
-// Percentiles against values worked out by hand.
+// Percentiles, compared with values calculated by hand.
 #include "client/statistics.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The checks of the kit, by the part of the ABI that they cover.
+// The checks of the kit, grouped by the part of the ABI that they cover.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_CHECKS_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_CHECKS_H_
 
@@ -16,21 +16,23 @@ struct NamedCheck {
 };
 using Checks = std::vector<NamedCheck>;
 
-// Check the file and the table, without opening a model. All other checks run only if these pass.
+// Check the plugin's file and its table, without opening a model. All other checks run only if
+// these pass.
 void RunFileChecks(const std::string& plugin, Report& report);
 void RunTableChecks(const ls_backend& backend, Report& report);
 
 Checks OpenChecks();         // model_open, model_info, probe
-Checks DeterminismChecks();  // batch, threads, cuts of a prefill
+Checks DeterminismChecks();  // independence of the batch, the threads and the cuts of a prefill
 Checks ForkChecks();
 Checks RollbackChecks();  // checkpoint and truncate
 Checks SnapshotChecks();
-Checks MemoryChecks();     // budget, reservations, bytes by kind
+Checks MemoryChecks();     // budget, reservations, bytes of each kind
 Checks SamplingChecks();   // sampled tokens and log-probabilities against the reference ops
 Checks BatchChecks();      // malformed batches, failed sequences, tickets in flight
-Checks LookAheadChecks();  // a host that submits a step before it waits for the previous one
+Checks LookAheadChecks();  // a host submits a step before it waits for the previous one
 
-// Checks that a plugin leaves nothing behind when it is unloaded. REQUIRES: it is not loaded.
+// Checks that a plugin leaves nothing behind when it is unloaded. REQUIRES: the plugin is not
+// loaded.
 void RunReloadChecks(const Target& target, Report& report);
 
 }  // namespace longstream::conformance

@@ -1,4 +1,4 @@
-// Sizes a run of the kit to its model and goes through the checks.
+// Chooses lengths that fit the model and runs the checks.
 #include "tests/conformance/kit.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace longstream::conformance {
 namespace {
 
-// The longest sequences of a check that fit on a device that is not the host: more than any makes.
+// The default budget on a device other than the host has room for this many of the longest
+// sequences. No check makes more.
 constexpr uint64_t kDeviceSequences = 64;
 
 }  // namespace
@@ -43,7 +44,8 @@ Kit::Kit(const ls_backend& backend, const Target& target)
   for (uint32_t i = 0; i < info.num_layers; ++i) reach = std::max(reach, info.layers[i].window);
 
   if (grid_ == 0 || vocabulary_ < 2) throw CheckFailed{"prefill_grid is 0 or vocabulary_size < 2"};
-  // However fine the grid is, several pages, in whose blocks a context is read.
+  // The prompt also spans several pages, even if the grid is finer than a page, because kernels
+  // read a context in blocks of pages.
   const uint64_t pages = uint64_t{3} * page_tokens_ + page_tokens_ / 2 + 3;
   const uint64_t wanted = std::max({uint64_t{3} * grid_ + grid_ / 2 + 3, reach + grid_ + 3, pages});
   if (context_limit_ < 2 * grid_ + 8 + tail()) {
@@ -65,7 +67,8 @@ OpenOptions Kit::Defaults() const {
   OpenOptions options;
   options.options = target_.options;
   options.max_batch_tokens = 8 * (prompt_ + tail());
-  // Left to itself a model takes the whole of a GPU, zeroed, each time one is opened.
+  // Without a budget a model would take all memory of a GPU and fill it with zeros, each time one
+  // is opened.
   if (std::strcmp(backend_.device, "cpu") != 0) options.cache_bytes_budget = device_budget_;
   return options;
 }
@@ -98,9 +101,10 @@ void RunModelChecks(const Kit& kit, Report& report) {
 int RunConformance(const Target& target, std::ostream& out) {
   Report report(out);
   RunFileChecks(target.plugin, report);
-  // What does not hold the ABI cannot be called; a model that does not open has nothing to check.
+  // A plugin that breaks the ABI cannot be called, and a model that does not open cannot be
+  // checked.
   bool usable = report.num_failed() == 0;
-  int num_run = 0;  // before those that --only chooses from
+  int num_run = 0;  // checks that ran before --only takes effect
   if (usable) {
     const PluginFile plugin(target.plugin);
     RunTableChecks(*plugin.backend(), report);

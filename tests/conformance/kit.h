@@ -14,8 +14,8 @@
 
 namespace longstream::conformance {
 
-// Pseudo-random token ids below `vocabulary`, the same for the same seed; a shorter list is a
-// prefix of a longer one.
+// Pseudo-random token ids below `vocabulary`. The same seed gives the same ids, and a shorter list
+// is a prefix of a longer one.
 std::vector<int32_t> PseudoRandomTokens(uint64_t seed, size_t count, uint32_t vocabulary);
 
 struct Target {
@@ -23,22 +23,23 @@ struct Target {
   std::string model;        // model directory
   std::string options;      // JSON for model_open
   std::string other_model;  // a model of the same backend with other weights, or ""
-  // Run only checks whose names begin with one of these prefixes, among those that open the model.
-  // Empty: run all. If no name fits, that is a failure.
+  // Prefixes of names: of the checks that open the model, only checks whose names begin with one of
+  // them run. Empty: all run. It is a failure if no name begins with any of them.
   std::vector<std::string> only;
-  // The largest accepted difference between logits of differently cut prefills, in standard
-  // deviations of a row's logits. With f32, sums in another order differ by about 1e-6 after a few
-  // layers, and a defect by more. With activations or caches of 16 bits, such a difference may
-  // change how a value is rounded, by 2^-8 of the value: about 1e-2 in a small model. A token lost
-  // long ago may change logits by less, so check such a model in f32 as well.
+  // The largest accepted difference between the logits of prefills with different cuts, in standard
+  // deviations of a row's logits. In f32, sums in another order differ by about 1e-6 after a few
+  // layers, and a defect causes a larger difference. If activations or caches have 16 bits, such a
+  // difference may change how a value is rounded. That changes the value by 2^-8 of itself, and
+  // logits by about 1e-2 in a small model. A token lost long ago may change logits by less than
+  // that, so check such a model in f32 as well.
   double tolerance = 1e-3;
 };
 
 // Prints one line per check and a summary to `out`; returns the number of failures.
 int RunConformance(const Target& target, std::ostream& out);
 
-// Gives checks the plugin, the model and fitting lengths: several grid lines, longer than any
-// window.
+// Gives the checks the plugin, the model and suitable lengths. A prompt crosses several grid lines
+// and is longer than any window.
 class Kit {
  public:
   // Opens the model once to learn its sizes. Throws CheckFailed if that fails.
@@ -52,7 +53,7 @@ class Kit {
   uint32_t grid() const { return grid_; }
   uint32_t page_tokens() const { return page_tokens_; }
   uint64_t context_limit() const { return context_limit_; }
-  // Tokens of a long prompt. Tail() more tokens fit after it.
+  // The number of tokens of a long prompt. tail() more tokens fit after it.
   uint32_t prompt() const { return prompt_; }
   uint32_t tail() const { return 2 * grid_ + 24; }
 
@@ -62,12 +63,12 @@ class Kit {
   // Ends the check as not applicable unless the plugin has the capability.
   void Need(uint64_t capability, const char* name) const;
 
-  // The target's options, with batches large enough for several long prompts.
+  // The target's options, with batches that are large enough for several long prompts.
   OpenOptions Defaults() const;
   Model Open() const { return Open(Defaults()); }
   Model Open(const OpenOptions& options) const;
 
-  // PseudoRandomTokens of the model's vocabulary.
+  // PseudoRandomTokens for the model's vocabulary.
   std::vector<int32_t> Tokens(uint64_t seed, size_t count) const {
     return PseudoRandomTokens(seed, count, vocabulary_);
   }

@@ -1,4 +1,4 @@
-// The kit's handles: each wraps one function of the table.
+// The kit's handles. Each method calls one function of the table.
 #include "tests/conformance/model.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void RequireOk(ls_code code, const char* call, const std::string& error) {
   if (code != LS_OK) throw CheckFailed{std::string(call) + ": " + NameOf(code) + ": " + error};
 }
 
-// Calls function(error) and stores the sentence; a failure without a sentence ends the check.
+// Calls function(error) and stores its sentence. A failure without a sentence ends the check.
 template <typename Function>
 ls_code Call(const char* name, std::string* error, Function&& function) {
   ErrorText text;

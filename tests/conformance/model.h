@@ -1,5 +1,5 @@
-// Owners of the ABI's handles. The methods end the check (CheckFailed) when a call fails; the
-// methods Try... return the code instead.
+// Owners of the ABI's handles. If a call fails, a method ends the check (CheckFailed); the methods
+// Try... return the code instead.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_MODEL_H_
 
@@ -12,12 +12,12 @@
 
 namespace longstream::conformance {
 
-// A buffer for a plugin's sentence. Detects writes behind its end.
+// A buffer for a plugin's sentence. Detects writes past the buffer's end.
 class ErrorText {
  public:
   ErrorText();
   ls_error get() { return {text_, kCapacity}; }
-  // Throws CheckFailed if the sentence is not terminated or the plugin wrote behind the buffer.
+  // Throws CheckFailed if the sentence is not terminated or the plugin wrote past the buffer's end.
   std::string str() const;
 
  private:
@@ -30,7 +30,7 @@ std::string NameOf(ls_code code);
 
 struct OpenOptions {
   std::string options = "{}";
-  std::string device{};  // "": the first of the plugin's kind
+  std::string device{};  // "": the plugin's first device
   uint64_t cache_bytes_budget = 0;
   uint32_t max_batch_tokens = 1024;
   uint32_t max_batch_sequences = 16;
@@ -60,16 +60,16 @@ class Model {
   ls_memory Memory() const;
 
   Sequence Create();
-  // Create or import, and return the code. On a failure *sequence does not change.
+  // Create or import a sequence and return the code. On a failure *sequence does not change.
   ls_code TryCreate(Sequence* sequence, std::string* error);
   ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error,
                     size_t* consumed = nullptr);
   Sequence Import(const std::string& snapshot);
 
   // Submits a batch and waits for it. Throws CheckFailed if the plugin refuses the batch. Returns
-  // one output per entry, which may have failed.
+  // one output per entry; an output may be a failure.
   std::vector<Output> Step(const std::vector<Entry>& entries);
-  // As above, with one entry. Throws CheckFailed unless its code is LS_OK.
+  // Submits one entry and waits for it. Throws CheckFailed unless its code is LS_OK.
   Output Step(const Entry& entry);
   ls_code TrySubmit(const std::vector<Entry>& entries, uint64_t* ticket, std::string* error);
   std::vector<Output> Wait(uint64_t ticket, const std::vector<Entry>& entries);
@@ -105,7 +105,7 @@ class Sequence {
   ls_code TryReserve(uint64_t tokens, std::string* error = nullptr);
   ls_code TryCheckpoint(std::string* error = nullptr);
   ls_code TryTruncate(uint64_t position, uint64_t* restored, std::string* error = nullptr);
-  // The writer fails after `limit` bytes.
+  // The writer that the plugin is given fails after `limit` bytes.
   ls_code TryExport(std::string* snapshot, std::string* error, size_t limit = SIZE_MAX);
 
  private:
@@ -121,7 +121,7 @@ struct Entry {
   int32_t logit_rows = LS_ROWS_LAST;
   int32_t log_prob_rows = LS_ROWS_NONE;
   uint32_t num_top = 0;
-  std::vector<int32_t> targets;           // empty: NULL
+  std::vector<int32_t> targets;           // empty: the plugin gets NULL
   const ls_sampling* sampling = nullptr;  // nullptr: nothing is sampled
 };
 
@@ -138,7 +138,7 @@ struct Output {
   std::vector<float> logits;      // [num_logit_rows, vocabulary_size]
 };
 
-// Greedy sampling: temperature 0, every step off.
+// Parameters for greedy sampling: temperature 0, no truncation, penalty or bias.
 ls_sampling Greedy();
 
 }  // namespace longstream::conformance

@@ -13,7 +13,7 @@
 namespace longstream::conformance {
 namespace {
 
-// A copy of the Structure at `offset` in the file, bounds checked.
+// A copy of the Structure at `offset` in the file. Checks the file's bounds.
 template <typename Structure>
 Structure ReadAt(const std::vector<char>& file, uint64_t offset, const std::string& path) {
   if (offset > file.size() || file.size() - offset < sizeof(Structure)) {

@@ -1,4 +1,4 @@
-// A plugin's file: the symbols that it exports, and loading it.
+// A plugin's file: its exported symbols, and loading it.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_PLUGIN_FILE_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_PLUGIN_FILE_H_
 

@@ -1,4 +1,4 @@
-// Counts what /proc/self lists, and asks malloc.
+// Counts the entries of /proc/self and asks malloc for its counts.
 #include "tests/conformance/process_usage.h"
 
 #include <malloc.h>
@@ -36,7 +36,7 @@ bool IsFlat(const ProcessUsage& growth) {
 
 ProcessUsage MeasureProcess() {
   ProcessUsage usage;
-  usage.heap_bytes = HeapBytes();  // first, before this function itself allocates
+  usage.heap_bytes = HeapBytes();  // first, because the code below allocates too
   usage.file_descriptors = CountEntries("/proc/self/fd");
   usage.threads = CountEntries("/proc/self/task");
   std::string line;

@@ -42,10 +42,10 @@ class Report {
  public:
   explicit Report(std::ostream& out) : out_(out) {}
 
-  // From now on, runs only checks whose names begin with one of the prefixes; empty: runs all.
+  // From now on, runs only checks whose names begin with one of the prefixes. Empty: runs all.
   void RunOnly(std::vector<std::string> prefixes) { only_ = std::move(prefixes); }
 
-  // Runs body(check) and prints its line; an exception counts as a failure.
+  // Runs body(check) and prints a line for the check. An exception counts as a failure.
   template <typename Body>
   void Run(const std::string& name, Body&& body) {
     if (!IsWanted(name)) return;

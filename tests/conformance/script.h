@@ -12,14 +12,14 @@
 
 namespace longstream::conformance {
 
-// Tokens for one step.
+// The tokens that a sequence feeds in one step.
 struct Piece {
   std::vector<int32_t> tokens;
   bool is_decode = false;
 };
 
-// The pieces of one sequence from position 0. Every step samples, and asks for the logits of the
-// last row and for the most probable tokens.
+// The pieces of one sequence, from position 0 on. Every step samples a token and asks for the
+// logits of the last row and for the most probable tokens.
 struct Script {
   std::vector<Piece> pieces;
   uint64_t seed = 0;  // of sampling
@@ -27,8 +27,8 @@ struct Script {
   uint64_t num_tokens() const;
 };
 
-// Appends tokens[begin, end) as pieces of a prefill, cut at the absolute positions `cuts`,
-// ascending.
+// Appends tokens[begin, end) as pieces of a prefill. `cuts` are absolute positions in ascending
+// order.
 void AddPrefill(Script& script, const std::vector<int32_t>& tokens, size_t begin, size_t end,
                 const std::vector<size_t>& cuts = {});
 // Appends tokens[begin, end) as decode steps.
@@ -39,26 +39,27 @@ std::vector<size_t> GridLines(const Kit& kit, size_t begin, size_t end, size_t e
 // One output per piece.
 using Trace = std::vector<Output>;
 
-// Feeds pieces [first, last) to a sequence that is at their first position, alone in its batches.
+// Feeds pieces [first, last) to a sequence whose position is the beginning of the first piece. Each
+// batch has only this sequence.
 Trace Run(Sequence& sequence, const Script& script, size_t first = 0, size_t last = SIZE_MAX);
 // Feeds the whole script to a new sequence.
 Trace RunAlone(Model& model, const Script& script);
 
-// Chooses the scripts for the next batch, in order, from those that are not done (never empty).
+// Chooses the scripts of the next batch, in order, from the unfinished ones (at least one).
 using Choose = std::function<std::vector<size_t>(const std::vector<size_t>& ready)>;
 
 // Runs all scripts together, each on a new sequence. Returns one trace per script.
 std::vector<Trace> RunTogether(Model& model, const std::vector<Script>& scripts,
                                const Choose& choose);
 
-// "" if all bits are equal; else the place and size of the first difference.
+// Returns "" if all bits are equal, otherwise the place and the size of the first difference.
 std::string Difference(const Output& expected, const Output& found);
 std::string Difference(const Trace& expected, const Trace& found);
 
-// A number for people, also if it is very small.
+// A number as text for people, even if it is very small.
 std::string Text(double number);
 
-// The largest |a - b| over all rows, in standard deviations of that row of `a`. a, b: [rows, row].
+// The largest |a - b| over all rows, in standard deviations of the row of `a`. a, b: [rows, row].
 // Infinity if a number is NaN or the sizes differ.
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b, size_t row);
 

@@ -1,4 +1,4 @@
-// The kit's host: a thread pool that notes how the plugin misuses it.
+// The kit's host: a thread pool that notes misuse by the plugin.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_TEST_HOST_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream::conformance {
 
-// The order in which the pool takes the tasks of a call.
+// The order in which the pool runs the tasks of a call.
 enum class TaskOrder { kForward, kBackward };
 
 class TestHost {
@@ -23,7 +23,7 @@ class TestHost {
 
   const ls_host* table() const { return &table_; }
 
-  // A sentence about what the plugin did that the ABI forbids, or "".
+  // A sentence about an action of the plugin that the ABI forbids, or "".
   std::string misuse() const;
 
  private:
@@ -34,7 +34,7 @@ class TestHost {
   const TaskOrder order_;
   ThreadPool pool_;
   ls_host table_;
-  std::atomic<bool> nested_{false};  // a task called parallel_run
+  std::atomic<bool> nested_{false};  // a task called parallel_run, which is forbidden
   std::atomic<bool> bad_log_{false};
 };
 

@@ -1,4 +1,4 @@
-// Conversations with the demo models, given a chat template and defaults of sampling.
+// Conversations with the demo models, to which the test adds a chat template and sampling defaults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ using testing::HasSubstr;
 
 constexpr std::chrono::milliseconds kPatience{60000};
 
-// Of plain bytes. `short` leaves out all of a reply but its first letter once it is not the last.
+// The template writes plain text. With `short`, it keeps only the first letter of every reply
+// except the last message.
 constexpr char kTemplate[] =
     "{%- for m in messages %}# {{ m.role }}\n"
     "{{ m.content[:1] if short and m.role == 'assistant' and not loop.last else m.content }}\n"
@@ -85,7 +86,8 @@ TEST_P(ChatE2eTest, TurnsGiveWhatTheirTextGives) {
   EXPECT_EQ(second.finish.usage().recomputed_tokens(), 0u);
   EXPECT_EQ(second.finish.usage().prompt_tokens(), middle.size() - begin.size() - 24);
 
-  // The template now writes the replies down otherwise: they are replaced.
+  // With `short` the template writes earlier replies differently. The session must replace their
+  // text.
   v1::GenerateRequest request = Say(session, {{"user", "x"}});
   request.mutable_input()->mutable_messages()->set_template_arguments(R"({"short": true})");
   const auto third = generate(request);
@@ -94,7 +96,7 @@ TEST_P(ChatE2eTest, TurnsGiveWhatTheirTextGives) {
                            second.text.substr(0, 1) + "\n# user\nx\n# assistant\n"));
   EXPECT_LT(third.finish.usage().reused_tokens(), begin.size() + 2);
 
-  // All of it from a caller that keeps the conversation.
+  // A caller that keeps the conversation itself sends the whole of it.
   v1::GenerateRequest whole =
       Say(session, {{"user", "import os"}, {"assistant", first.text}, {"user", "def f():"}});
   whole.mutable_input()->mutable_messages()->set_whole_conversation(true);

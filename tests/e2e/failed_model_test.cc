@@ -1,5 +1,6 @@
-// Checkpoints that are damaged or incomplete, through the server as a process: the model is listed
-// as failed with a sentence that names the file and the tensor or key, and the others serve.
+// Damaged and incomplete checkpoints, served by a server process. The server must list such a model
+// as failed, with a sentence that names the file and the tensor or key, and must serve the other
+// models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::ordered_json;
 using testing::HasSubstr;
 
-constexpr size_t kLengthBytes = 8;  // before a safetensors header: its length, little-endian
+constexpr size_t kLengthBytes = 8;  // the header's length, little-endian, is the first 8 bytes
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -46,7 +47,7 @@ void SetHeaderLength(std::string& safetensors, uint64_t length) {
   }
 }
 
-// The tensors' names in the order of their data.
+// The names of the tensors, in the order of their data.
 std::vector<std::string> InOrderOfData(const ordered_json& header) {
   std::vector<std::pair<uint64_t, std::string>> tensors;
   for (const auto& [name, tensor] : header.items()) {
@@ -58,7 +59,8 @@ std::vector<std::string> InOrderOfData(const ordered_json& header) {
   return names;
 }
 
-// Changes the header and writes it back. Returns what `change` says the sentence names.
+// Lets `change` edit the header and writes the result back. Returns the result of `change`: the
+// text that the server's sentence must contain.
 std::string EditHeader(std::string& safetensors,
                        const std::function<std::string(ordered_json& header)>& change) {
   const uint64_t length = HeaderLength(safetensors);
@@ -70,7 +72,8 @@ std::string EditHeader(std::string& safetensors,
   return named;
 }
 
-// Each returns what the sentence must say after the file's name.
+// Each function damages the weights and returns the text that must follow the file's name in the
+// server's sentence.
 std::string Truncate(std::string& safetensors) {
   safetensors.resize(safetensors.size() - 10);
   return EditHeader(safetensors, [](ordered_json& header) {
@@ -98,10 +101,10 @@ std::string ClaimAHeaderLongerThanTheFile(std::string& safetensors) {
 }
 
 struct Defect {
-  const char* model;                                          // its name on the server
-  const char* golden;                                         // the case that is copied
-  std::string (*damage)(std::string& safetensors) = nullptr;  // of its weights
-  const char* lost_key = nullptr;                             // of its config
+  const char* model;                                          // the model's name on the server
+  const char* golden;                                         // the golden case to copy
+  std::string (*damage)(std::string& safetensors) = nullptr;  // damages the copy's weights
+  const char* lost_key = nullptr;  // the key to remove from the copy's config
 };
 
 constexpr Defect kDefects[] = {
@@ -137,7 +140,7 @@ class DamagedCheckpoint {
   }
 
   std::string directory() const { return directory_.string(); }
-  // What the reason must say.
+  // The text that the failure reason must contain.
   const std::string& sentence() const { return sentence_; }
 
  private:
@@ -147,7 +150,7 @@ class DamagedCheckpoint {
   std::string sentence_;
 };
 
-// The model as listed once the server is done with loading it.
+// Waits until the server has loaded the model or failed to. Returns the model as it is listed then.
 v1::Model Loaded(client::Connection& connection, const std::string& name) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   v1::Model model = connection.Model(name);
@@ -161,14 +164,15 @@ v1::Model Loaded(client::Connection& connection, const std::string& name) {
 void ExpectUnavailable(const std::function<void()>& call, const std::string& reason) {
   try {
     call();
-    ADD_FAILURE() << "a call on a model that failed";
+    ADD_FAILURE() << "a call succeeded on a model that failed to load";
   } catch (const client::CallError& error) {
     EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_THAT(error.what(), HasSubstr(reason));
   }
 }
 
-// No machine of ours has an eighth GPU, most have none, and some builds no plugin for one.
+// The test asks for GPU 7. It passes on machines with fewer GPUs and in builds without a CUDA
+// plugin.
 TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
   const std::string directory = LONGSTREAM_SOURCE_DIR "/models/demo/dense";
   ServerProcess server(LONGSTREAM_BINARY_DIR "/bin/longstream-server",
@@ -185,8 +189,8 @@ TEST(MissingDeviceTest, IsTheReasonOfItsModelAndTheOthersServe) {
   EXPECT_EQ(connection.Model("cpu").device(), "cpu");
 }
 
-// A path and a file may hold any bytes, a message text alone: one such model must not hide the
-// others.
+// A path or a file may contain bytes that are not UTF-8, but a gRPC string must be UTF-8. Such a
+// model must not keep the server from listing the others.
 TEST(DamagedCheckpointTest, BytesThatAreNoTextDoNotKeepModelsFromBeingListed) {
   const TemporaryDirectory root;
   const std::string config = R"({"model_type": "minimal"})";

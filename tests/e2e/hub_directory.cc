@@ -1,4 +1,4 @@
-// Writing model directories, and the table of who talks how.
+// Writes model directories. A table describes the tokenizer and the chat template of each family.
 #include "tests/e2e/hub_directory.h"
 
 #include <algorithm>
@@ -174,7 +174,7 @@ std::string ReadFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The directory that is being written.
+// The model directory that is being written.
 class Snapshot {
  public:
   explicit Snapshot(const fs::path& root)
@@ -202,12 +202,13 @@ Json ConfigOf(const fs::path& golden_case) {
   return Json::parse(ReadFile(golden_case / "config.json"));
 }
 
-// What of a config is about text: of a checkpoint with a vision model, an object in it.
+// The part of a config that describes the text model. If the checkpoint has a vision model too,
+// that part is the object "text_config".
 Json& TextOf(Json& config) {
   return config.contains("text_config") ? config["text_config"] : config;
 }
 
-// tokenizer_config.json with what those on the hub have.
+// tokenizer_config.json with the keys that the files on the hub have.
 Json TokenizerConfig(const Voice& voice, const std::string& chat_template) {
   Json config = Json::object();
   const fs::path own = kGolden / "tokenizer" / voice.tokenizer / "tokenizer_config.json";
@@ -229,7 +230,8 @@ Json TokenizerConfig(const Voice& voice, const std::string& chat_template) {
   return config;
 }
 
-// tokenizer.json with what Gemma 3's has: a token for another model of the family.
+// tokenizer.json with one more token, as in Gemma 3's file: a token that only the family's vision
+// model uses.
 std::string SharedTokenizer(const fs::path& path) {
   Json tokenizer = Json::parse(ReadFile(path));
   tokenizer["added_tokens"].push_back(
@@ -250,7 +252,8 @@ void WriteTokenizer(const Voice& voice, const Snapshot& snapshot) {
   if (voice.template_in == TemplateIn::kFile) {
     snapshot.Write("chat_template.jinja", chat_template);
   }
-  // Python's "no limit", a whole number of 100 bits, stands in most of them.
+  // Most files on the hub have this value, which is Python's way to say "no limit". It needs 100
+  // bits.
   std::string config = TokenizerConfig(voice, chat_template).dump();
   config.insert(1, "\"model_max_length\": 1000000000000000019884624838656, ");
   snapshot.Write("tokenizer_config.json", config);

@@ -1,5 +1,5 @@
-// A session of 16384 tokens on each demo model: the bytes it holds are those of the formula, and
-// the same in the finish message, in GetSession and in Prometheus.
+// Sessions of 16384 tokens on each demo model. The bytes that a session holds must follow the
+// formula and must be the same in the finish message, in GetSession and in Prometheus.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ constexpr uint64_t kShort = 1000;  // not a multiple of a page
 constexpr uint64_t kLong = 16384;
 constexpr uint64_t kPageTokens = 64;
 
-// Parametrised by the demo model, whose backend has the same name.
+// The parameter is the name of a demo model, which is also the name of its backend.
 class LongSessionTest : public testing::TestWithParam<std::string> {
  protected:
   LongSessionTest()
@@ -33,8 +33,8 @@ class LongSessionTest : public testing::TestWithParam<std::string> {
     connection_.WaitUntilServing(GetParam(), seconds(60));
   }
 
-  // The finish message of one turn that reads the first `bytes` of the held-out text. A byte is a
-  // token.
+  // Runs one turn that reads the first `bytes` of the held-out text, one token per byte. Returns
+  // its finish message.
   v1::Finish Read(const std::string& session, uint64_t bytes) {
     std::ifstream file(LONGSTREAM_SOURCE_DIR "/models/demo/heldout.txt", std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -45,8 +45,8 @@ class LongSessionTest : public testing::TestWithParam<std::string> {
     return connection_.Generate(request).finish;
   }
 
-  // Waits until Prometheus says so, because gauges follow a turn's last message. Returns what it
-  // said last.
+  // Waits until Prometheus reports `expected`, because gauges change after a turn's last message.
+  // Returns the last value read.
   double Memory(const std::string& kind, uint64_t expected) {
     const auto until = Clock::now() + seconds(10);
     double value = -1;
@@ -59,7 +59,7 @@ class LongSessionTest : public testing::TestWithParam<std::string> {
     return value;
   }
 
-  // `session` is the only one and has read `tokens`.
+  // REQUIRES: `session` is the only session and has read `tokens` tokens.
   void CheckBytes(const std::string& session, const v1::Finish& finish, uint64_t tokens) {
     const v1::Model model = connection_.Model(GetParam());
     const uint64_t pages = (tokens + kPageTokens - 1) / kPageTokens;

@@ -1,5 +1,6 @@
-// `longstream-server --model name=DIR` for a directory of every family, with no other option: text,
-// chat and ids that end a reply, as their files say. All models are in one server.
+// Serves a directory of every family with `longstream-server --model name=DIR` and no other option.
+// Text, chat and the ids that end a reply must work as the files of the directory say. One server
+// has all the models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ using testing::ElementsAreArray;
 constexpr std::chrono::milliseconds kPatience{30000};
 constexpr uint32_t kTokens = 6;
 
-// The checkpoints of tests/golden that are to be loaded without options.
+// The checkpoints of tests/golden that are loaded without overrides.
 std::vector<fs::path> Checkpoints() {
   std::vector<fs::path> paths;
   const fs::path golden = fs::path(LONGSTREAM_SOURCE_DIR) / "tests" / "golden";
@@ -41,7 +42,7 @@ std::vector<fs::path> Checkpoints() {
   return paths;
 }
 
-// A server for all of them, started for the first test.
+// One server for all models, started by the first test.
 class Server {
  public:
   static const Server& Get() {
@@ -159,7 +160,7 @@ TEST_P(ModelDirectoriesTest, TalksWhereItHasATemplate) {
   if (voice_.chat_template.empty()) {
     try {
       connection_.Generate(request);
-      ADD_FAILURE() << "a conversation without a template";
+      ADD_FAILURE() << "a conversation succeeded on a model without a template";
     } catch (const client::CallError& error) {
       EXPECT_EQ(error.status().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     }
@@ -171,7 +172,7 @@ TEST_P(ModelDirectoriesTest, TalksWhereItHasATemplate) {
   EXPECT_EQ(ids, voice_.chat_prefix);
   const client::Generation first = connection_.Generate(request);
   EXPECT_GT(first.tokens(), 0);
-  if (model_.context_limit() < 200) return;  // room for one turn only
+  if (model_.context_limit() < 200) return;  // only one turn fits
   request.clear_input();
   Say("And then?", request.mutable_input());
   const client::Generation second = connection_.Generate(request);

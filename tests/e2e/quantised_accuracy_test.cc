@@ -1,5 +1,5 @@
-// What quantised weights and int8 pages may cost: the perplexity of held-out text under the demo
-// models, against the same model in bf16. Scored through the server.
+// How much quantised weights and int8 pages may change perplexity. Each demo model scores held-out
+// text through the server, and the result is compared with the same model in bf16.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 namespace longstream {
 namespace {
 
-constexpr size_t kWindow = 512;  // the windows of training
+constexpr size_t kWindow = 512;  // the window length of training
 constexpr size_t kTextBytes = 32 * kWindow;
 
-// Parametrised by the demo model; the server has it once for each type of weights, and once in bf16
-// with keys and values in int8.
+// The parameter is a demo model. The server loads it once for each type of weights, and once more
+// with bf16 weights and with keys and values in int8.
 class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
  protected:
   QuantisedAccuracyTest()
@@ -44,7 +44,8 @@ class QuantisedAccuracyTest : public testing::TestWithParam<std::string> {
     return arguments;
   }
 
-  // Of windows of the text, each from an empty history. A byte is a token.
+  // The perplexity over all windows of the text, each scored from an empty history, one token per
+  // byte.
   double Perplexity(const std::string& model) {
     connection_.WaitUntilServing(model, std::chrono::seconds(60));
     uint64_t tokens = 0;

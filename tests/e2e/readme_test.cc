@@ -1,4 +1,4 @@
-// The README's client programs do what it says they do.
+// The client programs in the README do what the README says.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ class ReadmeTest : public testing::Test {
     setenv("LONGSTREAM_ADDRESS", server_.address().c_str(), 1);
   }
 
-  // What the command prints; it must end with exit code 0.
+  // Runs a command, which must end with exit code 0, and returns its output.
   static std::string Run(const std::string& command) {
     const auto close = [](FILE* pipe) { EXPECT_EQ(pclose(pipe), 0); };
     const std::unique_ptr<FILE, decltype(close)> pipe(popen(command.c_str(), "r"), close);
@@ -46,7 +46,7 @@ TEST_F(ReadmeTest, BothProgramsStreamTheSameText) {
   const std::string text = Run(README_PROGRAM);
   EXPECT_EQ(text.size(), 100u) << "a token of the demo models is a byte";
   ExpectNothingHeld();
-  // Debian's Python, whose packages the build installs.
+  // Uses Debian's Python, because the build installs Python modules as Debian packages.
   EXPECT_EQ(Run("/usr/bin/python3 " README_EXAMPLES "/readme_example.py"), text);
   ExpectNothingHeld();
 }

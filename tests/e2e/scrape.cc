@@ -1,4 +1,4 @@
-// An HTTP GET over a socket, and a look into the text format.
+// Sends an HTTP GET over a socket and reads samples from the Prometheus text format.
 #include "tests/e2e/scrape.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ TcpConnection::TcpConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_
 TcpConnection::~TcpConnection() { close(fd_); }
 
 std::string Scrape(int port) {
-  // HTTP 1.0: the answer ends with the connection and comes in one piece.
+  // HTTP 1.0: the server sends the answer in one piece and closes the connection.
   const std::string request = "GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n";
   const TcpConnection connection(port);
   std::string answer;

@@ -1,4 +1,4 @@
-// What Prometheus would read from a server.
+// Reads a server's metrics as Prometheus does.
 #ifndef LONGSTREAM_TESTS_E2E_SCRAPE_H_
 #define LONGSTREAM_TESTS_E2E_SCRAPE_H_
 
@@ -8,10 +8,10 @@
 
 namespace longstream {
 
-// To 127.0.0.1:PORT. Says nothing by itself.
+// A connection to 127.0.0.1:PORT. It sends nothing by itself.
 class TcpConnection {
  public:
-  // Throws std::runtime_error.
+  // Throws std::runtime_error if it cannot connect.
   explicit TcpConnection(int port);
   ~TcpConnection();
   TcpConnection(const TcpConnection&) = delete;
@@ -23,11 +23,11 @@ class TcpConnection {
   int fd_;
 };
 
-// The text of GET http://127.0.0.1:PORT/metrics. Throws std::runtime_error unless it is answered
-// with 200.
+// Returns the body of GET http://127.0.0.1:PORT/metrics. Throws std::runtime_error unless the
+// status is 200.
 std::string Scrape(int port);
 
-// The value of the first sample of this name with all of these labels.
+// The value of the first sample that has this name and all of these labels.
 std::optional<double> SampleValue(const std::string& text, const std::string& name,
                                   const std::map<std::string, std::string>& labels);
 

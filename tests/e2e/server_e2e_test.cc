@@ -1,4 +1,5 @@
-// The server as a process: starts that fail, models that fail, what it reports, how it stops.
+// The server as a process: failures at start, models that fail to load, what it reports, and how it
+// stops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +45,8 @@ class ServerE2eTest : public testing::Test {
     return "m=" + minimal_.string() + options;
   }
 
-  // Runs a server that must not start. It would listen on free ports.
+  // Runs a server that must fail to start. Adds free ports for listeners that `arguments` does not
+  // set.
   static ServerRun FailToStart(std::vector<std::string> arguments) {
     for (const std::string flag : {"--listen", "--metrics-listen"}) {
       if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) continue;
@@ -56,7 +58,7 @@ class ServerE2eTest : public testing::Test {
   const TemporaryDirectory minimal_;
 };
 
-// Whoever opens a connection to the metrics and says nothing stops nobody from reading them.
+// Connections to the metrics port that send nothing must not keep others from reading the metrics.
 TEST_F(ServerE2eTest, SilentConnectionsDoNotStopTheMetrics) {
   ServerProcess server(kBinary, {"--model", Minimal()});
   std::vector<std::unique_ptr<TcpConnection>> silent;
@@ -65,7 +67,8 @@ TEST_F(ServerE2eTest, SilentConnectionsDoNotStopTheMetrics) {
   }
   const auto begin = Clock::now();
   EXPECT_THAT(Scrape(server.metrics_port()), HasSubstr("longstream_build_info"));
-  EXPECT_LT(Clock::now() - begin, seconds(9)) << "a scrape's usual time limit is 10 s";
+  EXPECT_LT(Clock::now() - begin, seconds(9))
+      << "Prometheus gives up a scrape after 10 s by default";
 }
 
 TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
@@ -85,7 +88,7 @@ TEST_F(ServerE2eTest, AModelThatFailsIsListedWithItsReasonAndTheOthersServe) {
 
   try {
     connection.Open("broken");
-    ADD_FAILURE() << "a session on a model that failed";
+    ADD_FAILURE() << "a session was opened on a model that failed to load";
   } catch (const client::CallError& error) {
     EXPECT_EQ(error.status().error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_THAT(error.what(), HasSubstr(failed.error()));
@@ -105,7 +108,7 @@ TEST_F(ServerE2eTest, PrometheusReportsTheBytesOfTheOnlySession) {
   const double held = static_cast<double>(bytes.kv() + bytes.window() + bytes.state());
   ASSERT_GT(held, 0);
 
-  // A turn's reservation is given back, and the gauges are set, just after its last message.
+  // The server returns a turn's reservation and sets the gauges just after the turn's last message.
   const auto until = Clock::now() + seconds(10);
   std::string text = Scrape(server.metrics_port());
   while (SampleValue(text, "longstream_sessions", {{"state", "idle"}}) != 1 &&
@@ -149,7 +152,8 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
       connection.Generate(Request(id, "abc", kTokens), [&](const v1::GenerateResponse& response) {
         if (!response.has_delta() || stopper.joinable()) return true;
         stopper = std::thread([&] { exit_code = server.Stop(); });
-        // New work is refused from the signal on; the 100 steps take at least 2 s.
+        // The server refuses new work as soon as it has the signal. The turn's 100 steps take at
+        // least 2 s.
         const auto until = Clock::now() + seconds(1);
         while (!refused && Clock::now() < until) {
           try {
@@ -169,7 +173,8 @@ TEST_F(ServerE2eTest, SigtermLetsARunningTurnFinish) {
   EXPECT_THAT(server.Log(), HasSubstr("\"event\":\"stopped\""));
 }
 
-// A file that may not become as large as packed weights are is not written, and that is all.
+// If packed weights exceed the file size limit, the server does not write them and serves all the
+// same.
 TEST_F(ServerE2eTest, AFileSizeLimitEndsNoServer) {
   constexpr uint64_t kMaxFileBytes = 64 << 10;
   const TemporaryDirectory packed;
@@ -192,7 +197,7 @@ TEST_F(ServerE2eTest, APortInUseEndsTheStart) {
   EXPECT_THAT(second.log, HasSubstr("\"level\":\"error\",\"event\":\"start_failed\","
                                     "\"error\":\"listen: cannot bind " +
                                     server.address() + "\"}\n"));
-  // gRPC says why it cannot, in the same log.
+  // gRPC's own reason is in the same log.
   EXPECT_THAT(second.log, HasSubstr("\"event\":\"library\",\"library\":\"grpc\""));
   std::istringstream lines(second.log);
   for (std::string line; std::getline(lines, line);) {
@@ -252,7 +257,7 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   EXPECT_EQ(run.exit_code, 2);
 }
 
-// A value of the file is what the flag of that name says.
+// A value in the file means the same as the value of the flag with that name.
 TEST_F(ServerE2eTest, FlagsOverrideTheFile) {
   const TemporaryDirectory directory;
   directory.Write("server.yaml",

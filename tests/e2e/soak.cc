@@ -1,8 +1,9 @@
-// 64 streams over 64 sessions on the three demo models. A stream opens a session, appends, forks
-// it, generates on both, scores the same text, closes one while it runs; with random cancels,
-// deadlines and slow readers, and some texts of thousands of tokens. At the end: the server lives,
-// its memory is flat, no session is stuck, everything is given back, and whatever finished has the
-// tokens, the log-probability and the position of the same request run alone.
+// 64 streams use the three demo models. A stream opens a session, appends text, forks the session,
+// generates on both and scores the same text; it closes some sessions while a turn runs. Calls are
+// cancelled, exceed deadlines or read slowly at random, and some texts have thousands of tokens. At
+// the end the server must be alive, its memory must not have grown, no session may be stuck, and
+// all memory must have been returned. Every finished request must have the tokens, the
+// log-probability and the position of the same request run alone.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -25,11 +26,11 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 
 constexpr int kStreams = 64;
-constexpr int kLongStreams = 4;  // of these: the only ones that append long texts
+constexpr int kLongStreams = 4;  // only these of the 64 streams append long texts
 constexpr int kRequests = 24;
 constexpr int kLongRequests = 6;
 constexpr const char* kModels[] = {"dense", "hwfa2", "hypenet"};
-// Tokens of the largest requests, a byte each.
+// Sizes of the largest requests in tokens. A token is one byte.
 constexpr size_t kMaxAppended = 200;
 constexpr size_t kMaxLong = 18000;
 constexpr size_t kMaxPrompt = 200;
@@ -38,21 +39,21 @@ constexpr int kAttempts = 8;
 
 struct Spec {
   std::string model;
-  std::string appended;         // before the request, in a turn of its own; may be empty
+  std::string appended;         // appended in a turn before the request; may be empty
   v1::GenerateRequest request;  // without a session
-  // Of the request run alone.
+  // The results of the request when it runs alone.
   std::vector<int32_t> tokens;
-  double log_prob = 0;  // of appended text and prompt
+  double log_prob = 0;  // the log-probability of the appended text and the prompt
 
   const std::string& prompt() const { return request.input().text(); }
   uint64_t end() const { return appended.size() + prompt().size() + tokens.size(); }
 };
 
-// A session as its client knows it.
+// A session, as the client knows it.
 struct Talk {
   std::string id;
-  // An aborted call may come to the server only now, and holds the session until its abort comes
-  // too: from then on any call may find the session taken.
+  // A call of this session was aborted. It may reach the server only now, and then holds the
+  // session until its abort arrives. So from now on any call may find that the session is taken.
   bool aborted = false;
 
   bool MayBeTaken(const grpc::Status& status) const {
@@ -60,15 +61,15 @@ struct Talk {
   }
 };
 
-// Calls by their ends.
+// Numbers of calls by the way they ended.
 struct Counts {
   std::atomic<int> finished = 0;
   std::atomic<int> forked = 0;
   std::atomic<int> scored = 0;
-  std::atomic<int> closed = 0;  // while they ran
+  std::atomic<int> closed = 0;  // the session was closed while the turn ran
   std::atomic<int> cancelled = 0;
   std::atomic<int> late = 0;
-  std::atomic<int> committed = 0;  // of those two: the turn had ended before
+  std::atomic<int> committed = 0;  // cancelled or late, but the turn had already ended
   std::atomic<int> different = 0;
   std::atomic<int> unexpected = 0;
 };
@@ -79,7 +80,7 @@ std::string RandomText(std::mt19937& random, size_t length) {
   return text;
 }
 
-// `longest`: of the appended text; 0: nothing is appended.
+// `longest`: the greatest length of the appended text; 0: nothing is appended.
 Spec NewSpec(int number, size_t longest) {
   std::mt19937 random(static_cast<uint32_t>(number));
   Spec spec;
@@ -107,9 +108,9 @@ class Soak {
     for (Spec& spec : specs_) RunAlone(spec, random);
   }
 
-  // Brings each model to the most that it will hold: the sessions of all streams at once with a
-  // fork each, of the largest size. Cache memory is not returned to the system, so later requests
-  // must find room in it.
+  // Brings each model to its largest memory: the sessions of all streams exist at once, each with a
+  // fork and of the largest size. Cache memory is not returned to the system, so later requests
+  // must fit into it.
   void Fill() {
     for (const char* model : kModels) {
       std::vector<std::string> sessions(2 * kStreams);
@@ -122,7 +123,7 @@ class Soak {
     InParallel([this, until](int i) { Stream(i, until); });
   }
 
-  // Nothing runs, nothing is held. Returns the number of faults.
+  // Checks that no session is left and no memory is held. Returns the number of faults.
   int CheckIdle() {
     int faults = 0;
     CloseForksWithoutAnswer();
@@ -146,7 +147,7 @@ class Soak {
   const Counts& counts() const { return counts_; }
 
  private:
-  // body(i) for each stream, each on its own thread.
+  // Calls body(i) for each stream, each on its own thread.
   template <typename Body>
   static void InParallel(const Body& body) {
     std::vector<std::thread> threads;
@@ -172,7 +173,7 @@ class Soak {
     if (!status.ok()) throw client::CallError(status);
   }
 
-  // A session and its fork go to `ids`.
+  // Puts the ids of a session and of its fork into `ids`.
   void FillSession(const std::string& model, int stream, std::string* ids) {
     std::mt19937 random(static_cast<uint32_t>(stream));
     ids[0] = connection_.Open(model).session_id();
@@ -203,7 +204,7 @@ class Soak {
     }
   }
 
-  // A session's whole life.
+  // Runs one session from opening to closing.
   void Converse(const Spec& spec, std::mt19937& random) {
     Talk talk = {connection_.Open(spec.model).session_id()};
     if (spec.appended.empty() || Append(spec, talk, random)) {
@@ -215,7 +216,7 @@ class Soak {
       Talk fork = {way < 4 ? Fork(talk, random) : ""};
       Generate(spec, talk, random);
       if (!fork.id.empty()) {
-        // Half of the forks outlive their parent.
+        // Half of the forks outlive their parent session.
         const bool orphan = random() % 2 == 0;
         if (orphan) connection_.Close(talk.id);
         Generate(spec, fork, random);
@@ -226,9 +227,10 @@ class Soak {
     connection_.Close(talk.id);
   }
 
-  // Makes a turn until it is through. An aborted turn is rolled back, so the same session must then
-  // give the same, unless the turn had ended before the server heard of the abort: then the session
-  // has moved on, and the expected position tells. `call` returns a status.
+  // Repeats a turn until it succeeds. An aborted turn is rolled back, so the next attempt must give
+  // the same result. But if the turn ended before the server learned of the abort, the session has
+  // moved on; then the expected position does not match, and the turn counts as committed. `call`
+  // makes one attempt and returns its status.
   bool Persist(Talk& talk, std::mt19937& random,
                const std::function<grpc::Status(Behaviour)>& call) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -272,10 +274,10 @@ class Soak {
     if (done) ExpectPosition(spec, talk, spec.end());
   }
 
-  // The fork's id; empty where there is none.
+  // Returns the fork's id, or "" if the call failed.
   std::string Fork(Talk& talk, std::mt19937& random) {
     std::string fork;
-    // A unary call has no messages between which a client could give up or be slow.
+    // A unary call has only one message, so a client cannot cancel or be slow between messages.
     const auto behaviour = random() % 2 == 0 ? Behaviour::kPlain : Behaviour::kDeadline;
     const grpc::Status status = caller_.Fork(talk.id, behaviour, random, &fork);
     if (status.ok()) {
@@ -300,7 +302,8 @@ class Soak {
     std::this_thread::sleep_for(milliseconds(random() % 200));
     connection_.Close(talk.id);
     turn.join();
-    // Before the turn had come to the server, while it ran, or after its end.
+    // The session may be closed before the turn reaches the server, while it runs, or after its
+    // end.
     if (status.error_code() == StatusCode::CANCELLED) {
       counts_.closed.fetch_add(1);
     } else if (!status.ok() && status.error_code() != StatusCode::NOT_FOUND &&
@@ -360,7 +363,7 @@ class Soak {
     std::printf("FAULT: %s\n", sentence.c_str());
   }
 
-  // The server learns of an aborted call a moment after the client.
+  // The server learns of an aborted call a little later than the client.
   void WaitUntilIdle(const std::string& id) {
     const auto give_up = Clock::now() + std::chrono::seconds(30);
     while (connection_.Get(id).turn_running()) {
@@ -372,7 +375,8 @@ class Soak {
     }
   }
 
-  // An answer on its way counts as given: the fork stays though its caller has just given up.
+  // If the server has made a fork, the fork remains even though its caller gave up before the
+  // answer came.
   void CloseForksWithoutAnswer() {
     int most = forks_given_up_;
     for (const v1::Session& session : connection_.Sessions("")) {
@@ -403,8 +407,8 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
   }
   ServerProcess server(binary, arguments);
   Soak soak(server.address());
-  // Warm-up: caches grow to the largest load, then the pools and the allocator's arenas to what
-  // 64 streams with all their ways to end need.
+  // Warm-up. First the caches grow to the largest load. Then the pools and the allocator's arenas
+  // grow to the needs of 64 streams whose calls end in all possible ways.
   soak.Fill();
   soak.Run(Clock::now() + milliseconds(250) * seconds);
   const uint64_t warm = server.resident_bytes();
@@ -413,7 +417,7 @@ int Main(const std::string& binary, const std::string& models, int seconds) {
 
   int faults = soak.CheckIdle();
   const Counts& counts = soak.counts();
-  // Allocator noise aside: 4 % and 4 MiB.
+  // Allows 4 % and 4 MiB for allocator noise.
   const uint64_t allowed = warm + warm / 25 + (4u << 20);
   if (end > allowed) {
     std::printf("FAULT: resident memory grew\n");

@@ -9,9 +9,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Where nothing ends a call, a stuck server does: the soak would wait for ever otherwise.
+// The deadline of all other calls. Without it the soak would wait for ever for a stuck server.
 constexpr auto kPatience = milliseconds(300000);
-// Above the 16 KiB from which a text's tokens are made on a thread of their own.
+// More than 16 KiB: the server tokenizes texts of that length on a separate thread.
 constexpr size_t kMaxPiece = 20000;
 
 void SetDeadline(grpc::ClientContext& context, Behaviour behaviour, std::mt19937& random) {
@@ -20,7 +20,7 @@ void SetDeadline(grpc::ClientContext& context, Behaviour behaviour, std::mt19937
   context.set_deadline(std::chrono::system_clock::now() + patience);
 }
 
-// What a client does between two messages.
+// What a client does after each message: nothing, sleep, or cancel after some messages.
 class Temper {
  public:
   Temper(grpc::ClientContext& context, Behaviour behaviour, std::mt19937& random)
@@ -59,7 +59,7 @@ grpc::Status SoakCaller::Append(const std::string& session, uint64_t position,
   request.set_session_id(session);
   request.set_expected_position(position);
   for (size_t begin = 0; begin < text.size();) {
-    // Most messages are short; now and then one has all the rest.
+    // Most messages are short; one in four carries up to 20000 bytes.
     const size_t longest = random() % 4 == 0 ? kMaxPiece : 1 + random() % 400;
     const size_t length = std::min(longest, text.size() - begin);
     request.mutable_input()->set_text(text.substr(begin, length));
@@ -69,7 +69,7 @@ grpc::Status SoakCaller::Append(const std::string& session, uint64_t position,
     temper.AfterMessage();
   }
   writer->WritesDone();
-  // One that gives up after more messages than there were does so here, before the answer.
+  // A client that has not cancelled yet cancels here, before the answer.
   if (behaviour == Behaviour::kCancel) context.TryCancel();
   return writer->Finish();
 }

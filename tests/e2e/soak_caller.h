@@ -1,4 +1,4 @@
-// One call of the soak test: what is asked, and the ways in which a client may behave meanwhile.
+// One call of the soak test, and the ways in which its client may behave during the call.
 #ifndef LONGSTREAM_TESTS_E2E_SOAK_CALLER_H_
 #define LONGSTREAM_TESTS_E2E_SOAK_CALLER_H_
 
@@ -14,8 +14,8 @@
 
 namespace longstream {
 
-// kCancel gives up after a random number of messages, kDeadline after at most 200 ms, kSlow sleeps
-// between messages.
+// kCancel cancels after a random number of messages, kDeadline sets a deadline of at most 200 ms,
+// kSlow sleeps between messages.
 enum class Behaviour { kPlain, kCancel, kDeadline, kSlow };
 
 // Thread-safe. `random` decides when a client gives up and how it cuts its messages.
@@ -27,15 +27,16 @@ class SoakCaller {
   grpc::Status Append(const std::string& session, uint64_t position, const std::string& text,
                       Behaviour behaviour, std::mt19937& random);
 
-  // The generated tokens go to `tokens`.
+  // Appends the generated tokens to `tokens`.
   grpc::Status Generate(const v1::GenerateRequest& request, Behaviour behaviour,
                         std::mt19937& random, std::vector<int32_t>* tokens);
 
-  // `session` is the fork's id, drawn by the server. REQUIRES: behaviour is kPlain or kDeadline
+  // Puts the fork's id, which the server draws, into `session`. REQUIRES: behaviour is kPlain or
+  // kDeadline.
   grpc::Status Fork(const std::string& parent, Behaviour behaviour, std::mt19937& random,
                     std::string* session);
 
-  // `sum` is the text's log-probability.
+  // Puts the text's log-probability into `sum`.
   grpc::Status Score(const std::string& model, const std::string& text, Behaviour behaviour,
                      std::mt19937& random, double* sum);
 

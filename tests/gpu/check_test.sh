@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/gpu/check.sh with fake programs: its results for programs that pass, that fail and that find no
-# GPU, and for a build that fails. Usage: check_test.sh SOURCE_DIR
+# Runs tools/gpu/check.sh with fake programs. Checks its result when programs pass, when they fail,
+# when they find no GPU, and when the build fails. Usage: check_test.sh SOURCE_DIR
 set -euo pipefail
 
 directory=$(mktemp -d)
@@ -9,12 +9,12 @@ mkdir -p "$directory/tree/tools/gpu" "$directory/bin"
 cp "$1/tools/gpu/check.sh" "$directory/tree/tools/gpu/"
 cd "$directory/tree"
 
-# program NAME LINE...  a script of these lines in place of a program.
+# program NAME LINE...  writes a fake program: a script of these lines.
 program() {
   printf '%s\n' '#!/usr/bin/env bash' "${@:2}" >"$directory/bin/$1"
   chmod +x "$directory/bin/$1"
 }
-# all_pass  every program succeeds.
+# all_pass  makes every fake program succeed.
 all_pass() {
   program gpu_kernels_test 'echo "[  PASSED  ] 9 tests."'
   program gpu_golden_test 'echo "[  PASSED  ] 9 tests."'
@@ -24,7 +24,7 @@ all_pass() {
   program python3 'echo "x.cuda.so: 9 kernels, 9 of compute capability 9.0"'
   program cmake '[[ $1 != --build ]] || { mkdir -p "$2/tests"; cp "$PROGRAMS"/gpu_* "$2/tests/"; }'
 }
-# check STATUS  runs the script and expects that status; its output is in $output.
+# check STATUS  runs tools/gpu/check.sh, expects this status, and stores the output in $output.
 check() {
   local status=0
   output=$(PROGRAMS=$directory/bin PATH="$directory/bin:$PATH" tools/gpu/check.sh 2>&1) || status=$?

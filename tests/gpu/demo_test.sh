@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The demo that tools/gpu/pack.sh packs, unpacked into an empty directory: every library comes from
-# the pack, all models generate on the CPU, and without a GPU `cuda` says at once what is missing.
+# Unpacks the demo of tools/gpu/pack.sh into an empty directory. Checks that every library comes
+# from the pack, that all models generate on the CPU, and that without a GPU the models for `cuda`
+# fail at once with the reason.
 # Usage: demo_test.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 
@@ -14,7 +15,8 @@ fail() { echo "$1"; echo "$output"; exit 1; }
 
 for file in bin/* plugins/*; do
   output=$(lib/ld-linux-x86-64.so.2 --library-path "$PWD/lib" --list "$file" 2>&1) || fail "$file:"
-  # All files except those that the kernel maps. The loader is named after the running one, lib/ld-linux.
+  # Every library must come from lib/. A line without a file name is the library that the kernel
+  # provides. The loader is listed as the loader that runs, lib/ld-linux.
   if grep -E '=> |not found' <<<"$output" | grep -vqE "=> ($PWD/)?lib/"; then
     fail "$file needs what is not packed:"
   fi

@@ -1,4 +1,5 @@
-// Kernels of which tools/gpu/machine_code.py must find those that are not as they should be.
+// Kernels for the test of tools/gpu/machine_code.py: some are correct, and each of the others has
+// one defect that the tool must report.
 #include <cstdint>
 
 #include "kernels/core/dtype.h"

@@ -1,4 +1,5 @@
-// operator new and delete over managed memory: blocks of powers of two, free ones in lists.
+// operator new and delete over managed memory. Block sizes are powers of two; free blocks are kept
+// in lists.
 #include "tests/gpu/managed_heap.h"
 
 #include <cuda_runtime.h>
@@ -16,9 +17,10 @@
 namespace longstream {
 namespace {
 
-// Address space; pages come when they are first touched.
+// The size of the address range. A page gets memory when it is first touched.
 constexpr size_t kArenaBytes = size_t{8} << 30;
-constexpr size_t kHeaderBytes = 16;  // holds a block's class and keeps its contents aligned
+// The header holds a block's size class and keeps the block's contents aligned.
+constexpr size_t kHeaderBytes = 16;
 constexpr size_t kSmallestBlock = 32;
 
 struct FreeBlock {
@@ -27,7 +29,7 @@ struct FreeBlock {
 
 class Arena {
  public:
-  // Before the first use.
+  // Call it before the first allocation.
   void Start(std::byte* memory) {
     next_ = memory;
     end_ = memory + kArenaBytes;
@@ -71,7 +73,7 @@ class Arena {
   std::mutex mutex_;
   std::byte* next_ = nullptr;
   std::byte* end_ = nullptr;
-  std::array<FreeBlock*, 64> free_{};  // by the logarithm of their size
+  std::array<FreeBlock*, 64> free_{};  // free_[n]: blocks of 2^n bytes
 };
 
 constinit Arena arena;
@@ -84,7 +86,7 @@ void* OrThrow(void* memory) {
 void* TakeAligned(size_t size, size_t alignment) {
   if (!arena.started())
     return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  void* data = nullptr;  // aligned to 256 bytes
+  void* data = nullptr;  // CUDA aligns it to 256 bytes
   return cudaMallocManaged(&data, std::max<size_t>(size, 1)) == cudaSuccess ? data : nullptr;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Without a GPU a program says so in one sentence and ends with status 2. Usage: needs_gpu_test.sh PROGRAM
+# Without a GPU a program prints one sentence that says so and exits with status 2.
+# Usage: needs_gpu_test.sh PROGRAM
 set -uo pipefail
 output=$(CUDA_VISIBLE_DEVICES='' "$1" 2>&1)
 status=$?

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The pack of tools/gpu/pack.sh configures by itself. It is unpacked into an empty directory, and the
-# installed packages that it could use instead are hidden. Then everything that make gpu-check builds
-# is compiled from packed sources with packed headers. Usage: pack_test.sh SOURCE_DIR
+# Checks that the pack of tools/gpu/pack.sh is complete. It is unpacked into an empty directory and
+# configured while the installed packages that it could use instead are hidden. Then everything that
+# make gpu-check builds is compiled from packed sources with packed headers.
+# Usage: pack_test.sh SOURCE_DIR
 set -euo pipefail
 
 directory=$(mktemp -d)
@@ -17,7 +18,7 @@ done
 cmake -S . -B build -G Ninja -D LONGSTREAM_BUILD_SERVICE=OFF -D LONGSTREAM_CUDA=ON \
   -D LONGSTREAM_GPU_TESTS=ON -D "LONGSTREAM_THIRD_PARTY_DIR=$PWD/third_party" "${hidden[@]}"
 
-# Every source and include directory is in the pack or in the CUDA toolkit.
+# Every source and include directory must be in the pack or in the CUDA toolkit.
 outside=$(grep -oE '"file": "[^"]+"|-(I|isystem) ?=?[^ "]+' build/compile_commands.json |
   grep -oE '/[^ "]+' | sort -u | grep -vE "^$PWD(/|\$)|/cuda" || true)
 [[ -z $outside ]] || { echo "outside the pack: $outside"; exit 1; }
@@ -25,7 +26,7 @@ commands() { grep -F "$1" build/compile_commands.json; }
 commands tests/backends/golden/golden_test.cc | grep -qF "$PWD/third_party/googletest"
 commands backends/checkpoint/json.cc | grep -qF "$PWD/third_party"
 
-# Every header of ours that a packed source includes.
+# Every header of this repository that a packed source includes must be in the pack.
 absent=$(grep -rhoE '^ *#include "(kernels|backends|tests)/[^"]+"' kernels backends tests |
   grep -oE '[^"]+\.[a-z]+' | sort -u | while read -r header; do [[ -e $header ]] || echo "$header"; done)
 [[ -z $absent ]] || { echo "not in the pack: $absent"; exit 1; }

@@ -1,4 +1,4 @@
-// main of the test programs, and the ops that their tests run on.
+// The main function of the GPU test programs, and the ops that their tests call.
 #include "tests/gpu/run_tests.h"
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 namespace longstream {
 namespace {
 
-// An op as tests expect it: done when it returns.
+// Runs an op and waits until the GPU has finished it, because tests read results at once.
 template <typename Args, OpMember<Args> kOp>
 struct AndWait {
   static void Run(Stream& stream, const Args& args) {
@@ -32,7 +32,7 @@ struct AndWait {
   }
 };
 
-// Of the whole program, set by RunTestsOnGpu.
+// The device and the heap of the whole program; RunTestsOnGpu sets them.
 struct Setting {
   OpenedDevice opened;
   TestHeap heap = TestHeap::kHost;
@@ -52,8 +52,8 @@ LibraryTraits TraitsUnderTest(const std::string&) {
           .checks_descriptors = false};
 }
 
-// A model waits for its device itself; waiting for each of its ops would end the recording of a
-// graph.
+// With a host heap the program tests models. A model waits for its device itself, and waiting after
+// each op would break the recording of a graph.
 const OpTable& OpsUnderTest(const std::string&) {
   static const OpTable waiting = Wrapped<AndWait>(CudaOps());
   return TheSetting().heap == TestHeap::kManaged ? waiting : CudaOps();

@@ -4,16 +4,16 @@
 
 namespace longstream {
 
-// What a program returns where there is no GPU that it could run on.
+// The exit status of a program that finds no usable GPU.
 inline constexpr int kNoDevice = 2;
 
 enum class TestHeap {
-  kHost,     // host and device memory apart, as in production
-  kManaged,  // managed_heap.h
+  kHost,     // separate host and device memory, as in production
+  kManaged,  // managed memory for both: managed_heap.h
 };
 
-// Runs the tests of the program on the first GPU and ends it: with GoogleTest's status, or with a
-// sentence and kNoDevice.
+// Runs the program's tests on the first GPU and ends the program with GoogleTest's status. If there
+// is no usable GPU, prints a sentence and ends the program with kNoDevice.
 [[noreturn]] void RunTestsOnGpu(int argc, char** argv, TestHeap heap);
 
 }  // namespace longstream

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# installed_server_test.sh BIN MODEL: the server in BIN finds the plugins it was installed with, serves
-# MODEL to the client beside it, and ends when told to.
+# The server in BIN must find the plugins that were installed with it, serve MODEL to the client in
+# BIN, and stop on request.
+# Usage: installed_server_test.sh BIN MODEL
 set -euo pipefail
 
 bin=$1

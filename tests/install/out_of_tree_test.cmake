@@ -1,6 +1,6 @@
-# Installs the build into a fresh prefix and talks to the installed server. Then builds the minimal
-# backend against that prefix as somebody else would, in a directory of its own, and runs the
-# installed conformance kit on the result.
+# Installs the build into a fresh prefix and tests the installed server. Then builds the minimal
+# backend in a directory of its own against that prefix, as a user of Longstream would, and runs the
+# installed conformance kit on the plugin.
 cmake_minimum_required(VERSION 3.25)
 
 function(run)
@@ -29,7 +29,7 @@ if(WITH_SERVER)
       "${SOURCE_DIR}/tests/conformance/models/minimal")
 endif()
 
-# Copies, so that no header of the repository can be found by accident.
+# Copies the sources, so that the build cannot find headers of the repository by accident.
 file(COPY "${SOURCE_DIR}/tests/install/out_of_tree/" DESTINATION "${project}")
 file(COPY "${SOURCE_DIR}/backends/minimal" DESTINATION "${project}/backends"
      PATTERN CMakeLists.txt EXCLUDE)
@@ -42,7 +42,7 @@ run("${CMAKE_COMMAND}" --build "${project}/build")
 run("${prefix}/bin/longstream-conformance" "${project}/build/plugins/minimal.cpu.so"
     "${project}/models/minimal" --other-model "${project}/models/minimal_other")
 
-# Installed, it takes its place among the others.
+# Installs the plugin that was built, in place of the plugin that Longstream installed.
 file(REMOVE "${prefix}/${LIBDIR}/longstream/plugins/minimal.cpu.so")
 run("${CMAKE_COMMAND}" --install "${project}/build")
 if(NOT EXISTS "${prefix}/${LIBDIR}/longstream/plugins/minimal.cpu.so")

@@ -1,4 +1,4 @@
-// Starting, feeding, reading and waiting.
+// Starts the client, writes to it, reads from it and waits for it.
 #include "tests/processes/client_process.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ void Close(int* descriptor) {
   if (*descriptor >= 0) close(std::exchange(*descriptor, -1));
 }
 
-// Replaces the child by the program.
+// Runs in the forked child and replaces it by the program.
 [[noreturn]] void Execute(std::vector<std::string> arguments) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::vector<char*> argv;
@@ -94,7 +94,8 @@ void ClientProcess::WaitUntilItHandles(int signal) const {
   for (int waited = 0; waited < kPatienceMilliseconds; waited += 5) {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
     for (std::string line; std::getline(status, line);) {
-      constexpr std::string_view kKey = "SigBlk:";  // it blocks what a thread of it waits for
+      // The client blocks the signals for which one of its threads waits.
+      constexpr std::string_view kKey = "SigBlk:";
       if (!line.starts_with(kKey)) continue;
       if ((std::stoull(line.substr(kKey.size()), nullptr, 16) & bit) != 0) return;
     }
@@ -106,7 +107,7 @@ void ClientProcess::WaitUntilItHandles(int signal) const {
 void ClientProcess::ReadInto(int* descriptor, std::string* text) {
   std::array<char, 65536> bytes;
   const ssize_t count = read(*descriptor, bytes.data(), bytes.size());
-  // A terminal whose other side is closed gives an error, a pipe nothing.
+  // At the end, read() on a terminal fails and read() on a pipe returns 0.
   if (count <= 0) return Close(descriptor);
   text->append(bytes.data(), static_cast<size_t>(count));
   all_.append(bytes.data(), static_cast<size_t>(count));
@@ -114,7 +115,7 @@ void ClientProcess::ReadInto(int* descriptor, std::string* text) {
 
 bool ClientProcess::Read() {
   if (from_[0] < 0 && from_[1] < 0) return false;
-  // poll() passes over what is closed, -1.
+  // poll() ignores closed descriptors, which are -1.
   std::array<pollfd, 2> polled = {{{from_[0], POLLIN, 0}, {from_[1], POLLIN, 0}}};
   if (poll(polled.data(), polled.size(), kPatienceMilliseconds) <= 0) {
     throw std::runtime_error("the client is silent; so far: " + all_);

@@ -1,4 +1,4 @@
-// The program `longstream` as a child process: its pipes or its terminal, signals, exit code.
+// The program `longstream` as a child process, with pipes or a terminal, signals, and an exit code.
 #ifndef LONGSTREAM_TESTS_PROCESSES_CLIENT_PROCESS_H_
 #define LONGSTREAM_TESTS_PROCESSES_CLIENT_PROCESS_H_
 
@@ -10,44 +10,44 @@
 
 namespace longstream {
 
-// Killed with the object if it still runs. Waiting gives up after five minutes with
-// std::runtime_error.
+// The destructor kills the process if it still runs. Functions that wait throw std::runtime_error
+// after five minutes.
 class ClientProcess {
  public:
   enum class Terminal { kNo, kYes };
 
-  // On a terminal, standard output and error are one, and come as out(). A path in `output` is what
-  // standard output goes to instead.
+  // With a terminal, standard output and standard error are one stream, which out() returns. If
+  // `output` is a path, standard output goes to that file.
   explicit ClientProcess(const std::vector<std::string>& arguments,
                          Terminal terminal = Terminal::kNo, const std::string& output = "");
   ~ClientProcess();
   ClientProcess(const ClientProcess&) = delete;
   ClientProcess& operator=(const ClientProcess&) = delete;
 
-  // To standard input; on a terminal "\x03" is Ctrl-C and "\x04" Ctrl-D.
+  // Writes to standard input. On a terminal "\x03" is Ctrl-C and "\x04" is Ctrl-D.
   void Write(const std::string& text) const;
   void CloseInput();
-  // As `| head` does once it has seen enough.
+  // Closes the reading end of standard output, as `| head` does when it has enough.
   void CloseOutput();
   void Signal(int signal) const;
-  // Waits until the program has taken over what a signal does.
+  // Waits until the program handles `signal` itself.
   void WaitUntilItHandles(int signal) const;
 
-  // Waits until standard output and error together, beyond what earlier calls waited for, hold
-  // `text`.
+  // Waits until `text` appears in standard output and standard error together, after the text that
+  // earlier calls waited for.
   void WaitFor(const std::string& text);
-  // Waits for something beyond what earlier calls of WaitFor waited for.
+  // Waits for any output after the text that earlier calls of WaitFor waited for.
   void WaitForMore();
-  // Waits until standard output has so many bytes.
+  // Waits until standard output has this many bytes.
   void WaitForOutput(size_t bytes);
-  // Waits for the end. The exit code, -1 where a signal ended it.
+  // Waits until the process ends. Returns the exit code, or -1 if a signal ended it.
   int Wait();
 
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
 
  private:
-  // Reads what there is, waiting for some. False once both are at their end.
+  // Waits for output and reads it. Returns false if both streams have ended.
   bool Read();
   void ReadInto(int* descriptor, std::string* text);
 
@@ -56,8 +56,8 @@ class ClientProcess {
   std::array<int, 2> from_ = {-1, -1};  // standard output and error
   std::string out_;
   std::string err_;
-  std::string all_;  // both, in the order they came
-  size_t seen_ = 0;  // of all_, by WaitFor
+  std::string all_;  // both, in the order in which they were read
+  size_t seen_ = 0;  // WaitFor continues at this byte of all_
 };
 
 struct ClientRun {
@@ -66,7 +66,7 @@ struct ClientRun {
   std::string err;
 };
 
-// A run from start to end on pipes.
+// Runs the client on pipes until it ends.
 ClientRun RunClient(const std::vector<std::string>& arguments, const std::string& input = "");
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Starting, watching and stopping the child.
+// Starts, watches and stops the server.
 #include "tests/processes/server_process.h"
 
 #include <fcntl.h>
@@ -31,8 +31,8 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Starts `binary` with its standard error in a new file, whose path it puts into *log_path.
-// `max_file_bytes`: as ServerProcess has it.
+// Starts `binary` with its standard error in a new file, whose path it puts into *log_path. The
+// process can write no file larger than `max_file_bytes`; 0: no limit.
 pid_t Spawn(const std::string& binary, std::vector<std::string> arguments, uint64_t max_file_bytes,
             std::string* log_path) {
   *log_path = (std::filesystem::temp_directory_path() / "longstream_server_XXXXXX").string();

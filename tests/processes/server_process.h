@@ -1,4 +1,4 @@
-// A longstream-server as a child process, for tests that need the real thing.
+// A longstream-server as a child process, for tests that need the real program.
 #ifndef LONGSTREAM_TESTS_PROCESSES_SERVER_PROCESS_H_
 #define LONGSTREAM_TESTS_PROCESSES_SERVER_PROCESS_H_
 
@@ -12,18 +12,19 @@ namespace longstream {
 
 // A run of the program from its start to its end.
 struct ServerRun {
-  int exit_code;  // -1 where a signal ended it
+  int exit_code;  // -1 if a signal ended it
   std::string log;
 };
 
-// For starts that must fail: the arguments as given. Killed after 30 s.
+// Runs a server that must fail to start, with exactly these arguments. Kills it after 30 s.
 ServerRun RunServer(const std::string& binary, const std::vector<std::string>& arguments);
 
-// Listens on free loopback ports. Killed with the object if it still runs.
+// The server listens on free loopback ports. The destructor kills it if it still runs.
 class ServerProcess {
  public:
-  // Starts it and waits until it listens. Throws std::runtime_error with its log where it does not.
-  // It writes no file larger than `max_file_bytes`, its log included; 0: no limit.
+  // Starts the server and waits until it listens. If it does not, throws std::runtime_error with
+  // its log. The server can write no file larger than `max_file_bytes`, its log included; 0: no
+  // limit.
   ServerProcess(const std::string& binary, std::vector<std::string> arguments,
                 uint64_t max_file_bytes = 0);
   ~ServerProcess();
@@ -35,7 +36,7 @@ class ServerProcess {
   uint64_t resident_bytes() const;
   bool running();
 
-  // SIGTERM, then the exit status; -1 where a signal ended it.
+  // Sends SIGTERM and waits. Returns the exit status, or -1 if a signal ended the server.
   int Stop();
   std::string Log() const;
 

@@ -1,4 +1,4 @@
-"""tools/bench/all.sh: it runs every program of a build, each with a file for its figures."""
+"""tools/bench/all.sh runs every program of a build and gives each a file for its figures."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ class AllTest(unittest.TestCase):
         program.chmod(0o755)
 
     def run_all(self, **variables):
-        # service.py only says how it is used.
+        # The environment makes all.sh run service.py with --help, which only prints the usage.
         environment = {"PATH": os.environ["PATH"], "SERVICE_BENCH": "--help"} | variables
         return subprocess.run([ALL, self.build, self.figures], text=True, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)

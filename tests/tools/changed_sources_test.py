@@ -1,4 +1,4 @@
-"""Which sources `tidy.py --changed` reads, in a small git repository."""
+"""The sources that `tidy.py --changed` reads, tested in a small git repository."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Each check passes on a small good tree and fails, naming the place, on a bad one."""
+"""Each check passes on a small good tree; on a bad tree it fails and names the place."""
 
 import json
 import os
@@ -207,7 +207,8 @@ class LengthsTest(CheckTest):
         self.assert_fails("lengths", "kernels/long.cc exceeds nothing")
 
 
-# Pages of a small tree; not written as one word, for prose.py reads this file too.
+# Pages of a small tree. The paths are split, because prose.py reads this file too and would look
+# for them in the repository.
 PAGE = "docs" "/page.md"
 OTHER = "docs" "/other.md"
 
@@ -304,7 +305,7 @@ class TidyTest(CompiledCheckTest):
     def setUp(self):
         super().setUp()
         self.copy(".clang-tidy")
-        # What was free of diagnostics before is remembered of this tree alone.
+        # The cache of clean sources is empty and belongs to this tree.
         cache = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.root / "cache"))
         cache.start()
         self.addCleanup(cache.stop)
@@ -324,8 +325,9 @@ class TidyTest(CompiledCheckTest):
         remembered, = (self.root / "cache/longstream-tidy").iterdir()
         written = remembered.stat().st_mtime_ns
         self.assert_passes("tidy")
-        self.assertEqual(remembered.stat().st_mtime_ns, written)  # not found once more
-        # A header, a comment that hides a finding, an include that has no effect, the checks.
+        self.assertEqual(remembered.stat().st_mtime_ns, written)  # the cache was not written again
+        # After each of these changes clang-tidy must run again: a header, a comment that hides a
+        # finding, an include without effect, the list of checks.
         self.write("service/a.h", "inline int G() { if (true); return 1; }\n")
         self.assert_fails("tidy", "suspicious-semicolon")
         self.write("service/a.h", "inline int G() { if (true); return 1; }  // NOLINT\n")

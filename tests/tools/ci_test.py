@@ -1,5 +1,5 @@
-"""The CI script stops at the first failing stage, prints the seconds of each stage, and closes with
-the sum of all ctest runs."""
+"""The CI script stops at the first stage that fails, prints the seconds of each stage, and ends
+with the sums of all ctest runs."""
 
 import os
 import pathlib
@@ -11,7 +11,8 @@ import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
-# Stands in for make: the target's lines of ctest, and failure where a file `fail_<target>` lies.
+# Used in place of make. Prints the lines that ctest would print for the target, and fails if there
+# is a file `fail_<target>`.
 FAKE_MAKE = """#!/bin/sh
 case $1 in
   test)
@@ -45,7 +46,7 @@ class CiTest(unittest.TestCase):
             return result.returncode, result.stdout.splitlines()
 
     def table(self, lines):
-        """The table's rows: (stage, seconds, seconds of tests)."""
+        """The rows of the table: (stage, seconds, seconds of tests)."""
         header = next(i for i, line in enumerate(lines) if re.match(r"stage +seconds", line))
         rows = [re.fullmatch(r"(.*?)  +(\d+)(?: +(\d+))?", line) for line in lines[header + 1:]]
         return [row.groups() for row in rows if row]

@@ -1,4 +1,4 @@
-"""The driver of tools/bench, with programs whose answers are known."""
+"""The driver of tools/bench, run with fake programs whose answers are known."""
 
 import contextlib
 import io
@@ -12,7 +12,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/bench"))
 import compare  # noqa: E402
 
-# Answers every slice as its rate says, in tokens/s; "decode 9 9" is slower by half.
+# A fake program: answers every slice at the rate of its first argument, in tokens/s. The slice
+# "decode 9 9" takes 1.5 times as long.
 FAKE = """
 import json, sys
 rate, probe = float(sys.argv[1]), float(sys.argv[2])
@@ -62,7 +63,7 @@ class ArithmeticTest(unittest.TestCase):
         self.assertEqual([(row["peer"], row["ratio"]) for row in rows], [("b", 3), ("a", 2)])
 
     def test_the_fraction_of_the_probe(self):
-        # 2 GB in a second of 40 GB/s.
+        # 2 GB in one second, at a probe bandwidth of 40 GB/s.
         self.assertAlmostEqual(compare.fraction([answer(10, (30, 50), 2e9)]), 0.05)
         self.assertIsNone(compare.fraction([answer(10)]))
 
@@ -94,7 +95,8 @@ class ArithmeticTest(unittest.TestCase):
 
 class MeasureTest(unittest.TestCase):
     class Scripted:
-        """Answers with the next of some disturbances."""
+        """A program whose answers report the disturbances in `others`, one after the other, then
+        none."""
 
         def __init__(self, name, others):
             self.name, self.others, self.asked = name, list(others), []
@@ -109,7 +111,7 @@ class MeasureTest(unittest.TestCase):
     def test_rounds_go_on_until_enough_are_quiet(self):
         ours, peer = self.Scripted("ours", [1, 0, 0]), self.Scripted("p", [0, 1, 0])
         answers = self.measure([ours, peer], ["x"], rounds=2, most_rounds=9)
-        # The first is not counted, the second is disturbed.
+        # The first round is a warm-up and does not count. The second is disturbed.
         self.assertEqual([a["others"] for a in answers["p"]["x"]], [1, 0, 0])
         self.assertEqual(len(answers["ours"]["x"]), 3)
 
@@ -152,7 +154,7 @@ class ProgramsTest(unittest.TestCase):
     def test_what_goes_wrong_is_said(self):
         for line, expected in (("fail", "p: fail: no such slice"), ("die", "p: ended with code 3"),
                                ("babble", "p: no JSON: hello")):
-            # The peer is asked first in the round that is not counted.
+            # In the warm-up round the peer runs first, so its failure is reported.
             status, _, err = self.run_main(
                 "--ours", fake(1), "--peer", "p=" + fake(1), "--slice", line)
             self.assertEqual(status, 1)

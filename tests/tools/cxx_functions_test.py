@@ -1,4 +1,4 @@
-"""The function finder of the length check, on the shapes of definitions that C++ has."""
+"""The function finder of the length check, tested on the forms of C++ definitions."""
 
 import pathlib
 import sys

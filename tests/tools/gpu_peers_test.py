@@ -1,4 +1,4 @@
-"""tools/gpu/peers.py with peers that only pretend: what is missing is named and fails the run."""
+"""tools/gpu/peers.py with fake peers. The script must name a missing peer and must fail."""
 
 import contextlib
 import importlib.util
@@ -35,7 +35,8 @@ def raises(error):
 
 class PeersTest(unittest.TestCase):
     def run_main(self, rows, ours=(), available=True):
-        """(exit code, lines printed, figures written) of peers.py with these measurements."""
+        """Runs peers.py with these measurements. Returns (exit code, lines printed, figures
+        written)."""
         peers = load_peers()
         if rows is not None:
             peers.measurements = lambda: rows

@@ -1,4 +1,4 @@
-"""Planted changes that the check of words must find, and changes of words that it must accept."""
+"""Changes of code that only_words.py must find, and changes of words that it must accept."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ CHECKS = pathlib.Path(__file__).resolve().parents[2] / "tools/check"
 sys.path.insert(0, str(CHECKS))
 import word_tokens  # noqa: E402
 
-# (file, before, after): the same program.
+# (file, before, after): the two programs are equal.
 EQUAL = (
     ("a.cc", "int x;  // Old.\nint y;\n", "// New,\n// longer.\nint x; /* y */\nint y;\n"),
     ("a.cc", "F(a,\n  b);\n", "F(a, b);\n"),
@@ -29,7 +29,7 @@ EQUAL = (
     ("Makefile", "a: b  ## Old.\n\tc  # d\n", "# New.\na: b  ## Newer.\n\tc  # d\n"),
 )
 
-# Programs that differ in more than words.
+# (file, before, after): the programs differ in more than words.
 DIFFERENT = (
     ("a.cc", "if (a < b) {}\n", "if (a <= b) {}\n"),
     ("a.cc", "x = a + +b;\n", "x = a++ b;\n"),
@@ -75,7 +75,7 @@ DIFFERENT = (
     ("Makefile", "# a\nb = c\n", "# a \\\nb = c\n"),
 )
 
-# Programs that differ in what their strings say.
+# (file, before, after): the programs differ only in the texts of their strings.
 DIFFERENT_STRINGS = (
     ("a.cc", 'P("old " "a");\n', 'P("new");\n'),
     ("a.cc", 'P(R"(old // a)");\n', 'P(R"(new // a)");\n'),

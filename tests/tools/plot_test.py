@@ -1,4 +1,4 @@
-"""The pictures of tools/bench/plot.py: scales, labels, and that the committed ones are up to date."""
+"""The pictures of tools/bench/plot.py: their scales, their labels, and that they are current."""
 
 import contextlib
 import io

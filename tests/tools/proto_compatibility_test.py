@@ -1,4 +1,4 @@
-"""The check of the wire contract names every field, value and call that was removed or changed."""
+"""The check of the wire contract must name every removed or changed field, value and call."""
 
 import unittest
 
@@ -52,7 +52,8 @@ class ProtoCompatibilityTest(CheckTest):
 
     def test_each_break_is_named(self):
         for old, new, message in (
-                # Fields: gone, reserved, renumbered, renamed, another type, another label.
+                # Fields: removed, reserved, renumbered, renamed, with another type, with another
+                # label.
                 ("  string text = 1;\n", "", "'1 text: string' was removed"),
                 ("string text = 1;", 'reserved 1; reserved "text";', "'1 text: string' was removed"),
                 ("text = 1", "text = 7", "'1 text: string' is now '7 text: string'"),
@@ -67,7 +68,7 @@ class ProtoCompatibilityTest(CheckTest):
                 ("oneof kind {\n    Part part = 5;", "Part part = 5;\n  oneof kind {",
                  "in oneof kind' is now '5 part: toy.v1.Word.Part'"),
                 ("bytes data = 1;", "", "message toy.v1.Word.Part: '1 data: bytes' was removed"),
-                # Values of an enum.
+                # Enum values.
                 (" BLUE = 2;", "", "enum toy.v1.Word.Colour: '2 BLUE' was removed"),
                 ("BLUE = 2", "BLUE = 3", "'2 BLUE' is now '3 BLUE'"),
                 ("BLUE = 2", "GREEN = 2", "'2 BLUE' is now '2 GREEN'"),
@@ -87,7 +88,7 @@ class ProtoCompatibilityTest(CheckTest):
                 self.change(old, new)
                 before = self.baseline()
                 self.assert_fails("proto_compatibility", message)
-                # The flag does not help.
+                # --update must not accept the change either.
                 self.assert_fails("proto_compatibility", message, "--update")
                 self.assertEqual(self.baseline(), before)
 

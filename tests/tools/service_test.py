@@ -1,4 +1,4 @@
-"""The driver of tools/bench that loads servers: what it makes of arrivals, and its HTTP streams."""
+"""The driver of tools/bench that loads servers: figures from arrival times, and HTTP streams."""
 
 import contextlib
 import http.server
@@ -31,12 +31,13 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(service.total_rate([stream(10, 1, 2), stream(12, 1, 2)]), 1.0)
 
     def test_decoding_counts_only_while_all_decode(self):
-        # Between 3, when the second begins, and 6, when the first ends: one token a second each.
+        # From 3, when the second stream begins, to 6, when the first one ends, each stream gets one
+        # token a second.
         both = [stream(0, 1, 3, 4, 5, 6), stream(0, 3, 4, 5, 6, 7, 8)]
         self.assertAlmostEqual(service.decode_rate(both), 2.0)
 
     def test_tokens_at_the_borders_count_by_their_own_time(self):
-        # The first has tokens at 3.5 and 5.5 within [3, 6]: one in two seconds.
+        # Within [3, 6] the first stream has tokens at 3.5 and 5.5: one token in two seconds.
         both = [stream(0, 1.5, 3.5, 5.5, 7.5), stream(0, 3, 4.5, 6)]
         self.assertAlmostEqual(service.decode_rate(both), 1 / 2 + 2 / 3)
 
@@ -53,7 +54,7 @@ class FiguresTest(unittest.TestCase):
 
 
 class FakeServer:
-    """A server with the beginnings of two programs: one step takes 20 ms."""
+    """A fake server on which one step takes 20 ms."""
 
     def __init__(self, too_few=0):
         self.too_few, self.beside, self.asked = too_few, False, []
@@ -62,7 +63,7 @@ class FakeServer:
         return 0.0
 
     def bench(self, streams, prompt_tokens, output_tokens):
-        if prompt_tokens == 1000:  # alone 1 s, beside streams 2 s
+        if prompt_tokens == 1000:  # 1 s alone, 2 s beside streams
             return [stream(100, 2 if self.beside else 1)]
         return [stream(0, *(0.1 + 0.02 * i for i in range(output_tokens))) for _ in range(streams)]
 
@@ -75,7 +76,8 @@ class FakeServer:
         self.beside = False
         if len(self.asked) <= self.too_few:
             return [stream(95, 1, 5.5) for _ in range(streams)]
-        # 10 ms apart, and 60 ms apart while the prompt is read, at 100 to 102; then for 5 s more.
+        # Tokens come every 10 ms, but every 60 ms from 100 to 102, while the prompt is read. They
+        # go on for 5 s after that.
         times = [0.01 * i for i in range(1, 500)] + [5 + 0.06 * i for i in range(34)]
         times += [7.04 + 0.01 * i for i in range(500)]
         return [stream(95, *times) for _ in range(streams)]
@@ -120,14 +122,15 @@ class MeasureTest(unittest.TestCase):
     def test_streams_that_end_before_the_prompt_do_not_count(self):
         server = FakeServer(too_few=1)
         self.assertAlmostEqual(service.measure_prefill(server, 1, self.arguments)["stretch"], 6)
-        # 1 s and two thirds of the prompt's, 20 ms a token; then twice as many.
+        # 1 s, and two thirds of the 1 s that the prompt takes alone: 83 tokens at 20 ms each. The
+        # second attempt asks for twice as many.
         self.assertEqual(server.asked, [83, 166])
         with self.assertRaisesRegex(service.ProgramError, "throughout the long prompt"):
             service.measure_prefill(FakeServer(too_few=3), 1, self.arguments)
 
 
 class Completion(http.server.BaseHTTPRequestHandler):
-    """Answers as a prompt of one number says."""
+    """Answers a request with the events that the test has set."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,10 +1,10 @@
 // Tells ThreadSanitizer about Abseil's locks.
 //
-// The distribution's Abseil is built without TSan, which therefore sees a mutex change hands as
-// nothing and every guarded variable as a race. The members below replace the library's in the
-// program (the dynamic linker finds the program's first), report to TSan what Abseil built with
-// TSan would, and call the library's. Nothing is suppressed: accesses outside the lock are
-// reported as ever.
+// The distribution's Abseil is built without TSan. So TSan cannot see when a thread takes or
+// releases an Abseil mutex, and reports a race on every guarded variable. The members below replace
+// the library's in the program, because the dynamic linker finds the program's first. They report
+// to TSan what an Abseil built with TSan would report, and then call the library's members. No
+// report is suppressed: TSan still reports accesses outside the lock.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -24,8 +24,8 @@ namespace absl {
 ABSL_NAMESPACE_BEGIN
 namespace {
 
-// The library's own definition of a member of this namespace. `member` is its mangled name after
-// the namespace; `qualifier` is "K" for a const one.
+// Finds the library's own definition of a member of namespace absl. `member` is the part of its
+// mangled name after the namespace; `qualifier` is "K" for a const member.
 template <typename Function>
 Function* Library(std::string_view member, std::string_view qualifier = "") {
   constexpr std::string_view kNamespace = LONGSTREAM_STRING(ABSL_OPTION_INLINE_NAMESPACE_NAME);
@@ -37,9 +37,9 @@ Function* Library(std::string_view member, std::string_view qualifier = "") {
   return reinterpret_cast<Function*>(function);
 }
 
-// A wait gives the mutex up, if it is held, and takes it again. TSan looks away between, while the
-// library itself holds it and evaluates conditions. One kind of wait may call another: the
-// outermost reports.
+// A wait releases the mutex if the thread holds it, and takes it again. TSan is told nothing in
+// between: there the library holds the mutex and evaluates conditions. One kind of wait may call
+// another; only the outermost one reports.
 class Wait {
  public:
   Wait(Mutex* mutex, bool held) : mutex_(mutex) {
@@ -163,7 +163,7 @@ bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
   return library(this, mutex, deadline);
 }
 
-// HasBeenNotified is inline and loads notified_yet_, so that TSan sees it acquire.
+// HasBeenNotified is inline and loads notified_yet_, so TSan sees that it acquires.
 void Notification::Notify() {
   static const auto library = Library<void(Notification*)>("12Notification6NotifyEv");
   __tsan_release(&notified_yet_);

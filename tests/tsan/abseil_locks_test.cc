@@ -1,6 +1,7 @@
-// Under TSan: what Abseil's locks guard is no race, and what they do not guard is one.
+// Under TSan: accesses guarded by Abseil's locks are no races, and unguarded accesses are.
 //
-// With the argument `race` the program makes a race on purpose; its ctest entry wants the report.
+// With the argument `race` the program makes a race on purpose. Its ctest entry passes only if TSan
+// reports it.
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -30,7 +31,7 @@ struct Counter {
   int count ABSL_GUARDED_BY(mutex) = 0;
 };
 
-// Runs `wait` beside threads that add to the counter.
+// Runs `wait` while other threads add to the counter.
 void RunBesideAdders(Counter& counter, const std::function<void()>& wait) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
@@ -122,7 +123,7 @@ TEST(AbseilLocks, Notification) {
   writer.join();
 }
 
-// Two writers, one of which forgets the lock.
+// Two threads write to the counter, and one of them does not take the lock.
 void Race() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Counter counter;
   RunBesideAdders(counter, [&counter]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -1,9 +1,11 @@
-// A plugin of the CPU (kInnerPlugin) as one of a device: a step takes its time beside
-// the host, after the one before it, and its results are there at wait. Holds the host to the ABI:
-// what is forbidden while a step is in flight ends the process with a sentence.
+// Makes a CPU plugin (kInnerPlugin) behave like a device's plugin: a step runs beside the host,
+// after the step before it, and `wait` returns its results when its time is over. Also checks the
+// host: if the host does something that the ABI forbids while a step is in flight, the process ends
+// with a sentence.
 //
-// Option step_delay_us: how long a step takes. Where ls_memory says how large the workspace is,
-// tests find the number of steps that were submitted while another was in flight.
+// Option step_delay_us: the time that a step takes. In place of the workspace's size, ls_memory
+// gives the number of steps that were submitted while another step was in flight. Tests read it
+// there.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -32,7 +34,7 @@ struct Step {
 
 struct ls_sequence {
   ls_sequence* inner = nullptr;
-  std::deque<uint64_t> in_flight;  // the position behind each of its steps
+  std::deque<uint64_t> in_flight;  // the sequence's position after each of its steps
 };
 
 struct ls_model {
@@ -50,7 +52,7 @@ namespace {
   std::abort();
 }
 
-// Goes with this plugin.
+// Loaded by the first call and unloaded with this plugin.
 struct InnerPlugin {
   InnerPlugin() {
     if (library == nullptr) Die(dlerror());
@@ -73,7 +75,7 @@ void RequireIdle(const ls_sequence* sequence, const char* function) {
   if (!sequence->in_flight.empty()) Die(std::string(function) + " of a sequence in flight");
 }
 
-// A handle around what the inner backend has made.
+// Makes a handle for a sequence of the inner backend.
 ls_code Wrap(ls_code code, ls_sequence* inner, ls_sequence** sequence) {
   if (code == LS_OK) *sequence = new ls_sequence{inner, {}};
   return code;
@@ -174,7 +176,7 @@ ls_code Import(ls_model* model, const ls_reader* reader, ls_sequence** sequence,
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
   Step step;
-  std::vector<uint64_t> ends;  // what fails goes no further, but nobody knows that before wait
+  std::vector<uint64_t> ends;  // a failed entry does not advance, but that is known only at wait
   std::vector<ls_batch_entry> entries(batch->entries, batch->entries + batch->num_entries);
   for (ls_batch_entry& entry : entries) {
     step.sequences.push_back(entry.sequence);

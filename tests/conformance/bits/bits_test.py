@@ -1,4 +1,4 @@
-"""bits.sh finds a build equal to itself, and finds one logit that is off by its last bit.
+"""bits.sh must find a build equal to itself, and must find a logit whose last bit differs.
 
 usage: bits_test.py BUILD ONE_LOGIT_PLUGIN TWO_THREADS_PLUGIN
 """
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-MODEL = "golden/llama_linear"  # the dense plugin's
+MODEL = "golden/llama_linear"  # served by the dense plugin
 BUILD, ONE_LOGIT, TWO_THREADS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 
 
@@ -23,7 +23,7 @@ class BitsTest(unittest.TestCase):
         self.out = self.directory / "out"
 
     def bits(self, old, new, sets="baseline", models=f"^{MODEL}$"):
-        """The exit code and the output of bits.sh, whose files lie in self.out."""
+        """Runs bits.sh with its files in self.out. Returns its exit code and output."""
         result = subprocess.run(
             [REPOSITORY / "tools/check/bits.sh", "--driver", BUILD / "tests/bits_driver",
              "--sets", sets, "--models", models, "--out", self.out, old, new],
@@ -31,11 +31,11 @@ class BitsTest(unittest.TestCase):
         return result.returncode, result.stdout + result.stderr
 
     def text(self, side):
-        """The results of one side."""
+        """The results that bits.sh wrote for one side, "old" or "new"."""
         return (self.out / side / f"baseline/{MODEL}.stored.txt").read_text(encoding="utf-8")
 
     def build_with(self, dense):
-        """A build directory whose dense plugin is another one."""
+        """A build directory whose dense plugin is replaced by `dense` (None: missing)."""
         plugins = self.directory / "other/plugins"
         plugins.mkdir(parents=True)
         for name in ("hwfa2", "hypenet"):

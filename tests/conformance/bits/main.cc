@@ -34,13 +34,14 @@ constexpr char kUsage[] =
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsageError = 2, kNoSuchSet = 3 };
 
-// Types of weights and caches to open a model with.
+// The types of weights and caches with which a model is opened.
 struct Types {
   const char* name;
   const char* options;  // members of a JSON object
 };
 
-// An instruction set or the harness: where its plugins lie, and how large a workload they run.
+// An instruction set or the simulated GPU (simt): the names of its plugins and the size of its
+// workload.
 struct Set {
   std::string kernels;  // ls_model_info.kernels
   const char* plugin_prefix;
@@ -48,8 +49,8 @@ struct Set {
   WorkloadSize size;
   uint64_t cache_bytes_budget;
   std::vector<uint32_t> threads;
-  std::vector<Types> types;       // of every model
-  std::vector<Types> more_types;  // of a few models besides
+  std::vector<Types> types;       // for every model
+  std::vector<Types> more_types;  // for a few models, in addition to `types`
 };
 
 constexpr Types kStored = {"stored", ""};
@@ -81,7 +82,8 @@ Set SetNamed(const std::string& name) {
           .more_types = {kF32, kBF16, kInt4Int8Cache}};
 }
 
-// The demo models and a golden model of each kind of layers are opened with more types.
+// Whether a model is opened with `more_types` too: a demo model, or one golden model per kind of
+// layers.
 bool HasMoreTypes(const fs::path& name) {
   const std::vector<std::string> golden = {"qwen2", "hwfa2_leaky", "gau_hwfa2",
                                            "hypenet_published_odd", "hypenet_chunked"};
@@ -102,8 +104,9 @@ std::string TextOf(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// A checkpoint's overrides, where it has some, with the members of `types` and `more`. Packed
-// weights are not kept: one build would read those of the other.
+// The options of a model: its overrides, if the checkpoint has any, and the members of `types` and
+// `more`. Packed weights are not stored, because one build would read the weights that the other
+// packed.
 std::string OptionsFor(const fs::path& directory, const Types& types, const std::string& more) {
   std::string members = R"("packed_cache": "off")" + more;
   if (*types.options != '\0') members += std::string(", ") + types.options;
@@ -115,7 +118,7 @@ std::string OptionsFor(const fs::path& directory, const Types& types, const std:
   return json.insert(json.find('{') + 1, members);
 }
 
-// The plugins of a build that serve a set.
+// The plugins of a build for one set.
 class Plugins {
  public:
   Plugins(const fs::path& build, const Set& set) {
@@ -126,7 +129,8 @@ class Plugins {
     }
   }
 
-  // The backend whose own kind the checkpoint is. Overrides turn a dense one into one of hwfa2's.
+  // The backend for a checkpoint. Overrides mean hwfa2, even for a checkpoint that the dense
+  // backend would serve.
   const ls_backend& For(const fs::path& directory) const {
     if (fs::exists(directory / "overrides.json")) return *files_[1]->backend();
     ErrorText error;
@@ -142,7 +146,7 @@ class Plugins {
   std::vector<std::unique_ptr<PluginFile>> files_;
 };
 
-// Golden models of fewer positions than this are opened for more.
+// A golden model with a context limit below this is opened with a larger limit.
 constexpr uint64_t kFewPositions = 256;
 
 std::string TraceOf(const ls_backend& backend, const fs::path& directory, const Set& set,
@@ -161,7 +165,7 @@ std::string TraceOf(const ls_backend& backend, const fs::path& directory, const 
         OptionsFor(directory, types, R"(, "context_limit": )" + std::to_string(size.positions()));
     model = std::make_unique<Model>(backend, directory, options, host);
   }
-  // Where a model has no more positions, its prompts are shorter.
+  // If the model has too few positions even so, the prompts become shorter.
   const uint64_t limit = model->info().context_limit;
   if (limit < size.positions()) size.prompt -= size.positions() - static_cast<uint32_t>(limit);
   size.scored = std::min(size.scored, size.prompt);
@@ -173,7 +177,7 @@ std::string TraceOf(const ls_backend& backend, const fs::path& directory, const 
   return text;
 }
 
-// Writes the file of one model with weights and caches of `types`.
+// Writes the trace of one model, whose weights and caches have `types`, to `file`.
 void WriteTrace(const ls_backend& backend, const fs::path& directory, const Set& set,
                 const Types& types, const fs::path& file) {
   const std::string text = TraceOf(backend, directory, set, types, set.threads.front());
@@ -191,7 +195,7 @@ ExitCode Run(const fs::path& build, const std::string& set_name, const fs::path&
              const std::vector<fs::path>& models) {
   if (!IsHere(set_name)) return kNoSuchSet;
   const Set set = SetNamed(set_name);
-  // The plugins read these variables when they look for their device.
+  // The plugins read these environment variables when they choose their device.
   if (set_name == "simt") {
     setenv("LONGSTREAM_SIMT_MACHINE", "memory=64000000", 1);
   } else {

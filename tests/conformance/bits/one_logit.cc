@@ -1,5 +1,5 @@
-// The dense plugin (LONGSTREAM_INNER_PLUGIN) with one logit of one step off by one bit, where the
-// host offers NUM_THREADS threads, or any number where that is 0.
+// The dense plugin (LONGSTREAM_INNER_PLUGIN), but in one step the last bit of one logit differs. It
+// differs only if the host offers NUM_THREADS threads; 0 means any number.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace {
 
-constexpr int kStep = 20;  // from the opening of the model on
+constexpr int kStep = 20;  // the step to change, counted since the model was opened
 
-bool is_meant = false;  // the model that was opened last
+bool is_meant = false;  // the last bit differs for the model that was opened last
 int step = 0;
 std::vector<float> logits;
 std::vector<ls_result> changed;

@@ -1,4 +1,4 @@
-// Writes results so that no bit is lost.
+// Writes results as text that keeps every bit.
 #include "tests/conformance/bits/trace.h"
 
 #include <bit>
@@ -8,7 +8,7 @@
 namespace longstream::conformance {
 namespace {
 
-// FNV-1a: any change of one byte changes it.
+// FNV-1a. A change of any single byte changes the digest.
 uint64_t Digest(const void* data, size_t size) {
   const auto* bytes = static_cast<const unsigned char*>(data);
   uint64_t digest = 0xcbf29ce484222325u;

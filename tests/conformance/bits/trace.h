@@ -1,4 +1,4 @@
-// Results as text, one line each, without loss of a bit.
+// Results as text, one per line. The text keeps every bit.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_BITS_TRACE_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_BITS_TRACE_H_
 
@@ -13,7 +13,7 @@ namespace longstream::conformance {
 // Collects the lines. Not thread-safe.
 class Trace {
  public:
-  // `label` says which call of the workload a line belongs to.
+  // `label` names the call of the workload that gave the result.
   void AddInfo(const ls_model_info& info);
   void AddOutput(const std::string& label, const Output& output);
   void AddBytes(const std::string& label, const Sequence& sequence);

@@ -13,7 +13,7 @@
 namespace longstream::conformance {
 namespace {
 
-constexpr uint32_t kTop = 4;  // most probable tokens of a row
+constexpr uint32_t kTop = 4;  // number of most probable tokens to ask for in each row
 
 // A sequence that decodes on its own.
 struct Stream {
@@ -30,7 +30,8 @@ ls_sampling Warm(uint64_t seed) {
   return sampling;
 }
 
-// Each rule of truncation by itself, narrow enough to decide; and all three at once.
+// TopK, TopP and MinP use one rule of truncation each, narrow enough to change results. Narrow uses
+// all three.
 ls_sampling TopK(uint64_t seed) {
   ls_sampling sampling = Warm(seed);
   sampling.temperature = 1.3f;
@@ -58,7 +59,7 @@ ls_sampling Narrow(uint64_t seed) {
   return sampling;
 }
 
-// Every second token of a small vocabulary: some from the prompt alone, some generated as well.
+// Half of the tokens of a small vocabulary. Some occur only in the prompt, some were generated too.
 std::vector<ls_token_count> History() {
   std::vector<ls_token_count> history;
   for (int32_t token = 0; token < 36; token += 2) {
@@ -100,18 +101,20 @@ class Workload {
     sequence.Reserve(size_.positions() - sequence.position());
   }
 
-  // One step; adds a line for each entry and throws CheckFailed where one fails.
+  // Runs one step and adds a line for each entry. Throws CheckFailed if the step or an entry fails.
   std::vector<Output> Step(const std::string& label, const std::vector<Entry>& entries);
   std::vector<Output> Wait(const std::string& label, uint64_t ticket,
                            const std::vector<Entry>& entries);
   // Each stream feeds the token that it sampled last.
   void DecodeTogether(const std::string& label, const std::vector<Stream*>& streams);
-  // Likewise, but submits a step before it waits for the one before, where the backend can do that.
+  // Does the same. If the backend has LS_CAP_IN_FLIGHT_TOKENS, submits each step before it waits
+  // for the previous one.
   void DecodeInFlight(const std::string& label, const std::vector<Stream*>& streams);
 
   Stream ReadPrompt();
   Stream Fork(Stream& source);
-  // Prompts of other lengths are read beside a decode step of `main`, then all decode together.
+  // One step reads prompts of several lengths beside a decode row of `main`. Then all of them
+  // decode together.
   std::vector<Stream> Join(Stream& main);
   void RollBack(Stream& stream);
   void Score();
@@ -196,7 +199,7 @@ void Workload::DecodeInFlight(const std::string& label, const std::vector<Stream
   wait(size_.decode - 1);
 }
 
-// Pieces that end off the grid, after a single token, on a grid line and at the end of the prompt.
+// Cuts the prompt at 33 (not a grid line), after one more token, and on a grid line.
 Stream Workload::ReadPrompt() {
   Stream main = Create("main", Greedy());
   const std::vector<int32_t> tokens = Tokens(1, size_.prompt);
@@ -246,8 +249,9 @@ std::vector<Stream> Workload::Join(Stream& main) {
   return others;
 }
 
-// Feeds decode rows and a prefill piece behind the checkpoint and goes back into the piece. Tokens
-// that the backend did not restore are fed again as before; then the sequence goes on differently.
+// After a checkpoint, feeds decode rows and a prefill piece, and rolls back to a position within
+// the piece. Then feeds again the tokens that the backend did not restore, and decodes other tokens
+// than before.
 void Workload::RollBack(Stream& stream) {
   constexpr size_t kDecoded = 3;
   const std::vector<int32_t> tokens = Tokens(5, kDecoded + 9);
@@ -273,7 +277,7 @@ void Workload::RollBack(Stream& stream) {
   trace_.AddBytes(name + "after rollback", stream.sequence);
 }
 
-// Asks for the log-probability of the next token in every row but a few.
+// Asks for the log-probability of the next token in every row except one in seven.
 void Workload::Score() {
   Stream scored = Create("scored", Greedy());
   const std::vector<int32_t> tokens = Tokens(6, size_.scored + 1);
@@ -290,7 +294,7 @@ void Workload::Score() {
   }
 }
 
-// Imports a snapshot; the copy and the original go on side by side.
+// Imports a snapshot of the stream. The copy and the original then decode side by side.
 void Workload::Copy(Stream& stream) {
   const std::string snapshot = stream.sequence.Export();
   trace_.AddSnapshot("snapshot", snapshot);

@@ -15,18 +15,18 @@ struct WorkloadSize {
   uint32_t decode;   // decode steps of each phase, at least 3
   uint32_t streams;  // sequences that decode in one batch, at least 4
 
-  // Positions that the longest sequence of the workload reaches at most.
+  // An upper limit of the positions that the longest sequence of the workload reaches.
   uint32_t positions() const { return prompt + 5 * decode + 16; }
 };
 
-// Goes through the whole workload: a prompt in pieces, greedy and sampled decode, a fork, a batch
-// of sequences of different lengths, a rollback, scored rows, a snapshot. The model must take
+// The workload: a prompt read in pieces, greedy and sampled decode, a fork, a batch of sequences of
+// different lengths, rollbacks, scored rows, and a snapshot. The model must allow
 // `size.positions()` positions and batches of 2 * `size.prompt` tokens in `size.streams` entries.
 //
-// One line a result: token ids in decimal, log-probabilities as the bits of a float in hexadecimal,
-// rows of logits and snapshots as a 64-bit digest. If one bit of a result differs between two
-// models, their texts differ, and the first line that differs names the phase. Throws CheckFailed
-// where a call fails.
+// The text has one line per result. Token ids are in decimal, log-probabilities are the bits of a
+// float in hexadecimal, rows of logits and snapshots are 64-bit digests. If one bit of a result
+// differs between two models, their texts differ, and the first different line names the phase.
+// Throws CheckFailed if a call fails.
 std::string RunWorkload(Model& model, const WorkloadSize& size);
 
 }  // namespace longstream::conformance

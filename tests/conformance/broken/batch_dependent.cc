@@ -1,4 +1,4 @@
-// A plugin whose logits depend, in the last bit of one of them, on how many sequences share a
+// A plugin with a defect: the last bit of one logit depends on the number of sequences in the
 // batch.
 #include <cmath>
 

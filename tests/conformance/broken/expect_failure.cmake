@@ -1,4 +1,5 @@
-# Runs the conformance kit on a broken plugin and passes where the kit fails the checks named:
+# Runs the conformance kit on a broken plugin. Passes only if the kit reports a failure of every
+# check in CHECKS:
 # cmake -D KIT=... -D PLUGIN=... -D MODEL=... -D OTHER_MODEL=... -D CHECKS=a,b -P <this file>
 cmake_minimum_required(VERSION 3.25)
 

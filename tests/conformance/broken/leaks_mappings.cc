@@ -1,5 +1,6 @@
-// A plugin that reserves addresses with every model it closes and never gives them back. Nothing is
-// written there and neighbours become one mapping, so that only the address space grows.
+// A plugin that reserves a range of addresses whenever it closes a model, and never releases it. It
+// does not write to the range, and the kernel joins neighbouring mappings, so only the address
+// space grows.
 #include <sys/mman.h>
 
 #include "tests/conformance/broken/wrapped_minimal.h"

@@ -1,4 +1,4 @@
-// A plugin that forgets a few bytes with every model it closes.
+// A plugin that leaks a few bytes whenever it closes a model.
 #include <cstdlib>
 
 #include "tests/conformance/broken/wrapped_minimal.h"
@@ -6,7 +6,8 @@
 namespace {
 
 void Close(ls_model* model) {
-  // Written to, so that the compiler keeps an allocation of which nothing is kept.
+  // The write to the block keeps the compiler from removing an allocation whose address is not
+  // stored.
   *static_cast<volatile char*>(std::malloc(24)) = 1;
   longstream::conformance::Minimal().model_close(model);
 }

@@ -1,4 +1,5 @@
-// Small defects, one per plugin (the macro MUTANT names it), each of which one check must find.
+// Small defects, one per plugin; the macro MUTANT selects it. For each defect there is a check that
+// must find it.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,19 +14,19 @@ using longstream::conformance::SpoiledResults;
 constexpr uint32_t kVocabulary = 256;
 
 enum Mutant {
-  kForksEmpty,         // a fork has forgotten the history
-  kRestoresTooFar,     // truncate reports a position that was not restored
-  kImportsDamage,      // a damaged snapshot becomes an empty sequence
-  kReservesAnything,   // reserve never refuses
+  kForksEmpty,         // a fork has no history
+  kRestoresTooFar,     // truncate reports the requested position even if it restored an earlier one
+  kImportsDamage,      // importing a damaged snapshot gives an empty sequence
+  kReservesAnything,   // reserve never fails for lack of memory
   kFreesNothing,       // sequence_free keeps the bytes
-  kGoesBackTooFar,     // says it can look ahead, and always goes back to the checkpoint
-  kIgnoresSeed,        // sampling uses the same seed for everyone
+  kGoesBackTooFar,     // claims look-ahead, but truncate restores only the checkpoint
+  kIgnoresSeed,        // sampling uses the same seed for all entries
   kCountsThreads,      // logits depend on the number of threads
-  kSeesCuts,           // logits depend on the length of their piece
-  kClampsTokens,       // a token id out of range is made to fit
-  kOverwritesResults,  // results are lost with the next submit
-  kForgetsHistory,     // all tokens are taken for the same one
-  kMisscores,          // log-probabilities are not those of the logits
+  kSeesCuts,           // logits depend on the length of the entry's piece
+  kClampsTokens,       // a token id out of range is replaced by one in range
+  kOverwritesResults,  // the next submit overwrites results
+  kForgetsHistory,     // every token is read as the same token
+  kMisscores,          // log-probabilities do not match the logits
 };
 
 ls_code Fork(ls_model* model, ls_sequence*, ls_sequence** sequence, ls_error error) {
@@ -41,7 +42,8 @@ ls_code Truncate(ls_model* model, ls_sequence* sequence, uint64_t position, uint
 
 ls_code TruncateToCheckpoint(ls_model* model, ls_sequence* sequence, uint64_t position,
                              uint64_t* restored, ls_error error) {
-  // The position before the last step is the one that the backend could go back to.
+  // Asks for one position less. The backend can restore the position before its last step but not
+  // an earlier one, so it goes back to the checkpoint.
   const uint64_t further = position - (position > 0 ? 1 : 0);
   if (Minimal().sequence_truncate(model, sequence, further, restored, {nullptr, 0}) == LS_OK) {
     return LS_OK;
@@ -98,7 +100,7 @@ ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_erro
 }
 
 ls_code Wait(ls_model* model, uint64_t ticket, ls_results* results, ls_error error) {
-  // Both slots of a double buffer in one.
+  // With kOverwritesResults, both steps of the double buffer use the same slot.
   const uint64_t slot = MUTANT == kOverwritesResults ? 0 : ticket;
   const ls_code code = Minimal().wait(model, ticket, results, error);
   if (code != LS_OK) return code;

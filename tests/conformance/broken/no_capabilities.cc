@@ -1,5 +1,5 @@
-// A correct plugin that can do no more than the minimum; what the kit then has to say is neither
-// "passed" nor "failed".
+// A correct plugin without any optional capability. For a check that needs one, the kit must report
+// "not applicable", neither "passed" nor "failed".
 #include "backends/api/plugin.h"
 #include "tests/conformance/broken/wrapped_minimal.h"
 

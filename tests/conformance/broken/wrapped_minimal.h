@@ -1,5 +1,5 @@
-// What the broken plugins are made of: the minimal backend, with some functions of its table
-// replaced.
+// The base of the broken plugins: the minimal backend, some of whose functions each plugin
+// replaces.
 #ifndef LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 #define LONGSTREAM_TESTS_CONFORMANCE_BROKEN_WRAPPED_MINIMAL_H_
 
@@ -11,27 +11,27 @@
 
 #include "backends/api/backend.h"
 
-// backends/minimal/minimal.cc, compiled with its one symbol under another name.
+// backends/minimal/minimal.cc, compiled with another name for its exported function.
 extern "C" const ls_backend* minimal_backend();
 
 namespace longstream::conformance {
 
 inline const ls_backend& Minimal() { return *minimal_backend(); }
 
-// Changes the logits of a step on their way out. A step's results are copied, so that they stay
-// valid as the ABI demands. One model at a time; not thread-safe.
+// Changes the logits of a step before the host sees them. Keeps a copy of a step's results, so that
+// they stay valid as long as the ABI demands. Supports one model at a time. Not thread-safe.
 class SpoiledResults {
  public:
   // Called with the logits of entry i of a batch.
   using Spoil = std::function<void(std::vector<float>& logits, const ls_batch& batch, size_t i)>;
 
-  // To be called where submit has succeeded.
+  // Call it when submit has succeeded.
   void Submitted(uint64_t ticket, const ls_batch& batch) {
     Step& step = steps_[ticket % 2];
     step.entries.assign(batch.entries, batch.entries + batch.num_entries);
   }
 
-  // To be called where wait has succeeded.
+  // Call it when wait has succeeded.
   void Waited(uint64_t ticket, uint32_t vocabulary, ls_results* results, const Spoil& spoil) {
     Step& step = steps_[ticket % 2];
     step.results.assign(results->results, results->results + results->num_results);
@@ -50,23 +50,24 @@ class SpoiledResults {
 
  private:
   struct Step {
-    std::vector<ls_batch_entry> entries;  // their pointers are not followed
+    std::vector<ls_batch_entry> entries;  // do not follow their pointers, which may dangle
     std::vector<ls_result> results;
     std::vector<std::vector<float>> logits;
   };
   std::array<Step, 2> steps_;
 };
 
-// Whether an entry has the token among those that it feeds.
+// Whether `token` is among the tokens that the entry feeds.
 inline bool Reads(const ls_batch_entry& entry, int32_t token) {
   const int32_t* end = entry.tokens + entry.num_tokens;
   return std::find(entry.tokens, end, token) != end;
 }
 
-// Changes the results of entries that read a token. Copied and used as by SpoiledResults.
+// Changes the results of entries that feed a given token. Copies results and is used like
+// SpoiledResults.
 class MarkedResults {
  public:
-  // To be called where submit has succeeded.
+  // Call it when submit has succeeded.
   void Submitted(uint64_t ticket, const ls_batch& batch, int32_t token) {
     std::vector<bool>& marks = steps_[ticket % 2].marks;
     marks.clear();
@@ -75,7 +76,7 @@ class MarkedResults {
     }
   }
 
-  // To be called where wait has succeeded: calls change(result, i) for those entries.
+  // Call it when wait has succeeded. Calls change(result, i) for the entries that feed the token.
   template <typename Change>
   void Waited(uint64_t ticket, ls_results* results, const Change& change) {
     Step& step = steps_[ticket % 2];
@@ -88,7 +89,7 @@ class MarkedResults {
 
  private:
   struct Step {
-    std::vector<bool> marks;  // per entry
+    std::vector<bool> marks;  // marks[i]: entry i feeds the token
     std::vector<ls_result> results;
   };
   std::array<Step, 2> steps_;

@@ -1,4 +1,4 @@
-// A plugin of another ABI major. Nothing else about it may be believed.
+// A plugin of another ABI major version. The kit must not use anything else of it.
 #include "tests/conformance/broken/wrapped_minimal.h"
 
 extern "C" __attribute__((visibility("default"))) const ls_backend* longstream_backend() {

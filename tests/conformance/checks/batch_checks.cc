@@ -13,7 +13,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A batch with something wrong in its second entry; the first is as it should be.
+// A batch whose second entry has one defect. Its first entry is correct.
 struct BadBatch {
   const char* what;
   std::function<void(Entry& entry, ls_sampling& sampling)> spoil;
@@ -89,7 +89,7 @@ std::vector<BadBatch> BadSampling(const Kit& kit) {
   };
 }
 
-// Two sequences that stand side by side, with room for 8 more tokens each.
+// Two sequences at the same position, each with a reservation for 8 more tokens.
 struct Pair {
   explicit Pair(const Kit& kit, Model& model) : tokens(kit.Tokens(81, kit.grid() + 8)) {
     for (Sequence* sequence : {&good, &other}) {
@@ -139,7 +139,7 @@ void Malformed(const Kit& kit, Check& check) {
   ExpectRefused(check, model, pair, {Decode(pair.good, next), Decode(pair.good, next)},
                 "a sequence twice", LS_INVALID_ARGUMENT);
 
-  // All those refusals have changed nothing.
+  // The refused batches must have changed nothing.
   Pair control(kit, model);
   const Output expected = model.Step(Decode(control.good, next));
   const std::string difference = Difference(expected, model.Step(Decode(pair.good, next)));
@@ -172,7 +172,7 @@ void TooLarge(const Kit& kit, Check& check) {
               Prefill(sequences[1], {tokens.begin(), tokens.begin() + 3})});
 }
 
-// Every token banned: the one thing that fails in any backend, on demand.
+// Sampling parameters that ban every token. A step with them fails in every backend.
 struct BanAll {
   explicit BanAll(const Kit& kit) : sampling(Greedy()) {
     for (uint32_t id = 0; id < kit.vocabulary(); ++id) {
@@ -226,7 +226,7 @@ void FailedSequence(const Kit& kit, Check& check) {
   check.Expect(difference.empty(), "after a failure and a rollback: " + difference);
 }
 
-// The same turn, one ticket at a time and with two in flight.
+// Runs the same turn with one ticket at a time and with two tickets in flight.
 void TwoTickets(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Pair pair(kit, model);
@@ -282,7 +282,7 @@ void TicketErrors(const Kit& kit, Check& check) {
                "waiting twice: expected LS_INVALID_ARGUMENT");
 }
 
-// Results stay as they are until the second submit after theirs.
+// The results of a ticket must stay valid until the second submit after it.
 void ResultsLast(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Pair pair(kit, model);
@@ -305,7 +305,8 @@ void ResultsLast(const Kit& kit, Check& check) {
                "the next submit overwrote the results of the ticket before");
 }
 
-// A sequence that feeds itself, two tickets ahead, against one fed by the host.
+// A sequence that feeds its own sampled tokens with two tickets in flight must give the same
+// results as one that the host feeds.
 void FromPrevious(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_IN_FLIGHT_TOKENS, "in-flight tokens");
   Model model = kit.Open();
@@ -342,7 +343,7 @@ void FromPrevious(const Kit& kit, Check& check) {
   const std::string difference = Difference(expected[6], model.Wait(ticket_before, before).front());
   check.Expect(difference.empty(), "the last step: " + difference);
 
-  // Where the step before fails, there is no token to feed.
+  // If the previous step fails, there is no token to feed.
   const BanAll ban(kit);
   std::vector<Entry> failing = {Decode(pair.other, 0)};
   failing[0].sampling = &ban.sampling;
@@ -357,7 +358,7 @@ void FromPrevious(const Kit& kit, Check& check) {
                "the token of a step that failed: expected LS_FAILED_PRECONDITION");
 }
 
-// One thread at a time, but not always the same one.
+// The host may call from several threads, as long as only one calls at a time.
 void ThreadsTakeTurns(const Kit& kit, Check& check) {
   Model model = kit.Open();
   Script script;

@@ -1,5 +1,5 @@
-// Checks that a result depends on its sequence alone: not on the batch, the threads or, up to
-// rounding, the cuts of a prefill.
+// Checks that a result depends on its sequence alone. It must not depend on the batch or the
+// threads. Cuts of a prefill off the grid may change it only by rounding.
 #include <algorithm>
 #include <random>
 
@@ -9,8 +9,8 @@
 namespace longstream::conformance {
 namespace {
 
-// Sequences of lengths around grid lines, each a prefill, some decode steps, and a second turn; so
-// that batches hold prefill pieces and decode rows at once.
+// Scripts whose lengths lie around grid lines. Each is a prefill, some decode steps and a second
+// turn, so that batches hold prefill pieces and decode rows at once.
 std::vector<Script> MixedScripts(const Kit& kit) {
   const size_t grid = kit.grid();
   std::vector<Script> scripts;
@@ -41,7 +41,7 @@ Choose EveryoneBackward() {
   };
 }
 
-// A batch of random members in random order.
+// A random subset of the scripts, in random order.
 Choose RandomSubsets(uint32_t seed) {
   return [random = std::mt19937(seed)](const std::vector<size_t>& ready) mutable {
     std::vector<size_t> chosen = ready;
@@ -105,13 +105,14 @@ void Threads(const Kit& kit, Check& check) {
   }
 }
 
-// The last piece's logits of each script.
+// The logits after a script's last prefill piece and after its last decode step.
 struct LastLogits {
   std::vector<float> prompt;
   std::vector<float> decoded;
 };
 
-// Feeds [0, turn) as a first turn, then [turn, end) cut at `cuts`, then a few decode steps.
+// Feeds [0, turn) as a first turn, then [turn, end) cut at the positions `cuts`, then a few decode
+// steps.
 LastLogits RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector<size_t>& cuts) {
   const size_t end = kit.prompt();
   const std::vector<int32_t> tokens = kit.Tokens(11, end + 4);
@@ -127,7 +128,8 @@ LastLogits RunTurns(const Kit& kit, Model& model, size_t turn, const std::vector
 void GridCuts(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t end = kit.prompt();
-  // The first turn ends on no grid line, so that the second begins within a block.
+  // If there is a first turn, it does not end on a grid line, so the second turn begins within a
+  // block.
   for (const size_t turn : {size_t{0}, size_t{kit.grid() + kit.grid() / 3 + 1}}) {
     const LastLogits whole = RunTurns(kit, model, turn, {});
     const std::vector<size_t> lines = GridLines(kit, turn, end);
@@ -185,7 +187,7 @@ void DecodeAgainstPrefill(const Kit& kit, Check& check) {
               RunAlone(model, decode).back().logits);
 }
 
-// All the checks above would pass for a model that ignores what it is fed.
+// A model that ignores its input would pass all the checks above.
 void HistoryMatters(const Kit& kit, Check& check) {
   Model model = kit.Open();
   std::vector<int32_t> tokens = kit.Tokens(13, kit.prompt());

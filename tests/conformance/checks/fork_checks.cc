@@ -1,11 +1,12 @@
-// Checks of sequence_fork: two sequences with one past and separate futures.
+// Checks of sequence_fork: a fork shares its source's past, and then the two are independent.
 #include "tests/conformance/checks.h"
 #include "tests/conformance/script.h"
 
 namespace longstream::conformance {
 namespace {
 
-// A common past [0, past), and a future of its own for each seed.
+// A script with a common past [0, past). What follows depends on `seed`. *first_piece is the first
+// piece after the past.
 Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece) {
   std::vector<int32_t> tokens = kit.Tokens(21, past);
   const std::vector<int32_t> future = kit.Tokens(seed, kit.grid() + 10);
@@ -21,7 +22,7 @@ Script FutureOf(const Kit& kit, size_t past, uint64_t seed, size_t* first_piece)
   return script;
 }
 
-// A position that ends in the middle of a page and of a block.
+// A position that is neither at the end of a page nor on a grid line.
 size_t RaggedPast(const Kit& kit) {
   const size_t past = kit.prompt();
   const bool on_page = kit.page_tokens() > 1 && past % kit.page_tokens() == 0;
@@ -56,7 +57,8 @@ void Diverge(const Kit& kit, Check& check) {
     check.Expect(child.position() == past, "the fork stands at another position");
     child.Reserve(right.num_tokens() - past);
 
-    // Alternating, so that each writes where the other would have.
+    // The two sequences take turns, so that one would overwrite the other's tokens if they shared
+    // memory.
     Trace parent_trace, child_trace;
     for (size_t i = first; i < left.pieces.size(); ++i) {
       child_trace.push_back(Run(child, right, i, i + 1).front());
@@ -67,7 +69,7 @@ void Diverge(const Kit& kit, Check& check) {
   }
 }
 
-// Forks outlive their source, and a fork of a fork its parent.
+// A fork must outlive its source, and a fork of a fork must outlive its parent.
 void Lifetimes(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_FORK, "fork");
   Model model = kit.Open();
@@ -103,7 +105,7 @@ void Bytes(const Kit& kit, Check& check) {
   Sequence child = parent.Fork();
   const ls_memory shared = model.Memory();
   const uint64_t page = model.info().page_tokens * model.info().kv_bytes_per_token;
-  // At most the last, partly filled page may be copied at once.
+  // The fork may copy only the last, partly filled page at once.
   check.Expect(shared.pages >= before.pages && shared.pages <= before.pages + page,
                "pages are not shared: " + std::to_string(before.pages) + " bytes became " +
                    std::to_string(shared.pages));
@@ -128,7 +130,7 @@ void Bytes(const Kit& kit, Check& check) {
                    " bytes of pages, the model " + std::to_string(model.Memory().pages));
 }
 
-// A fork has no reservation, so it takes no token, and no checkpoint.
+// A fork has no reservation, so it accepts neither a token nor a checkpoint.
 void NothingPromised(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_FORK, "fork");
   Model model = kit.Open();

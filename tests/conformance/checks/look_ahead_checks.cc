@@ -1,5 +1,5 @@
-// Checks of what a host does while steps are in flight: the next piece of a prompt, other
-// sequences, and a decode entry that turns out to be unwanted.
+// Checks of a host's calls while steps are in flight: the next piece of a prompt, calls for other
+// sequences, and a decode entry that the host takes back.
 #include <algorithm>
 
 #include "tests/conformance/checks.h"
@@ -15,7 +15,7 @@ uint64_t SubmitOrFail(Model& model, Check& check, const std::vector<Entry>& entr
   return ticket;
 }
 
-// A prompt in pieces, and decode steps behind it, two tickets in flight.
+// Feeds a prompt in pieces and then decode steps, with two tickets in flight.
 void PromptInFlight(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t end = kit.prompt();
@@ -48,7 +48,8 @@ void PromptInFlight(const Kit& kit, Check& check) {
   }
 }
 
-// What is done to others while a sequence is in flight is not its business.
+// While one sequence is in flight, the host creates, rolls back, forks and exports others. That
+// must not change the results of the sequence in flight.
 void OthersAreFree(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const uint32_t past = kit.grid() + 1;
@@ -84,8 +85,8 @@ void OthersAreFree(const Kit& kit, Check& check) {
   }
 }
 
-// Beyond two grid lines: a token is drawn and read in flight, taken back, and another one read in
-// its place.
+// For the length of two blocks: each step feeds a token, a second step in flight feeds the token
+// that it draws, and the host takes the second step back and feeds another token instead.
 void TakenBack(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_LOOK_AHEAD, "look-ahead");
   Model model = kit.Open();

@@ -1,4 +1,5 @@
-// Checks of the byte budget: what sequences hold, what reserve promises, and that all comes back.
+// Checks of the byte budget: the bytes that sequences hold, the promises of reserve, and the return
+// of all bytes.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -21,7 +22,7 @@ std::string Print(const ls_memory& memory) {
          std::to_string(memory.reserved);
 }
 
-// The workspace is left out: a model may keep what its longest sequence needed.
+// Does not compare the workspace: a model may keep the workspace that its longest sequence needed.
 void ExpectSame(Check& check, const ls_memory& before, const ls_memory& after,
                 const std::string& when) {
   check.Expect(Print(before) == Print(after),
@@ -33,20 +34,20 @@ void ExpectWithinBudget(Check& check, const ls_memory& memory) {
                "not held <= reserved <= budget: " + Print(memory));
 }
 
-// Bytes of pages that `tokens` tokens take.
+// The bytes of the pages for `tokens` tokens.
 uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
   if (info.page_tokens == 0) return 0;
   const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;
   return pages * info.page_tokens * info.kv_bytes_per_token;
 }
 
-// Of a sequence that may grow to `tokens`, with its checkpoint.
+// The bytes of a sequence with room for `tokens` tokens, with its checkpoint.
 uint64_t FullBytes(const ls_model_info& info, uint64_t tokens) {
   return PageBytes(info, tokens) + info.window_bytes_per_sequence + info.state_bytes_per_sequence +
          info.checkpoint_bytes_per_sequence;
 }
 
-// Two sequences, of which one grows step by step, and the bytes they hold meanwhile.
+// Checks the bytes of two sequences while one of them grows step by step.
 void GrowBesideAnother(const Kit& kit, Check& check, Model& model) {
   const ls_model_info& info = model.info();
   const std::vector<int32_t> tokens = kit.Tokens(61, kit.prompt());
@@ -98,16 +99,16 @@ void BytesByKind(const Kit& kit, Check& check) {
                                                       std::to_string(twice.workspace));
 }
 
-// Whether pages and the rest have pools of their own, of which one may run out before the budget
-// does, as a device's may.
+// Whether the model has one pool for pages and another for rings and states, as on a device. Then
+// either pool may run out before the budget does.
 bool HasPools(const Kit& kit, const ls_model_info& info) {
   return std::strcmp(kit.backend().device, "cpu") != 0 && PageBytes(info, 1) > 0 &&
          FullBytes(info, 0) > 0;
 }
 
-// A budget for `count` sequences of `tokens` tokens each, and `empty` more without a reservation.
-// Of several on pools twice that: either is large enough then where each gets half. For one
-// sequence there is always room.
+// A budget for `count` sequences with reservations for `tokens` tokens each, and for `empty` more
+// without a reservation. If the model has two pools, each gets half of the budget; so for several
+// sequences the budget is doubled. One sequence always fits.
 OpenOptions Budget(const Kit& kit, uint64_t count, uint64_t tokens, uint64_t empty = 0) {
   const Model model = kit.Open();
   const ls_model_info& info = model.info();
@@ -119,7 +120,7 @@ OpenOptions Budget(const Kit& kit, uint64_t count, uint64_t tokens, uint64_t emp
   return options;
 }
 
-// As many sequences as fit, each with its reservation, then one more thing that does not.
+// Creates sequences with a reservation each, until memory for the next one is refused.
 std::vector<Sequence> FillUp(Model& model, Check& check, uint64_t tokens) {
   std::vector<Sequence> sequences;
   std::string error;
@@ -139,7 +140,7 @@ std::vector<Sequence> FillUp(Model& model, Check& check, uint64_t tokens) {
 }
 
 void Exhaustion(const Kit& kit, Check& check) {
-  // There is always room to create one more sequence, so that it is reserve that must refuse.
+  // The budget always has room for one more sequence, so it is reserve that must refuse.
   const uint64_t tokens = kit.prompt();
   Model model = kit.Open(Budget(kit, 3, tokens, 1));
   const ls_memory start = model.Memory();
@@ -151,7 +152,7 @@ void Exhaustion(const Kit& kit, Check& check) {
                   "a budget for " + std::to_string(most) + " sequences of " +
                       std::to_string(tokens) + " tokens served " +
                       std::to_string(sequences.size()));
-    // Within the reservations no step fails, though nothing is left.
+    // All memory is reserved, but steps within the reservations must not fail.
     std::vector<Output> last;
     for (Sequence& sequence : sequences) sequence.Checkpoint();
     for (uint64_t i = 0; i < tokens; ++i) {
@@ -165,7 +166,8 @@ void Exhaustion(const Kit& kit, Check& check) {
       }
     }
     ExpectWithinBudget(check, model.Memory());
-    // A promise that cannot be made leaves the one before it, and what the sequence holds.
+    // A refused reservation must leave the previous reservation and the sequence's content
+    // unchanged.
     const ls_model_info& info = model.info();
     const ls_memory full = model.Memory();
     const uint64_t too_many =
@@ -185,7 +187,7 @@ void Exhaustion(const Kit& kit, Check& check) {
       return output;
     }();
     check.Expect(Difference(last[0], again).empty(), "a refused reservation changed the sequence");
-    // What one gives back another may have.
+    // Memory that one sequence returns must be available to another.
     sequences.pop_back();
     Sequence next = model.Create();
     next.Reserve(tokens);
@@ -193,7 +195,8 @@ void Exhaustion(const Kit& kit, Check& check) {
   ExpectSame(check, start, model.Memory(), "after all sequences were freed");
 }
 
-// Pages that two sequences share must still be promised to both: each will need its own copy.
+// Two sequences that share pages each need their own reservation, because each may need its own
+// copy of the pages.
 void ForksWithinBudget(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_FORK, "fork");
   const uint64_t past = kit.prompt();
@@ -216,10 +219,11 @@ void ForksWithinBudget(const Kit& kit, Check& check) {
     }
     check.Require(family.size() >= 2, "no fork fits: " + error);
     const ls_code code = family[0].TryReserve(future, &error);
-    const size_t first = code == LS_OK ? 0 : 1;  // those that hold a promise
+    const size_t first = code == LS_OK ? 0 : 1;  // the first sequence that has a reservation
     for (uint64_t i = past; i < past + future; ++i) {
       for (size_t j = first; j < family.size(); ++j) {
-        // Alone in its batch: each tries to be the one that runs out.
+        // Each fork decodes in a batch of its own, so a fork that lacks memory cannot hide behind
+        // another.
         const Output output = model.Step(std::vector<Entry>{Decode(family[j], ids[i])}).front();
         check.Require(output.code == LS_OK,
                       "a fork ran out within its reservation: " + output.message);
@@ -249,7 +253,7 @@ void ReserveLimits(const Kit& kit, Check& check) {
                    LS_INVALID_ARGUMENT,
                "tokens past the reservation: expected LS_INVALID_ARGUMENT");
   model.Step(Prefill(sequence, {tokens[2]}));
-  // The promise ends at an absolute position; it may be made anew, smaller or larger.
+  // A reservation ends at an absolute position. A new one may be smaller or larger.
   sequence.Reserve(1);
   model.Step(Decode(sequence, tokens[3]));
   sequence.Reserve(0);
@@ -269,8 +273,8 @@ void ImportWithinBudget(const Kit& kit, Check& check) {
   const ls_memory before = model.Memory();
   Sequence copy;
   std::string error;
-  // One sequence with its reservation fills the budget, unless it holds no more than its
-  // checkpoint.
+  // The sequence with its reservation fills the budget, so a copy cannot fit (unless the sequence
+  // has nothing but a checkpoint).
   const ls_code code = model.TryImport(snapshot, &copy, &error);
   check.Expect(code == LS_RESOURCE_EXHAUSTED,
                "expected LS_RESOURCE_EXHAUSTED, found " + NameOf(code));

@@ -78,7 +78,8 @@ void Info(const Kit& kit, Check& check) {
                "the fingerprint differs between two models of one directory");
 }
 
-// A host of an older minor version knows a shorter structure.
+// A host of an older minor version passes a shorter structure; the plugin must not write past its
+// end.
 void ShortStructures(const Kit& kit, Check& check) {
   const Model model = kit.Open();
   ls_model_info info;
@@ -100,7 +101,7 @@ struct BadOpen {
   std::string directory;
   OpenOptions options;
   std::set<ls_code> expected;
-  const char* named;  // part of the sentence
+  const char* named;  // a part that the error's sentence must contain
 };
 
 std::vector<BadOpen> BadOpens(const Kit& kit, const std::string& not_json,
@@ -161,7 +162,8 @@ void OpenErrors(const Kit& kit, Check& check) {
   const ProcessUsage growth = MeasureGrowth(kRounds, [&] { open_all(nullptr); });
   check.Expect(growth.file_descriptors == 0, "failed opens leave files open");
   check.Expect(growth.threads == 0, "failed opens leave threads running");
-  // Half of malloc's smallest block per round: one that is leaked each time is seen.
+  // The limit is half of malloc's smallest block per round, so a leak of one block per round
+  // exceeds it.
   check.Expect(!CanMeasureHeap() || growth.heap_bytes < kRounds * 16,
                "failed opens left " + std::to_string(growth.heap_bytes) + " bytes on the heap");
 }
@@ -184,7 +186,7 @@ void UnknownDevice(const Kit& kit, Check& check) {
   check.Expect(code == LS_NOT_FOUND, "expected LS_NOT_FOUND, found " + NameOf(code));
 }
 
-// An error's buffer may be absent, empty or short.
+// A host may pass no buffer for the error's sentence, an empty one or a short one.
 void ErrorBuffers(const Kit& kit, Check& check) {
   char text[8];
   std::memset(text, 0x5a, sizeof(text));
@@ -205,7 +207,7 @@ void ErrorBuffers(const Kit& kit, Check& check) {
   }
 }
 
-// Two models of one plugin are independent of each other.
+// Two models of one plugin must not affect each other.
 void TwoModels(const Kit& kit, Check& check) {
   Model first = kit.Open();
   Sequence alone = first.Create();

@@ -1,4 +1,5 @@
-// Checks that a plugin leaves nothing behind: loaded, opened, used, closed and unloaded many times.
+// Checks that a plugin leaves nothing behind after it is loaded, opened, used, closed and unloaded
+// many times.
 #include <unistd.h>
 
 #include "tests/conformance/checks.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int kRounds = 20;
 
-// A model opened, used and closed.
+// Opens a model, uses it and closes it.
 void UseModel(const Kit& kit) {
   Model model = kit.Open();
   Script script;
@@ -29,13 +30,14 @@ void ExpectFlat(Check& check, const std::function<void()>& round) {
   };
   expect(growth.file_descriptors, 0, "open files");
   expect(growth.threads, 0, "threads");
-  if (!CanMeasureHeap()) return;  // a sanitizer keeps what is freed, and looks for leaks itself
-  // Half of malloc's smallest block per round: one that is leaked each time is seen.
+  if (!CanMeasureHeap()) return;  // a sanitizer keeps freed memory, and finds leaks itself
+  // The limit is half of malloc's smallest block per round, so a leak of one block per round
+  // exceeds it.
   expect(growth.heap_bytes, kRounds * 16, "the heap's bytes");
   expect(growth.mappings, kRounds / 2, "memory mappings");
-  // Half of the smallest mapping per round.
+  // The limit is half of the smallest mapping per round.
   expect(growth.address_bytes, kRounds * sysconf(_SC_PAGESIZE) / 2, "the address space's bytes");
-  // The allocator may keep some pages more after one round than after another.
+  // The allocator may keep a few more pages after one round than after another.
   expect(growth.resident_bytes, 1 << 20, "resident bytes");
 }
 

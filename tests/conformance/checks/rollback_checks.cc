@@ -1,4 +1,5 @@
-// Checks of sequence_checkpoint and sequence_truncate: what is fed again gives the same bits.
+// Checks of sequence_checkpoint and sequence_truncate: tokens that are fed again must give the same
+// bits.
 #include <algorithm>
 
 #include "tests/conformance/checks.h"
@@ -7,12 +8,12 @@
 namespace longstream::conformance {
 namespace {
 
-// A past, then a turn of decode steps: one piece per token from `past` on.
+// A past, and a turn of decode steps after it. From position `past` on, each piece is one token.
 struct Turn {
   std::vector<int32_t> tokens;
   Script script;
   size_t past = 0;
-  size_t first_piece = 0;  // of the turn
+  size_t first_piece = 0;  // the first piece of the turn
 };
 
 Turn DecodeTurn(const Kit& kit, size_t past, size_t length) {
@@ -25,7 +26,7 @@ Turn DecodeTurn(const Kit& kit, size_t past, size_t length) {
   return turn;
 }
 
-// A sequence at the turn's beginning, where its checkpoint is.
+// A new sequence at the beginning of the turn, with a checkpoint there.
 Sequence Begin(Model& model, const Turn& turn) {
   Sequence sequence = model.Create();
   sequence.Reserve(turn.past);
@@ -53,7 +54,7 @@ void ToTheCheckpoint(const Kit& kit, Check& check) {
   }
 }
 
-// From every length of a turn, back to every position of it.
+// Rolls a whole turn back to each of its positions.
 void InBetween(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t length = std::min<size_t>(kit.grid() + 20, 48);
@@ -72,7 +73,7 @@ void InBetween(const Kit& kit, Check& check) {
   }
 }
 
-// After a rollback the sequence may go another way, and be rolled back again.
+// After a rollback a sequence may be fed other tokens and be rolled back again.
 void AnotherWay(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const Turn turn = DecodeTurn(kit, kit.prompt(), 12);
@@ -95,7 +96,7 @@ void AnotherWay(const Kit& kit, Check& check) {
   check.Expect(difference.empty(), "the first way again: " + difference);
 }
 
-// A turn that is a prefill: back to grid lines, the rest fed again with the same cuts.
+// A turn that is a prefill. Rolls it back to each grid line and feeds the rest with the same cuts.
 void AcrossPrefill(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const size_t past = kit.grid() / 2 + 1;
@@ -142,7 +143,7 @@ void Moves(const Kit& kit, Check& check) {
   check.Expect(difference.empty(), difference);
 }
 
-// What cannot be reached is refused and changes nothing.
+// A position that cannot be restored must be refused, and the refusal must change nothing.
 void OutOfReach(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const Turn turn = DecodeTurn(kit, kit.prompt(), 6);
@@ -170,7 +171,7 @@ void OutOfReach(const Kit& kit, Check& check) {
                "a checkpoint without a reservation: expected LS_FAILED_PRECONDITION");
 }
 
-// Bytes follow the position back.
+// After a rollback the sequence holds as many bytes as before the turn.
 void Bytes(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const Turn turn = DecodeTurn(kit, kit.prompt(), kit.grid() + 20);

@@ -1,4 +1,4 @@
-// Checks of what steps return besides logits: sampled tokens against the reference op, and
+// Checks of the results other than logits: sampled tokens against the reference op, and
 // log-probabilities against the softmax of the logits.
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The token that the reference op draws from one row of logits as the one at `position`.
+// The token that the reference op draws for `position` from one row of logits.
 int32_t ReferenceSample(std::vector<float> logits, const ls_sampling& sampling, uint64_t position) {
   std::vector<TokenCount> history;
   for (uint32_t i = 0; i < sampling.num_history; ++i) {
@@ -58,7 +58,7 @@ int32_t ReferenceSample(std::vector<float> logits, const ls_sampling& sampling, 
   return token;
 }
 
-// Sampling parameters with the arrays they point to.
+// Sampling parameters, with the arrays to which they point.
 struct Setting {
   ls_sampling sampling = Greedy();
   std::vector<ls_token_count> history;
@@ -73,7 +73,7 @@ struct Setting {
   }
 };
 
-// Every knob alone and together, at several temperatures.
+// Every parameter alone and all together, at several temperatures.
 std::vector<Setting> Settings(const Kit& kit) {
   std::vector<Setting> settings;
   const auto add = [&](auto&& change) {
@@ -166,7 +166,7 @@ void AgainstReference(const Kit& kit, Check& check) {
   check.Expect(distinct_from_greedy > 0, "every setting chose the argmax: nothing was tested");
 }
 
-// Only the seed and the position matter, not what else was asked for.
+// A sampled token depends on the seed and the position, not on whether logits are requested too.
 void SeedAndPosition(const Kit& kit, Check& check) {
   Model model = kit.Open();
   const std::vector<int32_t> tokens = kit.Tokens(76, kit.grid());
@@ -197,7 +197,8 @@ double LogSumExp(const float* logits, size_t size) {
          }));
 }
 
-// One row's log-probabilities against its logits. f32 in other orders: 1e-4 nats.
+// Compares one row's log-probabilities with its logits. Sums of f32 in another order differ by up
+// to 1e-4 nats.
 void ExpectLogProbs(Check& check, const std::string& where, const std::vector<float>& logits,
                     int32_t target, float log_prob, const ls_top_token* top, uint32_t num_top) {
   constexpr double kTolerance = 1e-4;
@@ -269,7 +270,7 @@ void ScoreAllRows(const Kit& kit, Check& check) {
                    entry.targets[row], output.log_probs[row],
                    output.top.data() + row * entry.num_top, entry.num_top);
   }
-  // Asking for all rows changes none of them.
+  // Asking for all rows must not change any row.
   Sequence plain = model.Create();
   plain.Reserve(rows);
   const Output last = model.Step(Prefill(plain, entry.tokens));

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A prompt, and what follows it: decode steps, a prefill, decode steps.
+// A prompt, then decode steps, a prefill and decode steps. *first_piece is the first piece after
+// the prompt.
 Script Conversation(const Kit& kit, size_t past, size_t* first_piece) {
   const std::vector<int32_t> tokens = kit.Tokens(51, past + kit.grid() + 12);
   Script script;
@@ -66,7 +67,7 @@ void RoundTrip(const Kit& kit, Check& check) {
   }
 }
 
-// A snapshot taken within a turn, after decode steps and a rollback.
+// Takes a snapshot within a turn, after decode steps and a rollback.
 void WithinATurn(const Kit& kit, Check& check) {
   kit.Need(LS_CAP_SNAPSHOT, "snapshot");
   Model model = kit.Open();
@@ -86,7 +87,7 @@ void WithinATurn(const Kit& kit, Check& check) {
   check.Expect(difference.empty(), difference);
 }
 
-// The first and the last bytes one by one, and a spread of those between.
+// Positions of bytes: the first 128, the last 128, and 128 spread over the whole.
 std::vector<size_t> Places(size_t size) {
   std::vector<size_t> places;
   for (size_t i = 0; i < std::min<size_t>(size, 128); ++i) {
@@ -131,7 +132,8 @@ void Damage(const Kit& kit, Check& check) {
                                                              std::to_string(good.size()));
 }
 
-// A copy of the model with one bit of its weights flipped: the lowest of some mantissa.
+// A copy of the model in which one bit of the weights is flipped. It is the lowest bit of a
+// mantissa.
 std::optional<std::string> OtherWeights(const std::string& model, const fs::path& directory) {
   std::optional<fs::path> weights;
   for (const auto& entry : fs::directory_iterator(model)) {

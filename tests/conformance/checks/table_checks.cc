@@ -1,4 +1,4 @@
-// Checks of the file and of the table that it exports.
+// Checks of the plugin's file and of the table that it exports.
 #include <dlfcn.h>
 
 #include <cfenv>
@@ -22,8 +22,8 @@ void OneExportedSymbol(const std::string& path, Check& check) {
   check.Expect(found, "does not export " LS_BACKEND_SYMBOL);
 }
 
-// What a library may disturb by being loaded: the floating-point environment (code built with
-// -ffast-math flushes denormals for the whole thread), signal handlers, the locale.
+// State of the process that loading a library may change: the floating-point environment (code
+// built with -ffast-math flushes denormals for the whole thread), signal handlers and the locale.
 struct Surroundings {
   std::fenv_t floating_point;
   void (*handlers[NSIG])(int);

@@ -1,4 +1,4 @@
-// Where a model directory may have its chat template.
+// The places in a model directory where a chat template may be.
 #include "service/chat/chat_files.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class ChatFilesTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(directory_ / name, std::ios::binary) << text;
   }
-  // What the template for a conversation renders.
+  // The text that the chosen template renders for an empty conversation, or the error.
   std::string Chosen(bool has_tools = false) const {
     const auto templates = ReadChatTemplates(directory_);
     if (!templates.ok()) return std::string(templates.status().message());
@@ -56,7 +56,7 @@ TEST_F(ChatFilesTest, InTokenizerConfig) {
   EXPECT_EQ(Chosen(/*has_tools=*/true), "<s></s><unk>");
 }
 
-// Python's number for "no limit" stands in many of these files.
+// Many of these files contain Python's way to say "no limit", a number of 100 bits.
 TEST_F(ChatFilesTest, WholeNumbersOfAnySize) {
   Write("tokenizer_config.json",
         R"({"model_max_length": 1000000000000000019884624838656, "chat_template": "long"})");

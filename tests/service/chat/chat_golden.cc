@@ -1,4 +1,4 @@
-// Reading the goldens.
+// Reads the golden files of the chat tests.
 #include "tests/service/chat/chat_golden.h"
 
 #include <cstdlib>

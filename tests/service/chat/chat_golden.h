@@ -11,19 +11,19 @@
 
 namespace longstream::chat {
 
-// Keeps the order of members, as Python does.
+// Keeps the order of an object's members, as Python does.
 using Json = nlohmann::ordered_json;
 
-// Those of the repository, or of LONGSTREAM_CHAT_GOLDEN.
+// The golden files of the repository, or the directory named by LONGSTREAM_CHAT_GOLDEN.
 std::filesystem::path GoldenDirectory();
 std::string ReadText(const std::filesystem::path& path);
 Json ReadJsonFile(const std::filesystem::path& path);
 
 Value ToValue(const Json& json, bool is_foreign = true);
-// What a case of a golden file asks for.
+// The conversation that a case of a golden file renders.
 Conversation ToConversation(const Json& test_case);
 Dict SpecialTokens(const Json& holder);
-// With the time at which the goldens were made.
+// Options with the time at which the golden files were made.
 RenderOptions GoldenOptions();
 
 }  // namespace longstream::chat

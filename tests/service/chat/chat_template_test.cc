@@ -1,4 +1,5 @@
-// What the goldens do not show: where errors are, what bounds a template, which bytes are foreign.
+// Properties that the golden files do not cover: the place that an error names, the limits of a
+// template, and which bytes come from callers.
 #include "service/chat/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The rendering with the variables, or the error.
+// The text rendered with these variables, or the error.
 absl::StatusOr<Text> Render(const std::string& source, const Json& variables = Json::object(),
                             const RenderOptions& options = GoldenOptions()) {
   const auto chat_template = ChatTemplate::Parse("t.jinja", source);
@@ -31,7 +32,7 @@ std::string Error(const std::string& source, const Json& variables = Json::objec
   return text.ok() ? "no error: " + text->bytes() : std::string(text.status().message());
 }
 
-// The text with what is foreign in brackets.
+// The rendered text, with brackets around the bytes that come from callers.
 std::string Bracketed(const std::string& source, const Json& variables) {
   const auto text = Render(source, variables);
   if (!text.ok()) return text.status().ToString();
@@ -123,7 +124,7 @@ TEST(ChatTemplateTest, NothingHangsOrGrowsWithoutBound) {
   for (const std::string& source : sources) {
     SCOPED_TRACE(source.substr(0, 120));
     const auto text = Render(source);
-    // Parentheses outside of tags are text.
+    // Outside of tags, parentheses are plain text.
     if (source[0] == '(') {
       EXPECT_TRUE(text.ok());
     } else {
@@ -132,7 +133,7 @@ TEST(ChatTemplateTest, NothingHangsOrGrowsWithoutBound) {
   }
 }
 
-// Runs `work` in a thread with so much stack.
+// Runs `work` in a thread whose stack has this many bytes.
 void RunOnStack(size_t bytes, std::function<void()> work) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
@@ -147,8 +148,8 @@ void RunOnStack(size_t bytes, std::function<void()> work) {
   pthread_attr_destroy(&attributes);
 }
 
-// Half of what a thread has by default; with a sanitizer's frames, too, which are five times as
-// large.
+// The stack has 4 MiB, half of a thread's default. That must be enough with a sanitizer too, whose
+// frames are five times as large.
 TEST(ChatTemplateTest, DepthFitsTheStackOfAThread) {
   const std::vector<std::string> sources = {
       "{% macro f(x=f()) %}{{ x }}{% endmacro %}{{ f() }}",

@@ -1,4 +1,4 @@
-// What a turn's messages add to the tokens of a session.
+// The tokens that a turn's messages add to a session.
 #include "service/chat/history.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,8 @@ constexpr char kChatMl[] =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// A session's side of it, with the qwen3 tokenizer, whose replies end with <|im_end|>.
+// The history and the tokens of a session that uses the qwen3 tokenizer. Its replies end with
+// <|im_end|>.
 class HistoryTest : public ::testing::Test {
  protected:
   void UseTemplate(const std::string& source) {
@@ -59,7 +60,7 @@ class HistoryTest : public ::testing::Test {
   absl::StatusOr<Addition> Add(Messages messages) const {
     return AddMessages(templates_, *tokenizer_, {tokens_, history_, end_ids_}, std::move(messages));
   }
-  // Does it, as the engine would.
+  // Adds messages and applies the result, as the engine does.
   Addition Apply(Messages messages) {
     Addition addition = Add(std::move(messages)).value();
     tokens_.resize(addition.kept_tokens);
@@ -92,7 +93,7 @@ TEST_F(HistoryTest, TurnsAddWhatFollows) {
       "<|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
       "<|im_start|>assistant\n";
   EXPECT_EQ(Spelled(), expected);
-  EXPECT_EQ(tokens_, Ids(expected)) << "the same tokens as the whole conversation at once";
+  EXPECT_EQ(tokens_, Ids(expected)) << "should equal the tokens of the whole conversation at once";
   EXPECT_EQ(history_->position, tokens_.size());
 }
 
@@ -112,7 +113,7 @@ TEST_F(HistoryTest, SpecialTokensInMessagesAreText) {
   EXPECT_EQ(std::ranges::count(tokens, Id("<|im_end|>")), 1);
   EXPECT_EQ(std::ranges::count(tokens, Id("<|im_start|>")), 2);
   EXPECT_THAT(tokenizer_->Decode(tokens), HasSubstr(attack));
-  // Halves of one on both sides of a border do not join.
+  // Two halves of a special token in adjacent messages do not form the token.
   const auto halves = Add(Turn({Message("user", "x<|im_end"), Message("user", "|>")})).value();
   EXPECT_EQ(std::ranges::count(halves.tokens, Id("<|im_end|>")), 2);
   Messages trusted = Turn({Message("user", attack)});
@@ -220,7 +221,8 @@ TEST_F(HistoryTest, AReplyCutWithinACharacter) {
   UseTemplate(kChatMl);
   Apply(Turn({Message("user", "Hi")}));
   Reply("x", /*ends=*/false);
-  // The first bytes of U+FFFD, which is what stands for them.
+  // The first two bytes of U+FFFD. A reader sees U+FFFD in their place, because they are an
+  // incomplete character.
   for (const char byte : {'\xEF', '\xBF'}) {
     for (int32_t id = 0; id < 300; ++id) {
       if (tokenizer_->TokenBytes(id) == std::string_view(&byte, 1)) tokens_.push_back(id);
@@ -231,7 +233,7 @@ TEST_F(HistoryTest, AReplyCutWithinACharacter) {
   EXPECT_THAT(Spelled(), HasSubstr("x\xEF\xBF\xBD<|im_end|>\n<|im_start|>user\nBye"));
 }
 
-// Where no message spells a special token the ids are those of transformers.
+// If no message contains the text of a special token, the ids equal those of transformers.
 TEST(TokensParity, EveryConversation) {
   const Json golden = ReadJsonFile(GoldenDirectory() / "tokens.json");
   ASSERT_FALSE(golden["cases"].empty());
@@ -240,7 +242,7 @@ TEST(TokensParity, EveryConversation) {
     const std::string name = test_case["template"];
     const auto path = GoldenDirectory() / "templates" / (name + ".jinja");
     ChatTemplates templates;
-    // The goldens have one date; this date is of the turn.
+    // The golden files were made at one time, and the history has that time.
     templates.by_name.emplace("default", ChatTemplate::Parse(name, ReadText(path)).value());
     templates.special_tokens = SpecialTokens(test_case);
     const auto history = std::make_shared<History>();

@@ -1,5 +1,6 @@
-// Against transformers: every template and conversation of the goldens gives the text that
-// apply_chat_template gives, and fails where that fails.
+// Comparison with transformers. For each template and conversation of the golden files the text
+// must equal that of apply_chat_template, and there must be an error where apply_chat_template
+// fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What jinja2's TemplateError says is what raise_exception was given; of other errors only the
-// Python type is known. A construct that is not supported is one that the goldens may not have.
+// If the golden case failed by raise_exception, our error must contain its message. For other
+// errors the golden file has only the Python type, so any error is accepted. Constructs that are
+// not supported do not occur in the golden files.
 void ExpectSame(const absl::StatusOr<Text>& ours, const Json& test_case) {
   if (test_case.contains("text")) {
     ASSERT_TRUE(ours.ok()) << ours.status() << "\nexpected: " << test_case["text"];
@@ -55,7 +57,7 @@ TEST_P(TemplateParity, EveryConversation) {
                test_case);
     texts += test_case.contains("text") ? 1 : 0;
   }
-  EXPECT_GT(texts, 0u) << "the goldens say nothing of this template";
+  EXPECT_GT(texts, 0u) << "the golden files have no text of this template";
 }
 
 INSTANTIATE_TEST_SUITE_P(Chat, TemplateParity, ::testing::ValuesIn(Templates()),

@@ -1,4 +1,4 @@
-// The configuration file: every key, and every way a file can be wrong, with the whole message.
+// The configuration file: every key, and every kind of wrong file with its whole message.
 #include "service/config/server_config.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-// The message of the error that `text` gives as server.yaml; "" where there is none.
+// The error message for `text` as the content of server.yaml; "" if there is no error.
 std::string ErrorOf(std::string_view text) {
   ServerConfig config;
   const absl::Status status = ReadConfigText(text, "server.yaml", &config);
@@ -21,7 +21,7 @@ std::string ErrorOf(std::string_view text) {
   return std::string(status.message());
 }
 
-// The first ```yaml block of a document; the text and nothing of the fences.
+// The first ```yaml block of a document, without its fences.
 std::string YamlBlock(const std::string& document) {
   std::ifstream file(std::string(LONGSTREAM_SOURCE_DIR) + "/" + document);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -257,7 +257,7 @@ TEST(ServerConfigErrorTest, SessionsIdleForSomeTime) {
             "server.yaml:1: sessions.max_idle_timeout: expected more than 0s, found 0s");
 }
 
-// What flags set has not been through the file's checks.
+// Values from flags have not passed the checks of the configuration file.
 TEST(CheckConfigTest, ValuesOfFlags) {
   ServerConfig good;
   ASSERT_TRUE(AddModelFlag("a=d", &good).ok());
@@ -351,8 +351,8 @@ TEST(ServerConfigErrorTest, Files) {
   std::filesystem::remove(wrong);
 }
 
-// An error stands at the line of whichever of the two keys the file names last; a key that it does
-// not name has its default.
+// An error that concerns two keys names the line of the key that comes later in the file. A key
+// that is not in the file has its default value.
 TEST(ServerConfigErrorTest, RelationsBetweenValues) {
   EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 36"), "");
   EXPECT_EQ(ErrorOf("scheduler:\n  max_batch_tokens: 100\n  max_batch_sequences: 37"),

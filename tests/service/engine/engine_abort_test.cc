@@ -1,4 +1,4 @@
-// Turns that end badly leave their session at a committed state.
+// A turn that is cancelled or fails leaves its session at a committed state.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -49,7 +49,7 @@ TEST(EngineAbort, CancelRollsBack) {
   EXPECT_EQ(session->View().position, 15u);
   EXPECT_FALSE(session->View().turn_running);
 
-  // What follows is what would have followed without the cancelled turn.
+  // The session continues as if the cancelled turn had never run.
   const auto twin = engine.Open();
   RunTurn(*engine, NewTurn(Generate(twin, "start", 10)));
   EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "x", 20))).text,
@@ -67,7 +67,7 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
   const uint64_t delivered = turn->stream.delivered_position();
   turn->Cancel();
   engine->Wake();
-  // What is read now was not delivered before the cancel.
+  // Tokens that are read from now on were not delivered before the cancel.
   while (!std::holds_alternative<TurnEnd>(turn->stream.Next())) {
   }
   EXPECT_EQ(session->View().position, delivered);
@@ -79,7 +79,8 @@ TEST(EngineAbort, KeepStopsAtTheLastDeliveredToken) {
             RunTurn(*engine, NewTurn(Generate(twin, "", 20))).text);
 }
 
-// What a rollback lost is reported by the turn that reads it again, whatever was begun in between.
+// After a rollback tokens must be computed again. The turn that does so reports them, even if
+// another turn was begun and cancelled in between.
 TEST(EngineAbort, LostTokensAreReportedAfterAnotherAbort) {
   TestEngine engine(R"({"step_delay_us": 20000})");
   const auto session = engine.Open();
@@ -124,7 +125,8 @@ TEST(EngineAbort, DeadlineDuringTheTurn) {
   EXPECT_EQ(session->View().position, 0u);
 }
 
-// gRPC cancels a call whose deadline has passed: the engine may learn of both at once.
+// gRPC cancels a call whose deadline has passed, so the engine may learn of both at once. Then the
+// status must be DEADLINE_EXCEEDED.
 TEST(EngineAbort, DeadlineIsTheReasonWhereBothAreTrue) {
   TestEngine engine(R"({"step_delay_us": 100000})");
   SessionTurnRequest request = Generate(engine.Open(), "start", 100000);
@@ -151,7 +153,7 @@ TEST(EngineAbort, DeadlineThatCannotBeMetIsRefused) {
   EXPECT_FALSE(session->View().turn_running);
 }
 
-// Neither a reader that stops reading nor a writer that stops writing holds its memory for ever.
+// A client that stops reading or writing does not hold its memory for ever.
 TEST(EngineAbort, ReaderWhoNeverReads) {
   TestEngine engine("{}", 0,
                     {.stream_buffer_bytes = 64, .client_timeout = absl::Milliseconds(200)});
@@ -176,10 +178,12 @@ TEST(EngineAbort, WriterWhoStopsWriting) {
   turn->AddInput(Bytes(std::string(70, 'a')));
   ASSERT_TRUE(engine.Start(turn).ok());
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(request.session->View().position, 70u) << "what had arrived is kept, as was asked";
+  EXPECT_EQ(request.session->View().position, 70u)
+      << "the request asked to keep the text that had arrived";
 }
 
-// Slow is not silent: a turn lasts as long as its client goes on.
+// A slow client is not a silent one. Its turn goes on as long as the client reads or writes within
+// each timeout.
 TEST(EngineAbort, SlowClientsAreServed) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 64, .client_timeout = absl::Seconds(2)});
   SessionTurnRequest append;
@@ -210,17 +214,18 @@ TEST(EngineAbort, BackendFailureRollsBackAndTheSessionLives) {
   const auto session = engine.Open();
   ASSERT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 10))).end.status.ok());
   SessionTurnRequest request = Generate(session, "", 1000);
-  request.on_abort = OnAbort::kKeep;  // applies to callers, not to failures
+  request.on_abort = OnAbort::kKeep;  // applies when the caller aborts, not when the backend fails
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(session->View().position, 15u);
-  ASSERT_EQ(failures.size(), 1u) << "the operator is told";
+  ASSERT_EQ(failures.size(), 1u) << "the operator should be told once";
   EXPECT_NE(failures[0].find("m: the backend failed the turn: NaN logits"), std::string::npos)
       << failures[0];
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.ok());
 }
 
-// Of three turns one makes the step fail that two are in; the third waits for its reader.
+// Three turns run. `request` and `other` share the step that loses the device; `unread` waits for
+// its reader.
 TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   std::vector<absl::Status> told;
   TestEngine engine(R"({"lose_device_at_position": 30})", 0,
@@ -241,7 +246,7 @@ TEST(EngineAbort, ALostDeviceEndsEveryTurnAndIsToldOnce) {
   EXPECT_EQ(ReadToEnd(*other).end.status.code(), absl::StatusCode::kUnavailable);
   const absl::Status of_unread = ReadToEnd(*unread).end.status;
   EXPECT_TRUE(of_unread.ok() || absl::IsUnavailable(of_unread)) << of_unread;
-  EXPECT_GE(session->View().position, 15u) << "the history is not lost";
+  EXPECT_GE(session->View().position, 15u) << "the session keeps its history";
 
   EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
             absl::StatusCode::kUnavailable);
@@ -284,7 +289,7 @@ TEST(EngineAbort, DrainRefusesAndAbortAllEnds) {
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kUnavailable);
 }
 
-// The end of the server is none of the backend's failures: what was to be kept is kept.
+// AbortAll is not a failure of the backend, so a turn that asks for kKeep keeps its tokens.
 TEST(EngineAbort, AbortAllKeepsWhatWasToBeKept) {
   TestEngine engine(kSlow);
   SessionTurnRequest request = Generate(engine.Open(), "start", 100000);

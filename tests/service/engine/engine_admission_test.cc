@@ -1,5 +1,5 @@
-// Who runs, who waits and who is refused: readers that stall, callers that say nothing, full
-// queues. Turns that do not fit into the memory: engine_room_test.cc.
+// Which turns run, which wait and which are refused: readers that stall, callers that send nothing,
+// full queues. engine_room_test.cc has the turns that do not fit into memory.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -61,7 +61,8 @@ TEST(EngineAdmission, StalledReadersTakeNoPlaceInTheBatch) {
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_TRUE(outcome.end.status.ok()) << outcome.end.status;
-  for (const auto& turn : stalled) EXPECT_TRUE(turn->stream.Full()) << "it should be paused";
+  for (const auto& turn : stalled)
+    EXPECT_TRUE(turn->stream.Full()) << "a turn with a stalled reader should be paused";
   CancelAll(*engine, stalled);
 }
 
@@ -71,7 +72,7 @@ TEST(EngineAdmission, SilentAppendsTakeNoPlaceInTheBatch) {
   for (int i = 0; i < 6; ++i) {
     silent.push_back(NewAppend(engine.Open()));
     ASSERT_TRUE(engine.Start(silent.back()).ok());
-    // Half of them have sent something, but less than can be read before more comes.
+    // Half of them have sent some text, but too little to be read before more arrives.
     if (i % 2 == 0) silent.back()->AddInput(Bytes("few"));
   }
   SessionTurnRequest request = Generate(engine.Open(), "f", 50);
@@ -91,14 +92,15 @@ TEST(EngineAdmission, OpenTurnsAreBounded) {
   const auto next = NewTurn(Generate(engine.Open(), "f", 50));
   ASSERT_TRUE(engine.Start(next).ok());
   absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next())) << "it should wait";
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(next->stream.Next()))
+      << "the fourth turn should wait";
   silent[1]->CloseInput();
   engine->Wake();
   EXPECT_TRUE(ReadToEnd(*next).end.status.ok());
   CancelAll(*engine, silent);
 }
 
-// What waits is bounded by itself, whatever those that run are doing.
+// The limit for waiting turns holds whatever the running turns do.
 TEST(EngineAdmission, TheQueueIsBounded) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 3, .max_waiting_turns = 2});
@@ -112,7 +114,8 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   const absl::Status full = engine.Start(NewAppend(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
   EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
-  // A place is free again when one is admitted, and when one that waits gives up.
+  // A place in the queue becomes free when a turn is admitted, and when a waiting turn is
+  // cancelled.
   turns[0]->CloseInput();
   turns[4]->Cancel();
   engine->Wake();
@@ -130,7 +133,7 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   CancelAll(*engine, turns);
 }
 
-// A turn that its session refuses gives back the place it took first.
+// A turn first takes a place in the queue. If its session then refuses it, it gives the place back.
 TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 2, .max_open_turns = 2, .max_waiting_turns = 2});
@@ -144,7 +147,7 @@ TEST(EngineAdmission, SecondWritersTakeNoPlaceInTheQueue) {
   CancelAll(*engine, {first});
 }
 
-// The lease of a turn that finds no place in the queue is dropped.
+// A turn that finds no place in the queue drops its session's lease.
 TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 1, .max_open_turns = 1, .max_waiting_turns = 0});
@@ -159,8 +162,8 @@ TEST(EngineAdmission, ARefusedTurnGivesTheSessionBack) {
   CancelAll(*engine, {running});
 }
 
-// Turns that have come while the engine was busy hold the free places of those that run, and do not
-// count as waiting ones.
+// Eight turns arrive while the engine is busy. Four of them will run, so only the other four count
+// as waiting.
 TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   TestEngine engine("{}", 0,
                     {.max_batch_sequences = 8, .max_open_turns = 4, .max_waiting_turns = 4});

@@ -1,4 +1,4 @@
-// Steps that fail: whose turns end, and how.
+// Steps that fail: which turns end, and with which status.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ class EngineFault : public testing::Test {
     return std::make_shared<SessionTurn>(Generate(engine_.Open(), prompt, max_tokens));
   }
 
-  // Starts turns that all come at the same time, so that they are in the first step together.
+  // Starts turns while the engine's thread is blocked, so that they are in the first step together.
   void StartTogether(const std::vector<std::shared_ptr<SessionTurn>>& turns) {
     absl::Notification go_on;
     engine_->Close(engine_.Open(), [&go_on](uint64_t) { go_on.WaitForNotification(); });
@@ -31,7 +31,8 @@ class EngineFault : public testing::Test {
   TestEngine engine_;
 };
 
-// Of a step that is refused as a whole only the turns end that are refused by themselves, too.
+// If a step is refused as a whole, its turns are tried one by one. Only those that are refused
+// again end.
 TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
   const std::string first = RunTurn(*engine_, NewTurn("first")).text;
   const std::string second = RunTurn(*engine_, NewTurn("second")).text;
@@ -44,7 +45,8 @@ TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
     const absl::Status& status = outcomes[refused].end.status;
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
     EXPECT_NE(status.message().find("there is an X"), std::string::npos) << status;
-    EXPECT_EQ(turns[refused]->session->View().position, 0u) << "rolled back";
+    EXPECT_EQ(turns[refused]->session->View().position, 0u)
+        << "the refused turn was not rolled back";
   }
   EXPECT_TRUE(outcomes[0].end.status.ok()) << outcomes[0].end.status;
   EXPECT_EQ(outcomes[0].text, first);
@@ -52,7 +54,7 @@ TEST_F(EngineFault, ARefusedStepEndsTheTurnsItIsRefusedFor) {
   EXPECT_EQ(outcomes[2].text, second);
 }
 
-// A stream that runs loses nothing by a turn that joins it and is refused.
+// A running stream loses nothing when a turn joins its step and is refused.
 TEST_F(EngineFault, ARefusedStepEndsNoStream) {
   const std::string expected = RunTurn(*engine_, NewTurn("stream", 3000)).text;
   const auto stream = NewTurn("stream", 3000);
@@ -67,7 +69,7 @@ TEST_F(EngineFault, ARefusedStepEndsNoStream) {
   EXPECT_EQ(outcome.text, expected);
 }
 
-// What a client may try again.
+// RESOURCE_EXHAUSTED tells a client that it may try again.
 TEST_F(EngineFault, NoMemoryForAStepIsResourceExhausted) {
   const auto session = engine_.Open();
   const auto turn = [&](std::string_view prompt) {
@@ -77,8 +79,9 @@ TEST_F(EngineFault, NoMemoryForAStepIsResourceExhausted) {
   const absl::Status status = RunTurn(*engine_, turn("M")).end.status;
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_EQ(status.message(), "the backend has no memory: lists of penalties");
-  EXPECT_EQ(session->View().position, 9u) << "rolled back";
-  EXPECT_TRUE(RunTurn(*engine_, turn("good")).end.status.ok()) << "the session lives on";
+  EXPECT_EQ(session->View().position, 9u) << "the failed turn was not rolled back";
+  EXPECT_TRUE(RunTurn(*engine_, turn("good")).end.status.ok())
+      << "the session can be used after the failure";
 }
 
 }  // namespace

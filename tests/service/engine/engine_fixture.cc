@@ -1,4 +1,4 @@
-// Loading of the minimal plugin and reading of turns.
+// Loads the minimal plugin, and runs turns to their end.
 #include "tests/service/engine/engine_fixture.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A served minimal model for tests of the engine, and turns that are waited for.
+// A served minimal model for tests of the engine, and functions that wait for turns.
 #ifndef LONGSTREAM_TESTS_SERVICE_ENGINE_ENGINE_FIXTURE_H_
 #define LONGSTREAM_TESTS_SERVICE_ENGINE_ENGINE_FIXTURE_H_
 
@@ -22,15 +22,16 @@ struct ClientMetric;
 
 namespace longstream {
 
-// The plugin, a host on the calling thread alone, and a model directory that is removed at the end.
+// The plugin, a host that uses only the calling thread, and a model directory, which the destructor
+// removes.
 class MinimalModel {
  public:
-  // The minimal backend's file, or what the environment variable LONGSTREAM_MINIMAL_PLUGIN names in
-  // its place: ctest runs the same tests once more on asynchronous_minimal.
+  // The minimal backend's file, unless the environment variable LONGSTREAM_MINIMAL_PLUGIN names
+  // another one: ctest runs the same tests a second time on asynchronous_minimal.
   static std::string PluginFile();
 
-  // `plugin`: the minimal backend's file, or one that behaves like it but for a defect.
-  // `tokenizer_json` empty: plain bytes. `chat_template` empty: none.
+  // `plugin`: the minimal backend's file, or one that behaves like it except for a defect.
+  // `tokenizer_json`: empty for a tokenizer of plain bytes. `chat_template`: empty for none.
   explicit MinimalModel(const std::string& plugin = PluginFile(),
                         const std::string& tokenizer_json = "",
                         const std::string& chat_template = "");
@@ -43,13 +44,13 @@ class MinimalModel {
   prometheus::Registry* registry() { return registry_.get(); }
   const std::filesystem::path& directory() const { return directory_; }
 
-  // Of the metric `name`, those whose label has this value.
+  // The samples of the metric `name` on which the label has this value.
   std::vector<prometheus::ClientMetric> Samples(const std::string& name, const std::string& label,
                                                 const std::string& value) const;
-  // Of longstream_requests_total, over all finish reasons.
+  // The sum of longstream_requests_total with this code, over all finish reasons.
   double RequestsCounted(const std::string& code) const;
 
-  // A source with these backend options and cache budget.
+  // The model's source, with these backend options and this cache budget.
   ModelSource Source(const std::string& options_json = "{}", uint64_t cache_bytes = 0) const;
 
  private:
@@ -59,9 +60,10 @@ class MinimalModel {
   std::unique_ptr<prometheus::Registry> registry_;
 };
 
-// A turn's request with its session, for tests that talk to the engine without the session manager.
+// A turn's request together with its session, for tests that use the engine without a session
+// manager.
 struct SessionTurnRequest : TurnRequest {
-  std::shared_ptr<Session> session;  // kScore: none
+  std::shared_ptr<Session> session;  // none for kScore
 };
 
 class SessionTurn : public Turn {
@@ -74,13 +76,13 @@ class SessionTurn : public Turn {
 // Takes the session's lease and starts the turn.
 absl::Status Start(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
 
-// A plugin and a model directory that it serves; empty: the minimal model's.
+// A plugin and a directory of a model that it serves; an empty directory is the minimal model's.
 struct TestModel {
   std::string plugin = MinimalModel::PluginFile();
   std::string directory{};
 };
 
-// An engine over a minimal model, or over another one.
+// An engine for the minimal model or for another one.
 class TestEngine {
  public:
   explicit TestEngine(const std::string& options_json = "{}", uint64_t cache_bytes = 0,
@@ -94,9 +96,10 @@ class TestEngine {
     return longstream::Start(*engine_, turn);
   }
 
-  // A session that has not been opened.
+  // A new session that has not been opened in the engine.
   TurnLease NewSession(SessionId id) const;
-  // A session with caches; fails the test where there is no room. From any thread.
+  // Opens a session with caches. Fails the test if there is no memory. May be called from any
+  // thread.
   std::shared_ptr<Session> Open();
   absl::StatusOr<std::shared_ptr<Session>> TryOpen();
 
@@ -107,7 +110,7 @@ class TestEngine {
   std::atomic<uint64_t> next_id_{1};
 };
 
-// What a turn gave, all events put together.
+// The results of a turn: all its events put together.
 struct Outcome {
   TurnEnd end;
   std::string text;
@@ -117,17 +120,19 @@ struct Outcome {
   uint64_t prefill_events = 0;
 };
 
-// The session's state; its turn must be free.
+// The session's state. REQUIRES: no turn of the session is running.
 SessionState StateOf(const std::shared_ptr<Session>& session);
 // Copies a session and waits for the answer.
 absl::Status Fork(Engine& engine, const std::shared_ptr<Session>& source, TurnLease target);
 
-// Starts the turn and reads it to its end. A refusal is the outcome's status.
+// Starts the turn and reads it to its end. If the turn is refused, the outcome has the refusal's
+// status.
 Outcome RunTurn(Engine& engine, const std::shared_ptr<SessionTurn>& turn);
-// Reads a turn that was started to its end.
+// Reads a started turn to its end.
 Outcome ReadToEnd(Turn& turn);
 
-// Sampling with this seed at temperature 1, so that every token matters.
+// A request that samples with this seed at temperature 1, so that every earlier token changes the
+// results.
 SessionTurnRequest Generate(std::shared_ptr<Session> session, std::string_view prompt,
                             uint64_t max_tokens, uint64_t seed = 1);
 

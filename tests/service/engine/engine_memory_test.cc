@@ -1,4 +1,4 @@
-// Budgets, the bounded queue and slow readers.
+// The cache budget, the bounded queue and slow readers.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,7 +25,7 @@ TEST(EngineMemory, OpenBeyondTheBudgetIsResourceExhausted) {
   }
   ASSERT_FALSE(sessions.empty());
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  // One that is closed makes room for another.
+  // Closing a session makes room for another one.
   sessions.back()->Close();
   engine->Close(sessions.back(), [](uint64_t) {});
   EXPECT_TRUE(engine.TryOpen().ok());
@@ -42,14 +42,14 @@ TEST(EngineMemory, FullQueueIsResourceExhausted) {
   const auto session = engine.Open();
   EXPECT_EQ(engine.Start(NewTurn(Generate(session, "a", 5))).code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
+  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds its session";
   for (const auto& turn : turns) turn->Cancel();
   engine->Wake();
   for (const auto& turn : turns) ReadToEnd(*turn);
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "a", 5))).end.status.ok());
 }
 
-// A reader that stops reading pauses its own turn; the others go on, and it loses nothing.
+// If a reader stops reading, only its own turn pauses, and the reader loses nothing.
 TEST(EngineMemory, SlowReaderPausesItselfAlone) {
   TestEngine engine("{}", 0, {.stream_buffer_bytes = 2048});
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "s", 3000))).text;
@@ -59,7 +59,7 @@ TEST(EngineMemory, SlowReaderPausesItselfAlone) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(engine.Open(), "f", 500))).end.status.ok());
   }
-  EXPECT_TRUE(slow->session->View().turn_running) << "it should be paused";
+  EXPECT_TRUE(slow->session->View().turn_running) << "the slow turn should be paused";
   EXPECT_LT(slow->stream.queued_bytes(), 4096u);
   EXPECT_EQ(ReadToEnd(*slow).text, expected);
 }

@@ -1,4 +1,4 @@
-// What an engine tells Prometheus of its turns.
+// The metrics of an engine's turns in Prometheus.
 #include <gtest/gtest.h>
 #include <prometheus/client_metric.h>
 
@@ -15,7 +15,7 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
-// The only sample of longstream_`name` with this label.
+// The only sample of the metric longstream_`name` whose label has this value.
 prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& name,
                                 const std::string& label = "model",
                                 const std::string& value = "m") {
@@ -24,8 +24,8 @@ prometheus::ClientMetric Sample(const TestEngine& engine, const std::string& nam
   return samples.empty() ? prometheus::ClientMetric{} : samples.front();
 }
 
-// Three turns of one session, the last of which replaces what the second has added, so that its
-// caches have to be made anew; and one that is refused.
+// Three turns of one session, and one turn that is refused. The third turn replaces the text that
+// the second one added, so its caches must be computed again.
 class EngineMetrics : public testing::Test {
  protected:
   static constexpr uint64_t kTokens = 20;
@@ -48,7 +48,7 @@ class EngineMetrics : public testing::Test {
 
   double Counter(const std::string& name) { return Sample(engine_, name).counter.value; }
 
-  // The histogram has these values, one a turn.
+  // Checks that the histogram has one value per turn and that their sum is that of `of(usage)`.
   void ExpectOfEachTurn(const std::string& name, double (*of)(const TurnUsage& usage)) {
     const prometheus::ClientMetric::Histogram histogram = Sample(engine_, name).histogram;
     double sum = 0;
@@ -100,8 +100,8 @@ TEST_F(EngineMetrics, TokensAndEndsAreCounted) {
   EXPECT_EQ(engine_.model().RequestsCounted("FAILED_PRECONDITION"), 1);
 }
 
-// All but the last token may have been read when the caller says that there is no more: then it is
-// the last piece that counts, not the time that the caller took to say so.
+// The engine may read all but the last token of an Append before the caller closes the input. Then
+// the prefill time ends with the last piece, not when the caller closes the input.
 TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
   constexpr absl::Duration kSilence = absl::Milliseconds(500);
   TestEngine engine(R"({"step_delay_us": 5000})");
@@ -123,9 +123,9 @@ TEST(EngineAppendMetrics, ThePrefillEndsWithItsLastPiece) {
     usages.push_back(outcome.end.usage);
   }
   EXPECT_GE(usages[0].prefill_time, absl::Milliseconds(5));
-  EXPECT_LT(usages[0].prefill_time, kSilence) << "nothing was read after the silence";
-  EXPECT_GE(usages[1].prefill_time, kSilence) << "a token was";
-  EXPECT_EQ(usages[2].prefill_time, absl::ZeroDuration()) << "there was nothing to read";
+  EXPECT_LT(usages[0].prefill_time, kSilence) << "the engine reads nothing after the silence";
+  EXPECT_GE(usages[1].prefill_time, kSilence) << "the engine reads one token after the silence";
+  EXPECT_EQ(usages[2].prefill_time, absl::ZeroDuration()) << "the engine reads no token";
   const auto histogram = Sample(engine, "request_prefill_seconds").histogram;
   EXPECT_EQ(histogram.sample_count, 3u);
   EXPECT_NEAR(histogram.sample_sum,
@@ -146,7 +146,7 @@ TEST(EngineGauges, WhoRunsAndWhoWaits) {
   }
   EXPECT_EQ(Sample(engine, "requests_waiting").gauge.value, 1);
   EXPECT_EQ(Sample(engine, "requests_running").gauge.value, 1);
-  engine->Flush();  // the rest is set after it, in the same round
+  engine->Flush();  // the engine sets the other gauges later in the same round
   EXPECT_EQ(Sample(engine, "sessions", "state", "active").gauge.value, 1);
   EXPECT_EQ(Sample(engine, "sessions", "state", "idle").gauge.value, 2);
   EXPECT_EQ(Sample(engine, "stream_queued_bytes").gauge.value,

@@ -1,4 +1,5 @@
-// Turns that find no memory: who waits, who passes whom, and who is refused at once.
+// Turns that do not fit into memory: which turns wait, which pass them, and which are refused at
+// once.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +15,7 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
-// Short, and to be over soon.
+// A turn that fits into memory and soon ends.
 std::shared_ptr<SessionTurn> NewSmall(std::shared_ptr<Session> session) {
   SessionTurnRequest request = Generate(std::move(session), "f", 2);
   request.deadline = MonotonicTime::Now() + absl::Seconds(20);
@@ -40,9 +41,9 @@ uint64_t StateBytes() {
   return engine->model().backend().info().state_bytes_per_sequence;
 }
 
-// A scored text needs room for caches and a checkpoint, a turn of an open session for a checkpoint.
-// There is room for three sessions and two rollback copies; one of these is taken by a turn that
-// goes on for long, so that a score has to wait and a turn has not.
+// A scored text needs memory for caches and for a rollback copy, a turn of an open session only for
+// a rollback copy. There is room for three sessions and two rollback copies. A long turn takes one
+// of the copies, so a score must wait and a small turn need not.
 class EngineRoom : public testing::Test {
  protected:
   EngineRoom(const std::string& options_json, size_t stream_buffer_bytes)
@@ -51,7 +52,7 @@ class EngineRoom : public testing::Test {
     EXPECT_TRUE(engine_.Start(holder_ = NewTurn(Generate(sessions_[0], "s", 60000))).ok());
   }
 
-  // A large turn that waits.
+  // Starts a large turn, which must wait for memory.
   std::shared_ptr<SessionTurn> StartLarge() {
     auto large = NewScore();
     EXPECT_TRUE(engine_.Start(large).ok());
@@ -66,7 +67,7 @@ class EngineRoom : public testing::Test {
   std::shared_ptr<SessionTurn> holder_;
 };
 
-// The long turn waits for its reader.
+// The long turn is paused and waits for its reader.
 class RoomHeldByAReader : public EngineRoom {
  protected:
   RoomHeldByAReader() : EngineRoom("{}", 512) {
@@ -74,7 +75,7 @@ class RoomHeldByAReader : public EngineRoom {
   }
 };
 
-// Whoever waits for memory that a stalled reader holds stops nobody, for as long as it takes.
+// A turn that waits for memory held by a stalled reader stops no other turn, however long it waits.
 TEST_F(RoomHeldByAReader, AnyNumberOfTurnsPassOneThatDoesNotFit) {
   const auto large = StartLarge();
   for (int i = 0; i < 300; ++i) {
@@ -97,7 +98,7 @@ TEST_F(RoomHeldByAReader, ManyThatDoNotFitStopNobody) {
 }
 
 TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
-  engine_.Open();  // a fourth session: a score is not free when all turns have ended
+  engine_.Open();  // with a fourth session a score would not fit even if all turns ended
   const Outcome large = ReadToEnd(*StartLarge());
   EXPECT_EQ(large.end.status.code(), absl::StatusCode::kResourceExhausted) << large.end.status;
   const uint64_t state = StateBytes();
@@ -107,11 +108,12 @@ TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
       ", of which 0 are free; running turns give back " + std::to_string(state) +
       " at most, and sessions keep " + std::to_string(4 * state);
   EXPECT_EQ(large.end.status.message(), expected);
-  EXPECT_TRUE(holder_->session->View().turn_running) << "nobody waited for it";
+  EXPECT_TRUE(holder_->session->View().turn_running)
+      << "the refused turn waited for the stalled one";
   CancelAll(*engine_, {holder_});
 }
 
-// The long turn computes.
+// The long turn keeps computing.
 class RoomHeldByAStream : public EngineRoom {
  protected:
   RoomHeldByAStream() : EngineRoom(R"({"step_delay_us": 200})", 64 << 20) {}
@@ -125,7 +127,7 @@ TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
     ASSERT_LT(passed, 1000) << "the large turn would starve";
     small = NewSmall(sessions_[1]);
     ASSERT_TRUE(engine_.Start(small).ok());
-    // A turn that is not held up is over after a few rounds of the engine.
+    // A turn that may pass ends after a few rounds of the engine.
     for (int i = 0; i < 1000 && sessions_[1]->View().turn_running; ++i) engine_->Flush();
     if (sessions_[1]->View().turn_running) break;
     ++passed;
@@ -137,7 +139,7 @@ TEST_F(RoomHeldByAStream, OnlySoManyTurnsPassOneThatWillFit) {
   EXPECT_TRUE(ReadToEnd(*small).end.status.ok());
 }
 
-// Half of what one session of the whole context takes.
+// The budget is half of the memory that a session of the whole context needs.
 class RoomForHalfAContext : public testing::Test {
  protected:
   static constexpr uint64_t kBudget = 32 << 20;
@@ -150,7 +152,8 @@ class RoomForHalfAContext : public testing::Test {
   TestEngine engine_;
 };
 
-// A turn without max_tokens asks for the whole context. It is told so, and stops nobody.
+// A turn without max_tokens asks for the whole context. It is refused with that reason, and stops
+// no other turn.
 TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   const ls_model_info& info = engine_->model().backend().info();
   ASSERT_EQ(info.context_limit * info.kv_bytes_per_token, 2 * kBudget);
@@ -166,7 +169,8 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
                          std::to_string(kBudget)),
             std::string::npos)
       << message;
-  EXPECT_TRUE(stream->session->View().turn_running) << "nobody waited for it";
+  EXPECT_TRUE(stream->session->View().turn_running)
+      << "the refused turn waited for the running one";
   CancelAll(*engine_, {stream});
 }
 

@@ -1,4 +1,4 @@
-// Turns that end well: text, stop rules, batching, scores, appended input.
+// Turns that end normally: text, stop rules, batching, scores, appended input.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,11 +36,13 @@ TEST(Engine, GeneratesAndRemembers) {
 
   const Outcome second = RunTurn(*engine, NewTurn(Generate(session, "", 5)));
   ASSERT_TRUE(second.end.status.ok()) << second.end.status;
-  EXPECT_EQ(second.end.usage.reused_tokens, 24u) << "all but the last token, which was not read";
+  EXPECT_EQ(second.end.usage.reused_tokens, 24u)
+      << "all tokens but the last, which the model has not read";
   EXPECT_EQ(second.end.usage.recomputed_tokens, 0u);
 }
 
-// One turn of 30 tokens or three of 10 draw the same: the seed and the position decide.
+// One turn of 30 tokens draws the same tokens as three turns of 10, because noise depends only on
+// the seed and the position.
 TEST(Engine, TurnsContinueTheSameStream) {
   TestEngine engine;
   const Outcome whole = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abc", 30)));
@@ -137,7 +139,8 @@ TEST(Engine, UnicodeIsNeverSplit) {
     EXPECT_EQ(ValidUtf8Prefix(delta->text), delta->text.size());
     for (const char c : delta->text) multi_byte += static_cast<unsigned char>(c) >= 0xc0;
   }
-  EXPECT_GT(multi_byte, 0u) << "the model wrote none, so the test has shown nothing";
+  EXPECT_GT(multi_byte, 0u)
+      << "the model wrote no character of several bytes, so nothing was tested";
 }
 
 TEST(Engine, LogProbsAreThoseOfAScore) {
@@ -178,7 +181,7 @@ TEST(Engine, ScoreOfOneTokenHasNone) {
   EXPECT_TRUE(std::isnan(outcome.scores[0].log_prob));
 }
 
-// However a prompt is cut into Append's messages, what follows is the same.
+// The session's state does not depend on how Append's messages cut the prompt.
 TEST(Engine, AppendedPiecesEqualOnePrompt) {
   const std::string prompt(500, 'p');
   TestEngine engine;
@@ -204,7 +207,8 @@ TEST(Engine, AppendedPiecesEqualOnePrompt) {
   EXPECT_EQ(generated.end.usage.reused_tokens, 499u);
 }
 
-// Penalties included, which count what the source's turns have drawn.
+// The fork draws the same tokens as its source. That includes penalties, which count the tokens
+// that the source's turns have drawn.
 TEST(Engine, ForkContinuesAlike) {
   TestEngine engine;
   const auto source = engine.Open();
@@ -228,13 +232,13 @@ TEST(Engine, PenaltiesSeeTheHistory) {
   TestEngine engine;
   SessionTurnRequest request = Generate(engine.Open(), "q", 40);
   request.sampling.temperature = 0.0f;
-  request.sampling.presence_penalty = 100.0f;  // beyond the wire's limit: never the same byte twice
+  request.sampling.presence_penalty = 100.0f;  // so large that no byte occurs twice
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   std::set<int32_t> distinct(outcome.tokens.begin(), outcome.tokens.end());
   EXPECT_EQ(distinct.size(), outcome.tokens.size());
 }
 
-// Presence and frequency are those of what was generated, not of what was given.
+// Presence and frequency penalties count generated tokens, not those of the prompt.
 TEST(Engine, PresenceIsNotThatOfThePrompt) {
   std::string even_bytes;
   for (int byte = 0; byte < 256; byte += 2) even_bytes += static_cast<char>(byte);

@@ -1,5 +1,5 @@
-// The minimal backend as one whose steps fail by what they read: a batch with the token 'X' is
-// refused as a whole, and there is no memory for an entry with the token 'M'.
+// The minimal backend, with steps that fail because of their tokens. A batch with the token 'X' is
+// refused as a whole, and an entry with the token 'M' fails for lack of memory.
 #include <algorithm>
 #include <cstdio>
 

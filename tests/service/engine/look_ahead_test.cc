@@ -1,4 +1,5 @@
-// Two steps in flight: when there are two, what the host gains, and how turns end that are in both.
+// Two steps in flight: when the engine submits a second step, what that saves, and how a turn ends
+// while both steps contain it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,13 +24,14 @@ std::shared_ptr<SessionTurn> NewTurn(SessionTurnRequest request) {
   return std::make_shared<SessionTurn>(std::move(request));
 }
 
-// Steps that were submitted while another was in flight (asynchronous.cc).
+// The number of steps that were submitted while another step was in flight (asynchronous.cc).
 uint64_t StepsAhead(TestEngine& engine) { return engine->model().backend().memory().workspace; }
 
-// ---------------------------------------------------------------- when it looks ahead
+// ---------------------------------------------------------------- when the engine looks ahead
 
-// Every draw but the first is asked for in flight, unless the token before it ends at a grid line:
-// the minimal backend keeps a state.
+// Every token but the first is drawn by a step that was submitted while another one was in flight.
+// The exception is a step after a grid line: it must wait for the step before it, because the
+// minimal backend keeps a state.
 TEST(LookAhead, UpToGridLines) {
   constexpr uint64_t kPrompt = 4;
   constexpr uint64_t kTokens = 40;
@@ -41,7 +43,8 @@ TEST(LookAhead, UpToGridLines) {
   EXPECT_EQ(StepsAhead(engine), expected);
 }
 
-// Pieces of a prompt that is read in steps of 64 follow each other in flight.
+// A prompt is read in steps of 64 tokens. Each step but the first is submitted while the previous
+// one is in flight.
 TEST(LookAhead, PromptsInPieces) {
   Engine::Options options = StepsInFlight(2);
   options.max_batch_tokens = 64;
@@ -59,8 +62,8 @@ TEST(LookAhead, NotWherePenaltiesCountWhatIsDrawn) {
   EXPECT_EQ(StepsAhead(engine), 0u);
 }
 
-// What an Append's caller sends while its pieces are in flight is taken in behind them. Another
-// turn keeps the engine going round.
+// While pieces of an Append are in flight, its caller sends more text, which is read after them.
+// Another turn keeps the engine running.
 TEST(LookAhead, InputThatArrivesInFlight) {
   TestEngine engine(R"({"step_delay_us": 10000})", 0, StepsInFlight(2), Asynchronous());
   const auto other = NewTurn(Generate(engine.Open(), "abcd", 20000));
@@ -86,8 +89,8 @@ TEST(LookAhead, InputThatArrivesInFlight) {
   ReadToEnd(*other);
 }
 
-// A turn that cannot be looked ahead for is not left behind by one that can: both draw as many
-// tokens in the same time.
+// The engine cannot look ahead for the penalised turn, but it can for the other one. Both must draw
+// equally many tokens in the same time.
 TEST(LookAhead, NobodyIsLeftBehind) {
   TestEngine engine(R"({"step_delay_us": 2000})", 0, StepsInFlight(2), Asynchronous());
   const auto free = NewTurn(Generate(engine.Open(), "abcd", 20000));
@@ -95,7 +98,8 @@ TEST(LookAhead, NobodyIsLeftBehind) {
   request.sampling.presence_penalty = 0.5f;
   const auto penalised = NewTurn(request);
   absl::Notification ended;
-  penalised->stream.SetReader([&] {  // on the engine thread: the other gets no step more than that
+  // The reader runs on the engine's thread, so `free` takes no further step before it is cancelled.
+  penalised->stream.SetReader([&] {
     for (TurnStream::Item item = penalised->stream.Next(); item.index() != 0;
          item = penalised->stream.Next()) {
       const auto* end = std::get_if<TurnEnd>(&item);
@@ -109,11 +113,12 @@ TEST(LookAhead, NobodyIsLeftBehind) {
   ASSERT_TRUE(engine.Start(free).ok());
   ended.WaitForNotification();
   const Outcome outcome = ReadToEnd(*free);
-  EXPECT_LT(outcome.end.usage.generated_tokens, 100u) << "it had two steps for each of the other";
+  EXPECT_LT(outcome.end.usage.generated_tokens, 100u)
+      << "the free turn took two steps for each step of the other";
 }
 
-// When the host hears of a token, the step that reads it is on the device already: what the host
-// does with it takes no time of the device.
+// When the host receives a token, the step that reads it is already on the device. So the host's
+// work on a token costs the device no time.
 TEST(LookAhead, TheHostWorksBesideTheDevice) {
   constexpr uint64_t kPrompt = 4;
   constexpr uint64_t kTokens = 40;
@@ -122,7 +127,7 @@ TEST(LookAhead, TheHostWorksBesideTheDevice) {
   const auto turn = NewTurn(Generate(engine.Open(), "abcd", kTokens));
   uint64_t heard = 0, read_ahead = 0, late = 0;
   absl::Notification ended;
-  turn->stream.SetReader([&] {  // on the engine thread
+  turn->stream.SetReader([&] {  // runs on the engine's thread
     for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
          item = turn->stream.Next()) {
       if (std::holds_alternative<TurnEnd>(item)) return ended.Notify();
@@ -147,19 +152,21 @@ TEST(LookAhead, TimesAreTheDevices) {
   const Outcome outcome = RunTurn(*engine, NewTurn(Generate(engine.Open(), "abcd", kTokens)));
   const TurnUsage& usage = outcome.end.usage;
   EXPECT_GE(usage.time_to_first_token, absl::Milliseconds(5));
-  // Of both together, since a busy host may learn late of the first token, and in time of the last.
+  // Checks the sum of both times. A busy host may learn of the first token late and of the last one
+  // in time; then decode_time alone is too short.
   EXPECT_GE(usage.time_to_first_token + usage.decode_time, kTokens * absl::Milliseconds(5) * 0.98);
 }
 
-// ---------------------------------------------------------------- ends
+// ---------------------------------------------------------------- how turns end
 
-// The step that reads the token which ends the turn fails: nobody wanted it.
+// The token that ends the turn is fed in a step that fails. The failure must not matter, because
+// the turn needs no result of that step.
 TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
   std::vector<std::string> texts;
   for (const size_t most : {1, 2}) {
     TestEngine free("{}", 0, StepsInFlight(most), Asynchronous());
     const Outcome whole = RunTurn(*free, NewTurn(Generate(free.Open(), "q", 60)));
-    // The first token of its kind, so that it is this one that ends the turn.
+    // The stop token must not occur earlier in the text, so that it ends the turn here.
     size_t index = 20;
     const auto is_new = [&](size_t i) {
       const auto begin = whole.tokens.begin();
@@ -168,7 +175,8 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     };
     while (index > 0 && (!is_new(index) || (index + 2) % 16 == 0)) --index;
     ASSERT_GT(index, 2u);
-    const uint64_t position = 1 + index;  // of the token, and where feeding it fails
+    // The stop token's position. Feeding the token fails there.
+    const uint64_t position = 1 + index;
     TestEngine engine(absl::StrCat(R"({"fail_at_position": )", position, "}"), 0,
                       StepsInFlight(most), Asynchronous());
     const auto session = engine.Open();
@@ -179,7 +187,7 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
     EXPECT_EQ(outcome.end.reason, FinishReason::kStopToken);
     EXPECT_EQ(outcome.end.position, position + 1);
     EXPECT_EQ(StepsAhead(engine) > 0, most == 2);
-    // Now the token is wanted.
+    // The next turn needs the stop token to be read, so it fails.
     EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(session, "", 5))).end.status.code(),
               absl::StatusCode::kInternal);
     EXPECT_EQ(session->View().position, position + 1);
@@ -188,18 +196,19 @@ TEST(LookAheadEnd, AFailureBehindTheEndIsNone) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-// A failure ends its turn after the tokens before it, which the client has got.
+// If a step fails, the turn ends after the tokens drawn before it, and the client receives those.
 TEST(LookAheadEnd, AFailureInFlightIsTheTurns) {
   TestEngine engine(R"({"fail_at_position": 30})", 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
   const Outcome outcome = RunTurn(*engine, NewTurn(Generate(session, "start", 1000)));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(outcome.tokens.size(), 26u) << "those at 5 ... 30; what reads the last one fails";
+  EXPECT_EQ(outcome.tokens.size(), 26u)
+      << "the tokens at 5 ... 30; the step that reads the last one fails";
   EXPECT_EQ(session->View().position, 0u);
   EXPECT_TRUE(RunTurn(*engine, NewTurn(Generate(session, "start", 5))).end.status.ok());
 }
 
-// The context's end is foreseen: no step in flight goes beyond it.
+// The engine knows where the context ends and submits no step beyond it.
 TEST(LookAheadEnd, AtTheContext) {
   TestEngine engine(R"({"context_limit": 40})", 0, StepsInFlight(2), Asynchronous());
   const Outcome outcome =
@@ -209,7 +218,7 @@ TEST(LookAheadEnd, AtTheContext) {
   EXPECT_GT(StepsAhead(engine), 0u);
 }
 
-// Reads until there is a token, from when on two steps are in flight.
+// Reads until the first token arrives. From then on two steps are in flight.
 void AwaitToken(Turn& turn) {
   while (true) {
     const TurnStream::Item item = turn.stream.Next();
@@ -219,7 +228,8 @@ void AwaitToken(Turn& turn) {
   }
 }
 
-// Two steps are in flight when a token is heard of; no other follows them.
+// When the host receives a token, two steps are in flight. After a cancel no other step may follow
+// them.
 TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
   TestEngine engine("{}", 0, StepsInFlight(2), Asynchronous());
   const auto session = engine.Open();
@@ -227,7 +237,7 @@ TEST(LookAheadEnd, ACancellationTakesTwoStepsAtMost) {
   uint64_t ahead = 0;
   TurnEnd end;
   absl::Notification ended;
-  turn->stream.SetReader([&] {  // on the engine thread
+  turn->stream.SetReader([&] {  // runs on the engine's thread
     for (TurnStream::Item item = turn->stream.Next(); item.index() != 0;
          item = turn->stream.Next()) {
       if (auto* last = std::get_if<TurnEnd>(&item)) {
@@ -254,12 +264,13 @@ TEST(LookAheadEnd, ADeadlineTakesTwoStepsAtMost) {
   request.deadline = MonotonicTime::Now() + 3.5 * kStep;
   const Outcome outcome = RunTurn(*engine, NewTurn(request));
   EXPECT_EQ(outcome.end.status.code(), absl::StatusCode::kDeadlineExceeded);
-  // Three steps at most are over by then, and two in flight; of all the first alone is not ahead.
+  // At the deadline at most three steps have ended and two are in flight. All but the first of
+  // these were submitted while another one was in flight.
   EXPECT_LE(StepsAhead(engine), 4u);
 }
 
-// Close waits for what is in flight; when it calls back there are no caches, and nobody else has
-// noticed.
+// Close waits for the session's steps in flight. When it calls back, the session's caches are gone,
+// and the other turn has not changed.
 TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
   const std::string slow = R"({"step_delay_us": 3000})";
   TestEngine alone("{}", 0, StepsInFlight(2), Asynchronous());
@@ -277,7 +288,7 @@ TEST(LookAheadEnd, CloseWaitsAndTheOthersGoOn) {
   engine->Close(session, [&](uint64_t) { states = engine->model().backend().memory().states; });
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
   engine->Flush();
-  EXPECT_EQ(states, state) << "the other session's";
+  EXPECT_EQ(states, state) << "only the other session should have a state";
   EXPECT_EQ(ReadToEnd(*other).text, expected);
 }
 

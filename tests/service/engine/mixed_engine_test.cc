@@ -1,5 +1,5 @@
-// Prompts that come together are read together; those that come while streams run: at once beside
-// streams that begin, else piece by piece.
+// Prompts that arrive together are read together. A prompt that arrives while streams run is read
+// at once if the streams are just beginning, and otherwise piece by piece.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,20 +17,21 @@
 namespace longstream {
 namespace {
 
-// A step takes so long that a 32nd of it is worth waiting for.
+// Prompts take so long that the engine waits 1/32 of their time for further turns.
 constexpr char kSlow[] = R"({"step_delay_us": 64000})";
 
-// One that tells what a token of a prompt costs.
+// A prompt of one grid, long enough for the engine to measure the cost of a prompt token.
 std::string Prompt(TestEngine& engine) {
   return std::string(engine->model().backend().info().prefill_grid, 'x');
 }
 
-// So that what a token of a prompt costs is known.
+// Makes the engine measure the cost of a prompt token.
 void LearnCosts(TestEngine& engine) {
   RunTurn(*engine, std::make_shared<SessionTurn>(Generate(engine.Open(), Prompt(engine), 1)));
 }
 
-// Tokens in what `turn` has queued, and its end, if that is there.
+// Takes all events that `turn` has queued. Returns the number of their tokens, and stores the
+// turn's end if it is among them.
 uint64_t TakeTokens(Turn& turn, std::optional<TurnEnd>* end = nullptr) {
   uint64_t count = 0;
   for (TurnStream::Item item = turn.stream.Next(); item.index() != 0; item = turn.stream.Next()) {
@@ -44,11 +45,12 @@ uint64_t TakeTokens(Turn& turn, std::optional<TurnEnd>* end = nullptr) {
   return count;
 }
 
-// A stream has generated `before` tokens when another one is asked for, of a prompt of some pieces:
-// how many more tokens the first one has when the second one has its first. Both readers run on the
-// engine thread, in the order of the turns, when it has taken in a step.
+// A stream has generated `before` tokens when a second turn with a prompt of several pieces is
+// started. Returns how many more tokens the stream has when the second turn has its first token.
+// Both readers run on the engine's thread after each step, in the order of the turns.
 uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
-  // What the readers use outlives the engine, which calls them when it ends.
+  // The readers' variables are declared before the engine, because the engine calls the readers
+  // when it ends.
   uint64_t tokens = 0, tokens_then = 0;
   bool asked = false;
   absl::Notification done;
@@ -75,29 +77,30 @@ uint64_t TokensBesideAPrompt(uint64_t before, bool costs_are_known = false) {
   return tokens_then - before;
 }
 
-// The second one's prompt is read in the next step, although what a token of a prompt costs is not
-// known: the first prompt is shorter than a grid line.
+// The second prompt is read as a whole in the next step. The cost of a prompt token is not known
+// then, because the first prompt is shorter than a grid line.
 TEST(MixedEngine, BesideTheFirstTokensAPromptIsReadAtOnce) {
   EXPECT_EQ(TokensBesideAPrompt(2), 1u);
   EXPECT_EQ(TokensBesideAPrompt(kBeginningTokens - 1), 1u);
 }
 
-// What decode rows cost alone is learned first.
+// A step of decode rows alone comes first, so that the engine learns its cost.
 TEST(MixedEngine, NoPromptIsReadBesideTheVeryFirstDecodeRow) {
   EXPECT_EQ(TokensBesideAPrompt(1), 2u);
 }
 
-// Not knowing what a token of a prompt costs, the first piece is one prefill_grid.
+// The cost of a prompt token is not known, so the first piece is one prefill_grid long.
 TEST(MixedEngine, BesideAStreamThatFlowsItIsReadInPieces) {
   EXPECT_GE(TokensBesideAPrompt(kBeginningTokens), 2u);
 }
 
-// The second one is asked for when the first one hears that it has started.
+// The second turn is started when the first turn's reader is told that its turn has started.
 TEST(MixedEngine, TurnsThatComeTogetherBeginTogether) {
   EXPECT_EQ(TokensBesideAPrompt(0, /*costs_are_known=*/true), 1u);
 }
 
-// It is cancelled when it hears that it has started: before the step that waits for others to join.
+// The turn is cancelled when its reader is told that the turn has started. At that time the engine
+// still gathers other turns for the step.
 TEST(MixedEngine, ATurnThatIsCancelledMeanwhileIsNotRead) {
   uint64_t tokens = 0;
   std::optional<TurnEnd> end;

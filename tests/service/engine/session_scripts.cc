@@ -1,4 +1,4 @@
-// Random turns, and what they give in words.
+// Draws random turns and describes their results as text.
 #include "tests/service/engine/session_scripts.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::string Describe(const Outcome& outcome) {
   return text;
 }
 
-// Starts the turn and cancels it when it has given so many tokens.
+// Starts the turn and cancels it when it has delivered this many tokens.
 Outcome RunAndCancel(Engine& engine, const std::shared_ptr<SessionTurn>& turn, size_t tokens) {
   EXPECT_TRUE(Start(engine, turn).ok());
   for (size_t seen = 0; seen < tokens;) {
@@ -171,7 +171,7 @@ void ExpectSameWithTwoInFlight(const TestModel& model, const ScriptLengths& leng
   for (const FinishReason reason :
        {FinishReason::kStopToken, FinishReason::kStopString, FinishReason::kMaxTokens}) {
     EXPECT_NE(together.find(absl::StrCat("reason ", static_cast<int>(reason))), std::string::npos)
-        << "no turn ended like this, so the test has shown less than it should";
+        << "no turn ended for this reason, so the test is incomplete";
   }
 }
 

@@ -1,4 +1,4 @@
-// Random sessions, to be performed on two engines that must give the same.
+// Random sessions, which run on two engines that must give the same results.
 #ifndef LONGSTREAM_TESTS_SERVICE_ENGINE_SESSION_SCRIPTS_H_
 #define LONGSTREAM_TESTS_SERVICE_ENGINE_SESSION_SCRIPTS_H_
 
@@ -15,20 +15,20 @@ namespace longstream {
 // A turn of a session's script.
 struct Act {
   SessionTurnRequest request;
-  size_t cancel_after = 0;  // tokens read; 0: it is left to end
+  size_t cancel_after = 0;  // tokens to read before the cancel; 0: the turn runs to its end
   bool fork_before = false;
 };
 using Script = std::vector<Act>;
 
 struct ScriptLengths {
   size_t num_scripts = 100;
-  uint64_t longest_prompt = 300;  // bytes; most have a tenth of it at most
+  uint64_t longest_prompt = 300;  // in bytes; most prompts have at most a tenth of it
   uint64_t max_tokens = 60;
-  size_t num_stops = 2;  // tokens, and strings, of a turn that is to stop at any
+  size_t num_stops = 2;  // stop tokens and stop strings of a turn that has stop rules
 };
 
-// Two to five turns a session, of all kinds that generate or append: sampled and greedy, with
-// penalties, stop rules, log-probabilities; some cancelled, some after a fork.
+// Two to five turns per session, of all kinds that generate or append. They are sampled and greedy,
+// with penalties, stop rules and log-probabilities. Some are cancelled, and some begin with a fork.
 class Scripts {
  public:
   Scripts(uint64_t seed, const ScriptLengths& lengths) : random_(seed), lengths_(lengths) {}
@@ -44,12 +44,12 @@ class Scripts {
   const ScriptLengths lengths_;
 };
 
-// What each act gave, all that a caller may see of it but times; of a cancelled turn that is where
-// it has left its session. `index` is one of its own for each script that an engine performs.
+// The results of each act, without times: all that a caller sees, or for a cancelled act the
+// session's position after it. An engine must run each script with an `index` of its own.
 std::vector<std::string> Perform(TestEngine& engine, const Script& script, uint64_t index);
 
-// Performs scripts one after the other with one step in flight, and six at once, of which four may
-// be in a step, with two: expects the same of each.
+// Runs all scripts one after the other on an engine with one step in flight. Then runs six at a
+// time on an engine with two steps in flight and four entries per step. Expects the same results.
 void ExpectSameWithTwoInFlight(const TestModel& model, const ScriptLengths& lengths);
 
 }  // namespace longstream

@@ -1,5 +1,4 @@
-// Somebody sets the machine's clock while a model is served: what is measured and what is waited
-// for does not change.
+// The machine's clock is set while a model is served. Measured times and timeouts must not change.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@ int64_t wall_clock_offset = 0;  // in seconds
 
 }  // namespace
 
-// In the place of libc's: a wall clock that a test can set.
+// Replaces libc's function with a wall clock that a test can set.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   if (clock == CLOCK_REALTIME)
@@ -35,14 +34,15 @@ class WallClock : public testing::Test {
  protected:
   ~WallClock() override { Set(absl::ZeroDuration()); }
 
-  // Away from what it is by itself.
+  // Sets the wall clock to the machine's own time plus `offset`.
   static void Set(absl::Duration offset) {
     __atomic_store_n(&wall_clock_offset, absl::ToInt64Seconds(offset), __ATOMIC_RELAXED);
   }
 
-  // A turn of 100 tokens and some hundred milliseconds, in the middle of which the clock is set.
+  // Runs a turn of 100 tokens, which takes some hundred milliseconds, and sets the clock in the
+  // middle of it.
   static Outcome RunTurnAcross(absl::Duration offset, absl::Duration deadline) {
-    absl::Notification first_token;  // the reader that uses it goes with the engine
+    absl::Notification first_token;  // outlives the engine, whose reader uses it
     TestEngine engine(R"({"step_delay_us": 2000})");
     SessionTurnRequest request = Generate(engine.Open(), "abc", 100);
     request.deadline = MonotonicTime::Now() + deadline;
@@ -75,7 +75,7 @@ TEST_F(WallClock, SetAheadEndsNoIdleSession) {
                        [&](const absl::StatusOr<SessionView>&) { opened.Notify(); });
   opened.WaitForNotification();
   Set(absl::Hours(2));
-  absl::SleepFor(absl::Milliseconds(1300));  // idle sessions are looked at once a second
+  absl::SleepFor(absl::Milliseconds(1300));  // the manager checks idle sessions once a second
   EXPECT_TRUE(sessions.View(id).ok()) << sessions.View(id).status();
 }
 

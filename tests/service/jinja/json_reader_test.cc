@@ -1,4 +1,4 @@
-// JSON of files and of callers as values.
+// JSON from files and callers, read as values of the template engine.
 #include "service/jinja/values/json_reader.h"
 
 #include <gmock/gmock.h>

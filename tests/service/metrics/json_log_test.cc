@@ -1,4 +1,4 @@
-// Every line of the log is a JSON object, whatever is logged.
+// Every line of the log is a JSON object, whatever text is logged.
 #include "service/metrics/json_log.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What `write` puts on standard error, a parsed object per line.
+// The JSON objects that `write` prints on standard error, one per line.
 template <typename Write>
 std::vector<Json> Lines(const Write& write) {
   testing::internal::CaptureStderr();
@@ -61,9 +61,9 @@ TEST(JsonLogTest, InvalidUtf8IsReplaced) {
       {"a\xff"
        "b",
        "a\xef\xbf\xbd"
-       "b"},                           // a byte that never occurs
-      {"\x80", "\xef\xbf\xbd"},        // a continuation without a start
-      {"x\xe2\x82", "x\xef\xbf\xbd"},  // a character cut short
+       "b"},                           // a byte that never occurs in UTF-8
+      {"\x80", "\xef\xbf\xbd"},        // a continuation byte without its lead byte
+      {"x\xe2\x82", "x\xef\xbf\xbd"},  // an incomplete character
       {std::string("\0z", 2), std::string("\0z", 2)},
       {"\xe2\x82\xac", "\xe2\x82\xac"},
   };

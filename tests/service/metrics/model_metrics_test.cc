@@ -1,4 +1,4 @@
-// The metrics in Prometheus's text format, against the table of docs/metrics.md.
+// The metrics in Prometheus's text format, compared with the table of docs/metrics.md.
 #include "service/metrics/model_metrics.h"
 
 #include <gmock/gmock.h>
@@ -17,17 +17,17 @@
 namespace longstream {
 namespace {
 
-// name{labels}: value, as rendered.
+// One line of the text format: name{labels} value.
 struct Sample {
   std::string name;
   std::map<std::string, std::string> labels;
   std::string value;
 };
 
-// A metric as the table documents it or the text declares it.
+// A metric as docs/metrics.md documents it, or as the text format declares it.
 struct Metric {
   std::string kind;
-  std::set<std::string> labels;  // besides the model's; of the table only
+  std::set<std::string> labels;  // without the model's label; only from the table
 };
 
 struct Rendering {
@@ -35,7 +35,7 @@ struct Rendering {
   std::vector<Sample> samples;
 };
 
-// Label values in these tests have neither quotes nor commas.
+// Works only for label values without quotes and commas, like those of these tests.
 Sample ParseSample(const std::string& line) {
   Sample sample;
   const size_t open = line.find('{');
@@ -67,7 +67,7 @@ Rendering Render(const prometheus::Registry& registry) {
   return rendering;
 }
 
-// Rows of the form | `name{label,...}` | kind | meaning |.
+// Rows of the table have the form | `name{label,...}` | kind | meaning |.
 std::map<std::string, Metric> DocumentedMetrics() {
   std::ifstream file(LONGSTREAM_SOURCE_DIR "/docs/metrics.md");
   std::map<std::string, Metric> metrics;
@@ -88,7 +88,7 @@ std::map<std::string, Metric> DocumentedMetrics() {
   return metrics;
 }
 
-// The metric a sample belongs to: histograms have three suffixes.
+// The metric to which a sample belongs. Samples of a histogram have one of three suffixes.
 std::string MetricOf(const std::string& sample, const std::map<std::string, Metric>& metrics) {
   for (const std::string suffix : {"_bucket", "_sum", "_count"}) {
     const size_t length = sample.size() - std::min(sample.size(), suffix.size());
@@ -103,7 +103,7 @@ class ModelMetricsTest : public testing::Test {
  protected:
   ModelMetricsTest() { AddBuildInfo(&registry_, "9.9"); }
 
-  // The value of the one sample of this name whose labels include `labels`.
+  // The value of the only sample that has this name and at least these labels.
   std::string Value(const std::string& name, const std::map<std::string, std::string>& labels) {
     std::string value;
     int matches = 0;
@@ -153,7 +153,7 @@ TEST_F(ModelMetricsTest, ExactlyTheDocumentedOnesWithTheirKindsAndLabels) {
     labels_seen[name].insert(names.begin(), names.end());
   }
   for (const auto& [name, metric] : documented) {
-    EXPECT_TRUE(labels_seen.contains(name)) << name << " is documented and not there";
+    EXPECT_TRUE(labels_seen.contains(name)) << name << " is documented but not exported";
     const auto type = rendering.types.find(name);
     ASSERT_NE(type, rendering.types.end()) << name;
     EXPECT_EQ(type->second.kind, metric.kind) << name;

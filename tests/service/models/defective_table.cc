@@ -1,18 +1,18 @@
-// The minimal backend behind a table with one defect; the macro DEFECT names it.
+// The minimal backend behind a table with one defect; the macro DEFECT selects it.
 #include "tests/conformance/broken/wrapped_minimal.h"
 
 namespace {
 
 enum Defect {
-  kNoTable,     // the function returns nothing
-  kOtherMajor,  // built for another ABI
-  kSmallTable,  // a table that ends too early
-  kNoName,      // nothing a configuration could call it
-  kNoSubmit,    // a function that every backend has is missing
-  kNoFork,      // a function that a capability promises is missing
-  kForkless,    // no defect: neither the function nor the capability is there
-  kNoGrid,      // models whose prompts can be cut nowhere
-  kWideGrid,    // models whose prompts are cut further apart than a step is long
+  kNoTable,     // the exported function returns nullptr
+  kOtherMajor,  // the table has another ABI major version
+  kSmallTable,  // struct_size is too small
+  kNoName,      // the backend has no name
+  kNoSubmit,    // submit is missing, which every backend must have
+  kNoFork,      // fork is missing, although the capability promises it
+  kForkless,    // no defect: both fork and its capability are missing
+  kNoGrid,      // the prefill grid is 0
+  kWideGrid,    // the prefill grid is longer than a step
 };
 
 ls_code InfoWithGrid(const ls_model* model, ls_model_info* info) {

@@ -1,4 +1,4 @@
-// generation_config.json and config.json as the defaults of a request.
+// The defaults of a request, read from generation_config.json and config.json.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -68,7 +68,7 @@ TEST_F(GenerationDefaultsTest, WithoutSamplingTheTemperatureIsZero) {
   EXPECT_EQ(Read().top_k, std::nullopt);
 }
 
-// What samples without stating a temperature does so with that of the logits themselves.
+// If a file asks for sampling but has no temperature, the temperature is 1.
 TEST_F(GenerationDefaultsTest, SamplingHasATemperature) {
   directory_.Write("generation_config.json", R"({"do_sample": true, "top_k": 64, "top_p": 0.95})");
   EXPECT_EQ(Read().temperature, 1.0f);
@@ -93,7 +93,8 @@ TEST_F(GenerationDefaultsTest, EndIdsOfTheGenerationConfigComeFirst) {
   EXPECT_EQ(EndIds("null"), Ids{});
 }
 
-// Older directories name the end in tokenizer_config.json alone.
+// Older directories name the end token only in tokenizer_config.json. It counts if the other files
+// do not have the key.
 TEST_F(GenerationDefaultsTest, TheTokenizersEndIsThatOfSilentFiles) {
   EXPECT_EQ(Read(9).end_token_ids, Ids{9});
   directory_.Write("config.json", R"({"eos_token_id": null})");

@@ -1,4 +1,5 @@
-// What is refused as a plugin, with the whole sentence, and that one bad file harms no other.
+// Files that are refused as plugins, with the whole sentence. A bad file must not keep others from
+// loading.
 #include "service/models/plugin.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace {
 const std::filesystem::path kPlugins = LONGSTREAM_BINARY_DIR "/plugins";
 const std::filesystem::path kTestPlugins = LONGSTREAM_BINARY_DIR "/test_plugins";
 
-// The sentence after "plugin FILE: " with which a test plugin is refused.
+// The sentence with which a test plugin is refused, without its beginning "plugin FILE: ".
 std::string Refusal(const std::string& name) {
   const std::filesystem::path file = kTestPlugins / ("registry_" + name + ".so");
   EXPECT_TRUE(std::filesystem::exists(file)) << file;
@@ -50,7 +51,7 @@ TEST(PluginTest, RefusesWhatIsNoLibrary) {
   const std::filesystem::path file = directory.path() / "text.so";
   const absl::Status status = Plugin::Load(file).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  // The loader's own words follow; they name the file again.
+  // The loader's own message comes next, and it begins with the file's name too.
   EXPECT_THAT(std::string(status.message()),
               testing::StartsWith("plugin " + file.string() + ": " + file.string() + ": "));
 }

@@ -1,4 +1,4 @@
-// Which plugin gets a checkpoint, and what is said where none does.
+// The choice of a plugin for a checkpoint, and the error if no plugin serves it.
 #include "service/models/served_model.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
 
-// The engine divides by it.
+// The engine divides by the grid, so it must not be 0, and a grid must fit into a step.
 TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   const auto load = [&](const std::string& name) {
@@ -124,7 +124,7 @@ TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
 }
 
 #ifdef LONGSTREAM_HAS_CUDA
-// On a machine without a CUDA device: the plugins load, and say so when a model is opened.
+// On a machine without a CUDA device the plugins load, and opening a model fails with the reason.
 class CudaPluginTest : public ServedModelTest {
  protected:
   void SetUp() override {
@@ -159,7 +159,8 @@ TEST_F(CudaPluginTest, AutoFallsBackToTheCpu) {
     EXPECT_EQ((*model)->backend().plugin().device(), "cpu");
   }
   source_.directory = directory_.string();
-  directory_.Write("config.json", R"({"model_type": "minimal"})");  // which no CUDA plugin serves
+  // No CUDA plugin serves this model_type.
+  directory_.Write("config.json", R"({"model_type": "minimal"})");
   EXPECT_TRUE(Load().ok());
 }
 #endif

@@ -1,4 +1,4 @@
-// An Append whose call ends while one of its messages waits for a thread.
+// An Append call that ends while one of its messages still waits for a text thread.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -18,13 +18,13 @@ constexpr size_t kLongText = 1 << 20;
 
 class AppendRaceTest : public ServerTest {
  protected:
-  // Memory that is freed does not keep what was in it: a use of it is seen.
+  // malloc overwrites freed memory, so the test notices if freed memory is used.
   AppendRaceTest() { mallopt(M_PERTURB, 0x5a); }
   ~AppendRaceTest() override { mallopt(M_PERTURB, 0); }
 };
 
-// The end does not wait for the text, and when the text's time has come nothing reads on from a
-// call that is gone.
+// The call ends before its text is read. When the text thread reaches the text, it must not use the
+// call, which is gone by then.
 TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
   HeldTurns held(&sessions(), kLongText, std::numeric_limits<uint64_t>::max());
   for (int i = 0; i < 20; ++i) {
@@ -48,7 +48,7 @@ TEST_F(AppendRaceTest, TheCallEndsBeforeItsTextIsRead) {
     ASSERT_TRUE(stub().CloseSession(&close_context, close, &closed).ok());
     EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
-  absl::SleepFor(absl::Milliseconds(100));  // gRPC is done with them
+  absl::SleepFor(absl::Milliseconds(100));  // by now gRPC has released the calls
   held.Release();
 }
 

@@ -1,4 +1,5 @@
-// The server's turns on a port of their own, with the one thread for long texts held.
+// Serves Append and Generate on a port of its own. Its only thread for long texts is blocked until
+// Release.
 #ifndef LONGSTREAM_TESTS_SERVICE_SERVER_HELD_TURNS_H_
 #define LONGSTREAM_TESTS_SERVICE_SERVER_HELD_TURNS_H_
 
@@ -20,7 +21,8 @@ namespace longstream {
 
 class HeldTurns final : public v1::Longstream::CallbackService {
  public:
-  // `text_bytes`: of a long text. Of such that wait, max_waiting_bytes may.
+  // `text_bytes`: the length of a text that counts as long. Waiting long texts may hold at most
+  // max_waiting_bytes.
   HeldTurns(SessionManager* sessions, size_t text_bytes, uint64_t max_waiting_bytes)
       : sessions_(sessions), threads_(1, max_waiting_bytes) {
     const auto hold = [this] {
@@ -55,7 +57,7 @@ class HeldTurns final : public v1::Longstream::CallbackService {
   }
 
   v1::Longstream::Stub& stub() { return *stub_; }
-  // Until a Generate has come and its text has been queued.
+  // Waits until a Generate has arrived and its text is queued.
   void WaitForGenerate() const { generates_.WaitForNotification(); }
   void Release() {
     if (!release_.HasBeenNotified()) release_.Notify();

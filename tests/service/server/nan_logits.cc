@@ -1,5 +1,5 @@
-// The minimal backend as one whose arithmetic overflows: whatever reads the token 0 has NaN logits,
-// so that no token can be drawn and no log-probability is a number.
+// The minimal backend, with arithmetic that overflows: an entry that feeds the token 0 has NaN
+// logits. So no token can be drawn, and no log-probability is a number.
 #include <array>
 #include <limits>
 #include <vector>
@@ -12,7 +12,8 @@ using longstream::conformance::MarkedResults;
 using longstream::conformance::Minimal;
 
 MarkedResults overflows;
-std::array<std::vector<std::vector<float>>, 2> log_probs;  // of the tickets that may be in flight
+// The log-probabilities of the two tickets that may be in flight.
+std::array<std::vector<std::vector<float>>, 2> log_probs;
 
 ls_code Submit(ls_model* model, const ls_batch* batch, uint64_t* ticket, ls_error error) {
   const ls_code code = Minimal().submit(model, batch, ticket, error);

@@ -1,4 +1,4 @@
-// Turns that do not finish, and sessions that others close or fork meanwhile.
+// Turns that do not finish, and sessions that another call closes or forks during a turn.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ class AbortTest : public ServerTest {
  protected:
   AbortTest() : ServerTest(R"({"step_delay_us": 2000})") {}
 
-  // A request that runs until it is stopped.
+  // A request that generates until it is stopped.
   v1::GenerateRequest Endless(const std::string& id) const {
     v1::GenerateRequest request = Request(id);
     request.set_max_tokens(60000);
     return request;
   }
 
-  // Runs it and calls `once` when the first delta has come.
+  // Runs the request and calls `once` when its first delta arrives.
   Generated GenerateAnd(const v1::GenerateRequest& request,
                         const std::function<void(grpc::ClientContext*)>& once) {
     bool done = false;
@@ -51,11 +51,12 @@ TEST_F(AbortTest, KeepEndsAtADeliveredToken) {
   const Generated generated = GenerateAnd(request, Cancel);
   EXPECT_EQ(generated.status.error_code(), StatusCode::CANCELLED);
   WaitUntilIdle(id);
-  // Delivered is what the transport has taken, which may be more than the client has read.
+  // The kept position is that of the last token handed to the transport. The client may not have
+  // read all of those.
   const uint64_t position = Get(id).position();
   EXPECT_GE(position, generated.deltas.back().position());
 
-  // What was kept is what the model would have written undisturbed.
+  // The session continues as if the turn had not been cancelled.
   v1::GenerateRequest rest = Request(id);
   rest.clear_input();
   const std::string continued = Generate(rest).text;
@@ -78,7 +79,7 @@ TEST_F(AbortTest, ARunningSessionIsNotForked) {
   });
   EXPECT_EQ(forked.error_code(), StatusCode::ABORTED) << forked.error_message();
   WaitUntilIdle(id);
-  EXPECT_EQ(sessions().List(std::nullopt, 10, "").size(), 1u) << "half a fork is left";
+  EXPECT_EQ(sessions().List(std::nullopt, 10, "").size(), 1u) << "the refused fork left a session";
 }
 
 TEST_F(AbortTest, ClosingARunningSessionCancelsTheTurn) {
@@ -117,7 +118,8 @@ TEST_F(AbortTest, CancelledAppendIsRolledBackOrKept) {
   }
 }
 
-// A caller that is gone before it learns the id that the server drew could never close the session.
+// If a caller goes away before it learns the id that the server drew, it could never close the
+// session. So the server closes the session.
 TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   const std::string source = Open();
   const auto engine = models().Find("m");
@@ -129,7 +131,7 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
 
   const std::string chosen(32, 'a');
   size_t expected = 1;
-  // Cancels a call as soon as the server has its session.
+  // Makes a call and cancels it as soon as the server has its session.
   const auto give_up = [&](const std::function<grpc::Status(grpc::ClientContext*)>& call) {
     grpc::ClientContext context;
     grpc::Status status;
@@ -153,7 +155,7 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   request.set_session_id(source);
   give_up([&](auto* context) { return stub().ForkSession(context, request, &opened); });
   EXPECT_EQ(sessions().List(std::nullopt, 10, "").size(), 4u);
-  // The server learns of it a moment after the client, before it is asked for something else.
+  // The server learns of the cancels a little later than the client, but before the engine goes on.
   Get(source);
   absl::SleepFor(absl::Milliseconds(200));
   release.Notify();
@@ -168,7 +170,7 @@ TEST_F(ServerTest, SessionsThatNobodyLearnsOfAreClosed) {
   (*engine)->Close(session, [](uint64_t) {});
 }
 
-// The client's connection goes away in the middle of it.
+// The client's connection is closed during an Append.
 TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
   const std::string id = Open();
   {
@@ -196,7 +198,7 @@ TEST_F(AbortTest, DisconnectedAppendFreesTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
-// Room for two sessions and the checkpoint of one turn: a second one waits.
+// Memory for two sessions and one rollback copy: a second turn must wait.
 class CrowdedTest : public ServerTest {
  protected:
   CrowdedTest() : ServerTest("{}", 3 * StateBytes()) {}
@@ -207,7 +209,7 @@ class CrowdedTest : public ServerTest {
   }
 };
 
-// No engine has looked at it yet, so what it sends is counted as it comes.
+// The engine has not admitted the Append, so the server counts its text as it arrives.
 TEST_F(CrowdedTest, WhatAnAppendSendsWhileItWaitsIsBounded) {
   const std::string running = Open();
   const std::string waiting = Open();
@@ -239,7 +241,7 @@ TEST_F(CrowdedTest, WhatAnAppendSendsWhileItWaitsIsBounded) {
   EXPECT_TRUE(holder->Finish().ok());
 }
 
-// A malformed message in the middle refuses the whole turn, whatever was to be kept on a cancel.
+// A malformed message refuses the whole turn and rolls it back, even with ON_ABORT_KEEP.
 TEST_F(AbortTest, RefusedAppendIsRolledBackAndCounted) {
   const std::string id = Open();
   grpc::ClientContext context;

@@ -1,4 +1,5 @@
-// What a client sees of backends that compute NaN or lack a capability, and of tokenizers.
+// What a client sees if the backend computes NaN or lacks a capability, and with different
+// tokenizers.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ TEST_F(NanServerTest, GenerateIsInternalAndRolledBack) {
   EXPECT_NE(generated.status.error_message().find("NaN"), std::string::npos);
   EXPECT_EQ(Get(id).position(), 15u);
   EXPECT_EQ(model().RequestsCounted("INTERNAL"), 1.0);
-  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session lives on";
+  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session can be used after the failure";
   ExpectAlive();
 }
 
@@ -52,7 +53,7 @@ TEST_F(NanServerTest, ScoreIsInternal) {
   EXPECT_TRUE(score("abcd").ok());
 }
 
-// The largest steps a configuration may ask for.
+// The largest batch that a configuration may ask for.
 class LargeStepTest : public ServerTest {
  protected:
   static constexpr uint32_t kBatchTokens = 65536;
@@ -60,7 +61,8 @@ class LargeStepTest : public ServerTest {
   LargeStepTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), "", kBatchTokens) {}
 };
 
-// A client that was told nothing accepts 4 MiB, and 20 000 rows of 20 tokens are more than that.
+// A gRPC client accepts messages of 4 MiB by default, and 20 000 rows of 20 tokens are larger than
+// that.
 TEST_F(LargeStepTest, MessagesStayBelowAMebibyte) {
   constexpr uint64_t kTokens = 20000;
   grpc::ClientContext context;
@@ -82,7 +84,7 @@ TEST_F(LargeStepTest, MessagesStayBelowAMebibyte) {
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(next, kTokens);
   EXPECT_EQ(response.summary().tokens(), kTokens - 1);
-  EXPECT_GT(bytes, 4u << 20) << "less than one message could hold shows nothing";
+  EXPECT_GT(bytes, 4u << 20) << "the rows would fit into one message, so nothing was tested";
 }
 
 class BareServerTest : public ServerTest {
@@ -137,7 +139,7 @@ TEST_F(BpeServerTest, TextMustBeUtf8) {
   ExpectAlive();
 }
 
-// Before it is cut into tokens: of a text that is too long for its bytes alone nothing is computed.
+// A text whose bytes are too many for the context is refused before it is tokenized.
 TEST_F(BpeServerTest, TextOfMoreBytesThanTheContextCanHold) {
   v1::GenerateRequest request = Request(Open());
   request.mutable_input()->set_text(std::string(3 * 65536 + 1, ' '));
@@ -157,7 +159,7 @@ TEST_F(ServerTest, TextMayBeAnyBytesForTheByteTokenizer) {
   EXPECT_EQ(generated.started.prompt_tokens(), 3u);
 }
 
-// Tokens "a" ... "p".
+// A tokenizer with the tokens "a" ... "p".
 std::string SixteenTokensJson() {
   nlohmann::json json = nlohmann::json::parse(ByteTokensJson());
   for (const char* part : {"post_processor", "pre_tokenizer"}) json[part] = nullptr;
@@ -197,13 +199,13 @@ TEST_F(SmallVocabularyTest, NoMoreTokensAreAskedForThanThereAre) {
   EXPECT_EQ(reader->Finish().error_message(), kMessage);
 }
 
-// It goes before the first text of a session, whatever the session was when the text was sent.
+// The tokenizer's prefix comes before the first text of a session, and never again.
 TEST_F(BpeServerTest, TheTextsPrefixComesOnce) {
   const std::string id = Open();
   v1::GenerateRequest request = Request(id);
   Generated generated = Generate(request);
   ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
-  EXPECT_EQ(generated.started.prompt_tokens(), 6u) << "the prefix and hello";
+  EXPECT_EQ(generated.started.prompt_tokens(), 6u) << "the prefix and the five bytes of hello";
   EXPECT_EQ(generated.finish.usage().prompt_tokens(), 6u);
   EXPECT_EQ(generated.finish.position(), 16u);
   EXPECT_EQ(Generate(request).started.prompt_tokens(), 5u);
@@ -212,7 +214,7 @@ TEST_F(BpeServerTest, TheTextsPrefixComesOnce) {
   for (const int32_t token : {33, 40, 41}) {
     request.mutable_input()->mutable_tokens()->add_ids(token);
   }
-  EXPECT_EQ(Generate(request).started.prompt_tokens(), 3u) << "token ids are taken as they are";
+  EXPECT_EQ(Generate(request).started.prompt_tokens(), 3u) << "token ids get no prefix";
 }
 
 TEST_F(BpeServerTest, TheTextsPrefixComesOnceInAnAppend) {

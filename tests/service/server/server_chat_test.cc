@@ -1,4 +1,4 @@
-// Messages in Generate, Append and Score, on sessions that remember them.
+// Messages in Generate, Append and Score. A session remembers its messages.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Thoughts, up to "|", are left out of replies that are not the last; of bytes, so that "<end>" is
-// no token.
+// With `thinks`, the template leaves out a message's text up to "|" unless the message is the last
+// one. The tokenizer is one of bytes, so "<end>" is no token of its own.
 constexpr char kTemplate[] = R"({%- for m in messages -%}
 {%- if m.role == 'bad' %}{{ raise_exception('bad role') }}{% endif -%}
 {{ '[' + m.role + ']' }}
@@ -46,7 +46,7 @@ class ServerChatTest : public ServerTest {
     Fill(said, request.mutable_input()->mutable_messages());
     return request;
   }
-  // What the model says in a fresh session to a text.
+  // The model's answer to a text in a new session.
   Generated AnswerToText(const std::string& text) {
     v1::GenerateRequest request = Request(Open());
     request.mutable_input()->set_text(text);
@@ -77,7 +77,8 @@ TEST_F(ServerChatTest, TurnsGiveWhatTheWholeTextGives) {
   std::string spelled;
   for (const int32_t token : first.tokens) spelled += static_cast<char>(token);
   const std::string rest = "<end>[user]more<end>[assistant]";
-  // A reply that is no UTF-8 is repaired, and written anew.
+  // If the reply is not UTF-8, its text is repaired and differs from its tokens; then the template
+  // writes it anew.
   if (first.text == spelled) {
     EXPECT_EQ(second.started.position(), first.finish.position());
     EXPECT_EQ(second.started.prompt_tokens(), rest.size());

@@ -1,4 +1,4 @@
-// Starting the server and the calls most tests make.
+// Starts the server and makes the calls that most tests need.
 #include "tests/service/server/server_fixture.h"
 
 #include <nlohmann/json.hpp>

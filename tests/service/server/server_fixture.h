@@ -1,4 +1,4 @@
-// A server on a loopback port with a minimal model "m", and a stub that talks to it.
+// A server on a loopback port with a minimal model "m", and a client stub for it.
 #ifndef LONGSTREAM_TESTS_SERVICE_SERVER_SERVER_FIXTURE_H_
 #define LONGSTREAM_TESTS_SERVICE_SERVER_SERVER_FIXTURE_H_
 
@@ -19,11 +19,11 @@
 
 namespace longstream {
 
-// A tokenizer.json with a token for each byte, its id, and the one for "!" before the first text of
-// a session.
+// A tokenizer.json with one token per byte, whose id is the byte. The tokenizer puts the token of
+// "!" before the first text of a session.
 std::string ByteTokensJson();
 
-// What a Generate call gave.
+// The results of a Generate call.
 struct Generated {
   grpc::Status status;
   std::string text;
@@ -49,26 +49,28 @@ class ServerTest : public testing::Test {
   const MinimalModel& model() const { return model_; }
   const ModelRegistry& models() const { return models_; }
 
-  // A new session's id.
+  // Opens a session and returns its id.
   std::string Open();
   v1::Session Get(const std::string& id);
-  // The server learns of a call that was cancelled a moment after the client.
+  // Waits until no turn of the session runs. The server learns of a cancel a little later than the
+  // client.
   void WaitUntilIdle(const std::string& id);
 
-  // 10 tokens of "hello" with seed 1, unless changed.
+  // A request for 10 tokens after "hello", with seed 1.
   v1::GenerateRequest Request(const std::string& id) const;
-  // Runs a call; `on_message` may cancel through the context.
+  // Runs a Generate call. `on_message` is called for each message and may cancel the call through
+  // the context.
   Generated Generate(
       const v1::GenerateRequest& request,
       const std::function<void(const v1::GenerateResponse&, grpc::ClientContext*)>& on_message = {},
       std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
-  // The server still answers: what every test of bad input ends with.
+  // Checks that the server still answers. Every test of bad input calls it at its end.
   void ExpectAlive();
 
  private:
   MinimalModel model_;
-  ThreadPool pool_{3};  // on which messages are written
+  ThreadPool pool_{3};  // writes messages
   ModelRegistry models_;
   SessionManager sessions_;
   std::unique_ptr<GrpcServer> server_;

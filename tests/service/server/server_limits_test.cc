@@ -1,4 +1,4 @@
-// What clients can make a server hold before it has looked at their requests.
+// Limits for what clients can make a server hold before it has read their requests.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ using grpc::StatusCode;
 
 constexpr size_t kLongText = 40000;
 
-// RESOURCE_EXHAUSTED of the bound, with what a client needs to try again.
+// Expects RESOURCE_EXHAUSTED with the limit's message, and the RetryInfo that tells a client when
+// to try again.
 void ExpectRefused(const grpc::Status& status) {
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_NE(status.error_message().find("wait to be read already; the limit is 60000"),
@@ -47,7 +48,7 @@ TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
     EXPECT_FALSE(reader->Read(&response));
     ExpectRefused(reader->Finish());
   }
-  // A piece of an Append is refused with its turn; one that is short is not.
+  // A long piece of an Append refuses the whole turn. A short piece is read at once and does not.
   {
     grpc::ClientContext context;
     v1::AppendResponse appended;
@@ -60,7 +61,7 @@ TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
     ASSERT_TRUE(writer->Write(piece));
     ExpectRefused(writer->Finish());
   }
-  EXPECT_EQ(Get(second.session_id()).position(), 0u) << "rolled back";
+  EXPECT_EQ(Get(second.session_id()).position(), 0u) << "the refused turn was not rolled back";
   EXPECT_FALSE(Get(second.session_id()).turn_running());
 
   held.Release();
@@ -70,7 +71,7 @@ TEST_F(ServerTest, LongTextsThatWaitAreBounded) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// An Append that says nothing, until it is told to end.
+// An Append that sends no text and ends when it is told to.
 class SilentAppend {
  public:
   SilentAppend(v1::Longstream::Stub& stub, const std::string& session)
@@ -90,7 +91,7 @@ class SilentAppend {
   const std::unique_ptr<grpc::ClientWriter<v1::AppendRequest>> writer_;
 };
 
-// Beyond so many calls a connection carries no more; the server has others.
+// A connection carries at most this many calls at once. Other connections are not affected.
 TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
   constexpr std::chrono::milliseconds kShort(300);
   constexpr std::chrono::milliseconds kLong(30000);
@@ -114,10 +115,12 @@ TEST_F(ServerTest, CallsOfAConnectionAreBounded) {
     return stub.GetSession(&context, request, &session).error_code();
   };
   const auto full = connect();
-  EXPECT_EQ(get(*full, kLong), StatusCode::OK) << "the client knows the limit from here on";
+  EXPECT_EQ(get(*full, kLong), StatusCode::OK)
+      << "with the first answer the client learns the limit";
   SilentAppend first(*full, Open());
   SilentAppend second(*full, Open());
-  EXPECT_EQ(get(*full, kShort), StatusCode::DEADLINE_EXCEEDED) << "it waits at the client";
+  EXPECT_EQ(get(*full, kShort), StatusCode::DEADLINE_EXCEEDED)
+      << "the call should wait in the client";
   EXPECT_EQ(get(*connect(), kLong), StatusCode::OK);
   EXPECT_TRUE(first.End().ok());
   EXPECT_EQ(get(*full, kLong), StatusCode::OK);

@@ -1,4 +1,4 @@
-// A server whose models are not there yet, never will be, or no longer are.
+// Models that are still loading, that failed to load, or that lose their device.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -22,7 +22,8 @@ using grpc::health::v1::HealthCheckResponse;
 
 constexpr char kSlowOpen[] = LONGSTREAM_BINARY_DIR "/test_plugins/slow_open.so";
 
-// "broken" fails to load; "slow" is loaded once its gate, a pipe, has been written (slow_open.cc).
+// "broken" fails to load. "slow" loads when the test writes to its gate, which is a pipe
+// (slow_open.cc).
 class LoadingTest : public testing::Test {
  protected:
   LoadingTest()
@@ -49,12 +50,12 @@ class LoadingTest : public testing::Test {
     return {broken, slow};
   }
 
-  // Lets the loading go on.
+  // Lets the model "slow" finish loading.
   void Load() {
     if (loaded_) return;
     loaded_ = true;
     std::ofstream(pipe_) << "{}";
-    EXPECT_FALSE(models_.WaitUntilLoaded().ok()) << "one of them is broken";
+    EXPECT_FALSE(models_.WaitUntilLoaded().ok()) << "the broken model should fail to load";
   }
 
   HealthCheckResponse::ServingStatus Health(const std::string& service) {
@@ -122,10 +123,10 @@ TEST_F(LoadingTest, ModelsThatAreNotThereDoNotServe) {
   server_->SetModelServing("broken", false);
   EXPECT_EQ(Health("slow"), HealthCheckResponse::SERVING);
   EXPECT_EQ(Health("broken"), HealthCheckResponse::NOT_SERVING);
-  EXPECT_EQ(Health(""), HealthCheckResponse::SERVING) << "one model is enough";
+  EXPECT_EQ(Health(""), HealthCheckResponse::SERVING) << "the server serves if one model does";
 }
 
-// The device of "frail" is lost at position 30; "well" has one of its own.
+// The device of "frail" is lost at position 30. "well" has another device.
 class LostModelTest : public testing::Test {
  protected:
   LostModelTest()
@@ -149,7 +150,9 @@ class LostModelTest : public testing::Test {
 
   ~LostModelTest() override {
     sessions_.Drain(absl::ZeroDuration());
-    server_.reset();  // before what it was given, though the listener needs it made first
+    // The server uses models_ and sessions_, so it must end first. It is declared before them
+    // because the callback of models_ uses it.
+    server_.reset();
   }
 
   std::vector<ModelSource> Sources() {
@@ -225,7 +228,7 @@ TEST_F(LostModelTest, FailsWithTheReasonAndTheOthersServe) {
   EXPECT_EQ(Health("well"), HealthCheckResponse::SERVING);
   EXPECT_EQ(Health(""), HealthCheckResponse::SERVING);
   server_->SetModelServing("well", false);
-  EXPECT_EQ(Health(""), HealthCheckResponse::NOT_SERVING) << "none is left";
+  EXPECT_EQ(Health(""), HealthCheckResponse::NOT_SERVING) << "no model is left that serves";
 
   grpc::ClientContext close_context;
   v1::CloseSessionRequest close;

@@ -1,4 +1,5 @@
-// How a server ends: turns first, then the last messages of calls; idle connections delay nothing.
+// How a server ends: turns end first, then calls get their last messages. Idle connections cause no
+// delay.
 #include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ class ShutdownTest : public ServerTest {
 };
 
 TEST_F(ShutdownTest, IdleConnectionsDelayNothing) {
-  Open();  // and the channel stays
+  Open();  // the channel stays connected
   sessions().Drain(absl::ZeroDuration());
   const MonotonicTime begin = MonotonicTime::Now();
   server().Shutdown(begin + absl::Seconds(30));
@@ -64,17 +65,17 @@ TEST_F(ShutdownTest, TurnsPastTheGraceTimeAreUnavailable) {
   drain.join();
   EXPECT_EQ(generated.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_NE(generated.status.error_message().find("grace time"), std::string::npos);
-  EXPECT_EQ(Get(id).position(), 0u) << "rolled back";
+  EXPECT_EQ(Get(id).position(), 0u) << "the aborted turn was not rolled back";
   EXPECT_EQ(Generate(Request(id)).status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// A model whose texts take some time to be read.
+// A model with a tokenizer that needs some time for a long text.
 class ShutdownTextsTest : public ServerTest {
  protected:
   ShutdownTextsTest() : ServerTest("{}", 0, MinimalModel::PluginFile(), ByteTokensJson()) {}
 };
 
-// An Append with one message that is read at once.
+// An Append that has sent one short message, which is read at once.
 struct BegunAppend {
   BegunAppend(v1::Longstream::Stub& stub, const std::string& session) : id(session) {
     writer = stub.Append(&context, &response);
@@ -93,8 +94,8 @@ struct BegunAppend {
   std::unique_ptr<grpc::ClientWriter<v1::AppendRequest>> writer;
 };
 
-// Calls have ended, and texts of theirs still wait for a thread. Whoever has shut the server down
-// may take away what they use.
+// The calls have ended, but their texts still wait for a text thread. After Shutdown the server's
+// owner may destroy all objects that these texts use.
 TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
   auto own = GrpcServer::Start({.listen = "127.0.0.1:0"}, &models(), &sessions());
   ASSERT_TRUE(own.ok()) << own.status();
@@ -104,7 +105,7 @@ TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
   std::vector<std::unique_ptr<BegunAppend>> appends;
   for (int i = 0; i < 40; ++i) appends.push_back(std::make_unique<BegunAppend>(*own_stub, Open()));
   for (const auto& append : appends) append->Write(std::string(190000, 'a'));
-  absl::SleepFor(absl::Milliseconds(50));  // they are there
+  absl::SleepFor(absl::Milliseconds(50));  // the texts have arrived
   for (const auto& append : appends) {
     grpc::ClientContext context;
     v1::CloseSessionRequest request;
@@ -114,10 +115,10 @@ TEST_F(ShutdownTextsTest, NothingOfACallIsLeft) {
   }
   for (const auto& append : appends) EXPECT_FALSE(append->writer->Finish().ok());
   (*own)->Shutdown(MonotonicTime::Now());
-  EXPECT_EQ(engine.use_count(), 2) << "besides the model and this test a call has it";
+  EXPECT_EQ(engine.use_count(), 2) << "only the model set and this test should hold the engine";
 }
 
-// A host that has vanished answers no ping; one that is only silent does.
+// A host that has vanished does not answer pings. A host that is only silent does.
 TEST_F(ShutdownTest, ConnectionsThatAnswerNoPingAreClosed) {
   auto quick = GrpcServer::Start({.listen = "127.0.0.1:0",
                                   .keepalive_time = absl::Milliseconds(300),
@@ -133,14 +134,15 @@ TEST_F(ShutdownTest, ConnectionsThatAnswerNoPingAreClosed) {
   address.sin_port = htons(static_cast<uint16_t>((*quick)->port()));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  // The preface of HTTP/2 and an empty SETTINGS frame, and then nothing more.
+  // The preface of HTTP/2 and an empty SETTINGS frame. After that the client sends nothing.
   const std::string hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 24 + 9);
   ASSERT_EQ(write(connection, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
   char buffer[1024];
   ssize_t got;
   while ((got = read(connection, buffer, sizeof(buffer))) > 0) {
   }
-  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << "the server keeps a connection nobody is behind";
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET)
+      << "the server keeps a connection whose client answers no ping";
   close(connection);
 }
 

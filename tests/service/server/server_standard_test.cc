@@ -1,4 +1,4 @@
-// The services that every gRPC server has, called by their names alone, as tools do.
+// The services that every gRPC server has, called by name, as tools call them.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 class StandardTest : public ServerTest {
  protected:
-  // One request of a method in serialized form, and the serialized response.
+  // Sends one serialized request to a method and receives the serialized response.
   grpc::Status Call(const std::string& method, const std::string& request, std::string* response) {
     grpc::GenericStub generic(channel());
     grpc::ClientContext context;
@@ -62,8 +62,8 @@ TEST_F(StandardTest, ChannelzKnowsTheServer) {
   EXPECT_FALSE(response.empty());
 }
 
-// A client may hold its connection open with pings of its own. It sends one a second at most, and
-// would be cut off after the fourth by what gRPC allows unless it is told otherwise.
+// A client may keep its connection open with pings. It sends at most one a second. By gRPC's
+// default the server would close the connection after the fourth ping.
 class PingTest : public ServerTest {
  protected:
   PingTest() : ServerTest(R"({"step_delay_us": 6000000})") {}
@@ -91,7 +91,7 @@ TEST_F(PingTest, AClientMayPing) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// What gRPC itself says of a request that is no protobuf message; docs/life-of-a-request.md.
+// gRPC itself refuses a request that is not a protobuf message: docs/life-of-a-request.md.
 TEST_F(StandardTest, BytesThatAreNoMessageAreRefused) {
   std::string response;
   const grpc::Status status =

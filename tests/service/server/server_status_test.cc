@@ -1,4 +1,5 @@
-// Bad input and bad moments: each row of the status table, and a server that lives on.
+// Bad requests and requests at a bad moment. Covers each row of the status table, and checks that
+// the server keeps serving.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ using grpc::StatusCode;
 
 constexpr char kUnknownId[] = "ffffffffffffffffffffffffffffffff";
 
-// A request that is wrong in one way, and what must be said of it.
+// A request with one fault, and the status that it must get.
 struct BadRequest {
   const char* name;
   std::function<void(v1::GenerateRequest*)> spoil;
@@ -130,7 +131,8 @@ TEST_F(ServerTest, OneTokenLeftIsEnough) {
   EXPECT_EQ(generated.tokens, std::vector<int32_t>(10, 0));
 }
 
-// What only the logits tell: a bias below zero over next to no temperature is -infinity.
+// The fault appears only when a token is drawn: a negative bias divided by the smallest temperature
+// is -infinity.
 TEST_F(ServerTest, SamplingThatLeavesNoTokenIsRefused) {
   const std::string id = Open();
   ASSERT_TRUE(Generate(Request(id)).status.ok());
@@ -143,9 +145,9 @@ TEST_F(ServerTest, SamplingThatLeavesNoTokenIsRefused) {
   EXPECT_EQ(generated.status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(generated.status.error_message().find("sampling: "), std::string::npos)
       << generated.status.error_message();
-  EXPECT_EQ(Get(id).position(), 15u) << "rolled back";
+  EXPECT_EQ(Get(id).position(), 15u) << "the refused turn was not rolled back";
   EXPECT_EQ(model().RequestsCounted("INVALID_ARGUMENT"), 1.0);
-  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session lives on";
+  EXPECT_TRUE(Generate(Request(id)).status.ok()) << "the session can be used after the refusal";
 }
 
 TEST_F(ServerTest, RefusedTurnsAreCounted) {
@@ -217,8 +219,8 @@ TEST_F(ServerTest, AppendRefusals) {
   const grpc::Status status = append({good, bad});
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(status.error_message().find("token id 300"), std::string::npos);
-  EXPECT_EQ(Get(id).position(), 0u) << "the whole turn is rolled back";
-  // What belongs to the first message does not change on the way.
+  EXPECT_EQ(Get(id).position(), 0u) << "the whole turn should be rolled back";
+  // Fields that belong to the first message must not change in later ones.
   const auto expect_refused = [&](const char* field, const v1::AppendRequest& second) {
     const grpc::Status refused = append({good, second});
     EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT) << field;
@@ -281,7 +283,7 @@ TEST_F(SlowServerTest, CancelAndDeadlineFreeTheSession) {
   EXPECT_TRUE(Generate(Request(id)).status.ok());
 }
 
-// A step of 512 tokens takes 20 ms.
+// A step takes 20 ms and reads at most 512 tokens.
 class SlowPrefillTest : public ServerTest {
  protected:
   SlowPrefillTest() : ServerTest(R"({"step_delay_us": 20000})") {}
@@ -338,7 +340,7 @@ TEST_F(SmallServerTest, NoMemoryIsResourceExhaustedWithRetryInfo) {
   grpc::ClientContext fork_context;
   EXPECT_EQ(stub().ForkSession(&fork_context, fork, &session).error_code(),
             StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(sessions().List(std::nullopt, 20000, "").size(), opened) << "a refused one is left";
+  EXPECT_EQ(sessions().List(std::nullopt, 20000, "").size(), opened) << "a refused session is left";
   EXPECT_FALSE(Get(fork.session_id()).turn_running());
   ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   google::rpc::Status details;

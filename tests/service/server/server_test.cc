@@ -1,4 +1,4 @@
-// What a client sees of calls that go well.
+// Calls that succeed, as a client sees them.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST_F(ServerTest, GenerateStreamsAndFinishes) {
   }
 }
 
-// The three places that tell what a session holds agree.
+// The finish message and GetSession must report the same bytes.
 TEST_F(ServerTest, BytesAreTheSameEverywhere) {
   const std::string id = Open();
   const v1::SessionBytes finish = Generate(Request(id)).finish.usage().bytes();
@@ -75,7 +75,7 @@ TEST_F(ServerTest, AppendInPiecesThenGenerate) {
   EXPECT_EQ(generated.finish.usage().reused_tokens(), 999u);
 }
 
-// Long texts take another way through the server than short ones (TextThreads).
+// The server reads long texts on other threads than short ones (TextThreads).
 TEST_F(ServerTest, LongTextsOfEveryCall) {
   const std::string text(40000, 'x');
   v1::GenerateRequest request = Request(Open());
@@ -120,9 +120,10 @@ TEST_F(ServerTest, LongTextsThatAreRefusedOrCancelled) {
   const std::string id = Open();
   request.set_session_id(id);
   request.set_max_tokens(20000);
-  for (int i = 0; i < 20; ++i) {  // cancelled before, while and after the turn begins
+  // The deadline passes before, during or after the start of the turn.
+  for (int i = 0; i < 20; ++i) {
     const Generated late = Generate(request, {}, std::chrono::milliseconds(1 + i));
-    // The server may learn of the one before after this one has come.
+    // The server may learn that the previous call has ended only after this one arrives.
     EXPECT_TRUE(late.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
                 late.status.error_code() == grpc::StatusCode::ABORTED)
         << late.status.error_message();
@@ -186,7 +187,7 @@ TEST_F(ServerTest, ListsSessionsInPages) {
     const grpc::Status status = stub().ListSessions(&context, request, &response);
     EXPECT_EQ(status.error_code(),
               size == 0 ? grpc::StatusCode::OK : grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_EQ(response.sessions_size(), size == 0 ? 7 : 0) << "a page of 100 where none is named";
+    EXPECT_EQ(response.sessions_size(), size == 0 ? 7 : 0) << "a page has 100 sessions by default";
   }
 }
 

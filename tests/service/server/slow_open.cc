@@ -1,5 +1,5 @@
-// The minimal backend as one whose checkpoint takes long: a model is open once the pipe "gate" in
-// its directory has been written.
+// The minimal backend, with a checkpoint that takes long to load: opening a model ends when the
+// pipe "gate" in its directory is written and closed.
 #include <fstream>
 #include <sstream>
 #include <string>

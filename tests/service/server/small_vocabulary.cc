@@ -1,4 +1,4 @@
-// The minimal backend as a model of 16 tokens.
+// The minimal backend with a vocabulary of 16 tokens.
 #include "tests/conformance/broken/wrapped_minimal.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Work on long texts, off the threads that ask for it.
+// Long texts are read on other threads than the one that submits them.
 #include "service/server/text_threads.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(TextThreadsTest, LongTextsDoNotHoldWhoeverBringsThem) {
     EXPECT_EQ(done.load(), 0);
     release.Notify();
   }
-  EXPECT_EQ(done.load(), 5) << "what was queued at the end is done as well";
+  EXPECT_EQ(done.load(), 5) << "the destructor waits for queued texts";
 }
 
 TEST(TextThreadsTest, OneThreadKeepsTheOrder) {
@@ -55,7 +55,7 @@ TEST(TextThreadsTest, OneThreadKeepsTheOrder) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
-// What is being read does not count, and one text may always wait.
+// The limit does not count a text that is being read, and one text may wait whatever its size.
 TEST(TextThreadsTest, WhatWaitsIsBounded) {
   constexpr uint64_t kLimit = 3 * kLong;
   absl::Notification reads;
@@ -70,13 +70,13 @@ TEST(TextThreadsTest, WhatWaitsIsBounded) {
     };
     ASSERT_TRUE(threads.Run(kLong, kLong, hold).ok());
     reads.WaitForNotification();
-    EXPECT_TRUE(run(2 * kLimit).ok()) << "nobody else waits";
+    EXPECT_TRUE(run(2 * kLimit).ok()) << "no other text waits";
     const absl::Status full = run(kLong);
     EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(full.message(),
               "input: 1052672 bytes, and long texts of 6295552 bytes wait to be read already; the "
               "limit is 3145728");
-    EXPECT_TRUE(threads.Run(100, 100, [&] { ++done; }).ok()) << "a short text does not wait";
+    EXPECT_TRUE(threads.Run(100, 100, [&] { ++done; }).ok()) << "a short text needs no place";
     release.Notify();
   }
   EXPECT_EQ(done.load(), 2);

@@ -1,5 +1,5 @@
-// Texts of which a plugin, a file or a command line decides go out as valid UTF-8: a protobuf
-// string that is none makes a message that no client can read.
+// Some texts come from a plugin, a file or a command line and may be invalid UTF-8. The server must
+// send valid UTF-8, because no client can read a message with an invalid protobuf string.
 #include "service/server/to_proto.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr char kBroken[] = "caf\xc3\xa9 \xff\xfe";
 
-// As it arrives at a client, which checks strings.
+// Reads the message as a client does, which checks strings for UTF-8. `text` must begin with the
+// valid part.
 template <typename Message>
 testing::AssertionResult Arrives(const Message& message, const std::string& text) {
   Message read;

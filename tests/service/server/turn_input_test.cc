@@ -1,4 +1,5 @@
-// Inputs read against a history: what a tokenizer puts before a text, and the context's limit.
+// Inputs read after a history: the tokens that a tokenizer puts before a text, and the context's
+// limit.
 #include "service/server/turn_input.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// A tokenizer that puts a space ("_") before a text that does not go on after other text, and <s>
-// before the first text of a sequence.
+// The tokenizer puts a space ("_") before a text unless it continues another text, and <s> before
+// the first text of a sequence.
 constexpr char kMetaspace[] = R"({
   "model": {"type": "BPE", "vocab": {"a": 2, "_": 1, "_a": 3}, "merges": ["_ a"]},
   "added_tokens": [{"id": 4, "content": "<s>", "special": true},
@@ -95,7 +96,7 @@ TEST_F(TurnInputTest, RefusesWhatExceedsTheContext) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), absl::StrCat("input: 2 tokens after position ", limit - 1,
                                            " exceed the model's context of ", limit));
-  EXPECT_TRUE(input.Read(Tokens({2})).ok()) << "a refused input adds nothing";
+  EXPECT_TRUE(input.Read(Tokens({2})).ok()) << "a refused input must add no tokens";
   EXPECT_EQ(
       TurnInput(*model_, SessionState(), false).Read(Tokens(Ids(limit + 1, 2))).status().message(),
       absl::StrCat("input: ", limit + 1, " tokens exceed the model's context of ", limit));

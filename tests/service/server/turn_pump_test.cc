@@ -1,4 +1,4 @@
-// Turns whose events a call passes on, one at a time.
+// A call passes on the events of turns, one at a time.
 #include "service/server/turn_pump.h"
 
 #include <gtest/gtest.h>
@@ -20,16 +20,16 @@
 namespace longstream {
 namespace {
 
-// A call that writes the messages of several turns, one at a time, on a thread of its own: as gRPC
-// does. At most one of a turn's messages waits to be written.
+// A call that writes the messages of several turns one at a time on a thread of its own, as gRPC
+// does. At most one message of each turn waits to be written.
 class Call : public std::enable_shared_from_this<Call> {
  public:
-  // One of its turns.
+  // One turn of the call.
   struct Arm : TurnPump::Sink {
     explicit Arm(Call* its_call) : call(its_call) {}
 
     bool OnEvent(const TurnEvent& event) override {
-      EXPECT_FALSE(std::exchange(writing, true)) << "two messages of one turn at a time";
+      EXPECT_FALSE(std::exchange(writing, true)) << "two messages of one turn are being written";
       if (const auto* delta = std::get_if<DeltaEvent>(&event)) text += delta->text;
       call->Queue(this);
       return true;
@@ -46,8 +46,8 @@ class Call : public std::enable_shared_from_this<Call> {
     std::optional<TurnEnd> end;
   };
 
-  // Writes until `arms` turns have ended. `fail_after`: the message of this number cannot be
-  // written, nor any later one.
+  // Writes messages until `arms` turns have ended. With `fail_after` >= 0, only that many messages
+  // can be written; later ones fail.
   void Write(int arms, int fail_after = -1) {
     for (int written = 0;; ++written) {
       Arm* arm = nullptr;
@@ -90,7 +90,7 @@ class TurnPumpTest : public testing::Test {
     EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   }
 
-  // A leased turn of a new session.
+  // A new session's turn, whose lease has been taken.
   NewTurn Leased() {
     absl::Notification done;
     SessionId id;
@@ -122,7 +122,7 @@ TEST_F(TurnPumpTest, OneCallPassesOnTwoTurns) {
   ASSERT_TRUE(first.end.has_value() && second.end.has_value());
   EXPECT_TRUE(first.end->status.ok()) << first.end->status;
   EXPECT_EQ(first.end->usage.generated_tokens, 300u);
-  EXPECT_EQ(first.text, second.text) << "the same prompt and seed";
+  EXPECT_EQ(first.text, second.text) << "both turns have the same prompt and seed";
 }
 
 TEST_F(TurnPumpTest, ACancelBeforeTheStartTakesEffectThere) {
@@ -154,7 +154,7 @@ TEST_F(TurnPumpTest, ARefusedTurnHoldsNothing) {
   const absl::Status status =
       arm->pump.Start(std::move(turn), Generate(nullptr, "a prompt", 10), std::move(call));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_TRUE(held.expired()) << "the turn's stream holds the call";
+  EXPECT_TRUE(held.expired()) << "the refused turn's stream still holds the call";
   EXPECT_FALSE(arm->end.has_value());
 }
 

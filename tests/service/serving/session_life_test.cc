@@ -1,5 +1,5 @@
-// Open, Fork, Close and turns of one session at the same time: whatever the order, nothing is lost
-// and nothing is left behind.
+// Open, Fork, Close and turns of one session at the same time. In every order each call gets an
+// answer, and no session or memory is left behind.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,8 @@ TurnLease NewSession(TestEngine& engine, uint64_t low) {
   return engine.NewSession(SessionId{7, low});
 }
 
-// Holds the engine's thread inside a message, so that the order of those behind it is known.
+// Blocks the engine's thread inside a callback, so that a test knows the order of the messages
+// after it.
 class HeldEngine {
  public:
   explicit HeldEngine(TestEngine& engine) : engine_(engine) {
@@ -30,7 +31,7 @@ class HeldEngine {
     engine_->Open(std::move(lease),
                   [this](const absl::Status&) { release_.WaitForNotification(); });
   }
-  // Lets it go and waits until what was asked for meanwhile is done.
+  // Unblocks the engine and waits until it has handled all messages sent before.
   void Release() {
     session_->Close();
     engine_->Close(session_, [](uint64_t) {});
@@ -60,7 +61,7 @@ TEST(SessionLife, ClosedBeforeItsOpenGetsNoCaches) {
   engine->Open(std::move(lease), [&](const absl::Status& status) { opened = status; });
   held.Release();
   EXPECT_EQ(opened.code(), absl::StatusCode::kCancelled) << opened;
-  EXPECT_EQ(BytesHeld(engine), 0u) << "the session is kept for good";
+  EXPECT_EQ(BytesHeld(engine), 0u) << "the closed session still holds memory";
 }
 
 TEST(SessionLife, ForkOfASessionClosedMeanwhileIsNotFound) {
@@ -105,7 +106,7 @@ TEST(SessionLife, TurnOfASessionClosedMeanwhileIsCancelled) {
   HeldEngine held(engine);
   const auto turn = std::make_shared<SessionTurn>(Generate(session, "a", 1000));
   ASSERT_TRUE(engine.Start(turn).ok());
-  ASSERT_TRUE(session->Close());  // its message is still to come when the turn's is run
+  ASSERT_TRUE(session->Close());  // the engine runs the turn's message before Close's
   held.Release();
   EXPECT_EQ(ReadToEnd(*turn).end.status.code(), absl::StatusCode::kCancelled);
   engine->Close(session, [](uint64_t) {});
@@ -113,7 +114,7 @@ TEST(SessionLife, TurnOfASessionClosedMeanwhileIsCancelled) {
   EXPECT_EQ(BytesHeld(engine), 0u);
 }
 
-// A session in the table that has no caches yet cannot be used.
+// A session in the table that has no caches yet cannot take turns.
 TEST(SessionLife, SessionBeingOpenedIsBusy) {
   TestEngine engine;
   HeldEngine held(engine);
@@ -125,7 +126,7 @@ TEST(SessionLife, SessionBeingOpenedIsBusy) {
   EXPECT_TRUE(TurnLease::Take(session).ok());
 }
 
-// Three ids, and callers that do everything with them at once.
+// Several threads make all kinds of calls on three session ids at once.
 class SessionHammer : public testing::Test {
  protected:
   static constexpr int kThreads = 6;
@@ -138,7 +139,7 @@ class SessionHammer : public testing::Test {
     EXPECT_TRUE(models_.WaitUntilLoaded().ok());
   }
 
-  // Runs `call` with a callback for views and waits for it.
+  // Makes a call that takes a callback, and waits until the callback runs.
   void Await(const std::function<void(SessionManager::Opened)>& call) {
     absl::Notification done;
     call([&](const absl::StatusOr<SessionView>&) { done.Notify(); });
@@ -151,7 +152,7 @@ class SessionHammer : public testing::Test {
     done.WaitForNotification();
   }
 
-  // Starts a turn and, where it is started, reads or cancels it.
+  // Starts a turn. If it starts, reads it to its end or cancels it.
   void Run(const SessionId& id, TurnKind kind, bool cancel) {
     absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
     if (!turn.ok() || !turn->Lease().ok()) return;
@@ -215,7 +216,7 @@ TEST_F(SessionHammer, NothingIsLeftBehind) {
     threads.emplace_back([this, t] { CallAtRandom(static_cast<uint64_t>(t)); });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(turns_.load(), 0) << "no turn was ever started, so the test has shown little";
+  EXPECT_GT(turns_.load(), 0) << "no turn was started, so nothing was tested";
   for (uint64_t low = 0; low < kIds; ++low) Close(SessionId{0, low});
   EXPECT_TRUE(sessions_.List(std::nullopt, 10, "").empty());
   const auto engine = models_.Find("m");

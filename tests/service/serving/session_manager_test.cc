@@ -1,4 +1,4 @@
-// The service without its wire: sessions by id, models by name, draining, expiry.
+// The service without gRPC: sessions by id, models by name, draining, expiry.
 #include "service/serving/session_manager.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class SessionManagerTest : public testing::Test {
       : models_({model_.plugins(), model_.host(), model_.registry(), {}},
                 {model_.Source(), Broken()}, nullptr),
         sessions_(&models_, options) {
-    EXPECT_FALSE(models_.WaitUntilLoaded().ok()) << "one of the two is broken";
+    EXPECT_FALSE(models_.WaitUntilLoaded().ok()) << "the broken model should fail to load";
   }
 
   ModelSource Broken() const {
@@ -47,7 +47,7 @@ class SessionManagerTest : public testing::Test {
     return result;
   }
 
-  // A turn of the session that reads "text" and generates; not OK: it is refused.
+  // Starts a turn that reads "text" and generates. Returns an error if the turn is refused.
   absl::StatusOr<TurnHandle> Start(const SessionId& id, uint64_t max_tokens,
                                    std::optional<uint64_t> expected_position = std::nullopt) {
     absl::StatusOr<NewTurn> turn = sessions_.TurnOf(id);
@@ -60,7 +60,7 @@ class SessionManagerTest : public testing::Test {
     return handle;
   }
 
-  // Reads the turn to its end and counts its tokens.
+  // Reads the turn to its end. Adds the number of its tokens to *tokens.
   static TurnEnd ReadToEnd(TurnHandle turn, size_t* tokens = nullptr) {
     while (true) {
       const TurnStream::Item item = turn.Next();
@@ -152,7 +152,7 @@ TEST_F(SessionManagerTest, ARefusedTurnIsCountedAndLeavesTheSessionFree) {
       sessions_.ForkSession(session->id, std::nullopt, std::nullopt, std::move(opened));
     });
     EXPECT_EQ(fork.status().code(), absl::StatusCode::kAborted);
-    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 1u) << "the fork left no session";
+    EXPECT_EQ(sessions_.List(std::nullopt, 10, "").size(), 1u) << "the refused fork left a session";
   }
   const auto turn = Start(session->id, 1);
   ASSERT_TRUE(turn.ok()) << turn.status();

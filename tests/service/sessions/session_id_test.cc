@@ -1,4 +1,4 @@
-// Session ids: what is accepted, what is refused, and that drawn ids differ.
+// Session ids: valid ones are accepted, others are refused, and drawn ids differ.
 #include "service/sessions/session_id.h"
 
 #include <gtest/gtest.h>

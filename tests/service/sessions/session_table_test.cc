@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-// A session that has been opened: its turn is free.
+// A session that has been opened and whose turn is free.
 std::shared_ptr<Session> NewSession(uint64_t low, const char* model = "m",
                                     absl::Duration timeout = absl::Hours(1)) {
   return TurnLease::OfNewSession(SessionId{0, low}, model, 100, timeout).session();
@@ -55,7 +55,7 @@ TEST(TurnLease, AMovedLeaseIsGivenBackOnce) {
   EXPECT_TRUE(session->View().turn_running);
   const auto other = NewSession(2);
   second = *TurnLease::Take(other);
-  EXPECT_FALSE(session->View().turn_running) << "an assigned lease drops its own";
+  EXPECT_FALSE(session->View().turn_running) << "assigning a lease gives its earlier session back";
   EXPECT_TRUE(other->View().turn_running);
 }
 
@@ -69,7 +69,7 @@ TEST(TurnLease, ExpectedPositionIsChecked) {
   const absl::Status status = TurnLease::Take(session, 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("at position 3, the request expects 0"), std::string::npos);
-  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds nothing";
+  EXPECT_FALSE(session->View().turn_running) << "a refused turn holds its session";
   EXPECT_TRUE(TurnLease::Take(session, 3).ok());
 }
 
@@ -113,10 +113,10 @@ TEST(Session, ExpiresOnlyWhenIdle) {
   EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(11)));
   lease.Drop();
   EXPECT_TRUE(session->CloseIfExpired(now + absl::Seconds(60)));
-  EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(60))) << "it is closed once";
+  EXPECT_FALSE(session->CloseIfExpired(now + absl::Seconds(60))) << "a session expires only once";
 }
 
-// The idle time counts from the end of a turn, however long that was.
+// The idle time counts from the end of the last turn, however long the turn ran.
 TEST(Session, ATurnIsUse) {
   const auto session = NewSession(1, "m", absl::Milliseconds(50));
   const absl::Time opened = session->View().last_use_time;
@@ -141,7 +141,7 @@ TEST(SessionTable, IdsAreUniqueAndFound) {
   EXPECT_EQ(table.Find(SessionId{0, 2}).status().code(), absl::StatusCode::kNotFound);
 }
 
-// A late Remove must not take out the session that has the id by now.
+// A late Remove must not remove a newer session with the same id.
 TEST(SessionTable, RemovesThisSessionAndNoOther) {
   SessionTable table(0);
   const auto session = NewSession(1);

@@ -1,4 +1,5 @@
-// Tokenizers that put a space before a text: where a text begins a sequence, where it goes on.
+// Tokenizers that put a space before a text, at the beginning of a sequence and in a text that
+// continues another one.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -36,7 +37,7 @@ class ContinuedTextTest : public testing::Test {
     return text + decoder.Finish().text;
   }
 
-  // The ids of a session to which the texts are added one after another.
+  // The ids of a session to which the texts are added one after the other.
   Ids Session(const std::vector<std::string>& texts) const {
     Ids ids;
     for (const std::string& text : texts) {
@@ -71,7 +72,8 @@ TEST_F(ContinuedTextTest, BeginsAnewAfterAnAddedTokenWhereTheFileSaysSo) {
   EXPECT_FALSE(tokenizer_->ContinuesAfter(Encode("<s>").back()));
   EXPECT_EQ(Session({"one<s>", "two", " three"}), Encode("one<s>two three"));
   Load("mistral");
-  EXPECT_TRUE(tokenizer_->ContinuesAfter(Encode("[INST]").back())) << "the first text only";
+  EXPECT_TRUE(tokenizer_->ContinuesAfter(Encode("[INST]").back()))
+      << "this tokenizer puts a space only before the first text";
   EXPECT_EQ(Session({"[INST]", "two", "[/INST]", "x"}), Encode("[INST]two[/INST]x"));
   EXPECT_EQ(Session({"one [INST]", "two"}), Encode("one [INST]two"));
 }
@@ -86,7 +88,7 @@ TEST_F(ContinuedTextTest, TakesTheSpaceAwayAtTheBeginningOnly) {
       EXPECT_EQ(tokenizer_->Decode(ids, options), expected) << family;
       EXPECT_EQ(Stream(ids, options), expected) << family;
     }
-    // A special token that gives no text does not count as the beginning.
+    // If a special token without text comes first, the next token still begins the text.
     Ids begun = Encode("<s>");
     begun.insert(begun.end(), ids.begin(), ids.end());
     EXPECT_EQ(Stream(begun, {.skip_special = true}), "def x") << family;

@@ -1,6 +1,6 @@
-// The ids and texts of the libraries `tokenizers` and `sentencepiece`, which
-// tools/golden/tokenizer_golden.py recorded in tests/golden/tokenizer. LONGSTREAM_TOKENIZER_GOLDEN
-// names another directory of the same layout, for a wider comparison than the one that is kept.
+// Comparison with the libraries `tokenizers` and `sentencepiece`. tools/golden/tokenizer_golden.py
+// recorded their ids and texts in tests/golden/tokenizer. LONGSTREAM_TOKENIZER_GOLDEN names another
+// directory of the same layout, for more cases than the repository keeps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::filesystem::path GoldenDirectory() {
   return directory != nullptr ? directory : LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer";
 }
 
-// The text of the ids, one by one through a stream decoder.
+// The text of the ids, which go through a stream decoder one by one.
 std::string DecodeByToken(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
                           DecodeOptions options) {
   StreamDecoder decoder(tokenizer, StopMatcher(), {.decode = options});
@@ -36,7 +36,7 @@ std::string DecodeByToken(const Tokenizer& tokenizer, const std::vector<int32_t>
   return text + decoder.Finish().text;
 }
 
-// The directories that hold cases, by name.
+// The names of the directories that hold cases.
 std::vector<std::string> Families() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(GoldenDirectory())) {

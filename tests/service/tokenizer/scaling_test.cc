@@ -1,5 +1,5 @@
-// Texts made to be slow. Each takes well under a second per megabyte; were any part quadratic, it
-// would take hours, and the test its time limit.
+// Texts that would be slow if any part were quadratic. In linear time each takes well under a
+// second per megabyte; in quadratic time it would take hours and exceed the test's time limit.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Families, ScalingTest,
                          [](const auto& family) { return std::string(family.param); });
 
 TEST(ScalingTest, StripsWhiteSpaceInLinearTime) {
-  // A token that is white space, each of which would take all the rest along.
+  // The token is a space that strips white space on both sides, so each occurrence looks at all the
+  // rest.
   AddedToken space;
   space.id = 1;
   space.content = " ";

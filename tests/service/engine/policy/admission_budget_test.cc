@@ -1,4 +1,4 @@
-// Sums and differences of cache budgets.
+// Sums and differences of a cache budget's bytes.
 #include "service/engine/policy/admission_budget.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rounds of admission, from plain values.
+// Rounds of admission, tested with plain values.
 #include "service/engine/policy/admission.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr AdmissionPlaces kRoomy{.max_computing = 8, .max_open = 8};
 
-// A turn with this demand, which computes once it is admitted.
+// Admits a turn that asks for `wanted` bytes and computes.
 void Admit(AdmissionRound& round, uint64_t wanted) {
   round.Admit({.computes = true,
                .free = round.budget().free - wanted,
@@ -43,8 +43,9 @@ TEST(AdmissionRound, GoesOnWhileThereArePlaces) {
 TEST(AdmissionRound, ATurnIsTriedOnlyWhereItMayFit) {
   AdmissionRound round(kRoomy, {.total = 100, .free = 50});
   EXPECT_TRUE(round.MayFit({.pages = 40, .fixed = 10}));
-  EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "more than is free";
-  // A device has a pool for each kind: one may be full while bytes are free.
+  EXPECT_FALSE(round.MayFit({.pages = 41, .fixed = 10})) << "51 bytes are more than are free";
+  // On a device, pages and the rest have separate pools, so one pool may be full while bytes of the
+  // budget are free.
   round.FoundMissing({.pages = 20, .fixed = 5});
   EXPECT_FALSE(round.MayFit({.pages = 20, .fixed = 5}));
   EXPECT_FALSE(round.MayFit({.pages = 30, .fixed = 5}));
@@ -60,7 +61,8 @@ TEST(AdmissionRound, AnAdmittedTurnTakesAPlaceAndMemory) {
   EXPECT_EQ(round.budget().free, 20u);
   EXPECT_EQ(round.budget().coming, 15u);
   EXPECT_EQ(round.budget().most_coming, 30u);
-  // A turn that waits for input takes a place among the open ones alone.
+  // A turn that waits for input takes a place among the open turns but none among the computing
+  // ones.
   round.Admit({.computes = false, .free = 10, .coming = 10, .most_coming = 10});
   EXPECT_EQ(round.places().computing, 1u);
   EXPECT_EQ(round.places().open, 2u);

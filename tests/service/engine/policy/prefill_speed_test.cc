@@ -1,4 +1,4 @@
-// What is known of a model's speed, and for how long.
+// The estimate of a model's prefill speed, and how long it is kept.
 #include "service/engine/policy/prefill_speed.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,8 @@ TEST(PrefillSpeed, NoTimeOrLessTellsNothing) {
   EXPECT_EQ(speed.TimeFor(100, kStart), absl::Seconds(1));
 }
 
-// Otherwise one slow prefill would refuse every later turn, and none would ever correct it.
+// Otherwise one slow prefill could make the engine refuse every later turn, and then no prefill
+// would correct the estimate.
 TEST(PrefillSpeed, WhatIsNotConfirmedIsForgotten) {
   PrefillSpeed speed;
   for (int i = 0; i <= PrefillSpeed::kWarmUpSamples; ++i) {
@@ -43,7 +44,8 @@ TEST(PrefillSpeed, WhatIsNotConfirmedIsForgotten) {
   EXPECT_GT(speed.TimeFor(100, later), absl::ZeroDuration());
   EXPECT_EQ(speed.TimeFor(100, later + absl::Seconds(1)), absl::ZeroDuration());
   speed.Learn(100, absl::Seconds(2), later + absl::Seconds(1));
-  EXPECT_EQ(speed.TimeFor(100, later + absl::Seconds(1)), absl::Seconds(2)) << "not mixed with it";
+  EXPECT_EQ(speed.TimeFor(100, later + absl::Seconds(1)), absl::Seconds(2))
+      << "the forgotten estimate must not influence the new one";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tokens of prompts beside decode rows, from the times of steps.
+// The number of prompt tokens beside decode rows, computed from the times of steps.
 #include "service/engine/policy/step_cost_model.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kGrid = 64;
 constexpr double kStretch = 6.0;
 
-// A machine on which a step of decode rows takes 10 ms and a token of a prompt `token`.
+// Learns a step on a machine on which decode rows take 10 ms and each prompt token takes `token`.
 void StepTook(StepCostModel& mixed, uint64_t prompt_tokens, absl::Duration token) {
   mixed.Learn(4, prompt_tokens,
               absl::Milliseconds(10) + static_cast<int64_t>(prompt_tokens) * token);
@@ -19,14 +19,14 @@ TEST(StepCostModelTest, DecodeRowsAreAloneAtFirst) {
   StepCostModel mixed(kGrid, kStretch);
   EXPECT_EQ(mixed.PromptTokens(), 0u);
   StepTook(mixed, 0, absl::ZeroDuration());
-  EXPECT_EQ(mixed.PromptTokens(), kGrid) << "what a token costs is not known";
+  EXPECT_EQ(mixed.PromptTokens(), kGrid) << "the cost of a prompt token is not known";
 }
 
 TEST(StepCostModelTest, AStepIsStretchedAsFarAsIsAllowed) {
   StepCostModel mixed(kGrid, kStretch);
   StepTook(mixed, 0, absl::ZeroDuration());
   StepTook(mixed, kGrid, absl::Microseconds(100));
-  // 5 * 10 ms / 0.1 ms = 500 tokens, 7 whole grid lines.
+  // 5 * 10 ms / 0.1 ms = 500 tokens; the largest multiple of the grid below that is 7 * 64.
   EXPECT_EQ(mixed.PromptTokens(), 7 * kGrid);
 }
 
@@ -42,7 +42,7 @@ TEST(StepCostModelTest, PromptsAloneTellTheirCostToo) {
   mixed.Learn(0, 512, absl::Milliseconds(512));
   EXPECT_EQ(mixed.PromptTokens(), 0u);
   StepTook(mixed, 0, absl::ZeroDuration());
-  EXPECT_EQ(mixed.PromptTokens(), kGrid) << "50 tokens, and at least a grid line";
+  EXPECT_EQ(mixed.PromptTokens(), kGrid) << "50 tokens, rounded up to the least piece";
   mixed.Learn(0, 512, absl::Milliseconds(5));
   for (int i = 0; i < 20; ++i) mixed.Learn(0, 512, absl::Milliseconds(5));
   EXPECT_GT(mixed.PromptTokens(), 60 * kGrid);
@@ -67,7 +67,8 @@ TEST(StepCostModelTest, TheCostOfDecodeRowsIsLearnedAnew) {
   EXPECT_GT(mixed.PromptTokens(), 0u);
 }
 
-// Steps that were quicker than decode rows alone are on average make no cost of zero or less.
+// If a mixed step is quicker than the average step of decode rows alone, the cost of a prompt token
+// must not become zero or negative.
 TEST(StepCostModelTest, NoiseMakesNoNegativeCost) {
   StepCostModel mixed(kGrid, kStretch);
   StepTook(mixed, 0, absl::ZeroDuration());
@@ -80,7 +81,7 @@ TEST(StepCostModelTest, StepsOfNoTimeOrLessTellNothing) {
   StepCostModel mixed(kGrid, kStretch);
   for (const absl::Duration time : {absl::ZeroDuration(), -absl::Hours(1)}) {
     mixed.Learn(4, 0, time);
-    EXPECT_EQ(mixed.PromptTokens(), 0u) << "what decode rows cost is still not known";
+    EXPECT_EQ(mixed.PromptTokens(), 0u) << "the cost of decode rows is still unknown";
   }
   StepTook(mixed, 0, absl::ZeroDuration());
   StepTook(mixed, kGrid, absl::Microseconds(100));

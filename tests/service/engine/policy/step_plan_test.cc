@@ -1,4 +1,4 @@
-// Composition of a step: order, budget, and where prefill pieces are cut.
+// The composition of a step: the order of entries, the budget of rows, and where prompts are cut.
 #include "service/engine/policy/step_plan.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,8 @@ TEST(PlanStep, PromptsAreBoundedBesideDecodeRowsAlone) {
   EXPECT_EQ(plan[1].num_tokens, 64u);
   limits.max_prompt_tokens = 0;
   EXPECT_EQ(PlanStep(mixed, limits).size(), 1u);
-  EXPECT_EQ(PlanStep({mixed, 1}, limits)[0].num_tokens, 192u) << "nobody waits";
+  EXPECT_EQ(PlanStep({mixed, 1}, limits)[0].num_tokens, 192u)
+      << "no decode row waits for the prompt";
 }
 
 StepCandidate Beginning() {
@@ -57,7 +58,7 @@ TEST(PlanStep, PromptsThatEndAreNotBoundedBesideTurnsThatBegin) {
   EXPECT_EQ(plan[1].num_tokens, 70u);
   EXPECT_EQ(plan[2].num_tokens, 100u);
   limits.max_prompt_tokens = 0;
-  EXPECT_EQ(PlanStep(candidates, limits).size(), 1u) << "decode rows alone are due";
+  EXPECT_EQ(PlanStep(candidates, limits).size(), 1u) << "a bound of 0 allows only decode rows";
 }
 
 TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
@@ -71,10 +72,11 @@ TEST(PlanStep, WhatDoesNotEndIsBoundedBesideTurnsThatBegin) {
     ASSERT_EQ(plan.size(), 2u);
     EXPECT_EQ(plan[1].num_tokens, 128u);
   }
-  // What whole prompts have taken counts.
+  // The tokens of prompts that end in this step count towards the bound.
   const StepCandidate mixed[] = {Beginning(), Prefill(0, 70), Prefill(0, 1000)};
-  EXPECT_EQ(PlanStep(mixed, limits).size(), 2u) << "58 are left of the bound, and a piece is 64";
-  // And it is not overtaken.
+  EXPECT_EQ(PlanStep(mixed, limits).size(), 2u)
+      << "58 tokens are left, and a piece has at least 64";
+  // A shorter prompt does not overtake one that is cut.
   const StepCandidate behind[] = {Beginning(), Prefill(0, 1000), Prefill(0, 70)};
   ASSERT_EQ(PlanStep(behind, limits).size(), 2u);
   EXPECT_EQ(PlanStep(behind, limits)[1].num_tokens, 128u);
@@ -132,18 +134,19 @@ TEST(PlanStep, DecodeRowsLeaveAPromptOneEntry) {
   EXPECT_EQ(plan[0].candidate, 1u);
   EXPECT_EQ(plan[1].candidate, 3u);
   EXPECT_EQ(plan[2].candidate, 2u);
-  EXPECT_EQ(plan[3].candidate, 4u) << "the decode row of the latest step waits";
-  EXPECT_EQ(PlanStep({candidates, 4}, kLimits).size(), 4u) << "nobody else wants an entry";
+  EXPECT_EQ(plan[3].candidate, 4u) << "the decode row that was in the latest step waits";
+  EXPECT_EQ(PlanStep({candidates, 4}, kLimits).size(), 4u) << "no prompt needs an entry";
   StepCandidate waits = Prefill(0, 30);
   waits.input_open = true;
   const StepCandidate no_prompt[] = {Decode(), Decode(), Decode(), Decode(), waits};
-  EXPECT_EQ(PlanStep(no_prompt, kLimits)[3].candidate, 3u) << "it cannot be read yet";
+  EXPECT_EQ(PlanStep(no_prompt, kLimits)[3].candidate, 3u) << "the open prompt cannot be read yet";
   StepLimits limits = kLimits;
   limits.max_prompt_tokens = 0;
-  EXPECT_EQ(PlanStep(candidates, limits)[3].candidate, 0u) << "decode rows alone are due";
+  EXPECT_EQ(PlanStep(candidates, limits)[3].candidate, 0u)
+      << "a bound of 0 allows only decode rows";
 }
 
-// The rows of one that has no entry count where prompts are bounded.
+// The prompt stays bounded even though the decode row, which finds no entry, is not in the step.
 TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
   StepLimits limits = kLimits;
   limits.max_sequences = 1;
@@ -151,13 +154,14 @@ TEST(PlanStep, AStepOfOneEntryIsWhoseThatHasWaitedLongest) {
   StepCandidate candidates[] = {Decode(5), Prefill(0, 1000, 4)};
   ASSERT_EQ(PlanStep(candidates, limits).size(), 1u);
   EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 1u);
-  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u) << "the stream waits for it";
+  EXPECT_EQ(PlanStep(candidates, limits)[0].num_tokens, 64u)
+      << "the decode row waits for the prompt";
   candidates[1].last_step = 6;
   EXPECT_EQ(PlanStep(candidates, limits)[0].candidate, 0u);
 }
 
-// Of candidates that always want a step, each gets one in so many: those of its kind and priority
-// share what the kind gets.
+// All candidates always want a step. Each must get one at regular intervals: the candidates of one
+// kind and priority take turns.
 TEST(PlanStep, EverybodyGoesOn) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
@@ -185,7 +189,7 @@ TEST(PlanStep, EverybodyGoesOn) {
   }
 }
 
-// Whatever the candidates, a step stays within its limits and every cut is legal.
+// For random candidates a step stays within its limits and cuts prompts only where that is allowed.
 TEST(PlanStep, LimitsHoldForRandomCandidates) {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {
@@ -224,7 +228,7 @@ TEST(PlanStep, LimitsHoldForRandomCandidates) {
                   (piece.num_tokens == candidate.remaining && !candidate.input_open));
     }
     EXPECT_LE(rows, kLimits.max_tokens);
-    EXPECT_TRUE(prompts > 0 || !has_prompt) << "a prompt that could be read is not";
+    EXPECT_TRUE(prompts > 0 || !has_prompt) << "no prompt is read, although one could be";
     if (!has_decode_rows) continue;
     const bool may_exceed = all_begin && limits.max_prompt_tokens > 0;
     EXPECT_LE(may_exceed ? prompts - ending : prompts, limits.max_prompt_tokens);

@@ -1,4 +1,4 @@
-// The memory that turns ask for and give back.
+// The memory that turns ask for, and the memory that they give back.
 #include "service/engine/policy/turn_demand.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace longstream {
 namespace {
 
-// Pages of 16 tokens and 1600 bytes; rings of 50, states of 7, rollback copies of 30 bytes.
+// A page has 16 tokens and 1600 bytes. A sequence has 50 bytes of rings, 7 of states and 30 for its
+// rollback copy.
 ls_model_info Info() {
   ls_model_info info{};
   info.page_tokens = 16;
@@ -76,11 +77,12 @@ TEST(TurnDemand, Wanted) {
 
 TEST(TurnDemand, GivenBack) {
   const TurnDemand kept{.keeps_caches = true};
-  EXPECT_EQ(kept.GivenBack(Info(), 40, 40), 30u) << "the rollback copy alone";
+  EXPECT_EQ(kept.GivenBack(Info(), 40, 40), 30u) << "only the rollback copy is given back";
   EXPECT_EQ(kept.GivenBack(Info(), 40, 16), 2u * 1600 + 30);
   EXPECT_EQ(kept.GivenBack(Info(), 40, 0), 3u * 1600 + 30);
   const TurnDemand scored{.keeps_caches = false};
-  EXPECT_EQ(scored.GivenBack(Info(), 40, 40), 3u * 1600 + 30 + 57) << "all of it goes";
+  EXPECT_EQ(scored.GivenBack(Info(), 40, 40), 3u * 1600 + 30 + 57)
+      << "a scored sequence gives everything back";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Readers woken together: each once, on all threads, and none lost between the engine and them.
+// Wakes readers together: each once, on all threads, and without losing a wake between the engine
+// and a reader.
 #include "service/engine/turn/reader_wakes.h"
 
 #include <gtest/gtest.h>
@@ -33,11 +34,11 @@ TEST(ReaderWakes, OnOneThreadInTheirOrder) {
   wakes.Run();
   EXPECT_EQ(called, (std::vector<int>{0, 1, 2}));
   wakes.Run();
-  EXPECT_EQ(called.size(), 3u) << "each is called once";
+  EXPECT_EQ(called.size(), 3u) << "a reader was called twice";
 }
 
-// The first waits until the others have begun. In one round or another they do: where all workers
-// go to sleep as they are needed, they are woken behind the first one only.
+// The first reader waits until the others have begun. They begin in time in some round, not always
+// in the first: workers that are falling asleep are woken only after the first reader has ended.
 TEST(ReaderWakes, OnSeveralThreadsAtTheSameTime) {
   constexpr int kWakes = 3;
   ThreadPool pool(kWakes);
@@ -76,10 +77,10 @@ TEST(ReaderWakes, AStreamAddsItsReaderInsteadOfWakingIt) {
   stream.Finish(TurnEnd{});
   EXPECT_EQ(woken, 0);
   wakes.Run();
-  EXPECT_EQ(woken, 1) << "it has been added once and has not looked yet";
+  EXPECT_EQ(woken, 1) << "the reader is added only once until it reads";
 }
 
-// A thread on which readers go on, as gRPC's do when a message is written.
+// A thread on which readers continue, as they do on gRPC's threads after a message is written.
 class Transport {
  public:
   Transport() : thread_([this] { Run(); }) {}
@@ -88,7 +89,7 @@ class Transport {
     thread_.join();
   }
 
-  // nullptr: ends it.
+  // nullptr ends the thread.
   void Post(std::function<void()> work) {
     absl::MutexLock lock(&mutex_);
     work_.push_back(std::move(work));
@@ -115,8 +116,8 @@ class Transport {
   std::thread thread_;
 };
 
-// Reads a turn an event at a time, the first on whatever thread it is woken, the others on the
-// transport's.
+// Reads one event of a turn at a time. Reads the first event on the thread that wakes it, and the
+// others on the transport's thread.
 class Reader {
  public:
   Reader(Turn* turn, Transport* transport, absl::BlockingCounter* ended)
@@ -143,7 +144,8 @@ class Reader {
   std::vector<int32_t> tokens_;
 };
 
-// What `streams` turns of an engine with this executor give, of prompts and seeds of their own.
+// The tokens of `streams` turns of an engine with this executor. Each turn has its own prompt and
+// seed.
 std::vector<std::vector<int32_t>> TokensOf(const Executor& executor, int streams) {
   std::vector<std::shared_ptr<SessionTurn>> turns;
   std::vector<std::unique_ptr<Reader>> readers;

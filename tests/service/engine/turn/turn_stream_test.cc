@@ -1,4 +1,4 @@
-// The queue between engine and reader: order, merging, waking, back-pressure.
+// The queue between engine and reader: order, merging, wakes and back-pressure.
 #include "service/engine/turn/turn_stream.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ DeltaEvent Delta(std::string text, int32_t token, uint64_t position) {
   return delta;
 }
 
-// Reads until there is nothing for now.
+// Reads until the queue is empty.
 void Empty(TurnStream& stream) {
   while (!std::holds_alternative<std::monostate>(stream.Next())) {
   }
@@ -41,7 +41,7 @@ TEST(TurnStream, WaitingDeltasAreMerged) {
   EXPECT_TRUE(std::holds_alternative<TurnEnd>(stream.Next()));
 }
 
-// `count` rows of 1 + 20 tokens each, which is what a caller can ask for at most.
+// `count` rows of 1 + 20 tokens, the largest rows that a caller can ask for.
 std::vector<TokenLogProb> Rows(int32_t first, int count) {
   std::vector<TokenLogProb> rows;
   for (int i = 0; i < count; ++i) {
@@ -67,7 +67,7 @@ TEST(TurnStream, ALongScoreIsSplit) {
   }
   EXPECT_TRUE(std::holds_alternative<TurnEnd>(item));
   EXPECT_EQ(next, 1000u);
-  EXPECT_EQ(events, 6) << "195 rows in all but the last";
+  EXPECT_EQ(events, 6) << "each event but the last should have 195 rows";
   EXPECT_EQ(stream.queued_bytes(), 0u);
 }
 
@@ -88,10 +88,11 @@ TEST(TurnStream, DeltasAreMergedUpToALimit) {
     ASSERT_EQ(delta.tokens.size(), delta.log_probs.size());
     EXPECT_EQ(delta.text.size(), delta.tokens.size());
     for (const int32_t token : delta.tokens) EXPECT_EQ(token, next++);
-    EXPECT_EQ(delta.position, static_cast<uint64_t>(next - 1)) << "of its last token";
+    EXPECT_EQ(delta.position, static_cast<uint64_t>(next - 1))
+        << "a delta's position is that of its last token";
   }
   EXPECT_EQ(next, 1000);
-  EXPECT_EQ(events, 6) << "186 tokens in all but the last";
+  EXPECT_EQ(events, 6) << "each event but the last should have 186 tokens";
   EXPECT_EQ(stream.queued_bytes(), 0u);
 }
 
@@ -101,7 +102,7 @@ TEST(TurnStream, WakesOncePerWait) {
   stream.SetReader([&] { ++wakes; });
   stream.Push(Delta("a", 1, 1));
   stream.Push(Delta("b", 2, 2));
-  EXPECT_EQ(wakes, 1) << "the reader has been woken and has not looked yet";
+  EXPECT_EQ(wakes, 1) << "a reader is woken once until it reads";
   Empty(stream);
   stream.Push(Delta("c", 3, 3));
   EXPECT_EQ(wakes, 2);
@@ -115,7 +116,7 @@ TEST(TurnStream, FullUntilHalfIsGone) {
   int drained = 0;
   stream.SetWriter(4096, [&] { ++drained; });
   while (!stream.Full()) {
-    // Two kinds in turn, so that nothing merges.
+    // Events of two kinds alternate, so that none can be merged.
     stream.Push(PrefillEvent{});
     stream.Push(Delta("0123456789", 1, 1));
   }
@@ -146,8 +147,9 @@ TEST(TurnStream, NothingIsLostBetweenThreads) {
   EXPECT_EQ(next, kTokens);
 }
 
-// As a gRPC reactor reads: one message at a time, gone on with by whoever completes the write, or
-// by the writer's wake when there was nothing. Both must not see the end.
+// Reads as a gRPC reactor does, one message at a time. The next read comes from the thread that
+// completes the write, or from the writer's wake if the queue was empty. Only one of the two may
+// get the end.
 TEST(TurnStream, TheEndIsTakenOnce) {
   for (int round = 0; round < 2000; ++round) {
     TurnStream stream;

@@ -1,5 +1,5 @@
-// Damaged tokenizer files of every kind: each is refused with a sentence, or gives a tokenizer that
-// works; none ends the process.
+// Damaged tokenizer files of every kind. Each must be refused with a sentence or give a tokenizer
+// that works; none may end the process.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -30,8 +30,7 @@ std::string ReadGolden(const std::string& file) {
   return text.str();
 }
 
-// Loads a directory with this file and, where that succeeds, uses the tokenizer. Returns whether it
-// did.
+// Loads a directory with this file. If that succeeds, uses the tokenizer and returns true.
 bool LoadAndUse(const std::string& name, const std::string& content) {
   const TemporaryDirectory directory;
   directory.Write(name, content);
@@ -54,11 +53,11 @@ class LoadFuzzTest : public testing::TestWithParam<const char*> {
   std::mt19937 random_{11};
 };
 
-// A value of the tree, chosen by going down at random.
+// A random value of the tree, found by descending from `value`.
 json* Somewhere(json* value, std::mt19937* random) {
   while (value->is_structured() && !value->empty() && (*random)() % 5 != 0) {
     auto member = value->begin();
-    // Most of a vocabulary is alike: its first members do.
+    // The members of a vocabulary are alike, so the first 20 are enough.
     std::advance(member,
                  static_cast<std::ptrdiff_t>((*random)() % std::min<size_t>(value->size(), 20)));
     value = &*member;
@@ -111,7 +110,7 @@ TEST_P(JsonFuzzTest, SurvivesChangedValues) {
     }
     loaded += LoadAndUse("tokenizer.json", damaged.dump()) ? 1 : 0;
   }
-  EXPECT_GT(loaded, 0) << "some changes are harmless";
+  EXPECT_GT(loaded, 0) << "no damaged file loaded, although some changes are harmless";
   EXPECT_LT(loaded, trials.count());
 }
 
@@ -132,13 +131,14 @@ TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
       damaged[random_() % damaged.size()] = static_cast<char>(random_());
     }
     if (random_() % 4 == 0) damaged.resize(random_() % damaged.size());
-    // The specifications stand at the end, and a map takes most of them.
+    // The specifications are at the end of the file, and a map of characters fills most of them.
+    // Half of the trials damage one of the last 600 bytes.
     if (random_() % 2 == 0) {
       damaged[damaged.size() - 1 - random_() % std::min<size_t>(damaged.size(), 600)] ^= 0x11;
     }
     loaded += LoadAndUse("tokenizer.model", damaged) ? 1 : 0;
   }
-  EXPECT_GT(loaded, 0) << "some changes are harmless";
+  EXPECT_GT(loaded, 0) << "no damaged file loaded, although some changes are harmless";
   EXPECT_LT(loaded, trials.count());
 }
 

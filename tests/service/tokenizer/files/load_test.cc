@@ -1,4 +1,4 @@
-// Model directories: which tokenizer they give, and the sentence for each thing that is wrong.
+// Model directories: the tokenizer that each gives, and the sentence for each possible fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ constexpr int kVocabSize = 4096;
 
 using Ids = std::vector<int32_t>;
 
-// A model directory of its own for each test, empty at first.
+// Each test has a model directory of its own, which is empty at first.
 class LoadTest : public testing::Test {
  protected:
   void Write(const std::string& name, const std::string& text) const {
@@ -40,7 +40,7 @@ class LoadTest : public testing::Test {
   }
   std::filesystem::path File(const std::string& name) const { return directory_.path() / name; }
 
-  // Writes the golden tokenizer of a family, edited.
+  // Writes a family's golden tokenizer, changed by `edit`.
   void WriteFamily(const std::string& family, const std::function<void(json&)>& edit) const {
     std::ifstream file(LONGSTREAM_SOURCE_DIR "/tests/golden/tokenizer/" + family +
                        "/tokenizer.json");
@@ -115,7 +115,8 @@ TEST_F(LoadTest, ReadsTheFamilies) {
   EXPECT_EQ((*tokenizer)->TokenBytes(ids->back()), "<|eot_id|>");
   EXPECT_FALSE((*tokenizer)->IsSpecial('a'));
   EXPECT_FALSE((*tokenizer)->IsSpecial(-1));
-  EXPECT_EQ((*tokenizer)->TokenBytes(kVocabSize - 1), "") << "a row without a token";
+  EXPECT_EQ((*tokenizer)->TokenBytes(kVocabSize - 1), "")
+      << "a row of the embedding without a token";
   EXPECT_EQ((*tokenizer)->TokenBytes(-1), "");
   EXPECT_EQ((*tokenizer)->Decode(*ids), "<|begin_of_text|><|eot_id|>");
   EXPECT_EQ((*tokenizer)->Decode(*ids, {.skip_special = true}), "");
@@ -130,10 +131,11 @@ TEST_F(LoadTest, ReadsSpecialTokensAsTextByDefault) {
   ASSERT_TRUE(text.ok() && special.ok());
   EXPECT_GT(text->size(), 1u);
   EXPECT_EQ(special->size(), 1u);
-  EXPECT_EQ((*tokenizer)->Encode("<think>")->size(), 1u) << "added, but not special";
+  EXPECT_EQ((*tokenizer)->Encode("<think>")->size(), 1u) << "an added token that is not special";
 }
 
-// A text model with the tokenizer of one that sees images too: its place for an image is no token.
+// A text model may have the tokenizer of a model that also reads images. The placeholder of an
+// image then lies beyond the vocabulary and is not a token.
 TEST_F(LoadTest, AddedTokensBeyondTheVocabularyAreNone) {
   WriteFamily("gemma", [](json& t) {
     t["added_tokens"].push_back(
@@ -151,11 +153,12 @@ TEST_F(LoadTest, AddedTokensGiveBackTheTextTheyWereFoundIn) {
   WriteFamily("flags", Unedited);
   const auto tokenizer = Load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  // Every character of it is a letter of the byte alphabet, but it is not written in that.
+  // The added token is spelled as plain text, not in the byte alphabet, although each of its
+  // characters is also a letter of that alphabet.
   const auto ids = (*tokenizer)->Encode("caf\u00e9");
   ASSERT_TRUE(ids.ok());
   ASSERT_EQ(ids->size(), 1u);
-  EXPECT_EQ((*tokenizer)->Decode(*ids), "cafe\u0301") << "as the file spells it";
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "cafe\u0301") << "should be spelled as in the file";
 }
 
 TEST_F(LoadTest, NamesTheInvalidByteOfAText) {
@@ -309,7 +312,7 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   EXPECT_EQ(Load().status().message(), File("tokenizer.json").string() + ": is no regular file");
 }
 
-// A clone without the extension.
+// A checkpoint that was cloned without Git LFS has pointers in place of files.
 TEST_F(LoadTest, ReportsPointersOfGitLfs) {
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
     Write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n");
@@ -320,7 +323,8 @@ TEST_F(LoadTest, ReportsPointersOfGitLfs) {
   }
 }
 
-// The hub's cache whose blobs are gone: not a directory without a tokenizer.
+// A directory of the hub's cache whose blobs were deleted has broken links. It must not be taken
+// for a directory without a tokenizer.
 TEST_F(LoadTest, ReportsLinksThatLeadNowhere) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) {
     if (std::string_view(name) == "tokenizer_config.json") WriteFamily("llama3", Unedited);
@@ -359,7 +363,8 @@ TEST_F(LoadTest, FingerprintsStayWhatTheyAre) {
   Write("tokenizer.json", tokenizer.dump());
   const auto bpe = Load();
   ASSERT_TRUE(bpe.ok()) << bpe.status();
-  // Snapshots of sessions hold these numbers; a change would make all of them unusable.
+  // Snapshots of sessions contain these fingerprints. If a fingerprint changes, all such snapshots
+  // become unusable.
   EXPECT_EQ((*bpe)->fingerprint(), 6849964927544521530u);
   std::filesystem::remove(File("tokenizer.json"));
   EXPECT_EQ((*Load())->fingerprint(), 12207265571551811227u);
@@ -367,7 +372,7 @@ TEST_F(LoadTest, FingerprintsStayWhatTheyAre) {
 
 TEST_F(LoadTest, FingerprintsTellTokenizersApart) {
   const uint64_t unedited = FingerprintOfEdited(Unedited);
-  // The form of the file does not matter.
+  // Only the content of the file counts, not its form.
   EXPECT_EQ(FingerprintOfEdited([](json& t) {
               for (json& merge : t["model"]["merges"]) {
                 merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();

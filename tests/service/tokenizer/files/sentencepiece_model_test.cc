@@ -1,5 +1,5 @@
-// Directories with a tokenizer.model: what is read of it and beside it, and the sentence for each
-// thing that is wrong.
+// Directories with a tokenizer.model: what is read from it and from the files beside it, and the
+// sentence for each possible fault.
 #include "service/tokenizer/files/sentencepiece_model.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ constexpr int kVocabSize = 4096;
 
 class SentencePieceModelTest : public testing::Test {
  protected:
-  // Writes the golden model of a family, edited.
+  // Writes a family's golden model, changed by `edit`.
   void WriteModel(
       const std::string& family, const std::function<void(Model&)>& edit = [](Model&) {}) const {
     std::ifstream file(
@@ -138,7 +138,7 @@ TEST_F(SentencePieceModelTest, ReadsOlderFiles) {
   EXPECT_TRUE(tokenizer->IsSpecial(2002));
 }
 
-// Other programs write the map with lists and dictionaries of their own.
+// Other programs write lists and dictionaries into special_tokens_map.json.
 TEST_F(SentencePieceModelTest, SpecialTokensAreNamedInManyForms) {
   WriteModel("spm_llama");
   Write("added_tokens.json", R"({"<a>": 2000, "<b>": 2001, "<c>": 2002, "<d>": 2003})");

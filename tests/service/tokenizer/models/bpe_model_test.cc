@@ -1,4 +1,4 @@
-// The merge loop, against the definition carried out literally.
+// The merge loop, compared with a literal execution of the definition.
 #include "service/tokenizer/models/bpe_model.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// All bytes as tokens 0 to 255, and the merges with the tokens they need behind.
+// Tokens 0 to 255 are the bytes. After them come the tokens that the merges need.
 TokenizerSpec SpecOf(const std::vector<std::pair<std::string, std::string>>& merges) {
   std::map<std::string, int32_t> vocabulary;
   for (int32_t byte = 0; byte < 256; ++byte) {
@@ -52,9 +52,11 @@ TEST(BpeModel, GivesBytesWithoutMerges) {
 
 TEST(BpeModel, MergesByRankThenFromTheLeft) {
   const TokenizerSpec spec = SpecOf({{"b", "c"}, {"a", "b"}, {"a", "a"}, {"aa", "a"}});
-  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{'a', 256})) << "bc comes first";
+  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{'a', 256}))
+      << "the merge of b and c has the lower rank";
   EXPECT_EQ(Encode(spec, "abab"), (std::vector<int32_t>{257, 257}));
-  EXPECT_EQ(Encode(spec, "aaaaa"), (std::vector<int32_t>{258, 259})) << "aa aa a, then aa aaa";
+  EXPECT_EQ(Encode(spec, "aaaaa"), (std::vector<int32_t>{258, 259}))
+      << "should merge to aa aa a, then to aa aaa";
 }
 
 TEST(BpeModel, TakesAWholeWordWhereMergesAreIgnored) {
@@ -69,7 +71,7 @@ TEST(BpeModel, TakesAWholeWordWhereMergesAreIgnored) {
 TEST(BpeModel, NeedsATokenForEachByteOfUtf8) {
   TokenizerSpec spec = SpecOf({});
   std::erase_if(spec.vocabulary, [](const auto& token) { return token.second == 0xC0; });
-  EXPECT_TRUE(BpeModel::Create(spec).ok()) << "no UTF-8 text has the byte 0xC0";
+  EXPECT_TRUE(BpeModel::Create(spec).ok()) << "0xC0 needs no token, because UTF-8 never has it";
   std::erase_if(spec.vocabulary, [](const auto& token) { return token.second == ' '; });
   EXPECT_EQ(BpeModel::Create(spec).status().message(),
             "model.vocab: expected a token for each byte, found none for byte 0x20, \"Ġ\"");
@@ -84,7 +86,8 @@ TEST(BpeModel, NeedsTheTokensOfItsMerges) {
   EXPECT_THAT(BpeModel::Create(spec).status().message(), HasSubstr("\"xyz\""));
 }
 
-// Characters as tokens from 300 on, a byte token for each byte of "€" (E2 82 AC), "<unk>".
+// Single characters are tokens from 300 on. There are byte tokens for the three bytes of "€" (E2 82
+// AC), and "<unk>".
 TokenizerSpec CharacterSpec() {
   TokenizerSpec spec;
   spec.vocabulary = {{"<0x82>", 1}, {"<0xAC>", 2}, {"<0xE2>", 3}, {"<unk>", 0},
@@ -96,7 +99,8 @@ TokenizerSpec CharacterSpec() {
 TEST(BpeModel, WorksOnCharacters) {
   TokenizerSpec spec = CharacterSpec();
   EXPECT_EQ(Encode(spec, "éaba"), (std::vector<int32_t>{303, 302, 300}));
-  EXPECT_EQ(Encode(spec, "a€b"), (std::vector<int32_t>{302})) << "what has no token is left out";
+  EXPECT_EQ(Encode(spec, "a€b"), (std::vector<int32_t>{302}))
+      << "a character without a token is left out";
   EXPECT_EQ(Encode(spec, "€"), std::vector<int32_t>());
 }
 
@@ -105,7 +109,8 @@ TEST(BpeModel, FallsBackToBytes) {
   spec.byte_fallback = true;
   spec.unk_id = 0;
   EXPECT_EQ(Encode(spec, "a€b"), (std::vector<int32_t>{300, 3, 1, 2, 301}));
-  EXPECT_EQ(Encode(spec, "aèb"), (std::vector<int32_t>{300, 0, 301})) << "not all of its bytes";
+  EXPECT_EQ(Encode(spec, "aèb"), (std::vector<int32_t>{300, 0, 301}))
+      << "only some bytes of the character have tokens";
 }
 
 TEST(BpeModel, FusesUnknownCharacters) {
@@ -127,12 +132,14 @@ TEST(BpeModel, MergesPairsOfOneRankFromTheLeft) {
   TokenizerSpec spec;
   spec.vocabulary = {{"a", 1}, {"ab", 4}, {"b", 2}, {"bc", 5}, {"c", 3}};
   spec.merges = {{"b", "c"}, {"a", "b"}};
-  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{1, 5})) << "by their places in the list";
+  EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{1, 5}))
+      << "merges rank by their places in the list";
   spec.merge_ranks = {7, 7};
   EXPECT_EQ(Encode(spec, "abc"), (std::vector<int32_t>{4, 3}));
 }
 
-// Again and again the pair of the lowest rank, the leftmost of several, until none is left.
+// Merges the pair of the lowest rank until no pair can be merged. Of several such pairs it takes
+// the leftmost.
 std::vector<std::string> MergeLiterally(
     const std::vector<std::pair<std::string, std::string>>& merges, std::string_view word) {
   std::vector<std::string> symbols;
@@ -156,7 +163,7 @@ std::vector<std::string> MergeLiterally(
 TEST(BpeModel, AgreesWithTheDefinition) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 300; ++trial) {
-    // Merges of what is there, as training finds them; each text comes from one pair only.
+    // Draws merges of existing tokens, as training finds them. No two merges give the same text.
     std::vector<std::string> texts = {"a", "b", "c"};
     std::vector<std::pair<std::string, std::string>> merges;
     while (merges.size() < 12) {

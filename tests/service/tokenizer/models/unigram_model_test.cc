@@ -1,4 +1,4 @@
-// Viterbi's algorithm, against every way to cut a word tried out.
+// Viterbi's algorithm, compared with trying every way to cut a word.
 #include "service/tokenizer/models/unigram_model.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using Ids = std::vector<int32_t>;
 
-// Ids are places in the list; the first one is the unknown token.
+// A piece's id is its place in the list. The first piece is the unknown token.
 TokenizerSpec SpecOf(const std::vector<std::pair<std::string, double>>& pieces) {
   TokenizerSpec spec;
   spec.model = TokenizerSpec::Model::kUnigram;
@@ -47,7 +47,7 @@ Ids Encode(const TokenizerSpec& spec, std::string_view word) {
   return ids;
 }
 
-// The example of the `tokenizers` documentation.
+// An example from the documentation of `tokenizers`.
 TEST(UnigramModel, TakesTheBestSum) {
   const TokenizerSpec spec = SpecOf({{"<unk>", 0},
                                      {"a", 0},
@@ -67,8 +67,8 @@ TEST(UnigramModel, GivesBytesForWhatIsUnknown) {
   EXPECT_EQ(Encode(spec, "a\u00e9a"), (Ids{1, 0, 1}));
   spec.byte_fallback = true;
   EXPECT_EQ(Encode(spec, "a\u00e9\u00e9a"), (Ids{1, 2, 3, 2, 3, 1}));
-  EXPECT_EQ(Encode(spec, "\u00e9\u00e8"), (Ids{0})) << "not all bytes of the run have tokens";
-  EXPECT_EQ(Encode(spec, "<unk>"), (Ids{0})) << "it is in the vocabulary";
+  EXPECT_EQ(Encode(spec, "\u00e9\u00e8"), (Ids{0})) << "only some bytes of the run have tokens";
+  EXPECT_EQ(Encode(spec, "<unk>"), (Ids{0})) << "the unknown token itself is in the vocabulary";
 }
 
 TEST(UnigramModel, RefusesWhatItCannotUse) {
@@ -112,7 +112,7 @@ TEST(UnigramModel, AgreesWithTryingAllWays) {
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<std::pair<std::string, double>> pieces = {{"<unk>", 0}};
     std::map<std::string, bool> taken;
-    // Scores with no two equal sums; "d" is unknown.
+    // The scores are such that no two sums are equal. "d" is an unknown character.
     const auto score = [&] { return -1e-3 * (random() % 100003); };
     for (const char* text : {"a", "b", "c"}) pieces.emplace_back(text, score());
     while (pieces.size() < 10) {
@@ -127,7 +127,7 @@ TEST(UnigramModel, AgreesWithTryingAllWays) {
       Best best;
       Ids ids;
       TryAll(spec, text, 0, &ids, &best);
-      // A run of unknown characters is one token.
+      // Adjacent unknown characters give one token.
       const auto fused = std::unique(best.ids.begin(), best.ids.end(),
                                      [](int32_t a, int32_t b) { return a == 0 && b == 0; });
       best.ids.erase(fused, best.ids.end());

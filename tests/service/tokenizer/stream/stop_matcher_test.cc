@@ -1,4 +1,4 @@
-// Stop strings across pieces of text, against a search of the whole text.
+// Stop strings across pieces of text, compared with a search of the whole text.
 #include "service/tokenizer/stream/stop_matcher.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
   return *std::move(matcher);
 }
 
-// What each piece releases, as "text|text|"; a stop ends it with "#index".
+// The text that each piece releases, as "text|text|". If a stop string is found, the trace ends
+// with "#index".
 std::string Trace(const std::vector<std::string>& stop_strings,
                   const std::vector<std::string_view>& pieces) {
   StopMatcher matcher = Matcher(stop_strings);
@@ -51,7 +52,7 @@ TEST(StopMatcher, FindsAStopStringAcrossThreePieces) {
 
 TEST(StopMatcher, ReleasesWhatTurnsOutToBeNone) {
   EXPECT_EQ(Trace({"<stop>"}, {"a<st", "ep>b"}), "a|<step>b|");
-  EXPECT_EQ(Trace({"<stop>"}, {"a<st"}), "a|<st") << "released at the end";
+  EXPECT_EQ(Trace({"<stop>"}, {"a<st"}), "a|<st") << "Flush should release the candidate";
 }
 
 TEST(StopMatcher, KeepsTheCandidateThatOverlapsAFailedOne) {
@@ -61,8 +62,10 @@ TEST(StopMatcher, KeepsTheCandidateThatOverlapsAFailedOne) {
 }
 
 TEST(StopMatcher, TakesTheFirstStopStringThatIsComplete) {
-  EXPECT_EQ(Trace({"abcd", "bc"}, {"xab", "cd"}), "x|a#1") << "bc ends before abcd does";
-  EXPECT_EQ(Trace({"bc", "abc"}, {"xabc"}), "x#1") << "both end here: the longer";
+  EXPECT_EQ(Trace({"abcd", "bc"}, {"xab", "cd"}), "x|a#1")
+      << "should find bc, which ends before abcd";
+  EXPECT_EQ(Trace({"bc", "abc"}, {"xabc"}), "x#1")
+      << "both end here, so the longer one should be found";
   EXPECT_EQ(Trace({"x", "y"}, {"ay", "x"}), "a#1");
   EXPECT_EQ(Trace({"same", "same"}, {"a same"}), "a #0");
 }
@@ -74,7 +77,7 @@ TEST(StopMatcher, HoldsBackForTheLongestCandidate) {
 
 TEST(StopMatcher, WorksOnUnicode) {
   EXPECT_EQ(Trace({"終わり"}, {"これで終", "わ", "り。"}), "これで||#0");
-  // The first two bytes of these characters agree, but a character is not released in halves.
+  // The first two bytes of these characters are equal, but only whole characters are released.
   EXPECT_EQ(Trace({"\u3042"}, {"\u3041", "\u3042"}), "\u3041|#0");
   EXPECT_EQ(Trace({"🛑🛑"}, {"a🛑", "b🛑", "🛑"}), "a|🛑b|#0");
 }
@@ -94,7 +97,8 @@ TEST(StopMatcher, RefusesWhatCannotBeFound) {
             "stop string 0 is not UTF-8 at byte 2");
 }
 
-// The plain definition: the least end of an occurrence, and of those the longest stop string.
+// The definition: finds the occurrence that ends first, and of several that end there the longest
+// stop string.
 struct Occurrence {
   size_t begin;
   size_t index;
@@ -113,7 +117,7 @@ std::optional<Occurrence> Search(const std::vector<std::string>& stop_strings,
   return std::nullopt;
 }
 
-// Bytes at the end of the text that may begin a stop string.
+// The number of bytes at the end of the text that may begin a stop string.
 size_t Undecided(const std::vector<std::string>& stop_strings, std::string_view text) {
   size_t longest = 0;
   for (const std::string& stop : stop_strings) {
@@ -150,7 +154,8 @@ TEST(StopMatcher, AgreesWithASearchOfTheWholeText) {
       at += length;
       if (found) continue;
       const std::string_view seen = std::string_view(text).substr(0, at);
-      ASSERT_EQ(out, seen.substr(0, at - Undecided(stop_strings, seen))) << "neither less nor more";
+      ASSERT_EQ(out, seen.substr(0, at - Undecided(stop_strings, seen)))
+          << "should release everything but the undecided bytes";
     }
     ASSERT_EQ(found.has_value(), expected.has_value()) << text;
     if (found) {

@@ -1,4 +1,5 @@
-// Deltas of a token stream: whole characters, no part of a stop string, and the position reached.
+// Deltas of a token stream. They have whole characters and no part of a stop string, and each has
+// the position that it reaches.
 #include "service/tokenizer/stream/stream_decoder.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 namespace longstream {
 namespace {
 
-// Token i is the i-th string; those in angle brackets are special.
+// Token i is the i-th string. Strings in angle brackets are special tokens.
 class ListTokenizer : public Tokenizer {
  public:
   explicit ListTokenizer(std::vector<std::string> tokens)
@@ -42,8 +43,8 @@ StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
   return *std::move(matcher);
 }
 
-// The deltas of all tokens in order, the last of them by Finish, as "text@position text@position";
-// a stop ends it with "#index".
+// The deltas of all tokens in order and then that of Finish, as "text@position text@position". If a
+// stop string is found, the trace ends with "#index".
 std::string Trace(const std::vector<std::string>& tokens,
                   const std::vector<std::string>& stop_strings, StreamDecoderOptions options = {}) {
   const ListTokenizer tokenizer(tokens);
@@ -72,16 +73,18 @@ TEST(StreamDecoder, HoldsBackAnIncompleteCharacter) {
 }
 
 TEST(StreamDecoder, CountsATokenOnceItsLastByteIsOut) {
-  // The first token ends with the euro sign, the second is held back by its own last byte.
+  // The first token is complete with the euro sign. The second one is complete only when its last
+  // byte is.
   EXPECT_EQ(Trace({"\xE2\x82", "\xAC!\xC3", "\xA9"}, {}), "@0 \u20ac!@1 \u00e9@3 @3");
-  // An empty token within a character ends with it.
+  // An empty token within a character is complete when the character is.
   EXPECT_EQ(Trace({"\xE2\x82", "", "\xAC"}, {}), "@0 @0 \u20ac@3 @3");
 }
 
 TEST(StreamDecoder, ReplacesInvalidBytes) {
   EXPECT_EQ(Trace({"a", "\xFF", "b"}, {}), "a@1 \uFFFD@2 b@3 @3");
   EXPECT_EQ(Trace({"\xE2\x82", "x"}, {}), "@0 \uFFFDx@2 @2");
-  EXPECT_EQ(Trace({"a", "\xE2", "\x82"}, {}), "a@1 @1 @1 \uFFFD@3") << "an incomplete tail";
+  EXPECT_EQ(Trace({"a", "\xE2", "\x82"}, {}), "a@1 @1 @1 \uFFFD@3")
+      << "Finish should replace an incomplete character";
 }
 
 TEST(StreamDecoder, FindsAStopStringAcrossThreeDeltas) {
@@ -91,11 +94,13 @@ TEST(StreamDecoder, FindsAStopStringAcrossThreeDeltas) {
 
 TEST(StreamDecoder, ReleasesAFailedCandidateWithItsPosition) {
   EXPECT_EQ(Trace({"a", "<s", "t", "e", "p"}, {"<stop>"}), "a@1 @1 @1 <ste@4 p@5 @5");
-  EXPECT_EQ(Trace({"a", "<s", "t"}, {"<stop>"}), "a@1 @1 @1 <st@3") << "released by Finish";
+  EXPECT_EQ(Trace({"a", "<s", "t"}, {"<stop>"}), "a@1 @1 @1 <st@3")
+      << "Finish should release the candidate";
 }
 
 TEST(StreamDecoder, CoversTheTokensBeforeACandidate) {
-  // "b" of the second token is undecided; the first is out, the second becomes so with the third.
+  // The "b" of the second token may begin "bc", so only the first token is complete. The third
+  // token completes the second one.
   EXPECT_EQ(Trace({"a", "ab", "d"}, {"bc"}), "a@1 a@1 bd@3 @3");
   EXPECT_EQ(Trace({"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}), "@0 @0 @0 xyzxyw@4 @4");
   EXPECT_EQ(Trace({"x", "y", "xyz"}, {"xyxyzz"}), "@0 @0 @0 xyxyz@3");
@@ -109,7 +114,8 @@ TEST(StreamDecoder, FindsUnicodeStopStringsByTheirBytes) {
 }
 
 TEST(StreamDecoder, SearchesTheReplacementCharacterToo) {
-  EXPECT_EQ(Trace({"a", "\xE2"}, {"\uFFFD"}), "a@1 @1 @1#0") << "Finish completes a stop string";
+  EXPECT_EQ(Trace({"a", "\xE2"}, {"\uFFFD"}), "a@1 @1 @1#0")
+      << "Finish should complete a stop string";
 }
 
 TEST(StreamDecoder, DoesNotSearchTheFirstTokens) {
@@ -122,11 +128,12 @@ TEST(StreamDecoder, SkipsSpecialTokens) {
   EXPECT_EQ(Trace({"a", "<end>", "b"}, {}), "a@1 <end>@2 b@3 @3");
 }
 
-// Any bytes in any tokens: the deltas put together are Decode of the tokens, each is UTF-8, and the
-// positions rise to the number of tokens.
+// For random bytes in random tokens: the deltas joined equal Decode of the tokens, each delta is
+// UTF-8, and the positions rise to the number of tokens.
 TEST(StreamDecoder, AgreesWithDecode) {
   std::mt19937 random(11);
-  // Lead bytes, continuations and ASCII, so that characters are completed, broken and invalid.
+  // Lead bytes, continuation bytes and ASCII, so that characters are complete, incomplete and
+  // invalid.
   constexpr std::string_view kBytes = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xED\xA0";
   for (int trial = 0; trial < 2000; ++trial) {
     std::vector<std::string> tokens(1 + random() % 20);
@@ -162,12 +169,12 @@ TEST(StreamDecoder, AgreesWithDecode) {
   }
 }
 
-// The definition of a position, from the whole stream: a token is covered once the text that its
-// bytes decode to, with what came before, is out. Plain bytes: one token each.
+// A token is covered when the text that all bytes up to its end decode to has been released. Here
+// each byte is a token.
 TEST(StreamDecoder, PositionsFollowTheirDefinition) {
   const ByteTokenizer tokenizer(256);
   const std::string bytes = "x\xE2\x82\xAC\xC3(\xF0\x9F\x98\x80stop\xE2\x82-st!\xFF.";
-  // Length of the text when each byte is out: that of the text at the end of its character.
+  // For each byte, the length of the text at the end of the character that contains the byte.
   const std::vector<size_t> ends = {1,  4,  4,  4,  7,  8,  12, 12, 12, 12, 13,
                                     14, 15, 16, 19, 19, 20, 21, 22, 23, 26, 27};
   ASSERT_EQ(ends.size(), bytes.size());

@@ -1,4 +1,4 @@
-// Added tokens in a text: which of several, and what their flags do.
+// Added tokens in a text: which of several is found, and what their flags do.
 #include "service/tokenizer/text/added_token_matcher.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace longstream {
 namespace {
 
-// The segments as "text|[id]|...".
+// The segments, as "text|[id]|...".
 std::string Segments(const std::vector<AddedToken>& tokens, std::string_view text,
                      bool parse_special = true) {
   std::string out;
@@ -67,7 +67,8 @@ TEST(AddedTokenMatcher, StripsWhiteSpace) {
   const std::vector<AddedToken> tokens = {left, right};
   EXPECT_EQ(Segments(tokens, "a \t\u3000L b"), "a|[1]| b|");
   EXPECT_EQ(Segments(tokens, "a R \u00a0\nb"), "a |[2]|b|");
-  EXPECT_EQ(Segments(tokens, "a R  L b"), "a |[2]|[1]| b|") << "R has taken the space between";
+  EXPECT_EQ(Segments(tokens, "a R  L b"), "a |[2]|[1]| b|")
+      << "R should strip the spaces between the tokens";
   EXPECT_EQ(Segments(tokens, " L"), "[1]|");
   EXPECT_EQ(Segments(tokens, "R "), "[2]|");
 }

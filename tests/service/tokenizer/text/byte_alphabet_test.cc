@@ -1,4 +1,4 @@
-// The byte alphabet, against what vocabularies in the wild are written in.
+// The byte alphabet, compared with the spelling in published vocabularies.
 #include "service/tokenizer/text/byte_alphabet.h"
 
 #include <gtest/gtest.h>
@@ -37,9 +37,11 @@ TEST(ByteAlphabet, IsReadBack) {
 }
 
 TEST(ByteAlphabet, KnowsWhatIsNotOfIt) {
-  EXPECT_EQ(AlphabetToBytes("a b"), std::nullopt) << "a space is written Ġ";
+  EXPECT_EQ(AlphabetToBytes("a b"), std::nullopt)
+      << "a space is no letter of the alphabet, which writes it as Ġ";
   EXPECT_EQ(AlphabetToBytes("\u00ad"), std::nullopt);
-  EXPECT_EQ(AlphabetToBytes("\u0144"), std::nullopt) << "one behind the last letter";
+  EXPECT_EQ(AlphabetToBytes("\u0144"), std::nullopt)
+      << "the character after the last letter is no letter";
   EXPECT_EQ(AlphabetToBytes("<｜x｜>"), std::nullopt);
 }
 

@@ -1,4 +1,4 @@
-// Maps made by hand: what is found in them, and what damaged ones do.
+// Hand-made maps of characters: what they find, and how damaged maps fail.
 #include "service/tokenizer/text/charsmap.h"
 
 #include <gmock/gmock.h>
@@ -20,9 +20,9 @@ std::string Bytes(uint32_t value) {
   return bytes;
 }
 
-// Units of the double array: "a" -> offset 0 of the texts, "ab" -> offset 2.
-// Root: offset 1, so that "a" (0x61) is at 1 ^ 0x61 = 0x60. That unit has a leaf and offset 0x80:
-// its value is at 0x60 ^ 0x80 = 0xE0, and "b" (0x62) behind it at 0xE0 ^ 0x62 = 0x82, which has a
+// A double array with the texts "a" -> offset 0 and "ab" -> offset 2 of `texts`. The root has
+// offset 1, so "a" (0x61) is at unit 1 ^ 0x61 = 0x60. That unit has a leaf and offset 0x80: its
+// value is at 0x60 ^ 0x80 = 0xE0, and "b" (0x62) after it is at 0xE0 ^ 0x62 = 0x82. Unit 0x82 has a
 // leaf and offset 1: its value is at 0x82 ^ 1 = 0x83.
 std::string Blob(const std::string& texts = std::string("x\0yz\0", 5)) {
   constexpr uint32_t kLeaf = 1u << 8;

@@ -1,4 +1,4 @@
-// Form C, and that long runs of marks change nothing but the time.
+// Normalization to NFC. Long runs of combining marks give the same result as short ones.
 #include "service/tokenizer/text/nfc.h"
 
 #include <gtest/gtest.h>
@@ -28,18 +28,21 @@ TEST(Nfc, ComposesAndOrders) {
   EXPECT_EQ(Nfc(""), "");
   EXPECT_EQ(Nfc("plain"), "plain");
   EXPECT_EQ(Nfc("e\u0301"), "\u00e9");
-  EXPECT_EQ(Nfc("a\u0301\u0323"), "\u1ea1\u0301") << "the dot below binds first";
+  EXPECT_EQ(Nfc("a\u0301\u0323"), "\u1ea1\u0301") << "the dot below should be composed first";
   EXPECT_EQ(Nfc("\u1112\u1161\u11ab"), "\ud55c");
   EXPECT_EQ(Nfc("\u212b\u2126"), "\u00c5\u03a9");
-  EXPECT_EQ(Nfc("\u0958"), "\u0915\u093c") << "excluded from composition";
+  EXPECT_EQ(Nfc("\u0958"), "\u0915\u093c") << "this character is excluded from composition";
 }
 
 TEST(Nfc, KnowsTheCharactersOfUnicode9) {
-  // A mark of Unicode 11 (class 230) before one of class 7, and one of Unicode 9 in its place.
+  // The first text stays as it is: U+09FE is a mark of Unicode 11 (class 230), which Unicode 9 does
+  // not know. The second text has a mark of Unicode 9 in its place, which moves behind the mark of
+  // class 7.
   EXPECT_EQ(Nfc("\u09be\u09fe\u09bc"), "\u09be\u09fe\u09bc");
   EXPECT_EQ(Nfc("\u09be\u1dfb\u09bc"), "\u09be\u09bc\u1dfb");
   EXPECT_EQ(Nfc("e\u09fe\u0301"), "e\u09fe\u0301");
-  EXPECT_EQ(Nfc("\U00011935\U00011930"), "\U00011935\U00011930") << "composes since Unicode 13";
+  EXPECT_EQ(Nfc("\U00011935\U00011930"), "\U00011935\U00011930")
+      << "Unicode 13 composes them, Unicode 9 does not";
   EXPECT_EQ(Nfc("e\u0301\u09fe"), "\u00e9\u09fe");
 }
 
@@ -51,7 +54,8 @@ TEST(Nfc, LeavesTextInFormCWhereItIs) {
   EXPECT_EQ(normalized->data(), text.data());
 }
 
-// Marks of one class keep their order and classes ascend; of the first class, one composes.
+// Classes ascend, and marks of one class keep their order. One mark of the class that composes
+// joins its letter.
 TEST(Nfc, OrdersLongRuns) {
   for (const int count : {10, 63, 64, 65, 1000}) {
     const std::string high = Times(count, "\u0301");
@@ -65,8 +69,8 @@ TEST(Nfc, OrdersLongRuns) {
 }
 
 TEST(Nfc, TreatsLongRunsLikeShortOnes) {
-  // A run that is cut by a character of class 0 has short parts, which ICU orders by itself; the
-  // character in the middle (U+034F, which joins nothing) must keep the parts apart.
+  // U+034F in the middle has class 0 and joins nothing, so it must keep the two parts apart. Each
+  // part is short enough for ICU to order it.
   const std::vector<std::string> marks = {"\u0301", "\u0316", "\u0327", "\u0345",
                                           "\u0f73", "\u0344", "\u3099", "\u05b0"};
   std::mt19937 random(5);
@@ -79,7 +83,7 @@ TEST(Nfc, TreatsLongRunsLikeShortOnes) {
     const std::string left = "e" + draw(30);
     const std::string right = "\u034f" + draw(30);
     EXPECT_EQ(Nfc(left + right), Nfc(left) + Nfc(right));
-    // Ordering is idempotent, and what was ordered in a long run is what ICU finds in order.
+    // Ordering a second time changes nothing, and ICU accepts the order that we give to a long run.
     const std::string ordered = Nfc("e" + draw(200));
     EXPECT_EQ(Nfc(ordered), ordered);
   }

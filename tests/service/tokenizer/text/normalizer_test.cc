@@ -1,4 +1,4 @@
-// Each step of a normalizer, and steps one after another.
+// Each step of a normalizer, and several steps in sequence.
 #include "service/tokenizer/text/normalizer.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,8 @@ TEST(Normalizer, LeavesATextWithoutSteps) { EXPECT_EQ(Normalized({}, " a "), " a
 TEST(Normalizer, PrependsToWhatIsNotEmpty) {
   EXPECT_EQ(Normalized({Prepend("_")}, "a"), "_a");
   EXPECT_EQ(Normalized({Prepend("_")}, ""), "");
-  EXPECT_EQ(Normalized({Strip(true, true), Prepend("_")}, "  "), "") << "empty by then";
+  EXPECT_EQ(Normalized({Strip(true, true), Prepend("_")}, "  "), "")
+      << "the text is empty after the first step";
   EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kNewPiece), "_a");
   EXPECT_EQ(Normalized({Prepend("_")}, "a", TextPlace::kContinues), "a");
   NormalizerStep first = Prepend("_");
@@ -70,7 +71,8 @@ TEST(Normalizer, PrependsToWhatIsNotEmpty) {
 
 TEST(Normalizer, Replaces) {
   EXPECT_EQ(Normalized({Replace(" ", true, "\u2581")}, " a  b"), "\u2581a\u2581\u2581b");
-  EXPECT_EQ(Normalized({Replace("aa", true, "a")}, "aaaaa"), "aaa") << "from the left, each once";
+  EXPECT_EQ(Normalized({Replace("aa", true, "a")}, "aaaaa"), "aaa")
+      << "should replace from the left, each match once";
   EXPECT_EQ(Normalized({Replace(" {2,}", false, "_")}, "a   b c  "), "a_b c_");
   EXPECT_EQ(Normalized({Replace("x+", false, "")}, "xaxxb"), "ab");
 }
@@ -78,7 +80,7 @@ TEST(Normalizer, Replaces) {
 TEST(Normalizer, StripsWhiteSpaceOfUnicode) {
   EXPECT_EQ(Normalized({Strip(true, false)}, "\u3000 a "), "a ");
   EXPECT_EQ(Normalized({Strip(false, true)}, " a\u00a0\n"), " a");
-  EXPECT_EQ(Normalized({Strip(true, true)}, "\u200ba "), "\u200ba") << "no white space";
+  EXPECT_EQ(Normalized({Strip(true, true)}, "\u200ba "), "\u200ba") << "U+200B is no white space";
 }
 
 TEST(Normalizer, AppliesStepsInOrder) {
@@ -91,7 +93,7 @@ TEST(Normalizer, CollapsesSpaces) {
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "   "), "");
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "  a ", TextPlace::kContinues), " a");
   EXPECT_EQ(Normalized({Step(Kind::kCollapseSpaces)}, "a \u2581 "), "a")
-      << "the mark at the end too";
+      << "should remove a mark at the end too";
 }
 
 TEST(Normalizer, LeavesSymbolsAsTheyAre) {

@@ -1,4 +1,4 @@
-// Splitting into words: every behaviour, and steps after steps.
+// Splits texts into words: every behaviour, and several steps in sequence.
 #include "service/tokenizer/text/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ Words SplitBy(SplitBehavior behavior, bool invert = false) {
   return Split({SplitAt("-", true, behavior, invert)}, "The-final--countdown");
 }
 
-// The examples of the `tokenizers` documentation.
+// Examples from the documentation of `tokenizers`.
 TEST(PreTokenizer, TreatsMatchesAsAsked) {
   EXPECT_EQ(SplitBy(SplitBehavior::kRemoved), (Words{"The", "final", "countdown"}));
   EXPECT_EQ(SplitBy(SplitBehavior::kIsolated), (Words{"The", "-", "final", "-", "-", "countdown"}));
@@ -98,7 +98,8 @@ TEST(PreTokenizer, WritesAMarkForEachSpace) {
   EXPECT_EQ(words(kAlways, false, kNewPiece), Words{"_a__b"});
   EXPECT_EQ(words(kAlways, false, kContinues), Words{"a__b"});
   EXPECT_EQ(words(kAlways, true, kSequenceBegin), (Words{"_a", "_", "_b"}));
-  EXPECT_EQ(Split({Metaspace(kAlways, false)}, " a"), Words{"_a"}) << "has its mark already";
+  EXPECT_EQ(Split({Metaspace(kAlways, false)}, " a"), Words{"_a"})
+      << "the space at the beginning becomes the mark";
   EXPECT_EQ(Split({Metaspace(kAlways, false)}, "_a"), Words{"_a"});
 }
 
@@ -107,7 +108,8 @@ TEST(PreTokenizer, PutsTheMarkBeforeTheFirstPieceOnly) {
     return Split({SplitAt("\\s+", false, SplitBehavior::kRemoved), Metaspace(scheme, true)}, text);
   };
   EXPECT_EQ(words(PrependScheme::kFirst, "a b"), (Words{"_a", "b"}));
-  EXPECT_EQ(words(PrependScheme::kFirst, " a b"), (Words{"a", "b"})) << "not at the beginning";
+  EXPECT_EQ(words(PrependScheme::kFirst, " a b"), (Words{"a", "b"}))
+      << "the first piece is not at the beginning of the text";
   EXPECT_EQ(words(PrependScheme::kAlways, " a b"), (Words{"_a", "_b"}));
 }
 
@@ -126,8 +128,9 @@ TEST(PreTokenizer, ReportsATextThatCannotBeSplit) {
   const auto pre_tokenizer =
       PreTokenizer::Create({SplitAt("(?:a+)+[bc]", false, SplitBehavior::kIsolated)});
   ASSERT_TRUE(pre_tokenizer.ok());
-  const absl::Status status = pre_tokenizer->Split(std::string(100, 'a'), TextPlace::kSequenceBegin,
-                                                   [](std::string_view) { FAIL() << "no word"; });
+  const absl::Status status =
+      pre_tokenizer->Split(std::string(100, 'a'), TextPlace::kSequenceBegin,
+                           [](std::string_view) { FAIL() << "the text should give no word"; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -1,4 +1,4 @@
-// Patterns: what is rewritten for PCRE2, what is refused, and limits that become errors.
+// Patterns: what is rewritten for PCRE2, what is refused, and which limits become errors.
 #include "service/tokenizer/text/regex.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// All matches of a pattern, separated by "|"; an error as its text.
+// All matches of a pattern, separated by "|". An error is returned as its text.
 std::string Matches(const absl::StatusOr<Regex>& regex, std::string_view text) {
   if (!regex.ok()) return std::string(regex.status().message());
   std::string matches;
@@ -106,12 +106,12 @@ TEST(Regex, RefusesEmptyMatches) {
 TEST(Regex, TakesWhiteSpaceFromUnicode) {
   const std::string spaces = "\t\v\u0085\u00a0\u1680\u2003\u2028\u3000";
   EXPECT_EQ(Matches(Regex::Compile(R"(\s+)"), "a" + spaces + "b"), spaces + "|");
-  // These look like white space, but are none.
+  // These characters look like white space but are none.
   EXPECT_EQ(Matches(Regex::Compile(R"(\s)"), "\u180e\u200b\ufeff\u001c"), "");
 }
 
 TEST(Regex, TakesScriptsNotScriptExtensions) {
-  // U+30FC is of the script Common; its extensions are Hiragana and Katakana.
+  // U+30FC has the script Common. Its script extensions are Hiragana and Katakana.
   EXPECT_EQ(Matches(Regex::Compile(R"(\p{Katakana}+)"), "ア\u30fcア"), "ア|ア|");
 }
 
@@ -144,7 +144,7 @@ TEST(Regex, TurnsTheMatchLimitIntoAnError) {
 }
 
 TEST(Regex, TurnsWantOfMemoryIntoAnError) {
-  // Each repetition of the group is remembered, should what follows it not match.
+  // PCRE2 remembers each repetition of the group, in case the rest of the pattern does not match.
   const auto regex = Regex::Compile("(?:ab|cd|[ef])+g");
   EXPECT_THAT(Matches(regex, std::string(20'000'000, 'e')),
               testing::AnyOf(HasSubstr("no more memory"), HasSubstr("limit exceeded"),

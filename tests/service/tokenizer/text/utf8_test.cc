@@ -1,4 +1,5 @@
-// UTF-8: the tables of the Unicode standard, and independence of how a stream is cut.
+// UTF-8: the tables of the Unicode standard, and streams that give the same text however they are
+// cut.
 #include "service/tokenizer/text/utf8.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,8 @@ TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(ValidUtf8Prefix("ab\xF4\x90\x80\x80"), 2u) << "above U+10FFFF";
   EXPECT_EQ(ValidUtf8Prefix("ab\xF5\x80\x80\x80"), 2u) << "above U+10FFFF";
   EXPECT_EQ(ValidUtf8Prefix("ab\xE2\x82"), 2u) << "incomplete";
-  EXPECT_EQ(ValidUtf8Prefix("\xF4\x8F\xBF\xBF\xED\x9F\xBF\xEE\x80\x80"), 10u) << "at the limits";
+  EXPECT_EQ(ValidUtf8Prefix("\xF4\x8F\xBF\xBF\xED\x9F\xBF\xEE\x80\x80"), 10u)
+      << "the largest and smallest valid code points";
 }
 
 TEST(Utf8, WalksCodePointsBothWays) {
@@ -57,7 +59,7 @@ struct RepairCase {
   std::string text;
 };
 
-// Tables 3-8 to 3-11 of the Unicode standard 15, and sequences that end too early.
+// Tables 3-8 to 3-11 of the Unicode standard 15, and truncated sequences.
 std::vector<RepairCase> RepairCases() {
   const std::string_view r = kReplacementCharacter;
   return {
