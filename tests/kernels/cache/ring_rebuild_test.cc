@@ -1,4 +1,4 @@
-// Rebuilt near rings on every instruction set: the bits that the forward pass wrote.
+// Rebuilt near rings on every instruction set have the bits that the forward pass wrote.
 #include "kernels/ops/cache/ring_rebuild.h"
 
 #include <string>
