@@ -237,9 +237,9 @@ double AttentionTest::Tolerance(bool is_decode) const {
 double AttentionTest::Int8Rounding() const {
   if (traits().int8_weight_bits == 0) return 0;
   // Rounding a query moves it by at most half a step, evenly spread: 2^-16 of its largest number,
-  // which is below 5 for N(0, 1). It moves a score by a random walk of D such errors times k_d /
-  // sqrt(D); 4 deviations of it are 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output changes as in
-  // Tolerance.
+  // which is below 5 for N(0, 1). It moves a score by a random walk of D such errors times
+  // k_d / sqrt(D); 4 deviations of it are 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output changes
+  // as in Tolerance.
   const double queries = 2 * (12 * 0x1p-16) * 4;
   // Rounding moves a block's weights by half a step: with 16 bits by 2^-17 of the largest weight
   // times its value's scale, p s. A random walk of 64 such errors times numbers up to 127 is below

@@ -19,9 +19,9 @@ struct RowRun {
   const BF16* scales = nullptr;  // [count], of int8 rows
 };
 
-// The store of a head is cut into blocks of `slots` rows. Pages: position p is in block pages[p /
-// slots]. A ring is one block with position p at p % slots; the positions from first_position on
-// are in the step's rows.
+// The store of a head is cut into blocks of `slots` rows. Pages: position p is in block
+// pages[p / slots]. A ring is one block with position p at p % slots; the positions from
+// first_position on are in the step's rows.
 struct HeadRows {
   const std::byte* store = nullptr;  // the head's row 0 in block 0
   const int32_t* pages = nullptr;    // nullptr: a ring

@@ -177,8 +177,8 @@ class LinearRecurrenceTest : public OpTest {
 
   // Expects |actual - expected| <= c eps magnitude. The magnitude is the op's result on absolute
   // values: the sum of the absolute values of all products of an element. A product is rounded a
-  // few dozen times (decays, exponentials, scales, folds of the state). It is then added to Dk +
-  // grid others, whose errors add up like a random walk.
+  // few dozen times (decays, exponentials, scales, folds of the state). It is then added to
+  // Dk + grid others, whose errors add up like a random walk.
   void ExpectWithin(const Matrix& actual, const Matrix& expected, const Matrix& magnitude,
                     const std::string& what) const {
     const double c =
