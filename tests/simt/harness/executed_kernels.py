@@ -21,7 +21,7 @@ KERNEL = re.compile(r"^(?:void )?longstream::cuda::(?:\(anonymous namespace\)::)
 
 
 def kernels_of(symbols):
-    """{distance from the first byte: name} of the kernels in the output of `nm -C` for a program."""
+    """{distance from the first byte: name} of the kernels that `nm -C` lists for a program."""
     start, kernels = None, {}
     for line in symbols.splitlines():
         if line.endswith(" __ehdr_start"):
