@@ -19,7 +19,7 @@ struct SequenceRows {
   int32_t first_row = 0;
   int32_t num_rows = 0;
   int64_t first_position = 0;
-  int32_t slot = 0;         // of its rings and states in the slot store
+  int32_t slot = 0;         // the slot of its rings and states in the slot store
   int32_t page_offset = 0;  // its page table begins at BatchLayout::page_tables + page_offset
   int32_t is_decode = 0;    // 1: one generated token; 0: a piece of a prefill
 };

@@ -55,7 +55,8 @@ class Device {
   // Returns `size` > 0 zeroed bytes, aligned to 256 bytes; nullptr: there is not enough memory. The
   // caller releases them. Waits for the queue unless memory is the host's.
   virtual void* Allocate(size_t size) = 0;
-  // Frees memory from Allocate; `size` as it was there. Waits for the queue likewise.
+  // Frees memory from Allocate; `size` is the size that was allocated. Waits for the queue unless
+  // memory is the host's.
   virtual void Release(void* data, size_t size) = 0;
 
   // Announces that [data, data + size), not written yet, will be used in pieces of many KiB. A host

@@ -25,10 +25,11 @@ struct WeightGroup {
 // The largest magnitude that a weight may have: the largest f16 scale times the largest integer.
 constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI8 ? 127 : 7); }
 
-// How the scale of a group is searched. A level is the value that the group's largest weight gets
-// in units of the scale, before it is cut to the range of integers. Each level gives integers; for
-// them two scales are tried: the one with the least squared error, and its neighbour in f16. The
-// vectorised search is the same (lanes/quantise_lanes.h).
+// Parameters of the search for a group's scale. A level is the value that the group's largest
+// weight gets in units of the scale, before it is cut to the range of integers. For each level, the
+// weights are rounded to integers, and two scales are tried for these: the one with the least
+// squared error, and its neighbour in f16. The vectorised search is the same
+// (lanes/quantise_lanes.h).
 struct ScaleSearch {
   float low, high;                // the range of the type's integers
   float first_level, last_level;  // a level beyond the range cuts off the largest weight
@@ -43,7 +44,7 @@ constexpr ScaleSearch ScaleSearchOf(DType type) {
 // For weights below it the nearest f16 scale is 0.
 inline constexpr float kSmallestWeight = 0x1p-25f;
 
-// Quantises `count` <= 32 weights, with zeros behind, to the group with the least squared error
+// Quantises `count` <= 32 weights, followed by zeros, to the group with the least squared error
 // among a fixed set of scales. Equal weights give equal groups on every processor. If a weight is
 // NaN or larger than LargestWeight, the scale is NaN, and so is every product with the group.
 WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count);
