@@ -77,7 +77,8 @@ class OwnedPages {
   float value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
 
  private:
-  // The first byte of the page of `head` that holds `position`, in `store`: keys or values.
+  // The first byte of head `head` in the page that holds `position`. `store` is the store of keys
+  // or of values.
   std::byte* Head(const Buffer& store, int64_t num_heads, const TestPlace& place, int64_t position,
                   int64_t head) const;
   std::byte* Key(const TestPlace& place, int64_t position, int64_t head) const {

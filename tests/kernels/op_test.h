@@ -43,8 +43,8 @@ inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
 inline constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
                                          DType::kI4};
 
-// A generator as the standard library defines it, of 64 random bits at a time (SplitMix64: Steele
-// et al. 2014).
+// A random bit generator in the sense of the standard library (SplitMix64: Steele et al. 2014). It
+// gives 64 bits at a time.
 class RandomBits {
  public:
   using result_type = uint64_t;
@@ -88,10 +88,10 @@ class Random {
   const float* normals_ = Table();  // numbers of N(0, 1/2)
 };
 
-// Bytes, 64-byte aligned, between two guards. The destructor reports a change of a guard; with
-// AddressSanitizer the program ends at the read or write of one. The bytes are filled with 0xff (a
-// NaN in every type), so a read of bytes that nobody wrote shows in the results. The guards are NaN
-// too.
+// Bytes, 64-byte aligned, between two guards. The destructor reports a change of a guard;
+// AddressSanitizer ends the program at a read or write of a guard. The bytes are filled with 0xff
+// (a NaN in every type), so a read of bytes that nobody wrote shows in the results. The guards are
+// NaN too.
 class Buffer {
  public:
   explicit Buffer(size_t size = 0);
@@ -189,8 +189,8 @@ class OwnedStream {
 };
 
 // The allowed error of an f32 sum of k products h[i] w[i], with h ~ N(0, 1) and w as in
-// OwnedWeight: 4 sqrt(k) eps sum |h w|, and eps for the few operations around the sum. Random
-// rounding errors exceed the former with a probability of at most 1e-3 (Higham and Mary 2019).
+// OwnedWeight: 4 sqrt(k) eps sum |h w| for the sum, which random rounding errors exceed with a
+// probability of at most 1e-3 (Higham and Mary 2019), and eps for the few operations around it.
 double DotTolerance(int64_t k);
 // The error that one h[i] adds to DotTolerance if the library and the reference round it to two
 // neighbouring bf16 or int8 numbers (the weight's type says which). This can happen near the middle

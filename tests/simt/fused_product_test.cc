@@ -49,8 +49,8 @@ TEST(FusedProduct, ThoseOfALayerAtBatchOne) {
   }
 }
 
-// Its many blocks run one after the other, and each would read again what a separate kernel reads
-// once.
+// The head has many blocks, which run one after the other. Each would read again what a separate
+// kernel reads once.
 TEST(FusedProduct, NotTheHead) {
   for (DType type : kMmaTypes) {
     EXPECT_EQ(MostRows(type, {.n = 151936, .k = 5120, .norm = true}), 0);

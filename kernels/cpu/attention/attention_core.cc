@@ -24,7 +24,7 @@ int64_t Divisor(int64_t n, int64_t most) {
   return divisor;
 }
 
-// The sizes that the tasks of one call share, and their work.
+// The tasks of one call: the sizes that they share, and their work.
 class Tasks {
  public:
   Tasks(Stream& stream, const Attention& attention)

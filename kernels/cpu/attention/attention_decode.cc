@@ -48,9 +48,9 @@ class DecodeRow {
     }
   }
 
-  // Tells which keys [begin, end) are computed after the next Score: of a block of `group`, which
-  // may be another group than this one. The next Score prefetches them. AnnounceValues does the
-  // same with values for the next Weigh.
+  // Announces the keys [begin, end) that are computed after the next Score. They are in one block
+  // of `group`, which may be another group than this one. The next Score prefetches them.
+  // AnnounceValues does the same with values for the next Weigh.
   void AnnounceKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const int64_t border = FarUntil(begin, end);
     if (has_far_) far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
@@ -60,10 +60,10 @@ class DecodeRow {
     values_.Announce(Head(attention_.values, group.value_head), begin, end);
   }
 
-  // As above, but where values follow keys and keys follow values. The next Score of the last group
-  // then prefetches values, and its next Weigh prefetches keys. If near keys are bf16 and values
-  // int8, neither prefetches the other. If a block has far and near keys, only its far keys are
-  // prefetched.
+  // The same where a group's keys are followed by values, or its values by keys: the next Score of
+  // the last group prefetches values, and its next Weigh prefetches keys. bf16 near keys and int8
+  // values have different types, so neither prefetches the other. If a block has far and near keys,
+  // only its far keys are prefetched.
   void AnnounceValuesBehindKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const HeadRows rows = Head(attention_.values, group.value_head);
     const bool far = FarUntil(begin, end) == end;  // whether far keys are scored last

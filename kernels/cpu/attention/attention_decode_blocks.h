@@ -4,12 +4,12 @@
 //   WidenedDecodeKeys, WidenedDecodeValues  the same for bf16 on AVX2
 //   PairDecodeKeys, PairDecodeValues        use the bf16 dot product, if the processor has it
 //
-// The Pair classes do not convert keys and values. Two of three instructions would be conversions,
-// and computing would be slower than memory. The Pair classes split queries into two bf16 numbers,
-// which keep 17 bits, and round weights to bf16. Prefill rows do the same, so they use the same
-// weights. The Widened classes convert a number once for two heads, and two numbers in three
-// instructions: they take the two halves of 32 bits, without moving the numbers to the order of
-// their f32 neighbours.
+// The Pair classes do not convert keys and values: two of three instructions would be conversions,
+// and computing would be slower than memory. They split queries into two bf16 numbers, which keep
+// 17 bits, and round weights to bf16. Prefill rows do the same, so they use the same weights. The
+// Widened classes convert a number once for two heads, and two numbers in three instructions. They
+// convert the two halves of 32 bits in place, so even and odd numbers end up in different
+// registers.
 //
 // Scores of a block are [heads, kKeyBlock]; the key at position `block` comes first.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_BLOCKS_H_

@@ -122,7 +122,7 @@ class Int8Rows {
 
   // The rows of a block without gaps. Rows outside the requested range hold no valid values.
   struct Block {
-    const int8_t* rows = nullptr;  // [kKeyBlock, num_vectors * kVectorDims]; nullptr: not known
+    const int8_t* rows = nullptr;  // [kKeyBlock, num_vectors * kVectorDims]; nullptr: no block
     const BF16* scales = nullptr;  // [kKeyBlock]
   };
 

@@ -90,8 +90,8 @@ struct ScaledWeights {
     return WeightNumbers(Load(scaled + j * stride), steps.inverse);
   }
 };
-// Turns scores[j * stride + r ...] into weights e^(score - max) times scales[j]. Also prefetches
-// these rows' part of `next`, of which all `stride` rows together prefetch everything.
+// Turns scores[j * stride + r ...] into weights e^(score - max) times scales[j]. Also prefetches a
+// part of `next`; the calls for all `stride` rows together prefetch all of it.
 LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int64_t count,
                                              int64_t r, const F32x16& max, const float* scales,
                                              const Ahead& next) {
@@ -104,7 +104,8 @@ LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int6
     sum = sum + weight;
     const F32x16 scaled = weight * Broadcast(scales[j]);
     Store(scaled, score);
-    // Bit patterns of magnitudes order as the magnitudes do, NaN last (LargestMagnitude).
+    // The bit patterns of magnitudes have the order of the magnitudes; NaN comes last
+    // (LargestMagnitude).
     const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
     largest = Select(largest < magnitude, magnitude, largest);
   }

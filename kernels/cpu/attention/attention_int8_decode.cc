@@ -38,9 +38,9 @@ LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
 }
 
-// Multiplies numbers of rows + 128 with those of queries, for kHeads heads and 8 / kHeads rows. The
-// 128 makes them unsigned, as the instruction requires of one factor. fours[step * i] gets the sums
-// of four rows (AddFour), head by head. Prefetches as many rows at `next`.
+// Multiplies the numbers of rows, plus 128, with those of queries, for kHeads heads and 8 / kHeads
+// rows. The 128 makes them unsigned, as the instruction requires of one factor. fours[step * i]
+// gets the sums of four rows (AddFour), head by head. Prefetches as many rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
                                     const int8_t* next, int step, __m512i* fours) {
@@ -91,8 +91,8 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   const __m512 step =
       _mm512_mask_mov_ps(_mm512_set1_ps(q->step), kSecondHead, _mm512_set1_ps(other.step));
   for (int64_t i = first; i < last; i += kRows) {
-    // With one head, the first two fours are of the first rows; with two heads, the first of each
-    // head is.
+    // With one head, fours[0] and fours[1] are of the first 8 rows. With two heads, fours[0] and
+    // fours[2] are of the first 4 rows, one for each head.
     __m512i fours[4];
     for (int part = 0; part < 2; ++part) {
       const int64_t at = (i + part * kRows / 2) * kRow;

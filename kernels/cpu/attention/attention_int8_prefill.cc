@@ -93,8 +93,8 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   }
 }
 
-// Computes the scores of `count` keys of D = `dim`. It takes as many keys at once as have their
-// sums, of high and low bytes, in registers.
+// Computes the scores of `count` keys of D = `dim`, as many keys at once as there are registers for
+// their sums of high and low bytes.
 template <int kVectors>
 void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
   constexpr int kAtOnce = 8 / kVectors;

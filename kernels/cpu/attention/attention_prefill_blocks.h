@@ -128,7 +128,7 @@ class F32Blocks {
   }
 
   const TileShape shape_;
-  const float* scores_ = nullptr;                        // of the last Weights
+  const float* scores_ = nullptr;                        // scores of the last Weights
   alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
 };
 

@@ -61,8 +61,8 @@ LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatch
   }
 }
 
-// A tile with a column of compressed steps. With kKeep it also writes the column's decoded numbers
-// to `plain`, in the layout of plain steps. Returns the patches after those of its steps.
+// Computes a tile with a column of compressed steps. With kKeep it also writes the column's decoded
+// numbers to `plain`, in the layout of plain steps. Returns the patches after those of its steps.
 template <int kRows, bool kKeep>
 LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t column,
                                          const PanelOperands<BF16>& operands, const Prefetch& ahead,

@@ -63,8 +63,8 @@ LONGSTREAM_INLINE ColumnBytes BytesOf(const std::byte* step, int64_t column) {
 // smallest.
 void FindUpperBytes(const std::byte* steps, int64_t num_steps,
                     uint8_t (&upper_bytes)[kUpperBytes]) {
-  // Neighbouring numbers have separate counters. Mostly they are equal, and a counter that was just
-  // written is slow to read again.
+  // Neighbouring numbers are counted in separate tables: mostly their bytes are equal, and a
+  // counter that was just written is slow to read again.
   uint32_t counts[4][256] = {};
   for (int64_t s = 0; s < num_steps; ++s) {
     alignas(64) uint8_t upper[kStepNumbers];
@@ -165,7 +165,7 @@ class PanelCompressor {
     return true;
   }
 
-  // Both steps are read before anything is written, because their nibbles go where they lie.
+  // Reads both steps before it writes anything, because the nibbles are written over the steps.
   void CompressSteps(const std::byte* from, std::byte* to) const {
     NativeBytes nibbles[kColumns], lower[2][kColumns];
     for (int64_t c = 0; c < kColumns; ++c) {
@@ -193,8 +193,8 @@ LONGSTREAM_INLINE uint32_t Lines(int64_t bytes) {
   return static_cast<uint32_t>(bytes / kLineBytes);
 }
 
-// Moves the panels together. At first lines[p] is the length of panel p, at the end where it
-// begins.
+// Moves the panels together. On entry lines[p] is the length of panel p, on return its beginning,
+// both in lines.
 void CloseGaps(const CompressArgs& args, uint32_t* lines) {
   auto* weight = static_cast<std::byte*>(args.packed);
   std::byte* const end = weight + PackedBytes(DType::kBF16, args.n, args.k);

@@ -52,8 +52,8 @@ class Recurrence {
                   const int64_t s = task / num_slices_ / heads;
                   Advance(args_.batch.sequences[s], head, task % num_slices_);
                 });
-    // The cache is written only now, because the blocks before read the rows of earlier steps from
-    // it.
+    // The cache is written only now, because the computation above still reads the rows of earlier
+    // steps from it.
     ParallelFor(executor, static_cast<uint32_t>(num_sequences),
                 [&](uint32_t s) { Remember(args_.batch.sequences[s]); });
   }

@@ -48,7 +48,7 @@ LONGSTREAM_BINARY(I32x16, |)
 LONGSTREAM_BINARY(I32x16, ^)
 #undef LONGSTREAM_BINARY
 
-// Compares lane by lane; false if a lane is NaN, but != is true then.
+// Compares lane by lane. If a lane is NaN, != gives true and the other comparisons false.
 #define LONGSTREAM_COMPARISON(Type, op)                                     \
   LONGSTREAM_INLINE I32x16 operator op(const Type& a, const Type& b) {      \
     I32x16 mask;                                                            \
@@ -259,7 +259,7 @@ LONGSTREAM_INLINE float Sum(const F32x16& a) {
   return two[0] + two[1];
 }
 
-// The largest lane; unspecified where one is NaN.
+// The largest lane; unspecified if one is NaN.
 LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps(a.part[0]);
@@ -371,7 +371,7 @@ LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
 
 // tanh x with an error of at most 4 ulp.
 LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
-  // Near 0 an odd polynomial without cancellation (Cephes tanhf), elsewhere by e^(2 x).
+  // Near 0 an odd polynomial (Cephes tanhf), which has no cancellation; elsewhere from e^(2 x).
   const F32x16 square = x * x;
   F32x16 p = Broadcast(-5.70498872745e-3f);
   p = Fma(p, square, Broadcast(2.06390887954e-2f));

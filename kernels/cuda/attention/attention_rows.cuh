@@ -79,8 +79,8 @@ __device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   rows += static_cast<int>(threadIdx.x) / kChunks;
   to += static_cast<int>(threadIdx.x) / kChunks * kStride + first;
   // Nearly always a chunk is aligned and its elements either all exist or none does. Then no thread
-  // waits for a load. The last block of a sequence's keys, in which most rows are missing, counts
-  // too.
+  // waits for a load. This holds also in the last block of a sequence's keys, in which most rows
+  // are missing.
   const T* from[kCopies];
   bool whole = beyond || first + kElements <= dim;
 #pragma unroll

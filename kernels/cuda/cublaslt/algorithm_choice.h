@@ -40,7 +40,7 @@ class AlgorithmSource {
   virtual std::vector<Algorithm> Propose(const ProductShape& shape, int64_t rows, size_t most) = 0;
   // Whether one block computes each sum over k in one sequence: no split of k, no other reduction.
   virtual bool SumsInOneSequence(const Algorithm& algorithm) = 0;
-  // Whether it computes products of `rows` rows without workspace.
+  // Whether `algorithm` computes products of `rows` rows without workspace.
   virtual bool Serves(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
   // The seconds of one product, or infinity if they cannot be measured.
   virtual double Seconds(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
@@ -59,7 +59,8 @@ struct AlgorithmChoice {
   bool is_timed = false;  // false: nothing could be measured; this is the first that serves
 };
 
-// Whether it gives a row the same bits whatever rows are beside it, and works at all kServedRows.
+// Whether `algorithm` gives a row the same bits whatever rows are beside it, and works at all
+// kServedRows.
 bool ServesAll(AlgorithmSource& source, const ProductShape& shape, const Algorithm& algorithm);
 
 // nullopt: no algorithm serves. Of equally fast ones, the first that was proposed.

@@ -9,14 +9,13 @@ namespace longstream::cuda {
 
 struct DeviceChoice {
   int ordinal = -1;         // -1: there is none; `why` and is_unknown tell more
-  bool is_hopper = false;   // compute capability 9.0: has what overlap.cuh and wgmma.cuh use
+  bool is_hopper = false;   // compute capability 9.0: supports overlap.cuh and wgmma.cuh
   std::string why{};        // one sentence: what is missing, and what to do
   bool is_unknown = false;  // there is no such device; else it is there but cannot be used
 };
 
 // "cuda:N" names GPU N. "cuda" names the usable GPU with the most free memory; of equal ones the
-// first. A context takes some hundred MB of a GPU. After the call the process has contexts only on
-// GPUs on which it had one before.
+// first. A context takes some hundred MB of a GPU, so the call leaves no new context behind.
 DeviceChoice ChooseDevice(std::string_view name);
 
 }  // namespace longstream::cuda

@@ -33,7 +33,8 @@ struct WeightGroups {
   uint32_t words[4 * kLoads];
   uint32_t scale_pairs[kStepGroups / 2];  // f16, which takes half the registers of f32
 
-  // bytes, from: of this lane and these groups. If the row does not exist, all become zeros.
+  // bytes, from: the bytes and scales of this lane's groups. If the row does not exist, all become
+  // zeros.
   __device__ __forceinline__ void Load(const std::byte* bytes, const F16* from, bool is_row) {
     uint4 loaded[kLoads] = {};
     uint2 halves = {0, 0};

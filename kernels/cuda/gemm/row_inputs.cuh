@@ -177,8 +177,8 @@ __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElement
 // core/matrix.h.
 __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElements], int i,
                                             int8_t* row, float* scales) {
-  // Bit patterns of magnitudes order as the magnitudes do; infinity and then NaN are above all
-  // numbers.
+  // The bit patterns of magnitudes have the order of the magnitudes; infinity, and then NaN, are
+  // above all numbers.
   unsigned bits = 0;
 #pragma unroll
   for (const float element : vector) bits = max(bits, __float_as_uint(element) & 0x7fffffffu);

@@ -2,10 +2,10 @@
 // warp can read it along a row for one token, mma takes it as its column-major B, and cuBLASLt as a
 // transposed matrix.
 //
-// int8 and int4: rows have a multiple of 128 inputs (four groups). The scales, f16 [n,
-// stride / 32], follow all rows. Four lanes read 64 bytes of a row at a time. Lane t finds there
-// inputs 8 t ... 8 t + 7 of each of two groups (int8) or four groups (int4): for one group, mma
-// needs all four lanes.
+// int8 and int4: rows have a multiple of 128 inputs (four groups). The scales, f16
+// [n, stride / 32], follow all rows. Four lanes read 64 bytes of a row at a time. Lane t finds
+// there inputs 8 t ... 8 t + 7 of each of two groups (int8) or four groups (int4): for one group,
+// mma needs all four lanes.
 //
 //   int8  128 bytes: [group / 2][t][group % 2][8]
 //   int4   64 bytes: [t][group][4], in the low halves of the bytes the first four inputs

@@ -19,14 +19,14 @@
 
 namespace longstream::cuda {
 
-// At least once in each block, by any thread.
+// At least one thread of each block must call it.
 __device__ __forceinline__ void LetNextKernelStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// In each thread.
+// Every thread must call it.
 __device__ __forceinline__ void AwaitEarlierKernels() {
 #if !defined(__CUDACC__)
   simt::AwaitEarlierKernels();

@@ -1,5 +1,5 @@
-// The threads of a block go through a row or reduce it; and the order of a row's logits (RankOf).
-// Blocks are one-dimensional.
+// Functions with which the threads of a block go through a row or reduce it, and the order of a
+// row's logits (RankOf). Blocks are one-dimensional.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_ROW_REDUCE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_ROW_REDUCE_CUH_
 

@@ -48,8 +48,8 @@ inline constexpr int kProductDepth = 16;
 // A matrix [kRows, 64 n] of bf16 in shared memory in the layout that products take, 1024-byte
 // aligned: panels of 64 columns, one after the other. A row of a panel has 128 bytes in pieces of
 // 16 bytes. The row's number permutes them: piece c of row r is at the place of piece c ^ r % 8.
-// Eight rows are one pattern. Neither the pieces of a row nor those of a column are in the same
-// bank.
+// The pattern repeats after eight rows. Neither the pieces of a row nor those of a column are in
+// the same bank.
 template <int kRows>
 struct Panels {
   static_assert(kRows % 8 == 0);
@@ -58,23 +58,25 @@ struct Panels {
   static constexpr int kPatternBytes = 8 * kWidth * static_cast<int>(sizeof(BF16));
   static constexpr int kPanelBytes = kSize * static_cast<int>(sizeof(BF16));
 
-  // The place of an element. Eight elements from a multiple of eight on are in one piece. It uses
-  // masks, because the remainder of a signed number takes five instructions.
+  // The place of an element. Eight elements are in one piece if the first one's column is a
+  // multiple of eight. The function uses masks, because the remainder of a signed number takes five
+  // instructions.
   static __device__ __forceinline__ int Place(int row, int column) {
     const int piece = (column >> 3 & 7) ^ (row & 7);
     return (column >> 6) * kSize + row * kWidth + piece * 8 + (column & 7);
   }
 
-  // The descriptor of the 16 columns from `column` on (a multiple of 16) of the rows from `row` on
-  // (a multiple of 8). The rows are rows of a or columns of b. K-major: the stride offset leads
-  // eight rows further. The leading offset would lead to the next 16 bytes of a row; it is not read
-  // in swizzled layouts.
+  // The descriptor of 16 columns of a matrix, from `column` on (a multiple of 16), and of its rows
+  // from `row` on (a multiple of 8). These rows are the rows of a or the columns of b. K-major: the
+  // stride offset leads eight rows further. The leading offset would lead to the next 16 bytes of a
+  // row; it is not read in swizzled layouts.
   static __device__ __forceinline__ uint64_t AlongRows(const BF16* panels, int row, int column) {
     return Descriptor(panels, 16, column / kWidth * kSize + row * kWidth + column % kWidth);
   }
 
-  // The descriptor of the 16 rows from `row` on (a multiple of 8); their columns are those of b.
-  // MN-major: the leading offset leads 64 columns further, the stride offset eight rows further.
+  // The descriptor of 16 rows of a matrix, from `row` on (a multiple of 8). The columns of the
+  // matrix are the columns of b. MN-major: the leading offset leads 64 columns further, the stride
+  // offset eight rows further.
   static __device__ __forceinline__ uint64_t AcrossRows(const BF16* panels, int row) {
     return Descriptor(panels, kPanelBytes, row * kWidth);
   }
@@ -145,7 +147,7 @@ __device__ __forceinline__ void WaitForProducts() {
 #endif
 }
 
-// The registers of d, in the order of the instruction.
+// The registers of d, in the instruction's order.
 #define LONGSTREAM_TILE(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define LONGSTREAM_8_TILES(d, i)                                                       \
   LONGSTREAM_TILE(d, i), LONGSTREAM_TILE(d, i + 1), LONGSTREAM_TILE(d, i + 2),         \

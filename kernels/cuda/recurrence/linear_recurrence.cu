@@ -14,11 +14,11 @@
 //   scores  q k^T   C^2 Dk 5/8    0.33 M        outputs  q S    C Dk Dv      1.05 M
 //   state   k^T v   C Dk Dv       1.05 M                 P V    C^2 Dv 5/8   0.33 M
 //
-// Each counts three times, because a factor is two TF32 numbers (split_product.cuh): 8.3 M, or 136
-// G for 32 heads and 32K tokens. That takes 0.9 ms at the 300 TFLOP/s that mma.sync should reach of
-// an H200's TF32 rate. Memory traffic is 3.8 GB, 0.9 ms at 4.3 TB/s: q and k are read twice and v
-// once, the output is written, scores are written and read. With gates, decayed queries and keys
-// are written too: 5.4 GB.
+// Each is three multiply-adds of the tensor cores, because a factor is two TF32 numbers
+// (split_product.cuh): 8.3 M, or 136 G for 32 heads and 32K tokens. That takes 0.9 ms at 300
+// TFLOP/s, the part of an H200's TF32 rate that mma.sync should reach. Memory traffic is 3.8 GB,
+// 0.9 ms at 4.3 TB/s: q and k are read twice and v once, the output is written, scores are written
+// and read. With gates, decayed queries and keys are written too: 5.4 GB.
 //
 // StateKernel goes through the blocks one after the other and keeps the state on chip. A sequence
 // of 32 heads then uses 128 SMs, in slices of 32 columns, and no state moves through memory.
@@ -28,7 +28,7 @@
 // changes no bits.
 //
 // A decode row reads its state once, Dk Dv 4 bytes a head, and the rows since the grid line, on
-// average 32 (Dk + Dv) 4 bytes. It writes one row, and no state between grid lines.
+// average 32 (Dk + Dv) 4 bytes. It writes one row. It writes the state only at grid lines.
 #include "kernels/cuda/cache/cache_access.cuh"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/device_limits.h"
@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   }
 }
 
-// The `index`-th sequence of the batch that is a decode row (or, without is_decode, a prefill).
+// The `index`-th sequence of the batch that is a decode row. If is_decode is false, the `index`-th
+// that is a prefill.
 __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_t index) {
   int32_t s = 0;
   while ((batch.sequences[s].is_decode != 0) != is_decode || index-- > 0) ++s;
@@ -171,7 +172,7 @@ RecurrenceWorkspace WorkspaceOf(const Stream& stream, const LinearRecurrenceArgs
   return workspace;
 }
 
-// The counts of a step that launches depend on.
+// The numbers of a step that decide how many thread blocks are launched.
 struct Counts {
   explicit Counts(const LinearRecurrenceArgs& args)
       : heads(static_cast<unsigned>(args.cache.num_heads)),

@@ -4,9 +4,9 @@
 // position.
 //
 // Each thread loads its elements of the state before anything is computed: 16 loads of 4 bytes for
-// each of its columns. With 64 columns a thread block has 32 KiB in flight, and two of them run on
-// an SM. That is almost three times the 23 KiB an SM that memory's latency times its bandwidth
-// requires. Meanwhile the scores with the keys are computed.
+// each of its columns. With 64 columns a thread block has 32 KiB in flight, and two blocks run on
+// an SM. That is almost three times what keeps memory busy: its latency times its bandwidth is 23
+// KiB for each SM. The scores with the keys are computed while the state is loaded.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 
@@ -25,7 +25,7 @@ inline constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 inline constexpr int kPartRows = kMaxRecurrenceGrid / kDecodeWarps;
 inline constexpr int kEarlyKeys = 16;  // keys of a warp whose state elements are loaded first
 
-// kWidth: columns of a lane.
+// kWidth: how many columns a lane has.
 template <int kWidth>
 class DecodeRow {
  public:
@@ -34,7 +34,7 @@ class DecodeRow {
   struct Shared {
     float scores[kMaxRecurrenceGrid];
     float parts[kDecodeWarps][kColumns];
-    // Followed by the decayed query [Dk] and, where gated, ln F of each warp's rows [8, Dk].
+    // After this struct lie the decayed query [Dk] and, if gated, ln F of each warp's rows [8, Dk].
   };
   static size_t SharedBytes(int64_t key_dim, bool gated) {
     return sizeof(Shared) +
@@ -93,8 +93,8 @@ class DecodeRow {
  private:
   __device__ int64_t ColumnOf(int c) const { return first_column_ + c * kWarp + lane_; }
 
-  // Beyond the end it loads the last one: the result is not used, and no load waits for a
-  // comparison.
+  // An element beyond the end is replaced by the last one. Its result is not used, and no load has
+  // to wait for a comparison.
   __device__ __forceinline__ void LoadState(int64_t key, int64_t end, float (&to)[kWidth]) const {
     const float* row = rows_.State() + min(key, end - 1) * rows_.value_dim();
 #pragma unroll
@@ -111,9 +111,9 @@ class DecodeRow {
     for (int c = 0; c < kWidth; ++c) sums[c] = __fmaf_rn(weight, row[c], sums[c]);
   }
 
-  // Computes the scores of the warp's rows; the first warp also computes the decayed query. Gated:
-  // first all warps compute ln F of their rows, so that all of them can go back through their rows
-  // at once.
+  // Computes the scores of the warp's rows; the first warp also computes the decayed query. If
+  // gated, all warps first compute ln F of their rows. Then each knows the decay behind its last
+  // row, and all can go back through their rows at once.
   template <bool kGated>
   __device__ __forceinline__ void Score() {
     const int64_t dim = rows_.key_dim();
@@ -174,9 +174,9 @@ class DecodeRow {
         args_.scale * sum;
   }
 
-  // Stores the row in the cache: each slice its values, the first slice also keys and gates. No
-  // kernel reads the row that it replaces, and all blocks read the step's own row from the step's
-  // matrices.
+  // Stores the step's row in the cache. The block of each slice stores its values, the block of the
+  // first slice also the key and the gates. No kernel reads the row that is replaced, and all
+  // blocks read the step's own row from the step's matrices.
   __device__ __forceinline__ void Remember() const {
     const RecurrentCache& cache = args_.cache;
     const int64_t position = line_ + last_;

@@ -54,12 +54,12 @@ struct GridBlock {
   __device__ int64_t StepRow(int r) const { return t + (line + r - begin); }
 };
 
-// Results for all blocks, computed side by side before the states go through the blocks.
+// Results of ScoreKernel for all blocks, which StateKernel reads when it goes through the blocks.
 struct RecurrenceWorkspace {
   float* queries;  // [T, H, Dk] q F(g, t), if gated
   float* keys;     // [T, H, Dk] k F(t + 1, next line - 1), if gated, for whole blocks of this step
   float* scores;   // [T, H, grid]
-  float* totals;   // [T / grid, H, Dk] F over such a block; at t / grid, where t is its first row
+  float* totals;   // [T / grid, H, Dk] F over such a block, at index t / grid; t: its first row
   int64_t heads;
   int64_t key_dim;
   int64_t grid;

@@ -8,9 +8,10 @@
 //   D_i = exp(sum_(a < s < b) tot_si)
 //
 // This runs on tensor cores. Every factor is at most 1, and no exponent is a difference. Within a
-// sub-block the decay between two rows is no product of a factor of each row. So those 136 scores
-// are FMAs: a row's query decays from row to row, going back from its own. With a fixed decay all
-// scores of a block are q . k on tensor cores, times a power of the decay.
+// sub-block the decay between two rows is not a product of one factor for each row. So the 136
+// scores of a sub-block are computed with FMAs: a row's query goes back from its own row to the
+// first, and decays at each row. With a fixed decay all scores of a block are q . k on tensor
+// cores, times a power of the decay.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_SCORES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_SCORES_CUH_
 
@@ -38,7 +39,7 @@ struct GatedScoreShared : ScoreShared {
 
 // The scores of 16 rows with 16 keys, in fragments of 8 keys.
 struct ScoreTile {
-  int row;  // of the block
+  int row;  // the tile's first row and key, as numbers in the block
   int key;
   float sums[2][4] = {};
 
@@ -157,7 +158,7 @@ class BlockScores {
   __device__ __forceinline__ void CopyPanel(int panel, ScoreShared& shared,
                                             const Write& write) const {
     const int64_t dim = workspace_.key_dim;
-    __syncthreads();  // all threads have read the panel before
+    __syncthreads();  // all threads have read the previous panel
     CopyTile<kPanel>(
         [&](int r) {
           return block_.Has(r) ? static_cast<const float*>(args_.q.data) +
@@ -192,9 +193,9 @@ class BlockScores {
     }
   }
 
-  // Computes scores within sub-blocks. Two warps share a sub-block; a lane has a row, and every
-  // fourth group of four key elements of the panel. sums[j] are over these, for row j of the
-  // sub-block.
+  // Computes scores within sub-blocks. Two warps share a sub-block, and a lane computes one row. It
+  // takes every fourth group of four key elements of the panel. sums[j] is its sum over these
+  // elements, for the key of row j of the sub-block.
   __device__ __forceinline__ void AddDiagonal(const GatedScoreShared& shared,
                                               float (&sums)[kSubRows]) const {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -234,8 +235,8 @@ class BlockScores {
     }
   }
 
-  // Decays queries and keys of a panel in place, to the borders of their sub-blocks. Writes those
-  // decayed to the borders of the block to the workspace.
+  // Decays the queries and keys of a panel to the borders of their sub-blocks, in place. Also
+  // writes them to the workspace, decayed to the borders of the block.
   __device__ __forceinline__ void Decay(int panel, GatedScoreShared& shared) const {
     const int column = PanelColumn(), b = PanelSubBlock();
     const int key = panel + column;

@@ -6,11 +6,12 @@
 //   out = scale (F q S + P V)         S <- diag(F) S + K^T V
 //
 // from a stream of tiles [64, 64]: the panels of q, the scores P, the panels of k. Two tiles are
-// being loaded while one is multiplied. Warp w has rows 16 (w % 4) ... of a tile (key elements of a
-// tile of k) and half of the columns. The values of a block are split once and stay in its
-// registers for P and k.
+// being loaded while one is multiplied. Warp w computes half of the columns for 16 rows of a tile,
+// from row 16 (w % 4) on; the rows of a tile of k are key elements here. The values of a block are
+// split once and stay in the warp's registers for P and k.
 //
-// K^T V is summed from zero and then added to the state, rounded to nearest.
+// K^T V is summed from zero on tensor cores. An FMA, which rounds to nearest, then adds it to the
+// state.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_STATES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_STATES_CUH_
 
@@ -28,8 +29,8 @@ namespace longstream::cuda {
 
 inline constexpr int kStateStages = 3;
 
-// kColumnTiles: fragments of 8 columns of a warp. kIsStaged: the slice lies in shared memory, else
-// in the cache.
+// kColumnTiles: how many fragments of 8 columns a warp has. kIsStaged: whether the slice of the
+// state lies in shared memory; otherwise it is used in the cache.
 template <int kColumnTiles, bool kIsStaged>
 struct StateShape {
   static constexpr int kTiles = kColumnTiles;
@@ -44,7 +45,7 @@ struct StateShape {
     float total[kPanel];          // F of the block for a panel
     SubBlockTotals totals;
     uint8_t completes[kTileThreads];  // which decode rows complete a block
-    // Followed by the slice, [Dk rounded up to panels, kStride], if kStaged.
+    // If kStaged, the slice lies after this struct: [Dk rounded up to panels, kStride].
   };
   static size_t SharedBytes(int64_t key_dim) {
     const int64_t rows = kStaged ? (key_dim + kPanel - 1) / kPanel * kPanel : 0;
@@ -179,7 +180,7 @@ class StateSlice {
 
   __device__ __forceinline__ void Multiply(const Cursor& cursor, float* tile) {
     const GridBlock& block = cursor.block;
-    // A warp without columns or, below, without rows or key elements has nothing to add.
+    // A warp has nothing to add if it has no columns or, below, no rows or key elements.
     const bool has_columns = first_column_ + warp_column_ < rows_.value_dim();
     if (cursor.tile < panels_) {
       if (has_columns && HasRows(block)) MultiplyQueries(cursor.tile * kPanel, tile);
@@ -277,7 +278,7 @@ class StateSlice {
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] = from[(k * 8 + i / 2 * 4) * kColumnStride + i % 2 * 8];
       if (fixed) {
-        // Rows past the grid are zero.
+        // The rows of the tile after the grid are zero.
         const int left = static_cast<int>(workspace_.grid) - 1 - k * 8 - t_;
         const float even = shared_.powers[max(left, 0)], odd = shared_.powers[max(left - 4, 0)];
         x[0] *= even;

@@ -1,5 +1,5 @@
-// Tiles of 64 rows in shared memory, which prefill of the linear recurrence multiplies, and the
-// decays between the rows of a block.
+// For prefill of the linear recurrence: tiles of 64 rows in shared memory, which it multiplies, and
+// the decays between the rows of a block.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 
@@ -20,9 +20,9 @@ inline constexpr int kTileThreads = 256;
 inline constexpr int kTileWarps = kTileThreads / kWarp;
 inline constexpr int kSubRows = 16;  // rows of a sub-block, within which decays are summed
 inline constexpr int kSubBlocks = kTileRows / kSubRows;
-// Floats from one row to the next, for fragments that are read along rows (split_product.cuh) and
-// for those read down columns. Lanes 4 g + t then read rows t and columns g from 32 different
-// banks.
+// Floats from one row of a tile to the next. kRowStride is for fragments that are read along rows
+// (split_product.cuh), kColumnStride for those that are read down columns. With them, lanes 4 g + t
+// read rows t and columns g from 32 different banks.
 inline constexpr int kRowStride = kPanel + 4;
 inline constexpr int kColumnStride = kPanel + 8;
 
@@ -108,7 +108,7 @@ __device__ __forceinline__ float SumTotals(const SubBlockTotals& totals, int col
 }
 
 // k F(j + 1, next line - 1), from ln F to the end of its sub-block and ln F over later ones. Both
-// kernels that decay keys call this, so a state does not depend on which of them did it.
+// kernels that decay keys call this function, so a state does not depend on which kernel did it.
 __device__ __forceinline__ float DecayedKey(float key, float to_end, float after) {
   return __fmul_rn(key, expf(__fadd_rn(to_end, after)));
 }

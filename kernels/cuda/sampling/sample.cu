@@ -305,7 +305,7 @@ struct FinishShared {
   unsigned candidates_before[kMaxParts + 1];  // the number of candidates in the parts before a part
 };
 
-// The candidates as a list in shared memory, if it is long enough.
+// The candidates as a list in shared memory, if they fit there.
 struct ListedCandidates {
   const Word64* ranks = nullptr;
   int count = 0;

@@ -3,8 +3,8 @@
 //
 //   out[r, :] = (accumulate ? out[r, :] : 0) + scale * Norm(in[r, :])
 //
-// If the norm is smaller than a row, each part of the row of that size is normed by itself. A row
-// has the same bits in any batch.
+// If the norm is smaller than a row, each part of a row that has the norm's size is normed by
+// itself. A row has the same bits in any batch.
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 

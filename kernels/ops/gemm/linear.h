@@ -54,7 +54,7 @@ struct LinearRows {
 // another weight.
 class LinearInput {
  public:
-  LinearInput() = default;  // no outputs
+  LinearInput() = default;  // a product without outputs
   LinearInput(const LinearRows& rows, const PackedWeight& weight) : rows_(rows), weight_(weight) {}
 
   const PackedWeight& weight() const { return weight_; }  // [n, k]

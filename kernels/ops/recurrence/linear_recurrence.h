@@ -6,8 +6,8 @@
 // Fixed decay (lightning attention): f_t = exp(log_decay[h]), the same for the whole head.
 // Data-dependent decay (gated RNN): f_t = sigmoid(gate_t), one per key element.
 //
-// Let g be the last grid line at or before t. Decays are summed as logarithms, so no factor exceeds
-// 1:
+// Let g be the last grid line at or before t. Decays are summed as logarithms, so no factor
+// exceeds 1:
 //
 //   out_t = scale * ( (q_t * F(g, t)) S_g + sum_(g <= j <= t) (q_t * F(j + 1, t) . k_j) v_j )
 //

@@ -36,8 +36,8 @@ TEST_P(RingAttentionTest, MatchesTheReferenceWithoutSlack) {
   }
 }
 
-// A row reads the keys of its window and no earlier ones, which the test's caches do not hold. So
-// its cost does not depend on its position.
+// A row's cost depends on its window, not on its position: it reads no keys before its window, and
+// the test's caches hold none.
 TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);

@@ -84,8 +84,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
   }
 }
 
-// From position 16384 on the parts of a row (splits) are longer than kAttentionSplit, from 32768 on
-// longer still.
+// From position 16384 on, the parts of a row (splits) are longer than kAttentionSplit; from 32768
+// on, they are longer still.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   for (DType type : AndInt8({DType::kBF16})) {
     MakeHistories(4, 70001, {1, 1, 8}, type, 64);
@@ -132,8 +132,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithAlibi) {
 
 // All keys are zero, so the weight of key j is e^(-m (p - j)). Only the value at the row's own
 // position is 1, so the output is the first term of a geometric series of p + 1 terms, divided by
-// their sum. That sum rounds by at most eps a term, a weight by 4 eps in its exponential and by 6
-// eps m (p - j), whose mean is below 1.
+// their sum. The sum errs by at most eps for each term. A weight errs by 4 eps (its exponential)
+// and by 6 eps m (p - j); the mean of m (p - j) is below 1.
 TEST_P(PagedAttentionTest, AlibiAloneIsAGeometricSeries) {
   alibi_ = true;
   for (const OpTable* table : {&ops(), &reference()}) {

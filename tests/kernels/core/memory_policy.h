@@ -15,8 +15,8 @@ struct MemoryPolicy {
 
 MemoryPolicy PolicyAt(const void* address);
 
-// The nodes of this machine that memory can be spread over, or the first node alone. So a machine
-// of one node shows the policy too.
+// The nodes of this machine that memory can be spread over. If there are none, the first node, so
+// that a machine of one node shows the policy too.
 std::vector<int> NodesForTest();
 
 // Whether the system lets this process set memory policies. Prints which of two things the test

@@ -107,7 +107,7 @@ TEST_P(LinearTest, MatchesTheReferenceAtOddSizes) {
   }
 }
 
-// The inputs are longer than a block of inputs, and the rows are more than a block of rows.
+// The inputs are longer than a block of inputs, and there are more rows than a block has.
 TEST_P(LinearTest, MatchesTheReferenceAcrossBlocks) {
   Random random(2);
   for (DType type : kWeightTypes) {

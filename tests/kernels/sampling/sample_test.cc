@@ -205,8 +205,8 @@ TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   EXPECT_EQ(together, Run(reference(), logits.view(), rows));
 }
 
-// On a GPU a thread block computes 1024 tokens of a row. Around the borders between these blocks,
-// logits are equal on both sides, cut between the two, penalised or biased.
+// On a GPU a thread block computes 1024 tokens of a row. The borders between these blocks have
+// equal logits on both sides, cuts, penalties and biases.
 TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   OwnedMatrix logits(2, 5000);
   std::vector<TokenCount> history;
@@ -241,8 +241,8 @@ TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
-// One likely token and many equally unlikely ones, which top-k and top-p cut off in their middle.
-// There are some thousand of them, or more than a list takes.
+// One likely token and many equally unlikely ones, of which top-k and top-p keep some. The equal
+// ones fit in a list of candidates (5000 tokens) or do not (20000).
 TEST_P(SampleTest, MatchesTheReferenceWhereManyEqualsAreCut) {
   for (const int64_t vocabulary : {5000, 20000}) {
     OwnedMatrix logits(1, vocabulary);

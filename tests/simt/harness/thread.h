@@ -47,7 +47,7 @@ struct Thread {
   Product product;  // the thread's part of its warpgroup's product
 
   Copies copies;
-  bool has_awaited = false;        // the earlier kernels
+  bool has_awaited = false;        // has awaited the earlier kernels
   bool has_fenced_writes = false;  // since the last barrier
 };
 

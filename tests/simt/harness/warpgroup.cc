@@ -95,7 +95,7 @@ void Products::Issue(const Given& given, const std::byte* shared, const std::byt
       Fail("a product whose operands differ between the threads of a warpgroup");
     }
   }
-  // Every other group would be too regular: a kernel may alternate between two products.
+  // Not simply every other group is computed at once: a kernel may alternate between two products.
   const bool at_once = std::popcount(commits_) % 2 != 0;
   for (Issued& earlier : issued_) {
     if (!at_once || earlier.is_done || earlier.given[0].d != first.d) continue;

@@ -3,9 +3,9 @@
 // They are asynchronous. A device reads shared memory and registers, and writes the results, at any
 // time between the instruction and the wait for it. Here a group of products (those that are
 // committed together) is computed in one of two ways: at once, from the memory that fences have
-// made visible to it; or when it is waited for, from the memory of that moment. In every kernel
-// with some groups both occur. So a missing fence or wait, an operand that is overwritten and a
-// result that is read too early give wrong results.
+// made visible to it; or when it is waited for, from the memory of that moment. Every kernel with
+// several groups has both. So a missing fence or wait, an operand that is overwritten and a result
+// that is read too early give wrong results.
 //
 // These mistakes end the process: warps of a group at different operations; operands that differ
 // between them; products without a fence since the registers could last be accessed; products that

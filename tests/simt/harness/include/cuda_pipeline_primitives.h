@@ -1,4 +1,4 @@
-// Replaces <cuda_pipeline_primitives.h>. A copy may happen as late as its thread waits for it, so a
+// Replaces <cuda_pipeline_primitives.h>. A copy may happen only when its thread waits for it, so a
 // thread that reads without waiting reads the old bytes.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_PIPELINE_PRIMITIVES_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_PIPELINE_PRIMITIVES_H_
