@@ -153,7 +153,7 @@ struct OpenedDevice {
   std::unique_ptr<Device> device;  // nullptr: it could not be opened
   std::string why{};               // then: one sentence about what is missing and what to do
   bool unknown = false;            // then: it does not exist; false: it exists but cannot be used
-  std::string name{};              // of `device`: "cpu", "cuda:N"
+  std::string name{};              // the name of `device`: "cpu", "cuda:N"
 };
 // Opens a new queue on the device `name`: "cpu" or "cuda:N". "cuda" means, of the devices that can
 // be used, the one with the most free memory.

@@ -18,7 +18,7 @@ constexpr int64_t NumGroups(int64_t k) { return (k + kGroupInputs - 1) / kGroupI
 
 // Input i of the group is scale * values[i].
 struct WeightGroup {
-  F16 scale;                    // of either sign
+  F16 scale;                    // may be negative
   int8_t values[kGroupInputs];  // int8: -127 ... 127; int4: -8 ... 7
 };
 

@@ -69,7 +69,7 @@ struct alignas(kCacheLine) ThreadPool::Run {
 struct alignas(kCacheLine) ThreadPool::Job {
   static constexpr uint64_t kCallerSleeps = uint64_t{1} << 32;
 
-  std::atomic<bool> taken{false};                     // by a caller
+  std::atomic<bool> taken{false};                     // a caller has the job
   alignas(kCacheLine) std::atomic<uint64_t> done{0};  // tasks that workers did, and kCallerSleeps
   // [num_threads]. The pointer has a cache line that is never written, because all spinning workers
   // read it.
