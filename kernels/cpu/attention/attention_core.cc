@@ -211,7 +211,7 @@ class Tasks {
     for (int64_t i = 0; i < decode_groups_; ++i) WriteWhole(sequence, groups[i], data[i]);
   }
 
-  // Writes the output rows of a group whose sums are over all keys.
+  // Writes a group's output rows from its sums over all keys.
   void WriteWhole(const SequenceRows& sequence, const HeadGroup& group,
                   const float* partials) const {
     for (int64_t h = 0; h < group.num_heads; ++h) {

@@ -30,7 +30,7 @@ inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kTileRows = 64;
 // The most query heads of a group. A tile of 64 rows then covers at least 4 positions.
 inline constexpr int64_t kMaxGroup = 16;
-// The window of attention without a window. Adding a position to it does not overflow.
+// A window of this size means: no window. Adding a position to it does not overflow.
 inline constexpr int64_t kUnbounded = INT64_MAX / 2;
 
 inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
@@ -94,7 +94,7 @@ struct HeadGroup {
   int64_t value_head = 0;  // kv_head * value_slices() + the slice
   int64_t first_head = 0;
   int64_t num_heads = 0;
-  int64_t first_out = 0;   // the head of `out` for the slice's sums of head first_head
+  int64_t first_out = 0;   // the head of `out` for the sums of query head first_head
   int64_t out_stride = 1;  // heads of `out` from the sums of one query head to those of the next
 };
 

@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Scores whose lanes are summed together, by a tree of their registers.
+// How many scores are summed over their lanes together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
 constexpr int64_t kVectorDims = PairRows::kVectorDims;
 
@@ -42,7 +42,8 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
     sums[i] =
         _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
   }
-  // Each 128 bits now hold four sums. Next, the four such parts of four registers are added.
+  // Each 128 bits now hold four sums. The four 128-bit parts of each register are still to be
+  // added; that takes four registers at once.
   for (int i = 0; i < 2; ++i) {
     const __m512 a = sums[2 * i], b = sums[2 * i + 1];
     sums[i] = _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
@@ -52,7 +53,7 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
 }
 
 // Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
-// registers each. Unless kAsks is kNothing, prefetches as many bytes at `next`.
+// registers each. Unless kAsks is kNothing, prefetches the same number of bytes at `next`.
 template <int kVectors, int kHeads, Asks kAsks>
 LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,
                                    const BF16* next) {

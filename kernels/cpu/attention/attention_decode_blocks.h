@@ -35,7 +35,7 @@ class ProductRows {
 
   struct View {
     const T* data;
-    int64_t stride;  // elements
+    int64_t stride;  // in elements
   };
   LONGSTREAM_INLINE View Of(const RowRun& run, int64_t /*dim*/) const {
     return {reinterpret_cast<const T*>(run.data), run.stride / static_cast<int64_t>(sizeof(T))};
@@ -66,7 +66,7 @@ class ProductRows<int8_t> {
   float* const converted_;  // [kKeyBlock, dim]
 };
 
-// The far or near keys of a K/V head, and the queries for them of the group's heads.
+// The far or near keys of a K/V head, and the queries of the group's heads for these keys.
 template <typename T>
 class F32DecodeKeys {
  public:
@@ -189,7 +189,7 @@ class PairDecodeValues {
   struct Pairs {
     const BF16* weights;  // [heads, kKeyBlock]
     const BF16* rows;
-    const BF16* next;  // to be prefetched; nullptr: nothing is
+    const BF16* next;  // rows to prefetch; nullptr: none
     int64_t first;
     int64_t last;
   };

@@ -22,7 +22,7 @@ struct BlockScratch {
 
 struct DecodeShape {
   int64_t dim = 0;    // D
-  int64_t heads = 0;  // of the group, <= kMaxGroup
+  int64_t heads = 0;  // heads of the group, <= kMaxGroup
   float scale = 1.0f;
   BlockScratch* scratch = nullptr;  // shared by the rows of a task
 };

@@ -40,7 +40,8 @@ LONGSTREAM_INLINE __m128 SumsOfFour(const __m256* sums) {
   return _mm256_castps256_ps128(all) + _mm256_extractf128_ps(all, 1);
 }
 
-// Rows of `stride` numbers, and as many rows at `next`, one after the other, to be prefetched.
+// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
+// other in memory.
 struct Rows {
   const BF16* data;
   const BF16* next;

@@ -18,8 +18,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // The largest integer of a query: 256 * 127 + 127, so that both of its bytes fit signed bytes.
 inline constexpr float kMostOfQuery = 32639.0f;
 
-// Writes scale * q [dim] as integers `numbers` times a step, and returns the step. It is NaN if a q
-// is not finite.
+// Writes scale * q [dim] as integers `numbers` times a step, and returns the step. The step is NaN
+// if a q is not finite.
 LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, int32_t* numbers) {
   const float largest = scale * LargestMagnitude(q, dim);
   if (!(largest < std::numeric_limits<float>::infinity())) {
@@ -51,7 +51,7 @@ inline constexpr float kMostOfWeight = 32767.0f;
 
 // The rounding of a block's weights, times the scales of their values: integers from 0 to
 // kMostOfWeight times a step. If all of them are below 2^-100 they count as zeros, so that the
-// inverse is finite.
+// step's inverse is finite.
 struct WeightSteps {
   F32x16 step;
   F32x16 inverse;
@@ -81,7 +81,7 @@ struct ScaledWeights {
   const float* scaled;  // [count], a vector for each key
   int64_t stride;
   int64_t count;
-  F32x16 sum;  // of the weights, without the scales
+  F32x16 sum;  // sum of the weights, without the scales
   WeightSteps steps;
 
   // The integers of key j; zeros for keys after the last one.
@@ -148,8 +148,8 @@ constexpr int64_t InterleavedPlace(int64_t d) {
 
 #else
 
-// sum + a . b for each pair of words. The asm keeps the order of sums: GCC 12 adds several products
-// first, in more registers than there are.
+// sum + a . b for each pair of words. The asm keeps the order of additions. Without it GCC 12 would
+// add several products first, which takes more registers than there are.
 LONGSTREAM_INLINE __m256i AddPairs(__m256i sum, const __m256i& a, const __m256i& b) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
   asm("" : "+x"(sum));

@@ -10,16 +10,17 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Scores whose lanes are summed together, by a tree of their registers.
+// How many scores are summed over their lanes together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
-// Scores whose sums, for high and low bytes, are in registers at the same time.
+// How many scores have their sums, of high and of low bytes, in registers at the same time.
 constexpr int kSumsAtOnce = kScoresAtOnce / 2;
 constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
-static_assert(kMaxHeadDim == 4 * kVectorDims);  // ForVectors<4>
+static_assert(kMaxHeadDim == 4 * kVectorDims);  // so ForVectors<4> serves every row
 
 LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
 
-// Adds neighbouring lanes of both. In every 128 bits, sums of a and of b alternate.
+// Adds neighbouring lanes of a, and neighbouring lanes of b. In every 128 bits of the result, sums
+// of a and of b alternate.
 LONGSTREAM_INLINE __m512i AddNeighbours(const __m512i& a, const __m512i& b) {
   return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
@@ -40,7 +41,7 @@ LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
 
 // Multiplies the numbers of rows, plus 128, with those of queries, for kHeads heads and 8 / kHeads
 // rows. The 128 makes them unsigned, as the instruction requires of one factor. fours[step * i]
-// gets the sums of four rows (AddFour), head by head. Prefetches as many rows at `next`.
+// gets the sums of four rows (AddFour), head by head. Prefetches the same number of rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
                                     const int8_t* next, int step, __m512i* fours) {
@@ -77,7 +78,7 @@ LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t
 }
 
 // Computes the scores of kHeads heads with the block's rows [first, last); both are multiples of
-// 16. scales: [kKeyBlock], of the rows
+// 16. scales: the scales of the block's rows [kKeyBlock]
 template <int kVectors, int kHeads, bool kAsk>
 void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float* scales,
                 const int8_t* next, int64_t first, int64_t last, float* scores) {
@@ -111,8 +112,8 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   }
 }
 
-// Adds the values of the first `quads` fours of a block's rows to one register's width of the sums
-// of kHeads heads. Prefetches as much at `next`.
+// Adds the weighted values of the first 4 * `quads` rows of a block to the sums of kHeads heads,
+// for the 64 dimensions of one register. Prefetches the same part of the rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 void WeighTile(const Int8DecodeValues::Weights* weights, const int8_t* rows, const int8_t* next,
                int64_t quads, float* sums) {

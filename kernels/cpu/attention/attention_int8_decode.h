@@ -32,7 +32,7 @@ class Int8DecodeKeys {
     alignas(64) int8_t high[kMaxHeadDim];
     alignas(64) int8_t low[kMaxHeadDim];
     float step;
-    int32_t sum;  // of the numbers
+    int32_t sum;  // sum of the numbers
   };
 
   Int8DecodeKeys(const DecodeShape& shape, const HeadRows& keys)

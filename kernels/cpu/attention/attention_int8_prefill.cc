@@ -44,16 +44,16 @@ LONGSTREAM_INLINE void ForSize(int64_t size, const Body& body) {
 }
 
 struct ScoreTileArgs {
-  const uint8_t* high;  // of queries, [quads, stride], four numbers each
+  const uint8_t* high;  // high bytes of queries [quads, stride], four numbers each
   const uint8_t* low;
-  const float* step;   // of queries
-  const int8_t* keys;  // rows of whole fours of numbers
+  const float* step;   // steps of queries
+  const int8_t* keys;  // rows, each of a multiple of four numbers
   int64_t key_stride;
-  const BF16* scales;  // of keys
+  const BF16* scales;  // scales of keys
   int64_t quads;
   int64_t stride;
   float* scores;       // [keys, stride]
-  const int8_t* next;  // as many keys, one after the other, to be prefetched; nullptr: none
+  const int8_t* next;  // the same number of keys to prefetch, without gaps; nullptr: none
 };
 
 // Computes the scores of kKeys keys with 16 kVectors queries. sums[k]: the sum of key k's numbers
@@ -117,9 +117,9 @@ void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
 }
 
 struct WeighTileArgs {
-  const int32_t* high;  // of weights, [quads, stride]
+  const int32_t* high;  // high bytes of weights [quads, stride]
   const int32_t* low;
-  const float* step;      // of weights
+  const float* step;      // steps of weights
   const int32_t* values;  // [quads, kMaxHeadDim]
   int64_t quads;
   int64_t stride;

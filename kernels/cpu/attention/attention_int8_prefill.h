@@ -88,7 +88,7 @@ class Int8Blocks {
   static constexpr int32_t kOffset = 32768;
   static constexpr int kRowsAtOnce = 2;  // rows whose 4 vectors of sums fit in registers
 
-  // Also prefetches as many keys at `next`, unless it is nullptr.
+  // Also prefetches the same number of keys at `next`, unless it is nullptr.
   void ScoreRun(const Queries& queries, const RowRun& run, const int8_t* next, float* scores);
   void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;
   // interleaved_[i, d] = numbers d of the rows begin + 4 i ... begin + 4 i + 3; zeros from `end`
@@ -96,7 +96,7 @@ class Int8Blocks {
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
 
   const TileShape shape_;
-  const int64_t quads_;  // of a head
+  const int64_t quads_;  // fours of numbers in a head's row
   alignas(64) float scales_[kKeyBlock];
   alignas(64) float steps_[kTileRows];
   alignas(64) int32_t weights_high_[kKeyBlock / 4 * kTileRows];  // [quads of keys, stride]
@@ -171,7 +171,7 @@ class WordsBlocks {
   void WeighRows(int64_t num_pairs, float* sums) const;
 
   const TileShape shape_;
-  const int64_t pairs_;  // of a head
+  const int64_t pairs_;  // pairs of numbers in a head's row
   alignas(64) float key_scales_[kKeyBlock];
   alignas(64) float scales_[kKeyBlock];
   alignas(64) float steps_[kTileRows];

@@ -44,7 +44,8 @@ LONGSTREAM_INLINE __m128i SumsOfFour(const __m256i* sums) {
   return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
 }
 
-// Rows of `stride` numbers, and as many rows at `next`, one after the other, to be prefetched.
+// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
+// other in memory.
 struct Rows {
   const int8_t* data;
   const int8_t* next;
@@ -151,8 +152,7 @@ LONGSTREAM_INLINE float RoundWeights(const float* weights, const float* scales, 
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
     alignas(64) int32_t lanes[kLanes];
     Store(WeightNumbers(Load(scaled + i), steps.inverse), lanes);
-    // Within each 128 bits, packing alternates four numbers of the one and four of the other
-    // register.
+    // Within each 128 bits, packing puts four numbers of one register, then four of the other.
     const __m256i turns = _mm256_packs_epi32(LoadAligned(lanes), LoadAligned(lanes + kHalf));
     StoreAligned(_mm256_permute4x64_epi64(turns, _MM_SHUFFLE(3, 1, 2, 0)), numbers + i);
   }

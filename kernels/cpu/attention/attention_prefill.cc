@@ -222,9 +222,9 @@ class PrefillTile {
   const HeadRows values_;
   const bool has_far_;
   const int64_t window_;
-  const int64_t first_;      // position
-  const int64_t last_;       // position
-  const int64_t first_row_;  // row of the step
+  const int64_t first_;      // the first position of the tile
+  const int64_t last_;       // the last position of the tile
+  const int64_t first_row_;  // the row of the step at first_
   const int64_t dim_;
   const int64_t rows_;
   const int64_t stride_;  // rows_, rounded up to whole vectors

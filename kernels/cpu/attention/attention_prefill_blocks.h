@@ -26,7 +26,7 @@ struct TileShape {
   int64_t dim = 0;     // D
   int64_t rows = 0;    // <= kTileRows
   int64_t stride = 0;  // rows, rounded up to whole vectors
-  float scale = 1.0f;  // of scores
+  float scale = 1.0f;  // factor of the scores
 
   // Numbers of a row of sums: D, rounded up to whole vectors.
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
@@ -289,7 +289,7 @@ class PairBlocks {
   }
 
   const TileShape shape_;
-  const int64_t pairs_;                                        // of a head
+  const int64_t pairs_;                                        // pairs of numbers in a head's row
   alignas(64) BF16Pair weights_[kMaxPairs * kTileRows];        // [pairs of keys, stride]
   alignas(64) BF16Pair interleaved_[kMaxPairs * kMaxHeadDim];  // [pairs of keys, padded_dim()]
 };

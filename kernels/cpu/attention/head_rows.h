@@ -16,7 +16,7 @@ struct RowRun {
   const std::byte* data = nullptr;
   int64_t stride = 0;  // bytes from row to row
   int64_t count = 0;
-  const BF16* scales = nullptr;  // [count], of int8 rows
+  const BF16* scales = nullptr;  // [count] scales of int8 rows
 };
 
 // The store of a head is cut into blocks of `slots` rows. Pages: position p is in block
@@ -24,8 +24,8 @@ struct RowRun {
 // first_position on are in the step's rows.
 struct HeadRows {
   const std::byte* store = nullptr;  // the head's row 0 in block 0
-  const int32_t* pages = nullptr;    // nullptr: a ring
-  int64_t block_bytes = 0;           // from one page to the next
+  const int32_t* pages = nullptr;    // nullptr: the store is a ring
+  int64_t block_bytes = 0;           // bytes from one page to the next
   int64_t row_bytes = 0;
   int64_t slots = 0;
   int64_t scales = 0;                    // bytes from a block's row 0 to its scales; 0: no scales
@@ -91,7 +91,7 @@ struct RowStore {
   const std::byte* data = nullptr;
   DType type = DType::kF32;
   bool paged = false;
-  int32_t slots = 0;      // of a page or ring
+  int32_t slots = 0;      // rows of a page or ring
   int32_t num_heads = 0;  // H_kv, times the slices of a value in a store of values
   int32_t head_dim = 0;
   int64_t slot_stride = 0;  // ring: bytes from one sequence's ring to the next

@@ -115,7 +115,7 @@ LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
   return number - in_column + in_column % kHalf / 8 * 16 + in_column / kHalf * 8 + in_column % 8;
 }
 
-// The patches of a panel from the first to the last.
+// Takes the patches of a panel one after the other.
 class Patches {
  public:
   Patches() = default;
@@ -267,9 +267,9 @@ class StepReader {
   LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
       : upper_bytes_(LoadTable(panel.upper_bytes())) {}
 
-  // Reads a column of step 0 or 1 of the two at `steps`, which points to the column's nibbles. The
-  // registers of `numbers` get its outputs in order, as pairs of k: two vectors on AVX-512, one on
-  // AVX2.
+  // Reads a column of one of the two steps at `steps` (step 0 or 1); `steps` points to the column's
+  // nibbles. The registers of `numbers` get the column's outputs in order, as pairs of k: two
+  // vectors on AVX-512, one on AVX2.
   LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
     const NativeBytes nibbles = LoadBytes(steps);
     const NativeBytes upper =
@@ -279,8 +279,8 @@ class StepReader {
     numbers[1 / kParts].part[1 % kParts] = InterleaveHigh(lower, upper);
   }
 
-  // Applies the patches of step `step`, if there are any, to its numbers. They are kVectors vectors
-  // of outputs; the first output is first_output.
+  // Applies the patches of step `step`, if there are any, to the numbers of kVectors vectors of its
+  // outputs, from output first_output on.
   template <int kVectors>
   LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, int64_t first_output,
                                     I32x16* numbers) {

@@ -121,7 +121,7 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   return CompressedTile<kRows, (kLeast > 1)>(steps, column, operands, ahead, plain);
 }
 
-// Not inlined: either few panels of a weight are plain, or all of them are.
+// Not inlined: a weight has either few plain panels, or only plain ones.
 [[gnu::noinline]] void PlainTile(int64_t rows, const PanelOperands<BF16>& operands,
                                  const Prefetch& ahead) {
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);

@@ -30,8 +30,8 @@ struct OutputBlock {
 // Rows of a block. With more rows the weights are read less often; with fewer, the block's rows and
 // sums stay in cache.
 inline constexpr int64_t kBlockRows = 256;
-// Several rows are multiplied with one panel after the other, which is a single run of memory. A
-// single row needs more sums in flight to hide the latency of FMA.
+// Several rows are multiplied with a single panel at a time, because a panel is one run of memory.
+// A single row needs more sums in flight to hide the latency of FMA.
 inline constexpr int64_t kBlockPanels = 1;
 inline constexpr int64_t kSingleRowPanels = 4;
 // The distance from the sums of one row of a block to those of the next, in blocks of several rows.

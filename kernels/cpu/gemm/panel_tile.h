@@ -32,7 +32,7 @@ inline constexpr int kSingleRowVectors = 2;
 inline constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 static_assert(kPanelVectors % kPanelTileVectors == 0);
 
-// How weights of type W are read and multiplied: kInputs values of k at a time.
+// How weights of type W are read and multiplied: kInputs inputs k at a time.
 template <typename W>
 struct PanelFormat {  // f32 and f16
   using Activation = float;

@@ -35,8 +35,9 @@ LONGSTREAM_INLINE Prefetch PrefetchBehind(const void* from, int64_t step) {
   return {static_cast<const std::byte*>(from) + kPrefetchDistance, step, kLineBytes, 0};
 }
 
-// Rows in tiles that use the same weights one after the other, in columns of tiles side by side:
-// how many tiles there are, and what each of them prefetches.
+// Divides rows into tiles that use the same weights one after the other. If the weights are cut
+// into columns, each column has its own tiles. The class counts the tiles, and says what each of
+// them prefetches.
 class TilePasses {
  public:
   // step_bytes: bytes of weights that all columns together use in a step of their sums
@@ -52,9 +53,10 @@ class TilePasses {
   bool in_one_pass() const { return num_passes_ == 1; }
 
   // What the first tile of a column prefetches. The column uses the weights at `from` in `steps`
-  // steps; the weights at `next` come after all columns. Each of several tiles prefetches its part
-  // of as many bytes at `next`. A step's part is a line or little more. If there are two vectors,
-  // the second one prefetches the second half of the part, which mostly is the same line again.
+  // steps; the weights at `next` come after all columns. If there are several tiles, each
+  // prefetches its part of the weights at `next`, which are as long. A step's part is a line or
+  // little more. If there are two vectors, the second one prefetches the second half of the part,
+  // which mostly is the same line again.
   LONGSTREAM_INLINE Prefetch First(int64_t column, const void* from, const void* next,
                                    int64_t steps) const {
     if (in_one_pass()) return PrefetchBehind(from, step_bytes_);

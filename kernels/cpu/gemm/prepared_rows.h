@@ -26,7 +26,7 @@ using BF16Activation = float;
 struct RowGroup {
   int8_t values[kGroupInputs];
   float scale;
-  int32_t sum;  // of the values
+  int32_t sum;  // sum of the values
 };
 
 // Prepared rows. For an int8 or int4 weight an element is a RowGroup. For a bf16 weight a zero

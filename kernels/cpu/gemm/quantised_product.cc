@@ -26,7 +26,7 @@ constexpr int kTileVectors = 1;
 constexpr int kSingleRowVectors = 1;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
-constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
+constexpr int64_t kFourBytes = kPanelOutputs * 4;  // bytes of four inputs of all outputs of a panel
 static_assert(kPanelVectors % kTileVectors == 0);
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 

@@ -12,7 +12,7 @@ namespace {
 // Tiles of sums that stay in registers: rows times vectors of 16. For few rows the tiles are wider,
 // and for few columns they are taller, with at most kMostSums sums. So there are always enough sums
 // in flight to hide the latency of the multiply-add.
-#if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // larger tiles take GCC 12 minutes
+#if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // GCC takes 12 minutes for larger tiles
 constexpr int kTileRows = 3;
 constexpr int kTileVectors = 2;
 constexpr int kFewRows = 2;
@@ -393,7 +393,8 @@ void Multiply(const SplitTileGemm& product) {
       part.high = product.high + k * product.b_stride + c;
       part.low = product.low + k * product.b_stride + c;
       part.c = product.c + c;
-      // Rows are prefetched once, each part of them with a part of k.
+      // The rows at `next` are prefetched once, by the first columns. Each part of k prefetches a
+      // part of them.
       part.next = c == 0 && product.next != nullptr ? product.next + k * product.rows : nullptr;
       SplitStrip<kSplitVectors>(part, k > 0);
     }

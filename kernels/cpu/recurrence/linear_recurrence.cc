@@ -19,7 +19,7 @@ class Recurrence {
       : args_(args),
         cache_(args.cache),
         num_slices_((cache_.value_dim + kSliceColumns - 1) / kSliceColumns) {
-    // Their shapes are [T, H, Dk], [T, H, Dk] and [T, H, grid].
+    // The workspace holds decayed queries [T, H, Dk], log-gates [T, H, Dk] and scores [T, H, grid].
     const int64_t rows = int64_t{args.batch.num_rows} * cache_.num_heads;
     decayed_queries_ = reinterpret_cast<float*>(stream.workspace);
     log_gates_ = decayed_queries_ + rows * cache_.key_dim;
@@ -88,7 +88,7 @@ class Recurrence {
     const int64_t begin = line < first ? first : line;
     const int64_t after = first + sequence.num_rows;
     const int64_t end = line + cache_.grid < after ? line + cache_.grid : after;
-    const int64_t row = sequence.first_row + (begin - first);  // of the step
+    const int64_t row = sequence.first_row + (begin - first);  // the row in the step
     const int64_t kv_head = head / (cache_.num_heads / cache_.num_kv_heads);
 
     RecurrenceBlock block;

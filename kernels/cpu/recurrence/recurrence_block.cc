@@ -204,7 +204,7 @@ class GatedChunk {
 
   // Lanes beyond width_ hold zeros, or results computed from zeros.
   alignas(64) float keys_[kMaxGrid * kKeyChunk];                // rows of complete sub-blocks
-  alignas(64) float totals_[kMaxGrid / kSubBlock * kKeyChunk];  // of complete sub-blocks
+  alignas(64) float totals_[kMaxGrid / kSubBlock * kKeyChunk];  // sums of complete sub-blocks
   alignas(64) float queries_[kSubBlock * kKeyChunk];
   alignas(64) float scaled_queries_[kSubBlock * kKeyChunk];
 };

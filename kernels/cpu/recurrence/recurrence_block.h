@@ -58,21 +58,21 @@ struct RecurrenceBlock {
   int64_t begin = 0;
   int64_t end = 0;
 
-  const float* queries = nullptr;  // row begin
+  const float* queries = nullptr;  // from row `begin` on
   int64_t query_stride = 0;
   BlockRows keys;
   BlockRows values;
-  // The decay is fixed, or there is one per row and key element.
+  // false: the decay is fixed. true: there is a decay for each row and key element.
   bool gated = false;
   float log_decay = 0.0f;
-  const float* gates = nullptr;  // logits, row begin
+  const float* gates = nullptr;  // logits, from row `begin` on
   int64_t gate_stride = 0;
   BlockRows log_gates;  // PrepareBlock writes those of this step's rows
 
   // PrepareBlock writes these. Their first row is row `begin`.
   float* decayed_queries = nullptr;
   float* step_log_gates = nullptr;
-  int64_t key_stride = 0;  // of both
+  int64_t key_stride = 0;  // stride of both
   float* scores = nullptr;
   int64_t score_stride = 0;
 
