@@ -39,7 +39,7 @@ constexpr int kMergeThreads = 128;
 // alone.
 struct Parts {
   int first_key;
-  int length;  // of all parts but the last
+  int length;  // keys of each part but the last
   int count;
 
   __device__ static Parts Of(const Attention& attention, int position) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   if constexpr (!Shape::kWgmma || kHasWgmma) {
     VisitTile<Shape>(attention, groups, static_cast<int>(blockIdx.x));
   } else {
-    __trap();  // never launched in code without wgmma
+    __trap();  // code without wgmma never launches this kernel
   }
 }
 

@@ -28,8 +28,7 @@
 
 namespace longstream::cuda {
 
-// The window of attention without a window. A position fits in an int, and so does its sum with
-// this.
+// A window of this size means: no window. A position fits in an int, and so does its sum with this.
 inline constexpr int32_t kUnbounded = 1 << 30;
 
 // Where the keys or values of a layer lie. They are in pages or in rings. With rings, the positions
@@ -76,7 +75,7 @@ struct KeyRange {
 
 struct Attention {
   BatchLayout batch;
-  DType type = DType::kF32;  // of keys and values
+  DType type = DType::kF32;  // type of keys and values
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D
@@ -94,7 +93,7 @@ struct Attention {
 
   // Set by Attend.
   int32_t reach = 0;       // the largest p - j of a key j that a row at position p sees
-  int32_t max_parts = 0;   // of a decode row
+  int32_t max_parts = 0;   // most parts of a decode row
   float score_cap = 0.0f;  // softcap / scale, for scores that are not yet scaled
   float inverse_score_cap = 0.0f;
   float* partials = nullptr;  // [decode rows, H * value_slices, max_parts, D + 2]
@@ -103,9 +102,9 @@ struct Attention {
   constexpr int num_out_heads() const { return num_heads * value_slices; }
 };
 
-// Needs AttentionWorkspace; its reach is max_position or the reach of the ranges, whichever is
-// smaller. Fails the stream if heads are wider than kMaxHeadDim or the workspace is too small.
-// Skips a decode row beyond max_position.
+// Needs AttentionWorkspace for the reach of the ranges or max_position, whichever is smaller. Fails
+// the stream if heads are wider than kMaxHeadDim or the workspace is too small. Skips a decode row
+// beyond max_position.
 void Attend(Stream& stream, const Attention& attention);
 
 }  // namespace longstream::cuda

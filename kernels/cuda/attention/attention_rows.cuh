@@ -19,8 +19,8 @@ inline constexpr int kChunkBytes = 16;  // bytes of one asynchronous copy
 template <typename T>
 struct HeadRows {
   const T* data = nullptr;         // the head's first row, in page 0 or in the sequence's ring
-  const int32_t* pages = nullptr;  // nullptr: a ring
-  int64_t page_stride = 0;         // elements
+  const int32_t* pages = nullptr;  // nullptr: the rows are in a ring
+  int64_t page_stride = 0;         // in elements
   int cycle = 1;
   int dim = 0;
   const T* rows = nullptr;  // the row of position first_row_position

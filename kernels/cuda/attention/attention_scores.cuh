@@ -54,8 +54,8 @@ struct TileRows {
 template <typename Shape>
 struct RowSums {
   Fragments<Shape::kRowTiles, Shape::kDimTiles> weighted;  // sum of weight * value
-  float max[Shape::kRowTiles][2];                          // of the scores, not yet scaled
-  float sum[Shape::kRowTiles][2];                          // of the weights that this lane holds
+  float max[Shape::kRowTiles][2];                          // largest of the scores, not yet scaled
+  float sum[Shape::kRowTiles][2];  // sum of the weights that this lane holds
 };
 
 // Shape: a warp has kRowTiles tiles of rows, kKeyTiles tiles of keys and kDimTiles tiles of the

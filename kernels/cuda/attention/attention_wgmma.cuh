@@ -108,7 +108,7 @@ class WgmmaTile : public WarpRows<Shape> {
     int stage = 0;
     const HeadRows<BF16> rows = RowsOf(range);
     const BF16* row = FindRow(rows, block - kKeys, low, high);
-    __syncthreads();  // all threads have read the range before
+    __syncthreads();  // all threads have read the previous range
     CopyRows<0>(row, shared_.keys[stage]);
     __pipeline_commit();
     row = FindRow(rows, block, low, high);

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) 
   const SequenceRows& sequence = SequenceOf(args.batch, t);
   const int64_t position = args.batch.positions[t];
   const RingCache& ring = args.ring;
-  // A later row of the piece is written to the same slot.
+  // Skips the row if a later row of the piece goes to the same slot.
   if (position + ring.slots < sequence.first_position + sequence.num_rows) return;
   T* keys = RingOf<T>(ring, ring.keys, sequence.slot);
   T* values = ring.values == nullptr ? nullptr : RingOf<T>(ring, ring.values, sequence.slot);

@@ -16,9 +16,9 @@ namespace longstream::cuda {
 // The product out [rows, n] = rows [rows, k] W^T at any number of rows.
 struct ProductShape {
   int64_t n = 0;
-  int64_t k = 0;               // with padding
+  int64_t k = 0;               // k with padding
   int64_t out_stride = 0;      // in elements
-  uint32_t out_alignment = 0;  // in bytes, of every row of out
+  uint32_t out_alignment = 0;  // alignment of every row of out, in bytes
 
   auto operator<=>(const ProductShape&) const = default;
 };
@@ -49,7 +49,7 @@ class AlgorithmSource {
 // The rows of a piece of a long prompt, and of the rest at its end. The algorithm is chosen by the
 // seconds that it takes for one product of each.
 inline constexpr int64_t kTimedRows[] = {512, 64};
-// The numbers of rows at which it must work as well.
+// The numbers of rows at which the chosen algorithm must work as well.
 inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 576, 2048};
 // The number of proposals to get at each of kTimedRows.
 inline constexpr size_t kMaxProposals = 32;
@@ -63,7 +63,8 @@ struct AlgorithmChoice {
 // kServedRows.
 bool ServesAll(AlgorithmSource& source, const ProductShape& shape, const Algorithm& algorithm);
 
-// nullopt: no algorithm serves. Of equally fast ones, the first that was proposed.
+// Chooses the fastest algorithm that serves; of equally fast ones, the first that was proposed.
+// nullopt: none serves.
 std::optional<AlgorithmChoice> ChooseAlgorithm(AlgorithmSource& source, const ProductShape& shape);
 
 }  // namespace longstream::cuda

@@ -18,7 +18,8 @@ inline constexpr uint32_t kOperandAlignment = 16;
 inline bool Ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 
 // The operands of a product as cuBLASLt, which is column-major, describes them: out^T [n, rows] =
-// op_T(W^T [k, n]) rows^T [k, rows]. It lies on the stack.
+// op_T(W^T [k, n]) rows^T [k, rows]. The object holds cuBLASLt's descriptions itself, without an
+// allocation.
 class ProductDescription {
  public:
   ProductDescription(const ProductShape& shape, int64_t num_rows);

@@ -85,8 +85,8 @@ bool FindInDriver(const char* name, Function** function) {
   return true;
 }
 
-// Reads the free memory of a device. The runtime would keep a context for every device that is
-// asked; the driver gives up a context that nobody else holds.
+// Reads the free memory of a device. It asks the driver, because the runtime would keep a context
+// on every device that it is asked about. The driver gives up a context that nobody else holds.
 class MemoryQuery {
  public:
   MemoryQuery()

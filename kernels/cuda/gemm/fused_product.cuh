@@ -36,8 +36,8 @@ inline constexpr int64_t kMaxFusedRows = 4;
 // The most bytes that the SMs may read. L2 delivers them in 2 us, the time that the other kernel
 // and its launch would take.
 inline constexpr int64_t kMaxFusedReads = int64_t{10} << 20;
-// The most shared memory. Two blocks then also fit on an SM of compute capability 8.0, which has
-// 164 KiB and reserves 1 KiB for each block.
+// The most shared memory of a block. Two blocks then also fit on an SM of compute capability 8.0,
+// which has 164 KiB and reserves 1 KiB for each block.
 inline constexpr size_t kMaxFusedBytes = size_t{80} << 10;
 
 // The bytes of rows in shared memory; the scales of int8 rows follow the rows.

@@ -1,5 +1,6 @@
-// Decode rows run as a GEMV with both weights in one kernel. Prefill rows run as tiled products of
-// both weights, or as one cuBLASLt product for each weight and a kernel that gates.
+// Products with two weights (gated_product.h). Decode rows run as a GEMV with both weights in one
+// kernel. Prefill rows run as tiled products of both weights, or as one cuBLASLt product for each
+// weight and a kernel that gates.
 #include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/gemm/fused_product.cuh"
 #include "kernels/cuda/gemm/gated_product.h"

@@ -45,17 +45,17 @@ namespace longstream::cuda {
 inline constexpr int kGemvWarps = 8;
 inline constexpr int kGemvThreads = kGemvWarps * kWarp;
 inline constexpr int kStepInputs = 32;    // inputs that 4 lanes read as 16 bytes of bf16 each
-inline constexpr int kMaxTokenTiles = 8;  // tiles of a block
+inline constexpr int kMaxTokenTiles = 8;  // tiles of tokens in a block
 // The distance in shared memory from a token's sums to the next token's. It is 16 outputs, and 4
 // more that spread 4 pairs of tokens over all banks.
 inline constexpr int kSumPitch = 20;
 
 // The number of warps that share the inputs of 16 outputs. It grows until each of 132 SMs has a
 // block, as long as each warp still has a batch of loads to itself. A product that is split then
-// has fewer than two blocks an SM, which all run at once. Otherwise a few blocks would be left over
-// for later, and each would take as long as the latency of the reads of 8 warps: 8 us for 64
-// outputs of 5120 inputs in bf16, while all blocks together take 41 us. The number depends on n and
-// the stride alone, so the order of the sums is the same at every number of rows.
+// has fewer than two blocks an SM, which all run at once. Otherwise a few blocks would run after
+// all others. Such a block waits for the reads of its 8 warps: it takes 8 us for 64 outputs of 5120
+// inputs in bf16, while all blocks together take 41 us. The number depends on n and the stride
+// alone, so the order of the sums is the same at every number of rows.
 inline int GemvSplits(int64_t n, int64_t stride) {
   constexpr int64_t kEnoughWarps = kGemvWarps * 132;
   constexpr int64_t kLeastInputs = 256;

@@ -113,7 +113,8 @@ template <DType kType>
 __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
                                           const WeightGroups<kType>& lower,
                                           const TokenGroups& tokens, float (&sums)[4]) {
-  // Read as a float, an integer that mma has added to these bits is larger by 1.5 * 2^23.
+  // If mma adds an integer to these bits, the result read as a float is that integer plus
+  // 1.5 * 2^23.
   constexpr int32_t kMagic = 0x4b400000;
   constexpr float kMagicFloat = 0x1.8p23f;
 #pragma unroll

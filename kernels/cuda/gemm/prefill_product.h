@@ -13,7 +13,7 @@ namespace longstream::cuda {
 
 // out[r, :] = alpha * (rows[r] W^T) + beta * out[r, :] for r in [first_row, rows.num_rows).
 struct PrefillProductArgs {
-  PreparedRows rows;  // for this weight
+  PreparedRows rows;  // prepared for this weight
   int64_t first_row = 0;
   PackedWeight weight;  // bf16
   float alpha = 1.0f;

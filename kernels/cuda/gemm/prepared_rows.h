@@ -22,7 +22,7 @@ struct RowSource : LinearRows {
 // in zeros as the weight's rows do. The inputs of int8 rows have the order of int8 weights.
 struct PreparedRows {
   void* data = nullptr;
-  float* scales = nullptr;  // [num_rows, stride / 32], of int8
+  float* scales = nullptr;  // scales of int8 rows [num_rows, stride / 32]
   int64_t num_rows = 0;
   int64_t stride = 0;  // in elements
 };

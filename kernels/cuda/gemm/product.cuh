@@ -32,12 +32,12 @@ __device__ __forceinline__ uint4 LoadOnce(const void* from) {
 template <int kWeights>
 struct ProductOperands {
   const void* rows = nullptr;     // [*, stride]: PreparedRows
-  const float* scales = nullptr;  // [*, stride / 32], of int8 rows
+  const float* scales = nullptr;  // scales of int8 rows [*, stride / 32]
   int64_t first_row = 0;          // the product computes the rows
   int64_t num_rows = 0;           // [first_row, first_row + num_rows)
   const void* weights[kWeights];  // [n, stride]: PackedWeight
   int64_t n = 0;
-  int64_t stride = 0;  // in elements; all elements beyond k are zero on both sides
+  int64_t stride = 0;  // in elements; rows and weights are zero beyond k
 };
 
 }  // namespace longstream::cuda

@@ -249,8 +249,8 @@ __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t 
       in.Load(first, h);
 #pragma unroll
       for (int v = 0; v < kRowVectors; ++v) {
-        // For int8 this holds in all lanes of a warp or in none: the stride is a multiple of their
-        // elements.
+        // For int8, all lanes of a warp store or none does, because the stride is a multiple of
+        // their elements.
         const int i = first + v * kVectorStep;
         if (i < stride) StoreVector(h[v], i, values + r * stride, row_scales);
       }

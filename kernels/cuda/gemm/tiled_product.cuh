@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kTiledThreads)
   }
 }
 
-// Any number of rows. REQUIRES: type, that of the weights, is f32 or f16.
+// Serves any number of rows. `type` is the type of the weights. REQUIRES: type is f32 or f16
 template <int kWeights, typename Epilogue>
 void TiledProduct(Stream& stream, DType type, const ProductOperands<kWeights>& in,
                   const Epilogue& epilogue) {

@@ -28,7 +28,8 @@
 namespace longstream::cuda {
 
 #ifndef __CUDACC__
-// The registers whose products add up to d[i] of this lane: x[i / 2] and y[i % 2], eight of each.
+// The registers that this lane multiplies. d[i] is the sum of the products of x[i / 2] and
+// y[i % 2], which are eight registers each.
 struct MmaOperands {
   uint32_t x[2][8];
   uint32_t y[2][8];
@@ -53,7 +54,8 @@ struct MmaOperands {
   }
 };
 
-// d += A B. multiply(x, y, products) computes the kProducts products of what two registers hold.
+// d += A B. multiply(x, y, products) computes the kProducts products of the numbers in the
+// registers x and y.
 template <int kProducts, typename Multiply>
 void MultiplyFragments(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                        const Multiply& multiply) {

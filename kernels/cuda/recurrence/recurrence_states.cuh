@@ -352,7 +352,7 @@ class StateSlice {
   }
 
   __device__ void Begin() {
-    __syncthreads();  // all threads have written the sequence before
+    __syncthreads();  // all threads have written the previous sequence
     const int thread = static_cast<int>(threadIdx.x);
     if (!rows_.gated() && thread <= kTileRows) {
       shared_.powers[thread] = expf(static_cast<float>(thread) * rows_.FixedLogDecay());
@@ -398,7 +398,7 @@ class StateSlice {
   const int g_;  // the lane's number is 4 g + t
   const int t_;
   Sums sums_;                                    // q S so far
-  SplitB values_[kTileRows / 8][Shape::kTiles];  // of the block
+  SplitB values_[kTileRows / 8][Shape::kTiles];  // values of the block
 };
 
 }  // namespace longstream::cuda

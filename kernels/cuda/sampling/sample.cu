@@ -55,12 +55,12 @@ struct Draw {
   Matrix logits;
   const SamplingRow* rows = nullptr;
   int32_t* sampled = nullptr;
-  std::byte* workspace = nullptr;  // per row z [vocabulary] f32, ids [vocabulary] i32
+  std::byte* workspace = nullptr;  // for each row z [vocabulary] f32, ids [vocabulary] i32
   size_t row_bytes = 0;
-  Notes* notes = nullptr;  // per row
+  Notes* notes = nullptr;  // one for each row
   int32_t vocabulary = 0;
   int32_t parts = 0;
-  int32_t part_size = 0;  // of all parts but the last
+  int32_t part_size = 0;  // tokens of each part but the last
   float mass_of_one = 0.0f;
 };
 
@@ -68,7 +68,7 @@ struct Draw {
 struct Row {
   const SamplingRow sampling;
   const float* const logits;
-  float* const z;      // adjusted
+  float* const z;      // adjusted logits
   int32_t* const ids;  // ids of candidates
   Notes& notes;
   const Cuts cuts;
