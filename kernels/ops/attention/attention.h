@@ -75,7 +75,7 @@ struct FarNearKeys {
   int32_t near_window = 0;  // REQUIRES: near_window <= near.slots
   Matrix q_far;             // [T, H * D]
   PagedCache far;           // far keys and the values of all tokens, also of this step
-  RingCache near;    // near keys of earlier steps, of the pages' type, bf16 beside int8; no values
+  RingCache near;    // near keys of earlier steps; type: the pages', bf16 for int8; no values
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
 };
 

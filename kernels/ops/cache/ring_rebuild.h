@@ -15,7 +15,7 @@ namespace longstream {
 struct RingRebuildArgs {
   PagedCache cache;
   const int32_t* page_table = nullptr;  // [ceil(end / page_tokens)] device
-  RingCache ring;                       // of the pages' type; bf16 beside int8 pages
+  RingCache ring;                       // type: the pages', or bf16 for int8 pages
   int32_t slot = 0;
   int64_t begin = 0;
   int64_t end = 0;

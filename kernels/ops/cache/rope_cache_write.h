@@ -32,7 +32,7 @@ struct RopeCacheWriteArgs {
   int32_t num_heads = 0;     // H
   int32_t num_kv_heads = 0;  // H_kv
   int32_t head_dim = 0;      // D of queries and keys
-  int32_t value_dim = 0;     // of a value; REQUIRES: paged.value_slices * D if values go to pages
+  int32_t value_dim = 0;     // REQUIRES: paged.value_slices * D if values go to pages
   Matrix q;                  // [T, H * D]
   Matrix k;                  // [T, H_kv * D]
   Matrix v;                  // [T, H_kv * value_dim]
@@ -49,7 +49,7 @@ struct RopeCacheWriteArgs {
   PagedCache paged{};
   Matrix k_out{};     // [T, H_kv * D] of the cache's type
   Matrix v_out{};     // [T, H_kv * value_dim] of the cache's type; data nullptr: not written
-  Matrix near_out{};  // [T, H_kv * D] of the pages' type, bf16 beside int8; data nullptr: none
+  Matrix near_out{};  // [T, H_kv * D] of the pages' type (bf16 for int8); data nullptr: none
 };
 using RopeCacheWriteFunction = void (*)(Stream& stream, const RopeCacheWriteArgs& args);
 

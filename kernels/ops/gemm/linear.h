@@ -105,8 +105,9 @@ struct LinearArgs {
   int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) of the R rows are decode rows
   LinearOutput out;             // has R rows; does not alias the input
 
-  // Whether models use this combination. scale and accumulate go without an activation, `up` goes
-  // with one. Prepared rows are as long as their reader's inputs and are not added to `out`.
+  // Whether models use this combination. scale and accumulate are used only without an activation,
+  // and `up` only with one. Prepared rows are as long as their reader's inputs and are not added to
+  // `out`.
   bool IsServed() const {
     const PackedWeight& reader = out.reader();
     if (reader.data != nullptr && (accumulate || reader.k != in.weight().n)) return false;

@@ -27,7 +27,7 @@ struct PackArgs {
                                 // int4 are made by QuantiseGroup (core/quantise.h).
                                 // REQUIRES: source_type == type, or type is f32, int8 or int4, or
                                 // bf16 from f32
-  int64_t n = 0;                // of the destination
+  int64_t n = 0;                // outputs of the destination
   int64_t k = 0;
 };
 using PackFunction = void (*)(const Executor& executor, const PackArgs& args);

@@ -32,7 +32,7 @@ struct LogProbsArgs {
   const LogProbsRow* rows = nullptr;  // [num_rows] device
   int32_t num_rows = 0;
   float* log_probs = nullptr;  // [num_rows] out
-  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling; lowest ids first if equal
+  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling; equal ones by rising id
   int32_t top_stride = 0;
 };
 using LogProbsFunction = void (*)(Stream& stream, const LogProbsArgs& args);

@@ -56,7 +56,7 @@ void Pack(const Executor&, const PackArgs& args) {
   }
 }
 
-// There is only one form of a packed weight.
+// Does nothing: a packed weight has only one form here.
 void Compress(const Executor&, const CompressArgs&) {}
 
 size_t ReadBytes(const PackedWeight& weight) {
