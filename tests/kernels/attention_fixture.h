@@ -115,7 +115,7 @@ class AttentionTest : public OpTest {
   std::vector<TestPlace> places_;
   bool alibi_ = false;    // the op is run with AlibiSlopes
   float softcap_ = 0.0f;  // the cap of the scores; 0: none
-  int32_t window_ = 64;   // over rings: the tokens that a row sees, or the near ones
+  int32_t window_ = 64;   // tokens that a row sees (rings) or near tokens
   int32_t slack_ = 0;     // slots of a ring beyond the window
   int64_t row_gap_ = 0;   // additional elements between two rows of the step's keys and values
   size_t next_pair_ = 0;

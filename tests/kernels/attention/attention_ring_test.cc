@@ -45,8 +45,8 @@ TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
 }
 
 // A library may cut a window into parts. The windows are about as long as one part (128, 129), as
-// many parts (2048), and so long that the parts become longer (4500). Some rows have a full window,
-// others see fewer keys.
+// long as many parts (2048), or so long that the parts become longer (4500). Some rows have a full
+// window, others see fewer keys.
 TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   for (int32_t window : {128, 129, 2048, 4500}) {
     window_ = window;

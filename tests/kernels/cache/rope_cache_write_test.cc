@@ -123,7 +123,8 @@ TEST_P(RopeCacheWriteTest, WritesRows) {
         args.near_out = out->near.view();
         Run(out == &expected ? reference() : ops(), args);
       }
-      // Without a norm every value is one f32 expression, also in the reference.
+      // Without a norm every value is one f32 expression, also in the reference, so the bits are
+      // equal.
       const std::string what = std::string(NameOf(type)) + " D " + std::to_string(shape.head_dim);
       ExpectSameBits(actual.q.view(), expected.q.view(), "q " + what);
       ExpectSameBits(actual.q_far.view(), expected.q_far.view(), "q far " + what);

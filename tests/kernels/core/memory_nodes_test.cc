@@ -137,7 +137,7 @@ TEST(NodesToSpreadOverTest, AreSeveralOrNone) {
   EXPECT_TRUE(nodes.empty() || nodes == all);
 }
 
-// The device with which weights and caches are allocated.
+// HostDevice allocates weights and caches.
 TEST(HostDeviceTest, SpreadsWhatIsReadInLongRuns) {
   const Numbers nodes = NodesForTest();
   const bool may = MayChoosePolicy(nodes);

@@ -30,7 +30,7 @@ class Groups {
       case 1:  // most checkpoints: bf16
         for (float& weight : weights) weight = ToF32(ToBF16(normal_(engine_) * 0.02f));
         break;
-      case 2:  // the last group of a row: zeros behind its weights
+      case 2:  // the last group of a row: zeros follow its weights
         for (int i = Integer(1, 31); i >= 0; --i) weights[Index(i)] = normal_(engine_) * scale;
         break;
       case 3:  // one or two weights, which many scales fit without an error

@@ -21,7 +21,8 @@ double SquaredError(const WeightGroup& group, const std::vector<float>& weights)
   return error;
 }
 
-// The simple way to quantise: the largest magnitude becomes `levels`, and the scale is not rounded.
+// The squared error of the simple way to quantise: the largest magnitude becomes `levels`, and the
+// scale is not rounded.
 double SquaredErrorOfMax(const std::vector<float>& weights, double levels) {
   double max = 0;
   for (const float weight : weights) max = std::max(max, std::abs(double{weight}));

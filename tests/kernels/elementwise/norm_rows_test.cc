@@ -40,8 +40,9 @@ TEST_P(NormRowsTest, MatchesTheReference) {
         args.out = actual.view();
         ops().norm_rows(*stream, args);
         ASSERT_TRUE(stream->ok());
-        // The mean of squares is a sum of n terms of one sign: n roundings, halved by the root.
-        // Adding the old output or the bias, or subtracting the mean, may cancel values of up to 8.
+        // The mean of squares is a sum of n terms of one sign, so it has n rounding errors; the
+        // root halves them. Adding the old output or the bias, or subtracting the mean, may cancel
+        // values of up to 8.
         const double norm = static_cast<double>(n + 8) * kEps;
         const bool adds = accumulate || centred || biased;
         ExpectNear(actual.view(), expected.view(), adds ? 8 * norm : 4 * kEps, norm,

@@ -75,7 +75,7 @@ TEST_P(LinearBitsTest, ARowHasTheSameBitsInAnyBatch) {
       OwnedMatrix whole(rows, kN);
       ProjectRows(*stream, args, x, whole, 0, rows, decode);
       for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
-        // EveryNumberOfRowsGivesTheSameBits tests the small batches.
+        // The test EveryNumberOfRowsGivesTheSameBits covers the small batches.
         if (traits().interpreted && IsQuantised(type) && batch < 13) continue;
         OwnedMatrix parts(rows, kN);
         for (int64_t first = 0; first < rows; first += batch) {

@@ -186,7 +186,7 @@ TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   OwnedMatrix logits(4, 20000, random, 2.0f);
   for (int64_t i = 0; i < logits.cols(); ++i) {
     logits.set(1, i, std::round(logits.at(1, i)));                // many equal logits
-    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // a bin overflows its list
+    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // too many for a bin's list
   }
   std::vector<SamplingRow> rows(70);
   for (int32_t i = 0; i < 70; ++i) {
@@ -448,7 +448,7 @@ TEST_P(SampleTest, NeighbouringDrawsAreIndependent) {
     rows[i].position = i / 2;
   }
   const std::vector<int32_t> sampled = Run(ops(), logits.view(), rows);
-  for (int stride : {1, 2}) {  // the next seed, the next position
+  for (int stride : {1, 2}) {  // 1: neighbouring seeds; 2: neighbouring positions
     std::array<int, 16> counts = {};
     for (int i = 0; i + stride < 2 * num_draws; i += 2 * stride) {
       ++counts[static_cast<size_t>(4 * sampled[i] + sampled[i + stride])];
