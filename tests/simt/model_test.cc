@@ -24,7 +24,8 @@ using simt::TheMachine;
 
 constexpr uint64_t kBudget = 4 << 20;
 
-// Runs ops in the host's memory as on the CUDA device: that memory does not tell them their device.
+// Runs ops in the host's memory with the same kernels as on the CUDA device. The CUDA device sets
+// `wgmma`; a HostDevice does not.
 template <typename Args, OpMember<Args> kOp>
 struct AsOnTheDevice {
   static void Run(Stream& stream, const Args& args) {

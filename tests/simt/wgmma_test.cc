@@ -99,10 +99,10 @@ TEST(Wgmma, MultipliesRowsByRows) {
 // The mistakes that a thread can make in SumKernel.
 enum class Mistake {
   kNone,
-  kNoSharedFence,       // for values that later products read
+  kNoSharedFence,       // no fence for values that later products read
   kReadsEarly,          // reads results before the wait
-  kOverwritesShared,    // before the wait
-  kOverwritesRegisters  // before the wait
+  kOverwritesShared,    // overwrites memory before the wait
+  kOverwritesRegisters  // overwrites registers before the wait
 };
 
 // sums [kRows, 8 kTiles] = weights [kRows, kKeys] values [kKeys, 8 kTiles], in pieces of 16 keys,
@@ -220,7 +220,7 @@ TEST(Wgmma, DescribesMatrices) {
   EXPECT_EQ(matrices[2], 0x4000'0040'0400'0000u | 16 * 128 / 16);
 }
 
-// The steps of a product, without one of them.
+// Runs the steps of a product, but leaves out step number `without`.
 __global__ void IncompleteKernel(int without) {
   auto* panels = SharedMemory<BF16>();
   float d[8][4] = {};

@@ -84,7 +84,7 @@ class Block {
   const std::function<void()>& body_;
   std::vector<Thread> threads_;
   std::vector<GatheredBytes> gathered_;      // one for each thread
-  std::vector<uint32_t> in_warp_operation_;  // by warp: the lanes in a warp operation
+  std::vector<uint32_t> in_warp_operation_;  // for each warp: the lanes in a warp operation
   std::unique_ptr<std::byte, AlignedDelete> shared_;
   std::vector<Products> products_;  // one for each warpgroup
   std::vector<std::byte> visible_;  // the shared memory that products see, after the first fence

@@ -68,7 +68,7 @@ struct Place {
   dim3 grid_size;
   int lane = 0;  // the thread's lane in its warp
 };
-extern Place place;  // of the running thread
+extern Place place;  // the place of the running thread
 
 inline int Lane() { return place.lane; }
 std::byte* SharedMemory();  // 1024-byte aligned

@@ -10,7 +10,8 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxGridYZ = 65535;
-constexpr size_t kMaxSharedBytes = 163 << 10;  // sm_80's, the smallest of those compiled for
+// The limit of sm_80, which is the smallest of all architectures that are compiled for.
+constexpr size_t kMaxSharedBytes = 163 << 10;
 constexpr size_t kDefaultSharedBytes = 48 << 10;
 
 // The kernels that may have more than kDefaultSharedBytes of shared memory.

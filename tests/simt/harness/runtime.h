@@ -81,10 +81,10 @@ struct Machine {
   int driver_version = CUDART_VERSION;  // 0: there is no driver
   std::vector<MachineDevice> devices = {{}};
   bool can_record = true;           // false: the end of a recording fails
-  bool can_record_overlaps = true;  // false: likewise, if a launch may overlap
+  bool can_record_overlaps = true;  // false: it fails if a launch may overlap
   std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
-  std::map<int, int> contexts;  // by device: number of holders; 1 if it has been current
+  std::map<int, int> contexts;  // holders of each device's context; 1 if it has been current
   size_t num_graphs = 0;        // graphs that can be launched
   size_t graph_launches = 0;
 };

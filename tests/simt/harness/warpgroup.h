@@ -21,7 +21,7 @@
 namespace longstream::simt {
 
 inline constexpr int kWarpgroup = 128;
-inline constexpr int kProductRows = 64;   // of A and D
+inline constexpr int kProductRows = 64;   // rows of A and D
 inline constexpr int kProductDepth = 16;  // columns of A, rows of B: 32 bytes of bf16
 
 // One thread's part of d = A B, or of d = d + A B, with bf16 factors and f32 sums: A [64, 16], B

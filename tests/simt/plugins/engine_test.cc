@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kBytes = 256;         // the tokens of a model without a tokenizer
-constexpr uint64_t kMemory = 64 << 20;  // of a device
+constexpr uint64_t kMemory = 64 << 20;  // memory of a device
 constexpr uint64_t kBudget = 2 << 20;
 constexpr char kF32[] = R"({"weights": "f32", "cache": "f32"})";
 

@@ -119,7 +119,7 @@ TEST_F(PluginMachineTest, ModelsSpreadOverDevices) {
                               ",memory:2=" + std::to_string(kEnough - 1000);
   SetMachine(machine);
   OpenOptions options = options_;
-  options.cache_bytes_budget = 0;  // all there is
+  options.cache_bytes_budget = 0;  // 0: all memory that is free
   options.device = "cuda";
   const Model first(backend(), kModel, options, host_);   // on cuda:1
   const Model second(backend(), kModel, options, host_);  // on cuda:2
@@ -177,7 +177,7 @@ TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
   EXPECT_GT(memory.workspace, kMemory / 16);
   const uint64_t rest = kMemory / 16 * 15 - memory.weights - memory.workspace;
   EXPECT_LE(memory.budget, rest);
-  EXPECT_GT(memory.budget, rest - kMemory / 16);  // the arguments of steps, the spare page
+  EXPECT_GT(memory.budget, rest - kMemory / 16);  // a sixteenth: step arguments, spare page
   EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED) << "there is nothing left";
 
   Sequence sequence = model.Create();
