@@ -41,7 +41,7 @@ constexpr ScaleSearch ScaleSearchOf(DType type) {
                             : ScaleSearch{-8.0f, 7.0f, 6.0f, 9.5f, 0.25f, true};
 }
 
-// For weights below it the nearest f16 scale is 0.
+// The nearest f16 scale of weights below this magnitude is 0.
 inline constexpr float kSmallestWeight = 0x1p-25f;
 
 // Quantises `count` <= 32 weights, followed by zeros, to the group with the least squared error

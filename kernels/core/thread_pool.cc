@@ -78,7 +78,7 @@ struct alignas(kCacheLine) ThreadPool::Job {
 
 struct alignas(kCacheLine) ThreadPool::Worker {
   std::thread thread;
-  std::atomic<bool> sleeps{false};  // or is about to
+  std::atomic<bool> sleeps{false};  // the worker sleeps or is about to
   std::mutex mutex;
   std::condition_variable work;  // signals new tasks or stop_
 

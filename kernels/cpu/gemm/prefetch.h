@@ -75,9 +75,9 @@ class TilePasses {
 
 // Whether a single row prefetches weights that take many instructions a byte: compressed ones and
 // int4. A processor reads ahead by itself. But on AVX2 the instructions for few lines fill its
-// window, so it did not read far enough (on Zen 3 the prefetch made these two 1.2 and 1.4 times as
-// fast; f32 and int8, which take fewer instructions, 0.75 and 0.95 times). On the baseline int8
-// takes many instructions too.
+// out-of-order window, so it did not read far enough (on Zen 3 the prefetch made these two 1.2 and
+// 1.4 times as fast; f32 and int8, which take fewer instructions, 0.75 and 0.95 times). On the
+// baseline int8 takes many instructions too.
 #if !defined(__AVX512F__)
 inline constexpr bool kSingleRowPrefetches = true;
 #else

@@ -25,8 +25,8 @@
 namespace longstream::cuda {
 namespace {
 
-// A part has 1024 tokens, or more if the parts would not run all at once, four blocks on each SM.
-// One row of 151936 tokens has 149 parts; 64 such rows have 8 parts each.
+// A part has 1024 tokens. It has more if otherwise not all parts would run at once; each SM runs
+// four blocks at once. One row of 151936 tokens has 149 parts; 64 such rows have 8 parts each.
 constexpr int kMaxParts = 256;
 constexpr int kLeastPartSize = 1024;
 constexpr int kBlocks = 512;

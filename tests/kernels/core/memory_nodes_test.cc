@@ -137,7 +137,7 @@ TEST(NodesToSpreadOverTest, AreSeveralOrNone) {
   EXPECT_TRUE(nodes.empty() || nodes == all);
 }
 
-// HostDevice allocates weights and caches.
+// HostDevice allocates weights and caches, so it must spread them over the nodes.
 TEST(HostDeviceTest, SpreadsWhatIsReadInLongRuns) {
   const Numbers nodes = NodesForTest();
   const bool may = MayChoosePolicy(nodes);

@@ -33,7 +33,7 @@ class Fiber {
   }
 
  private:
-  // Bytes at the top of a stack that stay unused. Each of 64 neighbouring stacks skips another
+  // Bytes at the top of a stack that stay unused. Each of 64 neighbouring stacks skips a different
   // number of lines. With their guards the stacks are an odd number of pages apart; if the tops
   // were at the same place of their pages, all would be in the same few sets of the first-level
   // cache. A stack always skips the same number, because AddressSanitizer remembers the frames of

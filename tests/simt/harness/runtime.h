@@ -6,9 +6,9 @@
 // computes with the changed bytes. Work recorded into a graph keeps the arguments of its launch.
 // The stream nullptr does its work at once.
 //
-// The first block of a kernel that may overlap begins before the two kernels before it. So the
-// values that it reads before it awaits them are old, and those kernels read what it writes too
-// early. Graphs overlap with nothing.
+// The first block of a kernel that may overlap begins before the two kernels before it. So if it
+// reads values before it awaits those kernels, the values are old. If it writes values before it
+// awaits them, those kernels read the new values. Graphs overlap with nothing.
 //
 // Calls return the errors that a caller has to handle: no driver or device, no memory, calls that
 // must not happen while a stream records, a launch while another device than the stream's is
