@@ -19,7 +19,7 @@ struct SequenceRows {
   int32_t first_row = 0;
   int32_t num_rows = 0;
   int64_t first_position = 0;
-  int32_t slot = 0;         // of its rings and states in the slot store
+  int32_t slot = 0;         // the slot of its rings and states in the slot store
   int32_t page_offset = 0;  // its page table begins at BatchLayout::page_tables + page_offset
   int32_t is_decode = 0;    // 1: one generated token; 0: a piece of a prefill
 };
@@ -68,8 +68,8 @@ constexpr int64_t PagedHeadBytes(DType type, int64_t page_tokens, int64_t head_d
 // The ring of a window layer has more rows than its window, so that a short rollback still finds
 // the tokens that it needs.
 struct RingCache {
-  std::byte* keys = nullptr;    // of slot 0
-  std::byte* values = nullptr;  // of slot 0; nullptr: the ring holds only keys (ReRoPE)
+  std::byte* keys = nullptr;    // the keys of slot 0
+  std::byte* values = nullptr;  // the values of slot 0; nullptr: only keys (ReRoPE)
   int64_t slot_stride = 0;      // bytes from one sequence's ring to the next
   DType type = DType::kF32;
   int32_t slots = 0;  // length of a ring, in tokens
@@ -90,10 +90,10 @@ struct RingCache {
 // So a decode step between grid lines writes one row and no state, and a rollback that crosses no
 // grid line is free.
 struct RecurrentCache {
-  std::byte* state = nullptr;   // of slot 0
-  std::byte* keys = nullptr;    // of slot 0
-  std::byte* values = nullptr;  // of slot 0
-  std::byte* gates = nullptr;   // of slot 0; nullptr: the decay is fixed
+  std::byte* state = nullptr;   // the state of slot 0
+  std::byte* keys = nullptr;    // the keys of slot 0
+  std::byte* values = nullptr;  // the values of slot 0
+  std::byte* gates = nullptr;   // the gates of slot 0; nullptr: the decay is fixed
   int64_t slot_stride = 0;      // bytes from one sequence's memory to the next
   int32_t grid = 0;             // tokens between grid lines
   int32_t num_heads = 0;        // H

@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// Nothing is ever under way.
+// Every operation has ended when its call returns, so Wait has nothing to wait for.
 class HostEvent final : public DeviceEvent {
  public:
   void Record() override {}
@@ -31,8 +31,8 @@ void* HostDevice::Allocate(size_t size) {
 
 void HostDevice::Release(void* data, size_t size) { munmap(data, size); }
 
-// Where the kernel has no huge pages, small ones do; where it refuses to spread them, so do those
-// of the node that touches them first.
+// If the system has no huge pages, small pages are used. If it refuses to spread pages, each page
+// comes from the node of the thread that first touches it.
 void HostDevice::PreferBandwidth(void* data, size_t size) {
   madvise(data, size, MADV_HUGEPAGE);
   Interleave(data, size, nodes_);

@@ -55,7 +55,8 @@ class Device {
   // Returns `size` > 0 zeroed bytes, aligned to 256 bytes; nullptr: there is not enough memory. The
   // caller releases them. Waits for the queue unless memory is the host's.
   virtual void* Allocate(size_t size) = 0;
-  // Frees memory from Allocate; `size` as it was there. Waits for the queue likewise.
+  // Frees memory from Allocate; `size` is the size that was allocated. Waits for the queue unless
+  // memory is the host's.
   virtual void Release(void* data, size_t size) = 0;
 
   // Announces that [data, data + size), not written yet, will be used in pieces of many KiB. A host
@@ -152,7 +153,7 @@ struct OpenedDevice {
   std::unique_ptr<Device> device;  // nullptr: it could not be opened
   std::string why{};               // then: one sentence about what is missing and what to do
   bool unknown = false;            // then: it does not exist; false: it exists but cannot be used
-  std::string name{};              // of `device`: "cpu", "cuda:N"
+  std::string name{};              // the name of `device`: "cpu", "cuda:N"
 };
 // Opens a new queue on the device `name`: "cpu" or "cuda:N". "cuda" means, of the devices that can
 // be used, the one with the most free memory.

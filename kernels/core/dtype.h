@@ -68,7 +68,7 @@ constexpr BF16 ToBF16(float value) {
   return BF16{static_cast<uint16_t>((bits + rounding) >> 16)};
 }
 
-// Rounds to nearest, ties to even; from 65520 on to infinity; NaN stays NaN.
+// Rounds to nearest, ties to even. Magnitudes from 65520 on become infinity; NaN stays NaN.
 constexpr F16 ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
@@ -79,8 +79,8 @@ constexpr F16 ToF16(float value) {
   } else if (magnitude >= 0x477ff000u) {  // 65520
     rounded = 0x7c00u;
   } else if (magnitude < 0x38800000u) {
-    // Values below 2^-14 round to multiples of 2^-24, as the sum with 0.5 does: that is the last
-    // place of a float in [0.5, 1).
+    // Magnitudes below 2^-14 are rounded to multiples of 2^-24. Adding 0.5 does that, because 2^-24
+    // is the last place of a float in [0.5, 1).
     rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {
     rounded = (magnitude - (112u << 23) + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;

@@ -5,13 +5,14 @@
 namespace longstream {
 namespace {
 
-// Which __builtin_cpu_supports of clang 14 does not know.
+// The __builtin_cpu_supports of clang 14 does not know F16C.
 bool HasF16c() {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// As AMD counts them: 0x19 is Zen 3 and 4, 0x1a Zen 5. 0: of another maker.
+// The processor's family in AMD's numbering: 0x19 is Zen 3 and 4, 0x1a is Zen 5. 0: another
+// maker's.
 unsigned AmdFamily() {
   unsigned eax, ebx, ecx, edx;
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_AMD_ebx ||
@@ -40,7 +41,7 @@ bool HasAvx512() {
 }
 
 bool AsksIntoFirstLevelCache() {
-  static const bool first_level = AmdFamily() >= 0x1a;  // cpuid takes a virtual machine its time
+  static const bool first_level = AmdFamily() >= 0x1a;  // cpuid is slow in a virtual machine
   return first_level;
 }
 

@@ -1,5 +1,5 @@
-// The nodes of a machine's memory. The system calls are made directly: libnuma wraps no more than
-// these.
+// The nodes of a machine's memory. The system calls are made directly, because libnuma would only
+// wrap them.
 #include "kernels/core/memory_nodes.h"
 
 #include <linux/mempolicy.h>
@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-constexpr size_t kMaxNodes = 1024;  // as Linux can have
+constexpr size_t kMaxNodes = 1024;  // the most that Linux can have
 constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kMaxNodes / kWordBits>;
 
@@ -38,7 +38,8 @@ std::vector<int> Common(const std::vector<int>& a, const std::vector<int>& b) {
   return common;
 }
 
-// Whether numactl, or who else started this process, has chosen where its memory is.
+// Whether the program that started this process (such as numactl) has chosen a memory policy for
+// it.
 bool HasPolicy() {
   int mode = MPOL_DEFAULT;
   return syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) == 0 && mode != MPOL_DEFAULT;
@@ -104,7 +105,7 @@ bool Interleave(void* data, size_t size, const std::vector<int>& nodes) {
     if (bit >= kMaxNodes) return false;
     mask[bit / kWordBits] |= 1UL << bit % kWordBits;
   }
-  // The system reads one bit less than it is told.
+  // The system reads one bit less than the number of bits that it is given.
   return syscall(SYS_mbind, data, size, static_cast<unsigned long>(MPOL_INTERLEAVE), mask.data(),
                  kMaxNodes + 1, 0UL) == 0;
 }

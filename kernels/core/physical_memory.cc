@@ -35,7 +35,7 @@ uint64_t ReadLimit(const std::string& file) {
   return std::ifstream(file) >> limit ? limit : kUnlimited;
 }
 
-// The sum of the numbers behind these words, each at the beginning of a line.
+// The sum of the numbers that follow these words at the beginnings of lines.
 std::optional<uint64_t> SumOf(const std::string& file, std::span<const std::string_view> words) {
   std::ifstream lines(file);
   std::optional<uint64_t> sum;
@@ -50,7 +50,7 @@ std::optional<uint64_t> SumOf(const std::string& file, std::span<const std::stri
   return sum;
 }
 
-// What a control group, whose files are in `folder`, could still use.
+// Bytes that a control group could still use. Its files are in `folder`.
 uint64_t LeftIn(const std::string& folder) {
   constexpr std::array<std::string_view, 2> kFiles = {"active_file", "inactive_file"};
   const uint64_t limit = ReadLimit(folder + "/memory.max");
@@ -60,7 +60,8 @@ uint64_t LeftIn(const std::string& folder) {
   return limit - std::min(limit, used);
 }
 
-// The least of what `of_group` says of the folders of a group and of those that it is in.
+// Calls of_group with the folder of a group and with those of all its parents. Returns the least
+// result.
 template <typename OfGroup>
 uint64_t LeastOfGroups(const std::string& own_groups, const std::string& mount,
                        const OfGroup& of_group) {

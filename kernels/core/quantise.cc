@@ -9,13 +9,13 @@
 namespace longstream {
 namespace {
 
-// Loops run over lanes, so that the compiler makes vectors of them without reordering a sum.
+// Loops run over these lanes, so that the compiler can vectorise them without reordering a sum.
 constexpr int64_t kLanes = 8;
 static_assert(kGroupInputs % kLanes == 0);
 
 constexpr float kLargestScale = 65504.0f;
 
-// To the nearest integer, ties to even. REQUIRES: |x| < 2^22
+// Rounds to the nearest integer, ties to even. REQUIRES: |x| < 2^22
 inline float Round(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
 float SumOf(const float (&lanes)[kLanes]) {
@@ -52,13 +52,13 @@ void RoundInto(const ScaleSearch& search, const float* weights, float inverse, f
   }
 }
 
-// A group of weights, none of which is NaN, and what has been found for it.
+// The search for the best scale of a group of weights, none of which is NaN.
 class Search {
  public:
   Search(const ScaleSearch& search, const float* weights) : search_(search), weights_(weights) {}
 
-  // Rounds with 1 / inverse as the scale, and tries the scale that fits these integers best (least
-  // squares) and its neighbours in f16.
+  // Rounds with 1 / inverse as the scale. Computes the scale that fits these integers best (least
+  // squares), and tries the nearest f16 and the f16 after it.
   void Try(float inverse) {
     float values[kGroupInputs];
     RoundInto(search_, weights_, inverse, values);

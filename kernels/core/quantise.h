@@ -18,17 +18,18 @@ constexpr int64_t NumGroups(int64_t k) { return (k + kGroupInputs - 1) / kGroupI
 
 // Input i of the group is scale * values[i].
 struct WeightGroup {
-  F16 scale;                    // of either sign
+  F16 scale;                    // may be negative
   int8_t values[kGroupInputs];  // int8: -127 ... 127; int4: -8 ... 7
 };
 
 // The largest magnitude that a weight may have: the largest f16 scale times the largest integer.
 constexpr float LargestWeight(DType type) { return 65504.0f * (type == DType::kI8 ? 127 : 7); }
 
-// How the scale of a group is searched. A level is the value that the group's largest weight gets
-// in units of the scale, before it is cut to the range of integers. Each level gives integers; for
-// them two scales are tried: the one with the least squared error, and its neighbour in f16. The
-// vectorised search is the same (lanes/quantise_lanes.h).
+// Parameters of the search for a group's scale. A level is the value that the group's largest
+// weight gets in units of the scale, before it is cut to the range of integers. For each level, the
+// weights are rounded to integers, and two scales are tried for these: the one with the least
+// squared error, and its neighbour in f16. The vectorised search is the same
+// (lanes/quantise_lanes.h).
 struct ScaleSearch {
   float low, high;                // the range of the type's integers
   float first_level, last_level;  // a level beyond the range cuts off the largest weight
@@ -40,10 +41,10 @@ constexpr ScaleSearch ScaleSearchOf(DType type) {
                             : ScaleSearch{-8.0f, 7.0f, 6.0f, 9.5f, 0.25f, true};
 }
 
-// For weights below it the nearest f16 scale is 0.
+// The nearest f16 scale of weights below this magnitude is 0.
 inline constexpr float kSmallestWeight = 0x1p-25f;
 
-// Quantises `count` <= 32 weights, with zeros behind, to the group with the least squared error
+// Quantises `count` <= 32 weights, followed by zeros, to the group with the least squared error
 // among a fixed set of scales. Equal weights give equal groups on every processor. If a weight is
 // NaN or larger than LargestWeight, the scale is NaN, and so is every product with the group.
 WeightGroup QuantiseGroup(DType type, const float* weights, int64_t count);

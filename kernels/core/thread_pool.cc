@@ -1,4 +1,4 @@
-// The thread pool: a run of tasks for each thread of each caller's job.
+// The thread pool. Each caller has a job, and a job has a run of tasks for each thread.
 #include "kernels/core/thread_pool.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ constexpr size_t kCacheLine = 64;
 
 inline void Pause() { __builtin_ia32_pause(); }
 
-// Between two yields: 6 us on a Zen 5 processor, where a yield is 0.4 us during which nothing is
-// noticed.
+// Pauses between two yields. They take 6 us on a Zen 5 processor. A yield takes 0.4 us, during
+// which the thread notices nothing.
 constexpr int kPausesInARow = 256;
 
 // Spins until done() or kSpinTime is over; yields now and then, because machines are shared.
@@ -32,7 +32,7 @@ bool SpinUntil(const Done& done) {
   return false;
 }
 
-// Tasks [begin, end) in one word, so that both ends are taken from by one operation.
+// Tasks [begin, end) in one word, so that one operation can take a task from either end.
 constexpr uint64_t Interval(uint32_t begin, uint32_t end) { return uint64_t{end} << 32 | begin; }
 constexpr uint32_t BeginOf(uint64_t interval) { return static_cast<uint32_t>(interval); }
 constexpr uint32_t EndOf(uint64_t interval) { return static_cast<uint32_t>(interval >> 32); }
@@ -40,11 +40,12 @@ constexpr uint32_t NumTasks(uint64_t interval) { return EndOf(interval) - BeginO
 
 }  // namespace
 
-// One thread's tasks, in a cache line that others touch only when they have no tasks themselves.
+// One thread's tasks, in a cache line that other threads touch only when they have no tasks of
+// their own.
 //
 // A worker may look at a run at any time, also between two jobs of its caller. It has taken a task
-// only when it has changed `left`; the job is then not done before it has counted that task, and
-// `task` and `argument`, which were written before `left`, stay as they are until then.
+// only when it has changed `left`. From then on the job is not done until the worker has counted
+// that task. Until then `task` and `argument`, which were written before `left`, stay as they are.
 struct alignas(kCacheLine) ThreadPool::Run {
   std::atomic<uint64_t> left{0};  // Interval: tasks that nobody has taken yet
   Executor::Task task = nullptr;
@@ -68,20 +69,22 @@ struct alignas(kCacheLine) ThreadPool::Run {
 struct alignas(kCacheLine) ThreadPool::Job {
   static constexpr uint64_t kCallerSleeps = uint64_t{1} << 32;
 
-  std::atomic<bool> taken{false};                     // by a caller
-  alignas(kCacheLine) std::atomic<uint64_t> done{0};  // tasks that workers did; kCallerSleeps
-  // [num_threads]; in a line that is never written: all workers that spin read it.
+  std::atomic<bool> taken{false};                     // a caller has the job
+  alignas(kCacheLine) std::atomic<uint64_t> done{0};  // tasks that workers did, and kCallerSleeps
+  // [num_threads]. The pointer has a cache line that is never written, because all spinning workers
+  // read it.
   alignas(kCacheLine) Run* runs = nullptr;
 };
 
 struct alignas(kCacheLine) ThreadPool::Worker {
   std::thread thread;
-  std::atomic<bool> sleeps{false};  // or is about to
+  std::atomic<bool> sleeps{false};  // the worker sleeps or is about to
   std::mutex mutex;
-  std::condition_variable work;  // tasks have been given, or stop_
+  std::condition_variable work;  // signals new tasks or stop_
 
   void Wake() {
-    // The empty critical section orders the notification after the decision to wait.
+    // The empty critical section ensures that a worker which has decided to wait does wait before
+    // it is notified.
     { std::lock_guard<std::mutex> lock(mutex); }
     work.notify_one();
   }
@@ -121,9 +124,10 @@ void ThreadPool::ParallelRun(uint32_t num_tasks, Executor::Task task, void* argu
     run.argument = argument;
     run.left.store(Interval(begin, end), std::memory_order_release);
   }
-  // A glance, so that who sleeps wakes up while this thread does its first task. Who went to sleep
-  // at this very moment is seen behind it, when what is written above has long reached the other
-  // processors: the order that it takes costs nothing there.
+  // The first look at num_sleepers_ is cheap. It lets sleepers wake up while this thread does its
+  // first task, but it can miss a thread that is just going to sleep. The second look, after the
+  // first task, finds that thread. It needs an ordered operation, which costs nothing there,
+  // because the stores above have long reached the other processors.
   if (num_sleepers_.load(std::memory_order_relaxed) > 0) Wake(threads);
   uint32_t num_done = job->runs[0].DoOne(true) ? 1 : 0;
   if (num_sleepers_.fetch_add(0, std::memory_order_acq_rel) > 0) Wake(threads);
@@ -140,7 +144,7 @@ Executor ThreadPool::AsExecutor() {
 }
 
 ThreadPool::Job* ThreadPool::Acquire() {
-  // A thread finds the job that it had before, whose lines are in its cache.
+  // A thread looks first for the job that it had before, because that job's lines are in its cache.
   static std::atomic<uint32_t> num_callers{0};
   thread_local const uint32_t first = num_callers.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t i = 0; i < kMaxCallers; ++i) {
@@ -211,7 +215,7 @@ void ThreadPool::RunWorker(uint32_t thread) {
 ThreadPool::Job* ThreadPool::Find(uint32_t thread, uint32_t* next_job) {
   const uint32_t num_jobs = num_jobs_used_.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < num_jobs; ++i) {
-    // In turns, so that no caller keeps the worker to itself.
+    // Takes the jobs in turn, so that no caller keeps the worker to itself.
     const uint32_t index = *next_job < num_jobs ? *next_job : 0;
     *next_job = index + 1;
     Job& job = jobs_[index];

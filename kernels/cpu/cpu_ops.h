@@ -1,4 +1,4 @@
-// Choice of the CPU op table by instruction set.
+// Chooses the CPU op table by instruction set.
 #ifndef LONGSTREAM_KERNELS_CPU_CPU_OPS_H_
 #define LONGSTREAM_KERNELS_CPU_CPU_OPS_H_
 
@@ -6,11 +6,11 @@
 
 namespace longstream {
 
-// Names accepted by OpsFor, from the oldest set to the newest.
+// The names that OpsFor accepts, from the oldest set to the newest.
 inline constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
 
-// The ops compiled for `isa`, or nullptr where the name is unknown or this processor (or its
-// operating system) lacks the set. Thread-safe. For callers that need a given set, such as tests;
+// The ops compiled for `isa`. nullptr if the name is unknown, or if the processor or its operating
+// system lacks the set. Thread-safe. It is for callers that need a certain set, such as tests;
 // others use DeviceOps().
 const OpTable* OpsFor(const char* isa);
 

@@ -1,4 +1,5 @@
-// Chooses the CPU op table when the process first asks for it. Compiled for the baseline.
+// Chooses the CPU op table when the process first asks for it. This file is compiled for the
+// baseline.
 #include <cstdlib>
 #include <string_view>
 
@@ -56,7 +57,7 @@ OpenedDevice OpenDevice(std::string_view name) {
             .why = "there is no device '" + std::string(name) + "' here, expected 'cpu'",
             .unknown = true};
   }
-  // Whoever pins the instruction set counts on its bits.
+  // A user who pins the instruction set relies on its bits, so another set must not replace it.
   const char* wanted = std::getenv("LONGSTREAM_ISA");
   if (wanted != nullptr && OpsFor(wanted) == nullptr) {
     return {.device = nullptr,

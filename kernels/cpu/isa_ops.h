@@ -1,9 +1,9 @@
-// The CPU ops of one instruction set. Every file that includes this one is compiled once per set,
-// with LONGSTREAM_ISA naming the namespace: baseline, avx2 or avx512.
+// The CPU ops of one instruction set. Every file that includes this header is compiled once per
+// set. LONGSTREAM_ISA names the namespace: baseline, avx2 or avx512.
 //
-// Such a file must emit no weak symbol outside its namespace, because a linker keeps any one of
-// several weak copies, perhaps one that the processor cannot run. So: no std:: algorithm or
-// container that is not inlined, and what is local goes into an anonymous namespace.
+// Such a file must emit no weak symbol outside its namespace. A linker keeps any one of several
+// weak copies, perhaps one that the processor cannot run. So the file uses no std:: algorithm or
+// container that is not inlined, and its local names are in an anonymous namespace.
 #ifndef LONGSTREAM_KERNELS_CPU_ISA_OPS_H_
 #define LONGSTREAM_KERNELS_CPU_ISA_OPS_H_
 
@@ -39,7 +39,7 @@ void FiniteRows(Stream& stream, const FiniteRowsArgs& args);
 void GatherRows(Stream& stream, const GatherRowsArgs& args);
 void NormRows(Stream& stream, const NormRowsArgs& args);
 
-// All of the above as a table.
+// All ops above as a table.
 const OpTable& Ops();
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

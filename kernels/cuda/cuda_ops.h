@@ -1,10 +1,11 @@
-// The CUDA ops: each in kernels/cuda/<room>/<op>.cu, ordinary CUDA C++.
+// The CUDA ops. Each is in kernels/cuda/<room>/<op>.cu, in ordinary CUDA C++.
 //
-// Every pointer of an op's arguments is to device memory, except `pack`, which runs on the host at
-// load. Activations are f32, keys and values of any type. A packed weight is [n, stride] row-major,
-// stride = k rounded up to 16 bytes, the rest of a row zero (weight.cuh).
+// Every pointer in an op's arguments points to device memory, except in `pack`, which runs on the
+// host when a model is loaded. Activations are f32; keys and values have any type. A packed weight
+// is [n, stride] row-major. stride is k rounded up to 16 bytes; the rest of a row is zero
+// (weight.cuh).
 //
-// The same sources are compiled as C++ and run on the CPU by tests/simt.
+// tests/simt compiles the same sources as C++ and runs them on the CPU.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_
 #define LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_
 

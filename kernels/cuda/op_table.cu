@@ -1,4 +1,4 @@
-// The op table of CUDA, and what a plugin linked with this library runs on.
+// The op table of CUDA. A plugin that is linked with this library runs on it.
 #include "kernels/cuda/cuda_ops.h"
 
 namespace longstream {

@@ -1,7 +1,7 @@
 // The ops of one kernel library, as a table.
 //
-// A decoder is written against the table alone; which library fills it (reference, one of the CPU
-// instruction sets, CUDA) is decided where a plugin is linked and, on a CPU, when it starts.
+// A decoder calls ops only through the table. Which library fills it (reference, one of the CPU
+// instruction sets, CUDA) is decided when a plugin is linked and, on a CPU, when it starts.
 #ifndef LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 #define LONGSTREAM_KERNELS_OPS_OP_TABLE_H_
 
@@ -49,16 +49,16 @@ struct OpTable {
   LogProbsFunction log_probs = nullptr;
   FiniteRowsFunction finite_rows = nullptr;
   GatherRowsFunction gather_rows = nullptr;
-  // Where attention and projections let a prefill be cut without changing a bit: at absolute
-  // multiples of so many tokens. Divides 64, the grid of linear_recurrence.
+  // Attention and projections keep all bits if a prefill is cut at absolute multiples of this
+  // number of tokens. It divides 64, the grid of linear_recurrence.
   int32_t cut_grid = 64;
-  // Whether the ops that read and write pages serve those of int8.
+  // Whether the ops that read and write pages serve int8 pages.
   bool int8_pages = false;
 };
 
-// The ops a plugin runs on: defined once by the kernel library it is linked with. The CPU library
-// returns the best table for the processor (or the one named by LONGSTREAM_ISA: baseline, avx2,
-// avx512; a set that the processor lacks is ignored).
+// The ops that a plugin runs on. The kernel library that the plugin is linked with defines this
+// function. The CPU library returns the best table for the processor, or the one that
+// LONGSTREAM_ISA names (baseline, avx2, avx512; a set that the processor lacks is ignored).
 const OpTable& DeviceOps();
 
 }  // namespace longstream

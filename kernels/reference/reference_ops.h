@@ -1,7 +1,7 @@
-// The reference ops: each op as its equation, in plain scalar loops with f64 sums. What every other
-// kernel library is tested against; slow, and linked by tests only.
+// The reference ops: each op as its equation, in plain scalar loops with f64 sums. Tests compare
+// every other kernel library with them. They are slow, and only tests link them.
 //
-// The reference packed weight is the row-major [n, k] matrix itself or, of int8 and int4, its
+// A packed weight of the reference is the row-major matrix [n, k] itself or, for int8 and int4, its
 // groups; 64-byte aligned.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_
 #define LONGSTREAM_KERNELS_REFERENCE_REFERENCE_OPS_H_

@@ -8,7 +8,7 @@
 namespace longstream {
 namespace {
 
-// Rows [begin, begin + count) of `from` become rows of `to` from `row` on.
+// Copies rows [begin, begin + count) of `from` to the rows of `to` that begin at `row`.
 void CopyRows(const OwnedMatrix& from, int64_t begin, int64_t count, OwnedMatrix& to, int64_t row) {
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < from.cols(); ++c) to.set(row + i, c, from.at(begin + i, c));
@@ -27,7 +27,8 @@ std::vector<int64_t> PlacesOf(const std::vector<AttentionEntry>& entries) {
   return which;
 }
 
-// Around the edges of pages, tiles and key blocks.
+// Decode rows and prefill pieces that begin and end around the edges of pages, tiles and key
+// blocks.
 std::vector<AttentionEntry> MixedBatch() {
   return {{0, {130, 1, true}}, {1, {0, 70, false}},    {2, {60, 100, false}}, {3, {63, 1, true}},
           {4, {64, 1, true}},  {5, {0, 1, true}},      {6, {0, 1, false}},    {7, {255, 45, false}},
@@ -36,7 +37,8 @@ std::vector<AttentionEntry> MixedBatch() {
 constexpr int64_t kMixedHistories = 11;
 constexpr int64_t kMixedTokens = 300;
 
-// Of rows of a history that come to pages of `type`: what is rounded to int8 is f32 before.
+// The type of a history's keys and values that are written to pages of `type`. The op rounds f32
+// rows to int8.
 DType RowType(DType type) { return type == DType::kI8 ? DType::kF32 : type; }
 
 }  // namespace
@@ -189,7 +191,7 @@ void AttentionTest::ExpectMatch(const std::vector<AttentionEntry>& entries,
   actual.CheckGaps();
 }
 
-// Those of prefill rows, to bf16.
+// Rounds the queries of prefill rows to bf16.
 void AttentionTest::RoundQueries(const std::vector<AttentionEntry>& entries) {
   for (const auto& [index, part] : entries) {
     if (part.is_decode) continue;
@@ -203,26 +205,27 @@ void AttentionTest::RoundQueries(const std::vector<AttentionEntry>& entries) {
 }
 
 double AttentionTest::Tolerance(bool is_decode) const {
-  // An error of e in a score changes its weight by a factor 1 + e, and an output by at most
-  // 2 e sum_j p_j |v_j|, where that sum is below 4. A score is a sum of D products around
-  // 1 / sqrt(D): its partial sums stay below 8, and their D rounding errors add up like a random
-  // walk, e < 4 sqrt(D) eps 8. The sums over the keys add the walk of their own errors, whose
-  // terms shrink with the number of keys; 16 eps covers it and the exponential.
+  // An error of e in a score changes its weight by a factor of 1 + e, and an output by at most 2 e
+  // sum_j p_j |v_j|, where the sum is below 4. A score is a sum of D products around 1 / sqrt(D).
+  // Its partial sums stay below 8, and its D rounding errors add up like a random walk, so e < 4
+  // sqrt(D) eps 8. The sums over the keys add a random walk of their own errors, whose terms shrink
+  // with the number of keys. 16 eps covers that walk and the exponential.
   const double e = (32 * std::sqrt(static_cast<double>(shape_.head_dim)) + 16) * kEps;
-  // A term b_j = m (p - j) of ALiBi brings six more errors of eps b_j: two of it, the sum's, and
-  // those of the distance to the maximum, its scale and its exponential. The softmax's mean of b,
-  // by convexity, is at most ln sum_j e^(s_j) - s_p for scores s without it: below 16 for 5000 of
-  // variance 1.
+  // ALiBi adds a term b_j = m (p - j) to a score, with six more errors of eps b_j each: two of the
+  // term itself, one of the sum, and one each of the distance to the maximum, its scale and its
+  // exponential. By convexity the softmax's mean of b is at most ln sum_j e^(s_j) - s_p, where s
+  // are the scores without b. That is below 16 for 5000 scores of variance 1.
   const double distances = alibi_ ? 6 * 16 * kEps : 0.0;
-  // A cap c brings the errors of x / c, tanh and c tanh: 8 eps of the score.
+  // A cap c adds the errors of x / c, of tanh and of c tanh: 8 eps of the score.
   const double cap = softcap_ > 0.0f ? 8 * 8 * kEps : 0.0;
   const double exact = 2 * (e + distances + cap) * 4;
   const LibraryTraits::Attention attention = traits().attention;
   if (type_ == DType::kI8) return exact + Int8Rounding();
   if (attention == LibraryTraits::Attention::kExact || type_ != DType::kBF16) return exact;
-  // Weights rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. Where the
-  // queries of prefill rows are rounded the reference has rounded ones; those of 17 bits move a
-  // score by the walk of D errors of u |q_d k_d| / sqrt(D), which stays below 8 u.
+  // Weights that are rounded by a factor of 1 + u change an output by at most u sum_j p_j |v_j|. If
+  // the library rounds the queries of prefill rows, the test has rounded the reference's queries
+  // too. Queries of 17 bits move a score by a random walk of D errors of u |q_d k_d| / sqrt(D),
+  // which stays below 8 u.
   constexpr double kRounding = 0x1p-9, kOf17Bits = 0x1p-18;
   const double queries = 2 * 8 * kOf17Bits * 4;
   if (attention == LibraryTraits::Attention::kRoundsWeights) {
@@ -233,24 +236,26 @@ double AttentionTest::Tolerance(bool is_decode) const {
 
 double AttentionTest::Int8Rounding() const {
   if (traits().int8_weight_bits == 0) return 0;
-  // Half a step of the queries, evenly spread: 2^-16 of the largest number, which is below 5 of
-  // N(0, 1). A score is moved by the walk of D such errors times k_d / sqrt(D): 4 deviations are
-  // 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output as above.
+  // Rounding a query moves it by at most half a step, evenly spread: 2^-16 of its largest number,
+  // which is below 5 for N(0, 1). It moves a score by a random walk of D such errors times
+  // k_d / sqrt(D); 4 deviations of it are 4 * 5 / sqrt(3) * 2^-16 < 12 * 2^-16. An output changes
+  // as in Tolerance.
   const double queries = 2 * (12 * 0x1p-16) * 4;
-  // Half a step of a block's weights: of 16 bits 2^-17 of the largest, p s. The walk of 64 such
-  // errors times numbers up to 127: 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|, where |v|
-  // is below 5, and the p of all blocks are at most the sum of all weights.
+  // Rounding moves a block's weights by half a step: with 16 bits by 2^-17 of the largest weight
+  // times its value's scale, p s. A random walk of 64 such errors times numbers up to 127 is below
+  // 4 * 8 / sqrt(3) * 2^-17 p s 127 < 19 * 2^-17 p |v|. Here |v| is below 5, and the p of all
+  // blocks add up to at most the sum of all weights.
   const double weights = 19 * std::ldexp(1.0, -1 - traits().int8_weight_bits) * 5;
   return queries + weights;
 }
 
 void AttentionTest::ExpectMatchInMixedBatch(const std::string& what) {
-  // Of eight K/V heads a library may take several at once.
+  // A library may compute several of the eight K/V heads together.
   constexpr AttentionShape kShapes[] = {{1, 1, 8},   {6, 2, 24}, {5, 1, 64}, {4, 4, 80},
                                         {4, 1, 128}, {8, 8, 40}, {16, 8, 32}};
   for (const AttentionShape& shape : kShapes) {
-    // One type and page per shape and call; the number of shapes has no factor in common with that
-    // of those pairs, which therefore change from call to call.
+    // Each shape and call takes one pair of type and page length. The number of shapes and the
+    // number of pairs have no common factor, so a shape gets another pair in the next call.
     const DType type = types_[next_pair_ % types_.size()];
     const int32_t page_tokens = next_pair_ / types_.size() % 2 == 0 ? 16 : 64;
     ++next_pair_;
@@ -266,7 +271,7 @@ void AttentionTest::ExpectMatchOfLargestIntegers() {
     for (const float value_sign : {1.0f, -1.0f}) {
       MakeHistories(1, kTokens, {3, 1, kMaxHeadDim}, DType::kI8, 64);
       AttentionHistory& history = histories_[0];
-      // A score is 4 or -4. Neighbouring dimensions have other signs.
+      // Every score is 4 or -4. Neighbouring dimensions have opposite signs.
       const auto fill = [&](OwnedMatrix& rows, float value) {
         for (int64_t j = 0; j < kTokens; ++j) {
           for (int64_t c = 0; c < rows.cols(); ++c) rows.set(j, c, c % 2 == 0 ? value : -value);
@@ -314,8 +319,9 @@ void AttentionTest::ExpectSameBitsOnAnyThreads() {
 }
 
 void AttentionTest::ExpectMatchAndSameBitsWithSoftcap() {
-  // Scores of variance 1: the first bends them, the second is Gemma's. To a kernel it is a number:
-  // of an interpreted one the first, with all shapes of heads, is enough.
+  // Scores have a variance of 1. The first cap bends them; the second is Gemma's. A cap is only a
+  // number to a kernel, so an interpreted library tests the first cap alone, with all shapes of
+  // heads.
   for (const float cap : {0.7f, 50.0f}) {
     if (traits().interpreted && cap > 1.0f) continue;
     softcap_ = cap;

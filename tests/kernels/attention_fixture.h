@@ -1,5 +1,5 @@
 // The parts that the tests of attention share: histories of random queries, keys and values, steps
-// cut from them, and the properties that attention is tested for over each view of keys.
+// cut from them, and the properties that each view of keys is tested for.
 #ifndef LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_ATTENTION_FIXTURE_H_
 
@@ -23,26 +23,26 @@ struct AttentionShape {
 
 std::string NameOf(const AttentionShape& shape, DType type);
 
-// Every row of one sequence, whether or not a step has come to it.
+// All rows of one sequence, of past and of future steps.
 struct AttentionHistory {
   AttentionHistory(int64_t tokens, const AttentionShape& shape, DType type, Random& random);
 
   OwnedMatrix q;       // [tokens, H * D]
   OwnedMatrix q_far;   // [tokens, H * D]
-  OwnedMatrix k;       // [tokens, H_kv * D] of the pages' type, f32 where that is int8
+  OwnedMatrix k;       // [tokens, H_kv * D] of the pages' type, but f32 for int8 pages
   OwnedMatrix k_near;  // [tokens, H_kv * D] of the rings' type
-  OwnedMatrix v;       // [tokens, H_kv * value_slices * D] as k
+  OwnedMatrix v;       // [tokens, H_kv * value_slices * D] of the type of k
 };
 
-// A sequence's part of a step: which history, and which of its rows.
+// A sequence's part of a step: an index of a history, and some of the history's rows.
 struct AttentionEntry {
   int64_t history = 0;
   TestSequence rows;
 };
 
-// A step's batch and the rows of its histories, side by side.
+// The batch of a step, with the rows of all its entries one after the other.
 struct AttentionStep {
-  // `gap`: more elements between two rows of k, k_near and v.
+  // `gap`: additional elements between two rows of k, k_near and v.
   AttentionStep(const std::vector<AttentionHistory>& histories,
                 const std::vector<AttentionEntry>& entries, const std::vector<TestPlace>& places,
                 int64_t gap = 0);
@@ -51,61 +51,62 @@ struct AttentionStep {
   OwnedMatrix q, q_far, k, k_near, v;
 };
 
-// The tests of one view of keys derive from it and say how the op is run.
+// The base of the tests of each view of keys. A derived class says how to run the op.
 class AttentionTest : public OpTest {
  protected:
-  // Histories of `tokens` tokens each, at scattered places.
+  // Makes histories of `tokens` tokens each, whose caches lie at scattered places.
   void MakeHistories(int64_t count, int64_t tokens, const AttentionShape& shape, DType type,
                      int32_t page_tokens = 16);
 
-  // Runs the op on caches that hold what the entries' rows may read and NaN elsewhere.
+  // Runs the op on caches that hold the keys and values that the entries may read, and NaN
+  // elsewhere.
   virtual OwnedMatrix Run(const OpTable& table, const Executor& executor,
                           const std::vector<AttentionEntry>& entries) = 0;
 
-  // The arguments of a call over `keys` with scale(), softcap_ and, over rings, window_.
+  // The arguments of a call over `keys`, with scale() and softcap_, and with window_ over rings.
   AttentionArgs Args(const KeyView& keys, const AttentionStep& step, const OwnedMatrix& out) const;
-  // Runs the op with Args, with AlibiSlopes where alibi_ is set, and with the workspace that it
+  // Runs the op with Args, with AlibiSlopes if alibi_ is set, and with the workspace that the op
   // needs.
   OwnedMatrix RunOver(const KeyView& keys, const AttentionStep& step, const OpTable& table,
                       const Executor& executor) const;
-  // Neither the library nor the reference serves the call. REQUIRES: args.out holds NaN
+  // Expects that the library and the reference both refuse the call. REQUIRES: args.out holds NaN
   void ExpectRefused(const AttentionArgs& args) const;
 
-  // Compares with the reference. Where the library rounds queries, the histories' are rounded from
-  // then on.
+  // Compares the library with the reference. If the library rounds queries, this rounds the queries
+  // of the histories first, and they stay rounded.
   void ExpectMatch(const std::vector<AttentionEntry>& entries, const std::string& what);
-  // Decode rows and prefill pieces of all lengths and positions up to 300, in one batch, for heads
-  // of several shapes.
+  // Compares the library with the reference in one batch of decode rows and prefill pieces, of all
+  // lengths and positions up to 300, for heads of several shapes.
   void ExpectMatchInMixedBatch(const std::string& what);
-  // Over int8 pages, where the op is tested with them: queries, keys and values whose integers are
-  // the largest and whose products have one sign, for the widest heads and for blocks of as many
-  // keys as there are. What sums of integers must hold.
+  // Compares the library with the reference over int8 pages, if the library serves them. All
+  // integers of queries, keys and values are the largest, and all products of a sum have one sign,
+  // in the widest heads and in whole blocks of keys. So sums of integers reach their largest size.
   void ExpectMatchOfLargestIntegers();
-  // Every entry of the mixed batch has the same bits alone.
+  // Expects each entry of the mixed batch to have the same bits when it is computed alone.
   void ExpectSameBitsAlone();
-  // The mixed batch has the same bits on 1, 2 and 3 threads.
+  // Expects the mixed batch to have the same bits on 1, 2 and 3 threads.
   void ExpectSameBitsOnAnyThreads();
-  // A prefill of 300 tokens has the same bits however it is cut.
+  // Expects a prefill of 300 tokens to have the same bits however it is cut.
   void ExpectSameBitsInPieces();
-  // Values of several slices, among them as many as a task computes together: the reference, and
-  // the same bits in any batch, on one thread or two, and in pieces.
+  // Tests values of several slices, up to as many as a task computes together: against the
+  // reference, and for the same bits in any batch, on one thread or two, and in pieces.
   void ExpectSlicesOfValues(const std::string& what);
-  // The mixed batch with caps of several sizes; and that its rows have the same bits alone, and a
-  // prefill in pieces.
+  // Compares the mixed batch with the reference under several caps. Expects rows to have the same
+  // bits alone, and a prefill to have the same bits in pieces.
   void ExpectMatchAndSameBitsWithSoftcap();
 
-  // Caches of the current histories for a step.
+  // The pages of the current histories for a step.
   OwnedPages Pages(const std::vector<AttentionEntry>& entries, bool near_keys = false) const;
-  // Holds only the last window - 1 positions before each entry.
+  // The rings for a step. They hold only the last window - 1 positions before each entry.
   OwnedRings Rings(const std::vector<AttentionEntry>& entries, int32_t window, int32_t slots,
                    bool near_keys) const;
-  // And kI8 where the op is tested with it.
+  // `types`, and kI8 if the op is tested with it.
   std::vector<DType> AndInt8(std::vector<DType> types) const;
   float scale() const;
-  // ALiBi's for H heads: [1, H], m_h = 2^(-8 h / H).
+  // The slopes of ALiBi for H heads: [1, H], m_h = 2^(-8 h / H) for h = 1 ... H.
   OwnedMatrix AlibiSlopes() const;
 
-  // Types of caches that the op is tested with.
+  // The types of caches that the op is tested with.
   std::vector<DType> types_ = {DType::kF32, DType::kF16, DType::kBF16};
   AttentionShape shape_;
   DType type_ = DType::kF32;
@@ -113,10 +114,10 @@ class AttentionTest : public OpTest {
   std::vector<AttentionHistory> histories_;
   std::vector<TestPlace> places_;
   bool alibi_ = false;    // the op is run with AlibiSlopes
-  float softcap_ = 0.0f;  // ... and with this cap
-  int32_t window_ = 64;   // of rings: the tokens that a row sees, or those that are near
+  float softcap_ = 0.0f;  // the cap of the scores; 0: none
+  int32_t window_ = 64;   // tokens that a row sees (rings) or near tokens
   int32_t slack_ = 0;     // slots of a ring beyond the window
-  int64_t row_gap_ = 0;   // between two rows of the step's keys and values
+  int64_t row_gap_ = 0;   // additional elements between two rows of the step's keys and values
   size_t next_pair_ = 0;
   Random random_{1};
 

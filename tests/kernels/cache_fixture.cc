@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kGapBytes = 192;
 
-// 0 ... count - 1 in random order.
+// The numbers 0 ... count - 1 in random order.
 std::vector<int32_t> Shuffled(int64_t count, Random& random) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), 0);
@@ -184,7 +184,7 @@ float OwnedPages::value(const TestPlace& place, int64_t position, int64_t head, 
 OwnedRings::OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads,
                        int32_t head_dim, bool has_values, int32_t value_slices) {
   const size_t ring_bytes = RingBytes(type, slots, num_kv_heads, head_dim);
-  // Values of a slot follow its keys.
+  // The values of a slot follow its keys in memory.
   const size_t value_bytes = has_values ? ring_bytes * static_cast<size_t>(value_slices) : 0;
   view_.slot_stride = static_cast<int64_t>(ring_bytes + value_bytes) + kGapBytes;
   memory_ = Buffer(static_cast<size_t>(num_slots * view_.slot_stride));

@@ -1,7 +1,7 @@
 // Batches, pages and rings for the tests of the ops that read and write caches.
 //
-// Everything that no row of a batch may read is NaN (Buffer): other pages, the rest of a last page,
-// ring slots outside the window. Pages and slots are handed out in a random order.
+// All memory that no row of a batch may read is NaN (Buffer): other pages, the unused end of the
+// last page, and ring slots outside the window. Pages and slots are handed out in random order.
 #ifndef LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
 #define LONGSTREAM_TESTS_KERNELS_CACHE_FIXTURE_H_
 
@@ -23,7 +23,7 @@ struct TestSequence {
   int64_t end() const { return first_position + num_rows; }
 };
 
-// Where a sequence's caches are: kept from step to step while the batches around it change.
+// Where the caches of a sequence are. They stay there from step to step while the batches change.
 struct TestPlace {
   std::vector<int32_t> pages;
   int32_t slot = 0;
@@ -40,7 +40,7 @@ class TestBatch {
  public:
   TestBatch(const std::vector<TestSequence>& sequences, const std::vector<TestPlace>& places,
             const std::vector<int64_t>& which);
-  // Sequence i at places[i].
+  // Sequence i lies at places[i].
   TestBatch(const std::vector<TestSequence>& sequences, const std::vector<TestPlace>& places);
 
   const BatchLayout& layout() const { return layout_; }
@@ -56,7 +56,7 @@ class TestBatch {
   BatchLayout layout_;
 };
 
-// The type of the rings beside pages of `type`.
+// The type of the rings that a model has beside pages of `type`.
 constexpr DType RingType(DType type) { return type == DType::kI8 ? DType::kBF16 : type; }
 
 // The pages of one layer.
@@ -66,7 +66,7 @@ class OwnedPages {
              int32_t head_dim, int32_t value_slices = 1);
 
   const PagedCache& view() const { return view_; }
-  // Of the keys.
+  // Bytes of all keys.
   size_t size() const { return keys_.size(); }
   size_t value_size() const { return values_.size(); }
   // Writes row `row` of k [*, num_kv_heads * head_dim] and v [*, num_value_heads * head_dim] as
@@ -77,7 +77,8 @@ class OwnedPages {
   float value(const TestPlace& place, int64_t position, int64_t head, int64_t d) const;
 
  private:
-  // What a store has of a head's page, and the slot in it.
+  // The first byte of head `head` in the page that holds `position`. `store` is the store of keys
+  // or of values.
   std::byte* Head(const Buffer& store, int64_t num_heads, const TestPlace& place, int64_t position,
                   int64_t head) const;
   std::byte* Key(const TestPlace& place, int64_t position, int64_t head) const {
@@ -96,7 +97,7 @@ class OwnedPages {
   PagedCache view_;
 };
 
-// The rings of one layer; there is a gap between two slots' rings.
+// The rings of one layer, with a gap between the rings of two slots.
 class OwnedRings {
  public:
   OwnedRings(DType type, int64_t num_slots, int32_t slots, int32_t num_kv_heads, int32_t head_dim,
@@ -116,7 +117,7 @@ class OwnedRings {
   RingCache view_;
 };
 
-// The same bytes in both.
+// Expects the same bytes in both arrays.
 void ExpectSameBytes(const void* actual, const void* expected, size_t size,
                      const std::string& what);
 

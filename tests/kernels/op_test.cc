@@ -26,9 +26,9 @@ constexpr std::byte kUnwritten{0xff};
 constexpr std::align_val_t kAlignment{64};
 constexpr int64_t kGapElements = 3;
 
-// A byte of a guard. Elements of two and four bytes are NaN in every type, so that a lane that is
-// read there shows; as f32 and bf16 signalling ones, which whatever is computed from them is not,
-// so that such a lane, written back, shows too.
+// A byte of a guard. Elements of two and four bytes are NaN in every type, so a result shows that
+// it was computed from a guard. As f32 and bf16 they are signalling NaNs. No operation returns a
+// signalling NaN, so writing back such a result changes the guard and shows too.
 std::byte GuardAt(const std::byte* at) {
   return reinterpret_cast<uintptr_t>(at) % 2 == 0 ? std::byte{0xa5} : std::byte{0x7f};
 }
@@ -37,7 +37,8 @@ void FillGuard(std::byte* guard) {
   for (std::byte* at = guard; at < guard + kGuardBytes; ++at) *at = GuardAt(at);
 }
 
-// In between, AddressSanitizer ends the program where a byte of the guard is read or written.
+// Between Forbid and Allow, AddressSanitizer ends the program if it reads or writes a byte of the
+// guard.
 #if defined(__SANITIZE_ADDRESS__)
 void Forbid(const std::byte* guard) { __asan_poison_memory_region(guard, kGuardBytes); }
 void Allow(const std::byte* guard) { __asan_unpoison_memory_region(guard, kGuardBytes); }
@@ -56,7 +57,7 @@ std::string At(const std::string& what, int64_t row, int64_t col) {
   return what + " at [" + std::to_string(row) + ", " + std::to_string(col) + "]";
 }
 
-// 1 or -1: FlatRows, FlatWeight.
+// The sign of an element in FlatRows and FlatWeight: 1 or -1.
 float FlatSign(int64_t row, int64_t i, int64_t period) {
   return (row + i / period) % 2 == 0 ? 1.0f : -1.0f;
 }
@@ -230,7 +231,8 @@ OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period) {
 }
 
 OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period) {
-  // 127 / 128 and 7 / 8: exact. The largest of int4, a byte of 15, needs a -8 beside it.
+  // 127 / 128 and 7 / 8 are exact. An int4 group stores 7, its largest number, as the byte 15; to
+  // get it, the group must also hold a -8.
   const float largest = type == DType::kI8 ? 127.0f / 128 : 7.0f / 8;
   OwnedMatrix source(n, k);
   for (int64_t r = 0; r < n; ++r) {
@@ -255,8 +257,8 @@ OwnedStream::OwnedStream(size_t workspace_bytes, const Executor& executor)
 double DotTolerance(int64_t k) { return 4 * static_cast<double>(k + 8) * kEps; }
 
 double RowRoundingTolerance(DType weight_type, int64_t k) {
-  // bf16: |h| < 4 in steps of 2^-6; int8: |h| < 16, a product of two normal numbers, in steps of
-  // the 127th part of the largest. |w| < 4 / sqrt(k).
+  // bf16: |h| < 4 has steps of 2^-6. int8: |h| < 16, because h is a product of two normal numbers;
+  // its steps are 1/127 of the largest |h|. |w| < 4 / sqrt(k).
   const double largest_w = 4 / std::sqrt(static_cast<double>(k));
   if (IsQuantised(weight_type)) return 16.0 / 127 * largest_w;
   return weight_type == DType::kBF16 ? 0x1p-6 * largest_w : 0.0;

@@ -1,8 +1,9 @@
-// What the tests of the ops share: random data in guarded buffers, packed weights, streams, and
-// comparisons that name op, library and index.
+// Shared parts of the op tests: random data in guarded buffers, packed weights, streams, and
+// comparisons whose messages name the op, the library and the index.
 //
-// An op's test runs on every library that its program is linked with (ops_under_test.h): here every
-// instruction set of the processor, in tests/simt the CUDA ops. It compares with the reference:
+// An op's test runs on every library that its program is linked with (ops_under_test.h): here on
+// every instruction set of the processor, in tests/simt on the CUDA ops. It compares with the
+// reference:
 //
 //   class EmbedTest : public OpTest {};
 //   LONGSTREAM_INSTANTIATE_OP_TEST(EmbedTest);
@@ -29,20 +30,21 @@ namespace longstream {
 // The relative rounding error of one f32 operation.
 inline constexpr double kEps = 0x1p-24;
 
-// An element of `type` in memory; stored, it is rounded to nearest even.
+// Reads or writes an element of `type`. Writing rounds to nearest, ties to even.
 float LoadElement(DType type, const std::byte* from);
 void StoreElement(DType type, float value, std::byte* to);
-// A value of `type` from f32, rounded to nearest even, and back.
+// `value` rounded to `type`, to nearest, ties to even, as f32.
 float RoundTo(DType type, float value);
 
-// Sizes that are no multiple of any register, panel or tile, and some that are.
+// Sizes that are no multiple of any register, panel or tile, and a few that are.
 inline constexpr int64_t kOddSizes[] = {1, 2, 7, 16, 31, 32, 33, 65, 129};
 
-// What a weight may be packed as.
+// The types that a weight may be packed as.
 inline constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
                                          DType::kI4};
 
-// 64 random bits at a time (SplitMix64: Steele et al. 2014), a generator of the standard library.
+// A random bit generator in the sense of the standard library (SplitMix64: Steele et al. 2014). It
+// gives 64 bits at a time.
 class RandomBits {
  public:
   using result_type = uint64_t;
@@ -62,12 +64,12 @@ class RandomBits {
   uint64_t state_;
 };
 
-// Random numbers of a fixed seed. Tests fill buffers with them by the million.
+// Random numbers from a fixed seed. It is fast, because tests fill buffers with millions of them.
 class Random {
  public:
   explicit Random(uint64_t seed) : bits_(seed) {}
 
-  // N(0, 1), by the sum of two of a table's numbers. 2^23 such sums differ.
+  // N(0, 1): the sum of two numbers of a table. There are 2^23 different sums.
   float Normal() {
     const uint64_t bits = bits_();
     return normals_[bits % kTable] + normals_[bits / kTable % kTable];
@@ -79,16 +81,17 @@ class Random {
   std::vector<float> Normals(int64_t count, float scale = 1.0f);
 
  private:
-  static constexpr size_t kTable = 4096;  // of 16 KiB, in the first-level cache
+  static constexpr size_t kTable = 4096;  // numbers: 16 KiB, which stay in the first-level cache
   static const float* Table();
 
   RandomBits bits_;
-  const float* normals_ = Table();  // N(0, 1/2)
+  const float* normals_ = Table();  // numbers of N(0, 1/2)
 };
 
-// Bytes, 64-byte aligned, between two guards whose change the destructor reports; with
-// AddressSanitizer the program ends where one is read or written. Filled with 0xff (a NaN in every
-// type), so that reading what nobody wrote shows; the guards are NaN too.
+// Bytes, 64-byte aligned, between two guards. The destructor reports a change of a guard;
+// AddressSanitizer ends the program at a read or write of a guard. The bytes are filled with 0xff
+// (a NaN in every type), so a read of bytes that nobody wrote shows in the results. The guards are
+// NaN too.
 class Buffer {
  public:
   explicit Buffer(size_t size = 0);
@@ -110,14 +113,14 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// A matrix that owns its elements. Its stride exceeds its columns, and what lies between two rows
-// must stay untouched (CheckGaps).
+// A matrix that owns its elements. Its stride exceeds its columns. The gaps between rows must stay
+// untouched (CheckGaps).
 class OwnedMatrix {
  public:
   OwnedMatrix() = default;
   OwnedMatrix(OwnedMatrix&&) noexcept = default;
   OwnedMatrix& operator=(OwnedMatrix&&) noexcept = default;
-  // Equal elements of its own.
+  // A copy with elements of its own.
   OwnedMatrix(const OwnedMatrix& other);
   OwnedMatrix& operator=(const OwnedMatrix&) = delete;
   // Elements are NaN.
@@ -131,7 +134,7 @@ class OwnedMatrix {
   int64_t cols() const { return view_.cols; }
   float at(int64_t row, int64_t col) const;
   void set(int64_t row, int64_t col, float value);
-  // Reports where something was written between rows.
+  // Reports a write to a gap between rows.
   void CheckGaps() const;
 
  private:
@@ -144,15 +147,16 @@ class OwnedMatrix {
 // A weight, packed for one kernel library at a time.
 class OwnedWeight {
  public:
-  // Elements are those of `source` [n, k], whose type is this one; f32 where that is int8 or int4.
+  // Takes the elements of `source` [n, k]. The type of `source` is `type`, or f32 for int8 and
+  // int4.
   OwnedWeight(OwnedMatrix source, DType type);
-  // Elements are N(0, 1) / sqrt(k), rounded to type; f32 where that is int8 or int4.
+  // Elements are N(0, 1) / sqrt(k), rounded to `type`, or to f32 for int8 and int4.
   OwnedWeight(int64_t n, int64_t k, DType type, Random& random);
 
-  // Packs for `ops`, and compresses; the view is valid until the weight is destroyed.
+  // Packs the weight for `ops` and compresses it. The view is valid until the weight is destroyed.
   PackedWeight Pack(const OpTable& ops);
   float at(int64_t row, int64_t col) const { return source_.at(row, col); }
-  // [n, k] without gaps, of source_type.
+  // The elements [n, k] without gaps, of type source_type().
   const void* source() const { return rows_.data(); }
   DType source_type() const { return source_.view().type; }
 
@@ -163,12 +167,12 @@ class OwnedWeight {
   std::vector<Buffer> packed_;
 };
 
-// A row and a weight whose integers are the largest that their types have, and whose products are
-// of one sign, but for one of int4 in a group: the most that sums of integers must hold. Signs
-// change every `period` inputs, and from row to row. Outputs are at most 1.
+// Rows and a weight that give the largest sums of integers: all integers are the largest of their
+// types, and the products of a sum all have one sign (with int4, all but one of each group). Signs
+// change every `period` inputs and from row to row. Outputs are at most 1 in size.
 OwnedMatrix FlatRows(int64_t rows, int64_t k, int64_t period);
 OwnedWeight FlatWeight(int64_t n, int64_t k, DType type, int64_t period);
-// How far an output may be from the exact one, whatever the order of its sum.
+// The allowed error of an output, whatever the order of its sum.
 double FlatTolerance(int64_t k);
 
 // A stream with a guarded workspace of exactly the size that the op states.
@@ -184,13 +188,13 @@ class OwnedStream {
   Stream stream_;
 };
 
-// How far an f32 sum of k products h[i] w[i], with h ~ N(0, 1) and w as in OwnedWeight, may be from
-// the exact one: 4 sqrt(k) eps sum |h w|, which random rounding errors exceed with probability 1e-3
-// at most (Higham and Mary 2019), and eps for the few operations around it.
+// The allowed error of an f32 sum of k products h[i] w[i], with h ~ N(0, 1) and w as in
+// OwnedWeight: 4 sqrt(k) eps sum |h w| for the sum, which random rounding errors exceed with a
+// probability of at most 1e-3 (Higham and Mary 2019), and eps for the few operations around it.
 double DotTolerance(int64_t k);
-// What one h[i] adds to that if it lies so near to the middle of two bf16 or int8 numbers (as a
-// weight of this type has it rounded to) that the reference rounds it to the other one. Only
-// computed h (normalised, gated) can.
+// The error that one h[i] adds to DotTolerance if the library and the reference round it to two
+// neighbouring bf16 or int8 numbers (the weight's type says which). This can happen near the middle
+// between the two, and only to an h that is computed (normalised or gated).
 double RowRoundingTolerance(DType weight_type, int64_t k);
 
 // An executor over a pool of 1, 2, 3 ... threads; the pools live as long as the process.
@@ -203,13 +207,14 @@ void ExpectNear(const Matrix& actual, const Matrix& expected, double absolute, d
 // Fails, naming `what` and the first index, unless all elements have the same bits.
 void ExpectSameBits(const Matrix& actual, const Matrix& expected, const std::string& what);
 
-// The parameter is the name of a library.
+// The parameter names a library.
 class OpTest : public testing::TestWithParam<std::string> {
  protected:
   const OpTable& ops() const { return OpsUnderTest(GetParam()); }
   LibraryTraits traits() const { return TraitsUnderTest(GetParam()); }
   const OpTable& reference() const { return ReferenceOps(); }
-  // On how many threads an op is run where they must not matter. An interpreted one has one.
+  // The thread counts on which an op must give the same bits. Interpreted libraries have one
+  // thread.
   std::vector<uint32_t> ThreadCounts() const {
     return traits().interpreted ? std::vector<uint32_t>{1} : std::vector<uint32_t>{1, 2, 3};
   }

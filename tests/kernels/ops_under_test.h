@@ -10,36 +10,37 @@
 
 namespace longstream {
 
-// The choices that kernels/ops leaves to a library.
+// What tests must know about a library: choices that kernels/ops leaves to it, and how it runs.
 struct LibraryTraits {
-  // How attention over bf16 keys and values rounds their other factors
-  // (ops/attention/attention.h).
+  // How attention over bf16 keys and values rounds the numbers that it multiplies with them,
+  // queries and softmax weights (ops/attention/attention.h).
   enum class Attention {
     kExact,
-    kRoundsPrefill,  // queries and weights to bf16; those of decode rows to 17 bits
-    kRoundsWeights,  // weights to bf16, queries to 17 bits
+    kRoundsPrefill,  // prefill rows: both to bf16; decode rows: both to 17 bits
+    kRoundsWeights,  // all rows: weights to bf16, queries to 17 bits
   };
   Attention attention = Attention::kExact;
-  // Over int8 pages: the bits that it rounds weights to, and queries to 16; 0: it rounds neither.
+  // Over int8 pages: the bits that attention rounds weights to; it rounds queries to 16 bits then.
+  // 0: it rounds neither.
   int int8_weight_bits = 0;
-  // Sums of products are cut off, not rounded to nearest, as tensor cores do it.
+  // Sums of products are truncated, as tensor cores do it, not rounded to nearest.
   bool cuts_sums_off = false;
   // Stores bf16 weights in 12 bits (ops/gemm/pack.h).
   bool compresses_bf16 = false;
-  // Descriptors are read before anything is computed, so that bad ones are refused.
+  // The library checks descriptors before it computes anything, and refuses bad ones.
   bool checks_descriptors = true;
-  // Runs a thousand times slower than other libraries. One case is enough where cases do not depend
-  // on the library.
+  // The library is a thousand times slower than others. For it, tests leave out cases that would
+  // run the same code again.
   bool interpreted = false;
 };
 
-// The libraries that can run here.
+// The names of the libraries that can run here.
 std::vector<std::string> NamesUnderTest();
 // `name`: one of NamesUnderTest().
 LibraryTraits TraitsUnderTest(const std::string& name);
 const OpTable& OpsUnderTest(const std::string& name);
 // The device that holds the memory of models. Tests of single ops do not need it: they use the
-// host's memory, and a device reaches it (tests/gpu/managed_heap.h).
+// host's memory, which a device can read (tests/gpu/managed_heap.h).
 Device& DeviceUnderTest(const std::string& name);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Puts a function of a test program around each op of a table.
+// Wraps each op of a table in a function of the test program.
 #ifndef LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 #define LONGSTREAM_TESTS_KERNELS_WRAPPED_OPS_H_
 
@@ -8,7 +8,7 @@
 
 namespace longstream {
 
-// A member of OpTable that is an op with a stream.
+// A pointer to a member of OpTable that is an op with a stream.
 template <typename Args>
 using OpMember = void (*OpTable::*)(Stream&, const Args&);
 

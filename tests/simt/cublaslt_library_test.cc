@@ -1,5 +1,5 @@
-// What is said where cuBLASLt is not there, and what its functions then do: with a dlopen that
-// finds nothing (linked with --wrap=dlopen).
+// Tests a machine without cuBLASLt: the error message, and what the library's functions return. Its
+// dlopen finds nothing (linked with --wrap=dlopen).
 #include "kernels/cuda/cublaslt/cublaslt_library.h"
 
 #include <cublasLt.h>

@@ -1,5 +1,5 @@
 // The CUDA device (kernels/cuda/device/cuda_device.cc, cuda_graphs.cc) on the harness's runtime:
-// how it is found and what is said where it is not, its queue, and its graphs.
+// how it is found, the errors if it is not, its queue, and its graphs.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ __global__ void AddKernel(int* to, const int* from) {
   *to += *from;
 }
 
-// --- how it is found (the table of docs/cuda.md)
+// --- how the device is found (the table of docs/cuda.md)
 
 void ExpectMissing(const char* name, const std::string& why, bool unknown) {
   const OpenedDevice opened = OpenDevice(name);
@@ -118,13 +118,13 @@ TEST_F(CudaDeviceTest, TooLittleSharedMemory) {
                 false);
 }
 
-// What ChooseDevice says of "cuda" on a machine of several.
+// The device that ChooseDevice chooses for "cuda".
 std::string NameOfChosen() { return OpenDevice("cuda").name; }
 
 TEST_F(CudaDeviceTest, OfSeveralTheOneWithTheMostFreeMemory) {
   auto& devices = TheMachine().devices;
   devices.resize(4);
-  EXPECT_EQ(NameOfChosen(), "cuda:0");  // all have as much
+  EXPECT_EQ(NameOfChosen(), "cuda:0");  // all have the same free memory
   devices[2].memory_bytes = devices[3].memory_bytes = size_t{300} << 20;
   EXPECT_EQ(NameOfChosen(), "cuda:2");
   const OpenedDevice taker = OpenDevice("cuda:2");
@@ -151,11 +151,11 @@ TEST_F(CudaDeviceTest, OfSeveralOneThatCanBeUsed) {
                 "cuda:0, cuda:2: SIMT harness has compute capability 7.5, expected 8.x or 9.0; "
                 "cuda:1, cuda:3: CUDA-capable device(s) is/are busy or unavailable; use device cpu",
                 false);
-  devices[1] = devices[0];  // the only one left is not asked
+  devices[1] = devices[0];  // the only device left refuses to be used
   ExpectMissing("cuda", "cuda:3: CUDA-capable device(s) is/are busy or unavailable", false);
 }
 
-// A context takes some hundred MB of a GPU, which others may want.
+// A context takes some hundred MB of a GPU, which other programs may want.
 TEST_F(CudaDeviceTest, OnlyTheChosenDeviceKeepsAContext) {
   TheMachine().devices.resize(4);
   const OpenedDevice first = OpenDevice("cuda:3");
@@ -165,7 +165,7 @@ TEST_F(CudaDeviceTest, OnlyTheChosenDeviceKeepsAContext) {
               testing::ElementsAre(testing::Pair(1, 1), testing::Pair(3, 1)));
 }
 
-// Kernels are launched on the device whose stream it is, whatever is current.
+// Kernels are launched on the device of their stream, whichever device is current.
 TEST_F(CudaDeviceTest, SeveralDevicesAtATime) {
   TheMachine().devices.resize(2);
   const std::unique_ptr<Device> first = OpenDevice("cuda:0").device;
@@ -250,7 +250,7 @@ TEST_F(CudaDeviceTest, TooLittleMemoryIsSaidWithBytes) {
     EXPECT_EQ(error.code(), LS_RESOURCE_EXHAUSTED);
     EXPECT_STREQ(error.what(), "pages of keys: the device has no 600000 bytes, 524288 are free");
   }
-  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // the caller has been told
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // the caller got the error already
 }
 
 TEST_F(CudaDeviceTest, MemoryIsZeroedAndCopied) {
@@ -291,7 +291,7 @@ TEST_F(CudaDeviceTest, AnEventIsOfWhatStandsBeforeIt) {
   EXPECT_EQ(found[1], 2);
 }
 
-// What fails is the step that it was asked for, not the one in flight before it.
+// A failure belongs to the step that caused it, not to the step in flight before it.
 TEST_F(CudaDeviceTest, AFailureIsOfTheEventBehindIt) {
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const auto before = device->MakeEvent();
@@ -302,7 +302,7 @@ TEST_F(CudaDeviceTest, AFailureIsOfTheEventBehindIt) {
   TheMachine().devices.resize(1);
   EXPECT_EQ(before->Wait(), OpStatus::kOk);
   EXPECT_EQ(after->Wait(), OpStatus::kDeviceError);
-  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // it has been reported
+  EXPECT_EQ(device->Synchronize(), OpStatus::kOk);  // the event has reported the failure
 }
 
 TEST_F(CudaDeviceTest, AFailureThatStaysIsTheLossOfTheDevice) {
@@ -320,7 +320,7 @@ TEST_F(CudaDeviceTest, AFailureThatStaysIsTheLossOfTheDevice) {
 
 class CudaGraphsTest : public CudaDeviceTest {
  protected:
-  // Work that adds from to to, as a graph where it is one.
+  // Adds from_ to to_ as work with the given key, which becomes a graph when it is repeated.
   OpStatus Add(uint64_t key) {
     return device_->Repeat(key, [this] {
       ++calls_;
@@ -341,7 +341,7 @@ TEST_F(CudaGraphsTest, TheSecondTimeIsRecordedAndTheThirdRepeated) {
   EXPECT_EQ(calls_, 2);
   EXPECT_EQ(TheMachine().graph_launches, 4u);
   EXPECT_EQ(TheMachine().num_graphs, 1u);
-  from_ = 10;  // of which a graph knows nothing before it runs
+  from_ = 10;  // a graph reads it only when it runs
   EXPECT_EQ(device_->Synchronize(), OpStatus::kOk);
   EXPECT_EQ(to_, 50);
 }
@@ -349,7 +349,7 @@ TEST_F(CudaGraphsTest, TheSecondTimeIsRecordedAndTheThirdRepeated) {
 TEST_F(CudaGraphsTest, WorkIsForgottenWhenItsMemoryGoes) {
   for (int time = 0; time < 3; ++time) Add(7);
   device_->ForgetWork();
-  EXPECT_EQ(to_, 3);  // it has been waited for
+  EXPECT_EQ(to_, 3);  // the work has been waited for
   EXPECT_EQ(TheMachine().num_graphs, 0u);
   Add(7);
   EXPECT_EQ(calls_, 3);
@@ -396,7 +396,7 @@ TEST_F(CudaGraphsTest, WithoutOverlapTheyAreRecordedAllTheSame) {
                             "failed: operation failed due to a previous error during capture"));
 }
 
-// Work that waits cannot be recorded.
+// Work that waits for the device cannot be recorded.
 TEST_F(CudaGraphsTest, AnOpThatDoesMoreThanLaunchIsNotRecorded) {
   std::vector<std::string> warnings;
   device_->OnWarning([&](const std::string& sentence) { warnings.push_back(sentence); });

@@ -1,6 +1,7 @@
 // The CUDA ops, run thread by thread on the CPU. The same tests run on a GPU, which cannot read a
-// stack: here an op fails the test if its arguments hold an address of the stack. The kernels of an
-// op overlap as on a GPU. Ops with other kernels for compute capability 8.0 are tested with both.
+// stack. So here an op fails the test if its arguments contain an address of the stack. The kernels
+// of an op overlap as on a GPU. Ops with other kernels for compute capability 8.0 are tested with
+// both.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -22,7 +23,7 @@ struct Stack {
   uintptr_t begin = 0;
   uintptr_t end = 0;
 
-  // Of the calling thread.
+  // The stack of the calling thread.
   Stack() {
     pthread_attr_t attributes;
     void* memory = nullptr;
@@ -35,8 +36,8 @@ struct Stack {
   }
 };
 
-// Whether a word of the object is an address on the stack of the calling thread. Without a compiler
-// that tells padding from words: false.
+// Whether a word of the object is an address on the stack of the calling thread. Returns false if
+// the compiler cannot clear the object's padding.
 template <typename T>
 bool NamesStack([[maybe_unused]] T object) {
   bool names = false;
@@ -53,14 +54,15 @@ bool NamesStack([[maybe_unused]] T object) {
   return names;
 }
 
-// Old bytes may be behind the view that the variant holds. They are not read.
+// The variant may contain old bytes after its current view. The check clears them, because they are
+// never read.
 bool NamesStack(AttentionArgs args) {
   const bool view = std::visit([](const auto& keys) { return NamesStack(keys); }, args.keys);
   std::memset(static_cast<void*>(&args.keys), 0, sizeof(args.keys));
   return view || NamesStack<AttentionArgs>(args);
 }
 
-// The same for rows of pointers that the arguments point to.
+// The same for an array of rows with pointers, to which the arguments point.
 template <typename Args>
 bool RowsNameStack(const Args&) {
   return false;
@@ -81,7 +83,7 @@ cudaStream_t Queue() {
   return queue;
 }
 
-// As on a GPU of compute capability kMajor.0.
+// Runs ops as on a GPU of compute capability kMajor.0.
 template <int kMajor>
 struct OnAGpu {
   template <typename Args, OpMember<Args> kOp>

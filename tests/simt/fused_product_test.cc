@@ -1,5 +1,5 @@
-// Which products prepare their rows themselves: those of the 14B shape that
-// docs/performance-cuda.md counts on, and none that does not fit.
+// Tests which products prepare their rows themselves: those of the 14B model that
+// docs/performance-cuda.md relies on, and none whose rows do not fit.
 #include "kernels/cuda/gemm/fused_product.cuh"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace longstream::cuda {
 namespace {
 
-constexpr float kNothing = 0.0f;  // what stands for a norm's weights, which nobody reads here
+constexpr float kNothing = 0.0f;  // stands for a norm's weights or a gate, which nothing reads here
 
 struct Product {
   int64_t n;
@@ -20,7 +20,7 @@ struct Product {
   bool gate = false;
 };
 
-// The largest number of rows up to which `product` prepares them.
+// The largest number of rows that `product` prepares itself.
 template <int kWeights = 1>
 int64_t MostRows(DType type, const Product& product) {
   RowSource source;
@@ -49,7 +49,8 @@ TEST(FusedProduct, ThoseOfALayerAtBatchOne) {
   }
 }
 
-// Blocks that come one after the other would each read what a kernel of its own reads once.
+// The head has many blocks, which run one after the other. Each would read again what a separate
+// kernel reads once.
 TEST(FusedProduct, NotTheHead) {
   for (DType type : kMmaTypes) {
     EXPECT_EQ(MostRows(type, {.n = 151936, .k = 5120, .norm = true}), 0);

@@ -1,5 +1,5 @@
-// gpu_bench on the CUDA device of the harness: all that it measures on a GPU is executed, smaller.
-// The times are the harness's and mean nothing.
+// Runs gpu_bench on the CUDA device of the harness: everything that it measures on a GPU, in
+// smaller sizes. The times are the harness's and mean nothing.
 #include "tests/bench/gpu/gpu_bench.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@
 
 namespace longstream {
 
-// The first call and one that is timed.
+// Calls run() twice and times the second call.
 double GpuBench::MedianSeconds(Stream& stream, int count,
                                const std::function<void(Stream& stream, int i)>& run) {
   EXPECT_GT(count, 0);
@@ -50,7 +50,7 @@ class GpuBenchTest : public testing::Test {
     bench_->MeasureYardsticks();
   }
 
-  // The part has measured these, each once and finite.
+  // Runs the part. Expects each of the figures `names` once, with a finite value, and no others.
   void ExpectFigures(void (*part)(GpuBench&), const std::set<std::string>& names) {
     part(*bench_);
     std::set<std::string> found;
@@ -107,8 +107,8 @@ TEST_F(GpuBenchTest, Steps) {
   EXPECT_GT(TheMachine().graph_launches, 0u);
 }
 
-// As where other programs hold the GPU's memory: the figures are there, and say why they have no
-// value. They have the names that tools/gpu/peers.py looks up.
+// If other programs hold the GPU's memory, the report still has the figures, and they say why they
+// have no value. Their names are those that tools/gpu/peers.py looks up.
 TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
   TheMachine().devices[0].memory_bytes = 4096;
   for (void (*const part)(GpuBench&) :
@@ -125,7 +125,7 @@ TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
   EXPECT_EQ(names.size(), 18u + 8u + 4u + 3u + 16u);
 
   std::ifstream peers(LONGSTREAM_SOURCE_DIR "/tools/gpu/peers.py");
-  const std::regex ratio("    \"(.+)\": [0-9.]+,");  // of LEAST_RATIO
+  const std::regex ratio("    \"(.+)\": [0-9.]+,");  // a line of LEAST_RATIO
   int num_ratios = 0;
   for (std::string line; std::getline(peers, line);) {
     std::smatch match;

@@ -1,5 +1,5 @@
-// The tensor-core operations of kernels/cuda/primitives/mma.cuh against plain loops, in the layouts
-// that PTX gives them.
+// The tensor-core operations of kernels/cuda/primitives/mma.cuh against plain loops, with the
+// layouts that PTX defines.
 #include "kernels/cuda/primitives/mma.cuh"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRows = 16, kColumns = 8, kDepth = 16;
 
-// Of the sum of that many exact products and an f32, relative to the sum of their magnitudes
-// (tests/simt/harness/tensor_sum.h).
+// The error of the sum of `products` exact products and an f32, relative to the sum of their
+// magnitudes (tests/simt/harness/tensor_sum.h).
 double SumTolerance(int products) { return (products + 3) * 0x1p-24; }
 
 TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
@@ -34,15 +34,15 @@ TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
   EXPECT_EQ(sum(1, 0x1p-24, 0x1p-24), 1 + 0x1p-23f);
   EXPECT_EQ(sum(1, 0x1p-24, 0), 1.0f);
   EXPECT_EQ(sum(-1, -0x1.8p-24, 0), -1.0f);
-  EXPECT_EQ(sum(1, 0x1.fp-25, 0x1.fp-25), 1.0f);  // in f32 1 + 2^-23
-  // Not from the first to the last, but all at once.
+  EXPECT_EQ(sum(1, 0x1.fp-25, 0x1.fp-25), 1.0f);  // if rounded to nearest: 1 + 2^-23
+  // The addends are not summed from the first to the last, but all at once.
   EXPECT_EQ(sum(0x1p30, 1, -0x1p30), 0.0f);
   EXPECT_EQ(sum(0, 0, 0), 0.0f);
   EXPECT_TRUE(std::isnan(sum(INFINITY, -INFINITY, 1)));
   EXPECT_EQ(sum(INFINITY, 1, 1), INFINITY);
 }
 
-// Four matrices [8, 8] below each other, their rows 16 bytes apart.
+// Loads four matrices [8, 8] that follow each other, with rows 16 bytes apart.
 __global__ void LoadKernel(const BF16* rows, uint32_t* loaded, uint32_t* transposed) {
   auto* shared = SharedMemory<BF16>();
   for (int i = 0; i < 8; ++i) shared[threadIdx.x * 8 + i] = rows[threadIdx.x * 8 + i];
@@ -75,7 +75,7 @@ TEST(Mma, LoadsMatricesAndTheirTransposes) {
   }
 }
 
-// d [16, 8] += a [16, 16] b [16, 8], the fragments filled element by element as mma.cuh says.
+// d [16, 8] += a [16, 16] b [16, 8]. The fragments are filled element by element, as mma.cuh says.
 __global__ void MultiplyKernel(const BF16* a, const BF16* b, float* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   const auto row_pair = [&](int row, int k) {
@@ -115,7 +115,7 @@ TEST(Mma, MultipliesAndAdds) {
   }
 }
 
-// The same in int8, [16, 32] and [32, 8].
+// The same in int8: a is [16, 32], b is [32, 8].
 __global__ void MultiplyBytesKernel(const int8_t* a, const int8_t* b, int32_t* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   const auto four = [](const int8_t* from, int step) {
@@ -163,7 +163,7 @@ float RandomTF32(std::mt19937& engine) {
   return __uint_as_float(__float_as_uint(normal(engine)) & kTF32Bits);
 }
 
-// d [16, 8] += a [16, 8] b [8, 8], likewise.
+// d [16, 8] += a [16, 8] b [8, 8], with fragments filled in the same way.
 __global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   const auto bits = [](float x) { return __float_as_uint(x); };
@@ -176,13 +176,13 @@ __global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
   for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
 }
 
-// The same of f32, as the sums of two TF32 each.
+// The same in f32. Each factor is the sum of two TF32 numbers.
 __global__ void MultiplySplitKernel(const float* a, const float* b, float* d) {
   auto* shared = SharedMemory<float>();
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   for (int i = static_cast<int>(threadIdx.x); i < 128; i += kWarp) {
     shared[i] = a[i];
-    shared[128 + i] = i < 64 ? b[i % 8 * kColumns + i / 8] : 0.0f;  // a row a column of b
+    shared[128 + i] = i < 64 ? b[i % 8 * kColumns + i / 8] : 0.0f;  // each row is a column of b
   }
   __syncthreads();
   SplitB columns[2];
@@ -230,12 +230,12 @@ TEST(Mma, SplitsF32) {
   Launch(stream, {1, kWarp, 256 * sizeof(float)}, MultiplySplitKernel, a.data(), b.data(),
          d.data());
   ASSERT_TRUE(stream.ok());
-  // 8 eps a product (split_product.cuh), and three sums.
+  // 8 eps for each product (split_product.cuh), and the errors of three sums.
   ExpectProduct(a, b, d, 8 * 0x1p-24 + 3 * SumTolerance(8));
 }
 
-// As attention uses them: scores of 16 rows and 16 keys, and their products with 16 values, from
-// rows in shared memory.
+// The operations in the order of attention: the scores of 16 rows and 16 keys, then their products
+// with 16 values, from rows in shared memory.
 __global__ void ChainKernel(const BF16* q, const BF16* keys, float* scores, float* sums) {
   auto* shared = SharedMemory<BF16>();
   const int lane = static_cast<int>(threadIdx.x), g = lane / 4, t = lane % 4;

@@ -1,5 +1,5 @@
-// Whole models on the CUDA device and the CUDA ops: steps in flight and graphs give the bits of one
-// step at a time in the host's memory, in any batch.
+// Whole models on the CUDA device and the CUDA ops. With steps in flight and graphs they give the
+// same bits, in any batch, as with one step at a time in the host's memory.
 #include "backends/runtime/model.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ using simt::TheMachine;
 
 constexpr uint64_t kBudget = 4 << 20;
 
-// The ops in the host's memory, which does not tell them what device they run on.
+// Runs ops in the host's memory with the same kernels as on the CUDA device. The CUDA device sets
+// `wgmma`; a HostDevice does not.
 template <typename Args, OpMember<Args> kOp>
 struct AsOnTheDevice {
   static void Run(Stream& stream, const Args& args) {
@@ -49,8 +50,8 @@ class SimtModelTest : public testing::TestWithParam<std::string> {
   }
 };
 
-// Batches of five, then of two, then of one: padded to six rows, to two and to one. The longest
-// sequence crosses to a second part of its attention and a grid line on the way.
+// Batches of five, two and one sequences. They are padded to six rows, two rows and one row. On the
+// way the longest sequence gets a second part of its attention and passes a grid line.
 TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const auto on_host = MakeModel(HostMemory());
@@ -80,15 +81,15 @@ TEST_P(SimtModelTest, GraphsInFlightGiveTheBitsOfSingleSteps) {
       EXPECT_TRUE(draws[i] == expected) << "sequence " << i << " of " << count;
     }
   }
-  // All but the first of each bucket: one of 6 rows, one of 2, at which the second part begins; and
-  // three of 1 row.
+  // All steps but the first of each bucket run as graphs: 2 of 6 rows, 2 of 2 rows (where the
+  // second part of attention begins), and 3 of 1 row.
   EXPECT_EQ(TheMachine().graph_launches, 2u + 2u + 3u);
   for (size_t i = 0; i < sequences.size(); ++i) {
     EXPECT_TRUE(ExportBytes(*on_device, *sequences[i]) == ExportBytes(*on_host, *controls[i])) << i;
   }
 }
 
-// Decode rows have kernels of their own: which of the wanted rows are decode rows counts.
+// Decode rows have kernels of their own, so it matters which of the wanted rows are decode rows.
 TEST_P(SimtModelTest, WantedRowsBesideOthers) {
   const auto model = MakeModel(HostMemory());
   const std::vector<int32_t> prompt = RandomTokens(40, 71), more = RandomTokens(9, 71, 2);
@@ -116,8 +117,8 @@ TEST_P(SimtModelTest, WantedRowsBesideOthers) {
   }
 }
 
-// Lists of penalties may grow under a graph. Page tables that grow take the rows' arguments with
-// them, here because so few rows are allowed that there was little room.
+// Lists of penalties may grow while a graph exists. If page tables grow, the arguments of rows move
+// with them. Here few rows are allowed, so there is little room for page tables.
 TEST_P(SimtModelTest, GraphsAreMadeAnewWhereArgumentsMove) {
   const std::unique_ptr<Device> device = OpenDevice("cuda").device;
   const auto on_host = MakeModel(HostMemory(), 8);
@@ -148,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Plans, SimtModelTest,
                          testing::Values("full+window", "rerope+gated",
                                          "chunked+lightning+leaky+nope"));
 
-// Greedy tokens of the golden cases, as a service makes them: a prompt in one piece, then steps in
-// flight.
+// The greedy tokens of the golden cases, generated as in a service: the prompt in one piece, then
+// steps in flight.
 class SimtGreedyTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(SimtGreedyTest, IsThatOfTheGoldenCase) {

@@ -1,4 +1,4 @@
-// Stands in for cuBLASLt: the products of prefill rows as plain sums.
+// Replaces cuBLASLt: computes the products of prefill rows as plain sums.
 #include "kernels/cuda/gemm/prefill_product.h"
 
 #include "kernels/core/dtype.h"

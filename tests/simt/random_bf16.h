@@ -1,4 +1,4 @@
-// Random matrices for tests of what kernels multiply with.
+// Random matrices for tests of the kernels' products.
 #ifndef LONGSTREAM_TESTS_SIMT_RANDOM_BF16_H_
 #define LONGSTREAM_TESTS_SIMT_RANDOM_BF16_H_
 
@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// Normal numbers, the same ones for the same count.
+// Normal numbers; the same count gives the same numbers.
 inline std::vector<BF16> RandomBF16(int count) {
   std::mt19937 engine(static_cast<unsigned>(count));
   std::normal_distribution<float> normal;

@@ -1,5 +1,5 @@
 // The products of a warpgroup of kernels/cuda/primitives/wgmma.cuh against plain loops, from
-// matrices laid out as PTX says, and the mistakes that the harness is there to notice.
+// matrices in the layout that PTX defines; and the mistakes that the harness must notice.
 #include "kernels/cuda/primitives/wgmma.cuh"
 
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ constexpr int kGroups = 2;  // warpgroups of a block
 constexpr int kRows = kGroups * kWarpgroupRows;
 constexpr int kKeys = 128;
 
-// Of the sum of that many exact products, relative to the sum of their magnitudes
-// (tests/simt/harness/tensor_sum.h); each instruction sums kProductDepth of them.
+// The error of the sum of `products` exact products, relative to the sum of their magnitudes
+// (tests/simt/harness/tensor_sum.h). Each instruction sums kProductDepth of them.
 double SumTolerance(int products) { return (products + 3.0 * products / kProductDepth) * 0x1p-24; }
 
-// from [kHeight, width] to panels. By all threads of the block.
+// Copies `from` [kHeight, width] to panels. All threads of the block must call it.
 template <int kHeight>
 __device__ void Store(const BF16* from, int width, BF16* to) {
   for (int i = static_cast<int>(threadIdx.x); i < kHeight * width;
@@ -38,7 +38,8 @@ __device__ void Store(const BF16* from, int width, BF16* to) {
 
 int FirstRow() { return static_cast<int>(threadIdx.x) / kWarpgroupThreads * kWarpgroupRows; }
 
-// Element i of tile `tile` of this thread is that of this row and column.
+// Calls visit(tile, i, row, column) for each element of this thread: element i of tile `tile` has
+// that row and column.
 template <typename Visit>
 __device__ void ForResults(int tiles, const Visit& visit) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -95,17 +96,17 @@ TEST(Wgmma, MultipliesRowsByRows) {
   }
 }
 
-// What a thread may do wrong.
+// The mistakes that a thread can make in SumKernel.
 enum class Mistake {
   kNone,
-  kNoSharedFence,       // for values that come later
-  kReadsEarly,          // results before the wait
-  kOverwritesShared,    // before the wait
-  kOverwritesRegisters  // likewise
+  kNoSharedFence,       // no fence for values that later products read
+  kReadsEarly,          // reads results before the wait
+  kOverwritesShared,    // overwrites memory before the wait
+  kOverwritesRegisters  // overwrites registers before the wait
 };
 
-// sums [kRows, 8 kTiles] = weights [kRows, kKeys] values [kKeys, 8 kTiles], in pieces of 16 keys
-// that come one after the other, each a group.
+// sums [kRows, 8 kTiles] = weights [kRows, kKeys] values [kKeys, 8 kTiles], in pieces of 16 keys,
+// one after the other. Each piece is a group.
 template <int kTiles>
 __global__ void SumKernel(const BF16* weights, const BF16* values, Mistake mistake, float* sums) {
   auto* rows = SharedMemory<BF16>();
@@ -139,7 +140,7 @@ __global__ void SumKernel(const BF16* weights, const BF16* values, Mistake mista
   });
 }
 
-// Whether they are the product.
+// Whether the sums are the product.
 template <int kTiles>
 bool SumsAreRight(Mistake mistake) {
   constexpr int kWidth = kTiles * 8;
@@ -177,21 +178,22 @@ TEST(Wgmma, ShowsWhatIsReadOrWrittenTooEarly) {
   }
 }
 
-// Descriptors and places written out by hand from PTX's canonical layouts, with offsets of 16384
-// and 1024 bytes: bits 62, 42 (1024 / 16 = 64 = bit 6 of the stride) and those of the start.
+// Descriptors and places, written out by hand from PTX's canonical layouts, with offsets of 16384
+// and 1024 bytes: bit 62, bit 42 (1024 / 16 = 64 is bit 6 of the stride), and the bits of the
+// beginning.
 TEST(Wgmma, MatricesLieAsPtxSays) {
   constexpr uint64_t kStride = uint64_t{64} << 32, kSwizzle = uint64_t{1} << 62;
   const uint64_t along = kSwizzle | kStride | uint64_t{1} << 16 | 2048 / 16;
-  // Row 0; row 1, whose pieces change places in pairs; row 7; the second pattern.
+  // Row 0; row 1, where swizzling exchanges neighbouring pieces; row 7; the second pattern.
   EXPECT_EQ(simt::PlaceOf(along, false, 0, 0), 2048u);
   EXPECT_EQ(simt::PlaceOf(along, false, 0, 9), 2048u + 16 + 2);
   EXPECT_EQ(simt::PlaceOf(along, false, 1, 0), 2048u + 128 + 16);
   EXPECT_EQ(simt::PlaceOf(along, false, 1, 8), 2048u + 128);
   EXPECT_EQ(simt::PlaceOf(along, false, 7, 3), 2048u + 7 * 128 + 7 * 16 + 6);
   EXPECT_EQ(simt::PlaceOf(along, false, 10, 0), 2048u + 1024 + 2 * 128 + 2 * 16);
-  // 16 columns further is 32 bytes further, before pieces change places: piece 2 of row 3 is at 1.
+  // 16 columns further is 32 bytes further, before the swizzle. So piece 2 of row 3 is at place 1.
   EXPECT_EQ(simt::PlaceOf(along + 2, false, 3, 0), 2048u + 3 * 128 + 16);
-  // Across rows: k counts rows, and columns from 64 on are a panel of 16384 bytes further.
+  // Across rows: k counts rows, and columns from 64 on are 16384 bytes further, in the next panel.
   const uint64_t across = kSwizzle | kStride | uint64_t{1024} << 16;
   EXPECT_EQ(simt::PlaceOf(across, true, 0, 1), 128u + 16);
   EXPECT_EQ(simt::PlaceOf(across, true, 17, 2), 2u * 128 + (2 ^ 2) * 16 + 2);
@@ -211,13 +213,14 @@ TEST(Wgmma, DescribesMatrices) {
   Stream stream;
   Launch(stream, {1, 1, 32768}, DescribeKernel, matrices.data());
   ASSERT_TRUE(stream.ok());
-  // Row 64 begins at 64 * 128 bytes, column 16 32 behind; column 96 is the 32nd of the next panel.
+  // Row 64 begins at 64 * 128 bytes. Column 16 is 32 bytes further. Column 96 is the 32nd of the
+  // next panel.
   EXPECT_EQ(matrices[0], 0x4000'0040'0001'0000u | (64 * 128 + 32) / 16);
   EXPECT_EQ(matrices[1], 0x4000'0040'0001'0000u | (128 * 128 + 64) / 16);
   EXPECT_EQ(matrices[2], 0x4000'0040'0400'0000u | 16 * 128 / 16);
 }
 
-// The steps that a product needs, without one of them.
+// Runs the steps of a product, but leaves out step number `without`.
 __global__ void IncompleteKernel(int without) {
   auto* panels = SharedMemory<BF16>();
   float d[8][4] = {};

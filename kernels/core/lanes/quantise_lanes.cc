@@ -1,5 +1,5 @@
-// The search of core/quantise.cc, a group a lane. Its sums keep their order, and nothing is fused
-// but products that f32 holds exactly.
+// The search of core/quantise.cc, with one group a lane. It adds in the same order, and fuses a
+// multiplication with an addition only if f32 holds the product exactly.
 #include "kernels/core/lanes/quantise_lanes.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
@@ -14,8 +14,8 @@ LONGSTREAM_INLINE NativeF32 Clamp(NativeF32 x, NativeF32 low, NativeF32 high) {
   return x > high ? high : x;
 }
 
-// The sum of term(i) over the inputs. That it starts from the first term, not from 0, changes
-// nothing but the sign of a zero.
+// The sum of term(i) over the inputs. It starts from the first term; a sum that starts from 0 would
+// differ only in the sign of a zero.
 template <typename Term>
 LONGSTREAM_INLINE NativeF32 SumOf(const Term& term) {
   const auto strided = [&](int64_t first) LONGSTREAM_INLINE_LAMBDA {
@@ -30,8 +30,8 @@ LONGSTREAM_INLINE NativeF32 SumOf(const Term& term) {
 
 using Weights = float[kGroupInputs][kNativeLanes];
 
-// What has been found for the groups. A lane that has no scale (NaN, too large or too small a
-// weight) holds anything.
+// The best scales so far, one group a lane. A lane's content is meaningless if its group gets no
+// scale: a weight is NaN or too large, or all are too small.
 class Search {
  public:
   LONGSTREAM_INLINE Search(const ScaleSearch& search, const Weights& weights)
@@ -41,17 +41,17 @@ class Search {
         error_(NativeBroadcast(__builtin_inff())),
         scale_(NativeBroadcast(0.0f)) {}
 
-  // Rounds with 1 / inverse as the scale, and tries the scale that fits these integers best and
-  // the one behind it in f16.
+  // Rounds with 1 / inverse as the scale. Computes the scale that fits these integers best, and
+  // tries the nearest f16 and the f16 after it.
   LONGSTREAM_INLINE void Try(NativeF32 inverse) {
-    // Sums of integers below 2^24: exact in any order.
+    // These sums of integers are below 2^24, so they are exact in any order.
     NativeF32 squares[4] = {};
     const NativeF32 dot = SumOf([&](int64_t i) LONGSTREAM_INLINE_LAMBDA {
       const NativeF32 value = Value(i, inverse);
       squares[i % 4] = NativeFma(value, value, squares[i % 4]);
       return Weight(i) * value;
     });
-    // Where all integers are 0, NaN, and so are the errors.
+    // If all integers are 0, this is NaN, and so are the errors.
     const NativeF32 best = dot / ((squares[0] + squares[1]) + (squares[2] + squares[3]));
     const NativeF32 bounded =
         Clamp(best, NativeBroadcast(-kLargestScale), NativeBroadcast(kLargestScale));
@@ -62,7 +62,7 @@ class Search {
     TryScale(NativeLoadF16(bits));
   }
 
-  // The integers of input i by the best scale, which is not 0.
+  // The integers of input i for the best scales. A lane whose scale is 0 is meaningless.
   LONGSTREAM_INLINE NativeF32 BestValue(int64_t i) const {
     return Value(i, NativeBroadcast(1.0f) / scale_);
   }
@@ -80,11 +80,11 @@ class Search {
   LONGSTREAM_INLINE void TryScale(NativeF32 scale) {
     const NativeF32 inverse = NativeBroadcast(1.0f) / scale;
     const NativeF32 error = SumOf([&](int64_t i) LONGSTREAM_INLINE_LAMBDA {
-      // An f16 times an integer of at most 8 bits: exact.
+      // The product of an f16 and an integer of at most 8 bits is exact.
       const NativeF32 off = NativeFma(-scale, Value(i, inverse), Weight(i));
       return off * off;
     });
-    // Of the scale infinity the error is NaN.
+    // If a scale is infinite, its error is NaN.
     const NativeI32 is_better = (error < error_) & (scale != NativeBroadcast(0.0f));
     error_ = is_better ? error : error_;
     scale_ = is_better ? scale : scale_;

@@ -14,8 +14,8 @@ struct LaneGroups {
   NativeI32 values[kGroupInputs];
 };
 
-// Of every lane the group that longstream::QuantiseGroup makes of its weights, bit by bit; weights
-// that a lane lacks are zero.
+// Makes one group of the weights of each lane: the same, bit by bit, as longstream::QuantiseGroup
+// makes. If a group has fewer weights than kGroupInputs, the rest are zero.
 void QuantiseLanes(DType type, const float (&weights)[kGroupInputs][kNativeLanes],
                    LaneGroups* groups);
 

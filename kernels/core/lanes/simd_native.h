@@ -11,13 +11,13 @@
 #error "compile with -DLONGSTREAM_ISA=baseline, avx2 or avx512"
 #endif
 
-// Inlined even where the optimiser would not: see kernels/cpu/isa_ops.h.
+// Inlines a function even where the optimiser would not (reasons: kernels/cpu/isa_ops.h).
 #define LONGSTREAM_INLINE [[gnu::always_inline]] inline
 // The same for a lambda in a header: [&](...) LONGSTREAM_INLINE_LAMBDA { ... }.
 #define LONGSTREAM_INLINE_LAMBDA __attribute__((always_inline))
 
-// Before a loop over an array of sums that is to stay in registers: one loop over it that is not
-// unrolled keeps all of it in memory. At most 16 turns.
+// Stands before a loop over an array of sums that must stay in registers. A single loop over the
+// array that is not unrolled would keep the whole array in memory. Unrolls at most 16 turns.
 #if defined(__clang__)
 #define LONGSTREAM_UNROLL _Pragma("unroll")
 #else
@@ -50,7 +50,7 @@ LONGSTREAM_INLINE NativeF32 NativeFma(NativeF32 a, NativeF32 b, NativeF32 c) {
   return _mm512_fmadd_ps(a, b, c);
 }
 LONGSTREAM_INLINE NativeF32 NativeSqrt(NativeF32 a) { return _mm512_sqrt_ps(a); }
-// The second operand where one is NaN, or both are zeros.
+// The second operand, if one operand is NaN or both are zeros.
 LONGSTREAM_INLINE NativeF32 NativeMax(NativeF32 a, NativeF32 b) { return _mm512_max_ps(a, b); }
 LONGSTREAM_INLINE NativeF32 NativeMin(NativeF32 a, NativeF32 b) { return _mm512_min_ps(a, b); }
 // Bit i is the sign of lane i.
@@ -80,7 +80,8 @@ LONGSTREAM_INLINE NativeU64 NativeMultiplyEven(NativeU64 a, NativeU64 b) {
   return reinterpret_cast<NativeU64>(
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
-// Lanes i and i + 8 added, then i + 4 of what is left; the same on every set.
+// Adds lanes i and i + 8, then lanes i and i + 4 of the result; every instruction set uses this
+// order.
 LONGSTREAM_INLINE __m128 NativeSumToFour(const NativeF32* part) {
   const __m256 eight = _mm512_castps512_ps256(part[0]) + _mm512_extractf32x8_ps(part[0], 1);
   return _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);

@@ -1,4 +1,4 @@
-// Attention over each view of keys. See kernels/ops/attention/attention.h.
+// Attention over each view of keys (kernels/ops/attention/attention.h).
 #include "kernels/ops/attention/attention.h"
 
 #include <variant>

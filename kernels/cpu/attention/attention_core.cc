@@ -1,4 +1,4 @@
-// Division of attention into tasks, and the merge of split rows.
+// Divides attention into tasks and merges the splits of decode rows.
 #include "kernels/cpu/attention/attention_core.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Positions of a prefill tile: a power of two that divides kKeyBlock, so that the rows of a tile,
-// cut at absolute multiples of it, end in the same block of keys.
+// Positions of a prefill tile: a power of two that divides kKeyBlock. Tiles are cut at absolute
+// multiples of it, so all rows of a tile end in the same block of keys.
 int64_t TilePositions(int64_t group_heads) {
   int64_t positions = kKeyBlock;
   while (positions * group_heads > kTileRows) positions /= 2;
@@ -24,7 +24,7 @@ int64_t Divisor(int64_t n, int64_t most) {
   return divisor;
 }
 
-// The sizes that the tasks of one call share, and their work.
+// The tasks of one call: the sizes that they share, and their work.
 class Tasks {
  public:
   Tasks(Stream& stream, const Attention& attention)
@@ -50,7 +50,8 @@ class Tasks {
       const int64_t last = sequence.first_position + sequence.num_rows - 1;
       if (last > last_position_) last_position_ = last;
     }
-    // Wide tasks, but enough of them that threads end at about the same time.
+    // Tasks take as many groups as possible, but there must be enough tasks that all threads end at
+    // about the same time.
     const int64_t enough = int64_t{4} * stream.executor.num_threads;
     task_groups_ = num_groups_;
     while (num_splits_ * num_groups_ < enough * task_groups_ && task_groups_ > 1) {
@@ -74,9 +75,9 @@ class Tasks {
     return num_splits_ > num_decode_rows_ ? num_decode_rows_ * num_out_heads_ : 0;
   }
 
-  // The tasks of a sequence follow each other. A decode row's tasks go split by split, because the
-  // heads of a page lie side by side. A prefill's tasks go group by group, because the tiles of a
-  // group read the same keys and values.
+  // The tasks of a sequence have consecutive numbers. For a decode row they go split by split,
+  // because the heads of a page lie side by side. For a prefill they go group by group, because the
+  // tiles of a group read the same keys and values.
   void Run(int64_t task) const {
     int64_t decode_row = 0;
     const SequenceRows* sequence = attention_.batch.sequences;
@@ -93,7 +94,7 @@ class Tasks {
       }
       return;
     }
-    // The longest rows first, so that the last tasks are short.
+    // Later tiles see more keys, so they come first and the last tasks are short.
     const int64_t num_tiles = NumUnits(*sequence);
     RunTile(*sequence, Group(task / num_tiles), num_tiles - 1 - task % num_tiles);
   }
@@ -107,7 +108,7 @@ class Tasks {
       if (sequence->is_decode != 0) --decode_row;
     }
     const int64_t splits = NumUnits(*sequence);
-    if (splits == 1) return;  // written by its only task
+    if (splits == 1) return;  // its only task has written the result
     const float* partials = Partial(merge / num_out_heads_, head, 0);
     float max = kLowestScore;
     for (int64_t s = 0; s < splits; ++s) {
@@ -148,7 +149,7 @@ class Tasks {
     return NumUnits(sequence) * groups;
   }
 
-  // The slices of a value follow each other.
+  // Group number `index`. The groups of the slices of one value are neighbours.
   HeadGroup Group(int64_t index) const {
     HeadGroup group;
     const int64_t slice = index % slices_;
@@ -180,7 +181,7 @@ class Tasks {
   }
 
   // Computes the groups [first_group, first_group + decode_groups_) of a split. `followed`: the
-  // caller goes on with further groups of the same split.
+  // caller then computes further groups of the same split.
   void RunSplit(const SequenceRows& sequence, int64_t first_group, bool followed,
                 int64_t decode_row, int64_t split) const {
     HeadGroup groups[kMaxDecodeGroups + 1];
@@ -210,7 +211,7 @@ class Tasks {
     for (int64_t i = 0; i < decode_groups_; ++i) WriteWhole(sequence, groups[i], data[i]);
   }
 
-  // The rows of a group whose sums are over all keys.
+  // Writes a group's output rows from its sums over all keys.
   void WriteWhole(const SequenceRows& sequence, const HeadGroup& group,
                   const float* partials) const {
     for (int64_t h = 0; h < group.num_heads; ++h) {
@@ -235,9 +236,9 @@ class Tasks {
   const int64_t max_splits_;
   float* const partials_;      // [decode rows, H * slices_, max_splits_, D + 2]
   int64_t task_groups_ = 1;    // groups in a task of a decode row
-  int64_t decode_groups_ = 1;  // groups of a task that are computed together
+  int64_t decode_groups_ = 1;  // groups that are computed together in such a task
   int64_t num_splits_ = 0;     // splits of all decode rows
-  int64_t num_tiles_ = 0;      // tiles of all prefill rows, for each group
+  int64_t num_tiles_ = 0;      // tiles of all prefill rows, counted for one group
   int64_t num_decode_rows_ = 0;
   int64_t last_position_ = 0;
 };

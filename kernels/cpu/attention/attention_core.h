@@ -1,15 +1,15 @@
 // Flash attention over pages and rings: the core of attention over every view of keys.
 //
-// Per row and head an online softmax (Dao 2022) over blocks of kKeyBlock keys at absolute
-// positions: running maximum m, sum l of weights and weighted sum of values, all f32. A row's bits
-// therefore depend on its own position and keys alone, not on the rows it is computed with.
+// For each row and head it computes an online softmax (Dao 2022) over blocks of kKeyBlock keys at
+// absolute positions: running maximum m, sum l of weights and weighted sum of values, all f32. So a
+// row's bits depend on its own position and keys alone, not on the rows that are computed with it.
 //
-//   decode   one task per split of the context and K/V head, or several of those or all where there
-//            are tasks enough; keys and values are read in place, once for all query heads that
-//            share them; splits are merged in order
-//   prefill  one task per K/V head and tile of up to kTileRows (position, query head) pairs; scores
-//            are computed transposed, keys down and rows across, so that the softmax of 16 rows is
-//            plain vector arithmetic and no key is ever transposed
+//   decode   One task computes a split of the context for one K/V head, or for several or all heads
+//            if there are enough tasks. It reads keys and values in place, once for all query heads
+//            that share them. The splits are merged in order.
+//   prefill  One task computes a K/V head for a tile of up to kTileRows pairs (position, query
+//            head). Scores are transposed: keys go down, rows go across. So the softmax of 16 rows
+//            is plain vector arithmetic, and no key is ever transposed.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_CORE_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_CORE_H_
 
@@ -28,22 +28,23 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 // A block of keys and values in f32 stays in a second-level cache together with a tile's sums.
 inline constexpr int64_t kKeyBlock = 64;
 inline constexpr int64_t kTileRows = 64;
-// Query heads of a group. A tile then covers at least 4 positions.
+// The most query heads of a group. A tile of 64 rows then covers at least 4 positions.
 inline constexpr int64_t kMaxGroup = 16;
-// No window; its sum with a position does not overflow.
+// A window of this size means: no window. Adding a position to it does not overflow.
 inline constexpr int64_t kUnbounded = INT64_MAX / 2;
 
 inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
-// Where a maximum begins: finite, so that its difference to a hidden score is no NaN.
+// The value of a maximum before the first score. It is finite, so its difference to a hidden score
+// is no NaN.
 inline constexpr float kLowestScore = -std::numeric_limits<float>::max();
 
 // The slices of a value are heads of width D that share a key (batch_layout.h). Each slice is a
-// group of its own. Slices of a decode row that are computed together share their weights.
+// group of its own. If the slices of a decode row are computed together, they share their weights.
 //
 // score(p, j) = scale * q . keys_j         where p - j < window
 //               scale * q_far . far_keys_j where p - j >= window; without q_far j is not visible
-// With a softcap the score is capped softly (ops/attention/attention.h). With slopes it then loses
-// alibi_slopes[h] * (p - j).
+// A softcap then bounds the score (ops/attention/attention.h). Slopes subtract
+// alibi_slopes[h] * (p - j) from the result.
 struct Attention {
   BatchLayout batch;
   int32_t num_heads = 0;
@@ -56,16 +57,17 @@ struct Attention {
   RowStore far_keys;
   RowStore values;
   const float* alibi_slopes = nullptr;  // [H]
-  // Decode rows are split by AttentionSplit and use AttentionWorkspace; otherwise each is one task.
+  // If true, decode rows are split by AttentionSplit and need AttentionWorkspace. If false, each is
+  // one task.
   bool split = false;
-  int64_t max_position = 0;  // read with split
+  int64_t max_position = 0;  // read only with split
   Matrix out;                // [T, H * value_slices() * D]
 
   LONGSTREAM_INLINE int64_t value_slices() const { return values.num_heads / keys.num_heads; }
 };
 
-// Calls body(near, element) with a value of the type of attention.keys and one of the type of all
-// other keys and values. REQUIRES: TypesServed(attention)
+// Calls body(near, element): `near` has the type of attention.keys, `element` the type of all other
+// keys and values. REQUIRES: TypesServed(attention)
 template <typename Body>
 LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& body) {
   if (attention.values.type == DType::kI8) {
@@ -75,8 +77,8 @@ LONGSTREAM_INLINE void ForKeysAndValues(const Attention& attention, const Body& 
   ForType(attention.values.type, [&](auto element) { body(element, element); });
 }
 
-// Rings are never int8, and near keys beside int8 pages are bf16; else all keys and values are of
-// one type.
+// Whether attention serves these types. Rings are never int8, and near keys beside int8 pages are
+// bf16. Otherwise all keys and values have one type.
 LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   const DType type = attention.values.type;
   if (type == DType::kI8 && !attention.values.paged) return false;
@@ -85,37 +87,37 @@ LONGSTREAM_INLINE bool TypesServed(const Attention& attention) {
   return type == DType::kI8 && attention.keys.type == DType::kBF16;
 }
 
-// Query heads that share a K/V head, at most kMaxGroup of them, and one slice of its values. A pass
-// over keys and values computes the heads of a group together.
+// At most kMaxGroup query heads that share a K/V head, with one slice of its values. One pass over
+// keys and values computes all heads of a group.
 struct HeadGroup {
   int64_t kv_head = 0;
   int64_t value_head = 0;  // kv_head * value_slices() + the slice
   int64_t first_head = 0;
   int64_t num_heads = 0;
-  int64_t first_out = 0;   // the head of `out` for the slice's sums of head first_head
-  int64_t out_stride = 1;  // heads of `out` from one query head's sums to the next one's
+  int64_t first_out = 0;   // the head of `out` for the sums of query head first_head
+  int64_t out_stride = 1;  // heads of `out` from the sums of one query head to those of the next
 };
 
-// Sums over some of the keys of a decode row, for the heads of a group. Head h has D + 2 floats at
-// data + h * stride: sum of e^(score - max) value [D], max, sum of e^(score - max).
+// Sums of a decode row over some of its keys, for the heads of a group. Head h has D + 2 floats at
+// data + h * stride: the sum of e^(score - max) * value [D], max, and the sum of e^(score - max).
 struct PartialRows {
   float* data = nullptr;
   int64_t stride = 0;
 };
 
-// The most groups of a decode row that are computed together, where there are enough tasks. Their
-// keys lie side by side in a page, and so do their values. 12 groups of the widest heads take
-// 0.9 MiB of stack (kMaxHeadDim).
+// The most groups of a decode row that one task computes together, if there are enough tasks. Their
+// keys lie side by side in a page, and so do their values. 12 groups of the widest heads take 0.9
+// MiB of stack (kMaxHeadDim).
 inline constexpr int64_t kMaxDecodeGroups = 12;
 
 // Attention of one decode row over its keys [begin, end), for num_groups <= kMaxDecodeGroups
-// groups. The sums of groups[i] go to partials[i]. `following` is the group that the caller begins
-// with next, over the same positions; nullptr: none.
+// groups. The sums of groups[i] go to partials[i]. `following` is the group that the caller
+// computes next, over the same positions; nullptr: there is none.
 void AttendDecode(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
                   int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
                   const PartialRows* partials);
 
-// Attention of the rows of one sequence at the positions [begin, end), to `out`.
+// Attention of the rows of one sequence at the positions [begin, end); the result goes to `out`.
 // REQUIRES: (end - begin) * group.num_heads <= kTileRows, and both ends in one block of keys.
 void AttendPrefill(const Attention& attention, const SequenceRows& sequence, const HeadGroup& group,
                    int64_t begin, int64_t end);

@@ -13,10 +13,11 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int kBlockVectors = static_cast<int>(kKeyBlock) / kLanes;
-// Numbers of a row that a register holds at most: int8.
+// The most numbers of a row that a register holds: 64 of int8.
 constexpr int64_t kWidestRegister = 64;
 
-// Near keys of a window or a near ring, or all keys; far ones; values.
+// One group of a decode row. Keys: the keys of a window, the near keys, or all keys. FarKeys: the
+// far keys.
 template <typename Keys, typename FarKeys, typename Values>
 class DecodeRow {
  public:
@@ -47,8 +48,9 @@ class DecodeRow {
     }
   }
 
-  // What is computed after the next Score, the keys [begin, end) of a block of this group or of
-  // another one, or after the next Weigh, likewise values. They are asked for meanwhile.
+  // Announces the keys [begin, end) that are computed after the next Score. They are in one block
+  // of `group`, which may be another group than this one. The next Score prefetches them.
+  // AnnounceValues does the same with values for the next Weigh.
   void AnnounceKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const int64_t border = FarUntil(begin, end);
     if (has_far_) far_keys_.Announce(Head(attention_.far_keys, group.kv_head), begin, border);
@@ -58,12 +60,13 @@ class DecodeRow {
     values_.Announce(Head(attention_.values, group.value_head), begin, end);
   }
 
-  // Where values follow keys and keys follow values: what the next Score and the next Weigh of the
-  // last group ask for. Near keys of bf16 beside values of int8 ask for none and are not asked for;
-  // of a block that has far and near keys the far ones are.
+  // The same where a group's keys are followed by values, or its values by keys: the next Score of
+  // the last group prefetches values, and its next Weigh prefetches keys. bf16 near keys and int8
+  // values have different types, so neither prefetches the other. If a block has far and near keys,
+  // only its far keys are prefetched.
   void AnnounceValuesBehindKeys(const HeadGroup& group, int64_t begin, int64_t end) {
     const HeadRows rows = Head(attention_.values, group.value_head);
-    const bool far = FarUntil(begin, end) == end;  // what is scored last
+    const bool far = FarUntil(begin, end) == end;  // whether far keys are scored last
     far_keys_.Announce(rows, begin, far ? end : begin);
     keys_.Announce(rows, begin, !far && kNearKeysAsValues ? end : begin);
   }
@@ -77,18 +80,18 @@ class DecodeRow {
     }
   }
 
-  // Weights of the keys [first, last) of the block that begins at `block`.
+  // Computes the weights of the keys [first, last) of the block that begins at `block`.
   void Score(int64_t block, int64_t first, int64_t last) {
     ScoreKeys(block, first, last);
     if (attention_.alibi_slopes != nullptr) SubtractDistances(block);
     for (int64_t h = 0; h < group_.num_heads; ++h) Softmax(h);
   }
 
-  // Whether another row computes the same weights: it has another slice of the same values.
+  // Whether another row computes the same weights, because it has another slice of the same values.
   bool SharesWeights(const DecodeRow& other) const {
     return group_.kv_head == other.group_.kv_head && group_.first_head == other.group_.first_head;
   }
-  // In place of Score: what `other`, with which it shares weights, has from it.
+  // Takes the weights from `other`, whose weights are the same. This replaces Score.
   void TakeWeights(const DecodeRow& other) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       if (other.max_[h] > max_[h]) RaiseMax(h, other.max_[h]);
@@ -98,7 +101,7 @@ class DecodeRow {
                      static_cast<size_t>(group_.num_heads * kKeyBlock) * sizeof(float));
   }
 
-  // Adds the block's values by those weights.
+  // Adds the block's values, multiplied by the weights, to the sums.
   void Weigh(int64_t block, int64_t first, int64_t last) {
     values_.Weigh(scores_, block, first, last, sums_);
   }
@@ -113,19 +116,20 @@ class DecodeRow {
   }
 
  private:
-  // Far keys are of the values' type always.
+  // Far keys always have the type of the values.
   static constexpr bool kNearKeysAsValues = std::is_same_v<Keys, FarKeys>;
 
   HeadRows Head(const RowStore& rows, int64_t index) const {
     return rows.Head(attention_.batch, sequence_, index);
   }
 
-  // Where the far ones of the keys [begin, end) end.
+  // The end of the far keys among the keys [begin, end).
   int64_t FarUntil(int64_t begin, int64_t end) const {
     return has_far_ ? std::clamp(near_begin_, begin, end) : begin;
   }
 
-  // Scores of the keys [first, last) of the block that begins at `block`; the rest of it is hidden.
+  // Computes the scores of the keys [first, last) of the block that begins at `block`, and hides
+  // the rest of the block.
   void ScoreKeys(int64_t block, int64_t first, int64_t last) {
     for (int64_t h = 0; h < group_.num_heads; ++h) {
       float* scores = scores_ + h * kKeyBlock;
@@ -138,7 +142,7 @@ class DecodeRow {
     if (attention_.softcap > 0.0f) CapScores();
   }
 
-  // Hidden ones stay so.
+  // Caps the scores, but not those of hidden keys.
   void CapScores() {
     const F32x16 lowest = Broadcast(kLowestScore);
     for (int64_t i = 0; i < group_.num_heads * kKeyBlock; i += kLanes) {
@@ -159,7 +163,7 @@ class DecodeRow {
     }
   }
 
-  // Brings the sums so far to a new maximum.
+  // Scales the sums so far to a new maximum.
   void RaiseMax(int64_t h, float new_max) {
     const F32x16 correction = Exp(Broadcast(max_[h] - new_max));
     max_[h] = new_max;
@@ -170,7 +174,7 @@ class DecodeRow {
     }
   }
 
-  // A block's scores become weights e^(score - max).
+  // Turns a block's scores into weights e^(score - max).
   void Softmax(int64_t h) {
     float* scores = scores_ + h * kKeyBlock;
     F32x16 largest = Load(scores);
@@ -193,7 +197,7 @@ class DecodeRow {
   const int64_t position_;
   const int64_t near_begin_;  // the first position whose key is near; may be negative
   const int64_t dim_;
-  const int64_t width_;  // of the sums: D and what whole registers of keys and values add to it
+  const int64_t width_;  // numbers of a row of sums: D, rounded up to whole registers
   const DecodeShape shape_;
 
   Keys keys_;
@@ -205,7 +209,7 @@ class DecodeRow {
   float sum_[kMaxGroup];
 };
 
-// The group whose keys are read behind those of groups[i]; nullptr: all that follow have the same.
+// The next group after groups[i] with other keys; nullptr: all groups after it have the same keys.
 const HeadGroup* WithOtherKeys(const HeadGroup* groups, int64_t num_groups, int64_t i) {
   for (int64_t j = i + 1; j < num_groups; ++j) {
     if (groups[j].kv_head != groups[i].kv_head) return groups + j;
@@ -213,9 +217,9 @@ const HeadGroup* WithOtherKeys(const HeadGroup* groups, int64_t num_groups, int6
   return nullptr;
 }
 
-// Of several groups, block by block: all their keys, which lie side by side in a page, then all
-// their values, each asked for while what lies before it is computed. Long runs are what the
-// processor's own prefetcher needs.
+// Computes several groups block by block: first all their keys, which lie side by side in a page,
+// then all their values. While one group is computed, the data of the next one is prefetched. The
+// processor's own prefetcher needs such long runs of memory.
 template <typename Row>
 void AttendHeads(const Attention& attention, const SequenceRows& sequence, const HeadGroup* groups,
                  int64_t num_groups, const HeadGroup* following, int64_t begin, int64_t end,
@@ -232,7 +236,7 @@ void AttendHeads(const Attention& attention, const SequenceRows& sequence, const
   for (int64_t block = first_block; block < end; block += kKeyBlock) {
     const int64_t first = std::max(block, begin);
     const int64_t last = std::min(block + kKeyBlock, end);
-    // Behind the last group comes the next block, or the first one of what follows.
+    // After the last group comes the next block, or the first block of the following group.
     const bool is_last = last == end && following != nullptr;
     const HeadGroup& next_group = is_last ? *following : groups[0];
     const int64_t next_first = is_last ? begin : last;

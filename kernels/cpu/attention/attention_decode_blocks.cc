@@ -1,4 +1,4 @@
-// Decode rows over bf16 keys and values, by the bf16 dot product.
+// Decode rows over bf16 keys and values, computed by the bf16 dot product.
 #include "kernels/cpu/attention/attention_decode_blocks.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Scores whose sums are added up together, by a tree of their registers.
+// How many scores are summed over their lanes together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
 constexpr int64_t kVectorDims = PairRows::kVectorDims;
 
@@ -21,16 +21,18 @@ LONGSTREAM_INLINE __m512bh BroadcastPair(const BF16* from) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
 }
 
-// 16 numbers as the sums of two of bf16.
+// Splits 16 numbers: each is the sum of two bf16 numbers.
 LONGSTREAM_INLINE void SplitVector(const F32x16& value, BF16* high, BF16* low) {
   const F32x16 rounded = RoundToBF16(value);
   Store(rounded, high);
   Store(value - rounded, low);
 }
 
-// Lane i is the sum of the lanes of sums[i], each by the same tree.
+// Lane i of the result is the sum of the lanes of sums[i]. All lanes use the same tree of
+// additions.
 LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
-  // Neighbours in one register: halves the registers, and the lanes that a sum is spread over.
+  // Adds neighbouring registers into one: this halves the number of registers, and the number of
+  // lanes over which a sum is spread.
   for (int i = 0; i < 8; ++i) {
     const __m512 a = sums[2 * i], b = sums[2 * i + 1];
     sums[i] = _mm512_unpacklo_ps(a, b) + _mm512_unpackhi_ps(a, b);
@@ -40,7 +42,8 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
     sums[i] =
         _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)) + _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
   }
-  // Every 128 bits hold four sums now; four such parts of four registers are to be added.
+  // Each 128 bits now hold four sums. The four 128-bit parts of each register are still to be
+  // added; that takes four registers at once.
   for (int i = 0; i < 2; ++i) {
     const __m512 a = sums[2 * i], b = sums[2 * i + 1];
     sums[i] = _mm512_shuffle_f32x4(a, b, 0x88) + _mm512_shuffle_f32x4(a, b, 0xdd);
@@ -50,16 +53,16 @@ LONGSTREAM_INLINE __m512 SumsOfSixteen(__m512 (&sums)[kScoresAtOnce]) {
 }
 
 // Lane h * (16 / kHeads) + i is the score of head h with row i, for 16 / kHeads rows of kVectors
-// registers each. Asks for as many bytes at `next`, if for anything.
+// registers each. Unless kAsks is kNothing, prefetches the same number of bytes at `next`.
 template <int kVectors, int kHeads, Asks kAsks>
 LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* rows,
                                    const BF16* next) {
   constexpr int kRows = kScoresAtOnce / kHeads;
   __m512 sums[kScoresAtOnce];
   for (__m512& sum : sums) sum = _mm512_setzero_ps();
-  // Registers of a row side by side: the processor's prefetcher follows lines further that are read
-  // in their order. All or most of a row, as far as the queries stay in registers. (Half a row of D
-  // = 128 for two heads: 0.93 of the speed of a quarter.)
+  // Reads neighbouring registers of a row together, because the processor's prefetcher follows
+  // lines better that are read in order. It reads all or most of a row, as long as the queries stay
+  // in registers. (For two heads of D = 128, half a row had 0.93 of the speed of a quarter.)
   constexpr int kAtOnce = kHeads == 1 ? std::min(kVectors, 4) : kVectors == 2 ? 2 : 1;
   for (int first = 0; first < kVectors; first += kAtOnce) {
     __m512bh high[kAtOnce][kHeads], low[kAtOnce][kHeads];
@@ -85,7 +88,8 @@ LONGSTREAM_INLINE __m512 ScoreRows(const PairDecodeKeys::Split* q, const BF16* r
   return SumsOfSixteen(sums);
 }
 
-// Scores of kHeads heads with the block's rows [first, last), both multiples of 16.
+// Computes the scores of kHeads heads with the block's rows [first, last); both are multiples of
+// 16.
 template <int kVectors, int kHeads, Asks kAsks>
 void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* next, int64_t first,
                 int64_t last, float* scores) {
@@ -104,13 +108,14 @@ void ScoreHeads(const PairDecodeKeys::Split* q, const BF16* rows, const BF16* ne
   }
 }
 
-// kHeads heads, kChunks registers of a row; sums: rows of kMaxHeadDim.
+// Adds weighted values for kHeads heads and kChunks registers of a row. Rows of `sums` have
+// kMaxHeadDim numbers.
 template <int kVectors, int kHeads, int kChunks, Asks kAsks>
 void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto [weights, rows, next, first_pair, last_pair] = pairs;
   constexpr int64_t kRow = kVectors * kVectorDims;
-  // A register of values gives two of pairs, and so of sums: see InOrder.
+  // A register of values becomes two registers of pairs, and so two registers of sums (InOrder).
   __m512 sum[kHeads][kChunks][2];
   for (int h = 0; h < kHeads; ++h) {
     for (int c = 0; c < kChunks; ++c) {
@@ -145,7 +150,7 @@ void WeighTile(const PairDecodeValues::Pairs& pairs, float* sums) {
   }
 }
 
-// Whole rows, in tiles whose sums stay in 16 registers.
+// Adds whole rows of values, in tiles whose sums stay in 16 registers.
 template <int kVectors, int kHeads>
 void WeighHeads(PairDecodeValues::Pairs pairs, float* sums) {
   constexpr int kChunks = std::min(kVectors, 4);
@@ -179,7 +184,8 @@ void PairDecodeKeys::LoadQueries(const float* q) {
 void PairDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* scores) {
   if (begin >= end) return;
   const BF16* rows = rows_.Block(block, begin, end);
-  // Whole groups; scores beyond the keys are put back.
+  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
   alignas(64) float computed[2 * kKeyBlock];
@@ -241,8 +247,8 @@ void PairDecodeValues::WeighPairs(Pairs pairs, float* sums) const {
 }
 
 void PairDecodeValues::InOrder(const float* sums, float* to) const {
-  // Interleaving works within 128 bits: of eight numbers the first four go to the first register of
-  // sums, the others to the second.
+  // Interleaving works within 128 bits: of eight numbers, the first four go to the first register
+  // of sums, the other four to the second.
   constexpr int64_t kFour = 4;
   for (int64_t d = 0; d < shape_.dim; d += kFour) {
     const int64_t in_vector = d % kVectorDims;

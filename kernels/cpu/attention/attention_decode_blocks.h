@@ -1,16 +1,17 @@
 // The arithmetic of a decode row on one block of keys and values.
 //
-//   F32DecodeKeys<T>, F32DecodeValues<T>    f32, keys and values of T converted on the way
-//   WidenedDecodeKeys, WidenedDecodeValues  the same over bf16 on AVX2
-//   PairDecodeKeys, PairDecodeValues        over bf16 by its dot product, where there is one
+//   F32DecodeKeys<T>, F32DecodeValues<T>    convert keys and values of T to f32
+//   WidenedDecodeKeys, WidenedDecodeValues  the same for bf16 on AVX2
+//   PairDecodeKeys, PairDecodeValues        use the bf16 dot product, if the processor has it
 //
-// The last never convert those: that takes the ports of two of three instructions, and the row
-// is then slower than memory. They split queries in two bf16 numbers, which keep 17 bits, and round
-// weights to bf16; prefill rows do the same, and see the same weights. Where there is no such
-// instruction, a number is converted once for two heads, and two numbers in three instructions: as
-// halves of 32 bits, without moving them to where their neighbours in f32 would be.
+// The Pair classes do not convert keys and values: two of three instructions would be conversions,
+// and computing would be slower than memory. They split queries into two bf16 numbers, which keep
+// 17 bits, and round weights to bf16. Prefill rows do the same, so they use the same weights. The
+// Widened classes convert a number once for two heads, and two numbers in three instructions. They
+// convert the two halves of 32 bits in place, so even and odd numbers end up in different
+// registers.
 //
-// Scores of a block are [heads, kKeyBlock], the key at `block` first.
+// Scores of a block are [heads, kKeyBlock]; the key at position `block` comes first.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_DECODE_BLOCKS_H_
 
@@ -25,7 +26,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Rows of T as a product takes them: where they lie, or those of int8 as f32.
+// Rows of T in the form that a product takes: in place, or converted to f32 for int8.
 template <typename T>
 class ProductRows {
  public:
@@ -34,7 +35,7 @@ class ProductRows {
 
   struct View {
     const T* data;
-    int64_t stride;  // elements
+    int64_t stride;  // in elements
   };
   LONGSTREAM_INLINE View Of(const RowRun& run, int64_t /*dim*/) const {
     return {reinterpret_cast<const T*>(run.data), run.stride / static_cast<int64_t>(sizeof(T))};
@@ -65,7 +66,7 @@ class ProductRows<int8_t> {
   float* const converted_;  // [kKeyBlock, dim]
 };
 
-// The keys of a K/V head, far or near ones, and the queries of the group's heads for them.
+// The far or near keys of a K/V head, and the queries of the group's heads for these keys.
 template <typename T>
 class F32DecodeKeys {
  public:
@@ -77,11 +78,11 @@ class F32DecodeKeys {
     for (int64_t i = 0; i < shape_.heads * shape_.dim; ++i) queries_[i] = shape_.scale * q[i];
   }
 
-  // The keys [begin, end), of one block of `keys`, are what comes next.
+  // Announces that the keys [begin, end), of one block of `keys`, are computed next.
   LONGSTREAM_INLINE void Announce(const HeadRows& /*keys*/, int64_t /*begin*/,
                                   int64_t /*end*/) const {}
 
-  // Scores of the keys [begin, end) of the block that begins at `block`.
+  // Computes the scores of the keys [begin, end) of the block that begins at `block`.
   LONGSTREAM_INLINE void Score(int64_t block, int64_t begin, int64_t end, float* scores) {
     ForEachRun(keys_, begin, end, [&](int64_t position, const RowRun& run) {
       const auto rows = rows_.Of(run, shape_.dim);
@@ -116,7 +117,8 @@ class F32DecodeValues {
   LONGSTREAM_INLINE void Announce(const HeadRows& /*values*/, int64_t /*begin*/,
                                   int64_t /*end*/) const {}
 
-  // sums[h, ...] += sum_j weights[h, j] value_j over [begin, end); rows of kMaxHeadDim.
+  // sums[h, d] += sum_j weights[h, j] value_j[d] for j in [begin, end); rows of `sums` have
+  // kMaxHeadDim numbers.
   LONGSTREAM_INLINE void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
                                float* sums) {
     ForEachRun(values_, begin, end, [&](int64_t position, const RowRun& run) {
@@ -136,7 +138,7 @@ class F32DecodeValues {
     });
   }
 
-  // to[d] = what `sums` has of dimension d, in whatever order it is there.
+  // to[d] = the sum of dimension d. `sums` may hold dimensions in another order.
   LONGSTREAM_INLINE void InOrder(const float* sums, float* to) const {
     for (int64_t d = 0; d < shape_.dim; ++d) to[d] = sums[d];
   }
@@ -151,7 +153,7 @@ class F32DecodeValues {
 
 class PairDecodeKeys {
  public:
-  // A number as two of bf16: their sum has 17 bits of it at least.
+  // Numbers as sums of two bf16 numbers: high + low keeps at least 17 bits of a number.
   struct Split {
     alignas(64) BF16 high[kMaxHeadDim];
     alignas(64) BF16 low[kMaxHeadDim];
@@ -169,7 +171,7 @@ class PairDecodeKeys {
  private:
   const DecodeShape shape_;
   PairRows rows_;
-  Split queries_[kMaxGroup];  // behind D zeros
+  Split queries_[kMaxGroup];  // zeros follow the D numbers
 };
 
 class PairDecodeValues {
@@ -183,18 +185,18 @@ class PairDecodeValues {
   void Weigh(const float* weights, int64_t block, int64_t begin, int64_t end, float* sums);
   void InOrder(const float* sums, float* to) const;
 
-  // Pairs of rows, and for each head its weights.
+  // Pairs of rows, and the weights of each head for them.
   struct Pairs {
     const BF16* weights;  // [heads, kKeyBlock]
     const BF16* rows;
-    const BF16* next;  // asked for; nullptr: nothing is
+    const BF16* next;  // rows to prefetch; nullptr: none
     int64_t first;
     int64_t last;
   };
 
  private:
   void WeighPairs(Pairs pairs, float* sums) const;
-  // Row i of a block alone: its neighbour in a pair is of no meaning, and may be NaN.
+  // Adds row i of a block alone. The other row of its pair holds no valid value and may be NaN.
   void WeighOne(const BF16* rows, int64_t i, float* sums) const;
 
   const DecodeShape shape_;
@@ -204,8 +206,7 @@ class PairDecodeValues {
 
 #elif defined(__AVX2__)
 
-// Sums and queries have the numbers of 16 dimensions in this order: the even ones, then the odd
-// ones.
+// Sums and queries hold 16 dimensions at a time, first the even ones, then the odd ones.
 class WidenedDecodeKeys {
  public:
   WidenedDecodeKeys(const DecodeShape& shape, const HeadRows& keys)
@@ -241,7 +242,7 @@ class WidenedDecodeValues {
 
 #endif
 
-// How a decode row computes over keys and values of T.
+// The classes with which a decode row computes over keys and values of T.
 template <typename T>
 struct DecodeBlocksFor {
   using Keys = F32DecodeKeys<T>;

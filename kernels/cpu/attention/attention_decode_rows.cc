@@ -1,4 +1,4 @@
-// Blocks of rows, where they lie or gathered.
+// Blocks of rows that a decode row reads, in place or gathered.
 #include "kernels/cpu/attention/attention_decode_rows.h"
 
 #if defined(__AVX2__)
@@ -6,7 +6,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// How many registers a row takes: on AVX-512 a power of two, else as many as it needs.
+// Registers of a row: as many as it needs; on AVX-512 rounded up to a power of two.
 int64_t RegistersOf(int64_t dim, int64_t register_dims) {
 #if defined(__AVX512F__)
   return NumVectors(dim, register_dims);
@@ -27,7 +27,7 @@ PairRows::PairRows(const DecodeShape& shape, const HeadRows& rows)
 
 const BF16* PairRows::InPlace(const HeadRows& rows, int64_t block, int64_t begin,
                               int64_t end) const {
-  // A page is there as a whole; a ring's blocks end anywhere.
+  // A page can be read as a whole; the block of a ring may be incomplete.
   const bool whole = begin == block && end == block + kKeyBlock;
   if (!whole && rows.pages == nullptr) return nullptr;
   const int64_t row = num_vectors_ * kVectorDims;
@@ -71,7 +71,8 @@ Int8Rows::Int8Rows(const DecodeShape& shape, const HeadRows& rows)
   static_assert(kMaxHeadDim % kVectorDims == 0);
 }
 
-// A block that lies in one page is read as a whole, as far as the page goes.
+// Reads the whole block in place if it lies in one page. Rows beyond the sequence's end are read
+// too.
 Int8Rows::Block Int8Rows::InPlace(const HeadRows& rows, int64_t block) const {
   if (dim_ != num_vectors_ * kVectorDims) return {};
   const RowRun run = rows.From(block);

@@ -1,4 +1,4 @@
-// Decode rows over bf16 keys and values in f32, two numbers of 32 bits at a time.
+// Decode rows over bf16 keys and values in f32. Two numbers are converted from 32 bits at a time.
 #include <algorithm>
 #include <cstdint>
 
@@ -9,12 +9,11 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Numbers of a register, of which the even ones become one register of f32 and the odd ones
-// another.
+// bf16 numbers of a register. The even ones become one register of f32, the odd ones another.
 constexpr int64_t kChunk = 16;
 constexpr int64_t kHalf = kChunk / 2;
 constexpr int64_t kLineDims = PairRows::kVectorDims;
-// Scores that are computed together: eight rows of one head, or four of two.
+// Scores that are computed together: of eight rows and one head, or of four rows and two heads.
 constexpr int64_t kScoresAtOnce = 8;
 
 struct Chunk {
@@ -28,10 +27,10 @@ LONGSTREAM_INLINE Chunk Widen(const BF16* from) {
           _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-0x10000)))};
 }
 
-// Where a chunk has its number d.
+// The place of number d in a chunk.
 LONGSTREAM_INLINE int64_t PlaceInChunk(int64_t d) { return d % 2 * kHalf + d / 2; }
 
-// Number i is the sum of the lanes of sums[i], each by the same tree.
+// Number i is the sum of the lanes of sums[i]. All use the same tree of additions.
 LONGSTREAM_INLINE __m128 SumsOfFour(const __m256* sums) {
   const __m256 ab = _mm256_unpacklo_ps(sums[0], sums[1]) + _mm256_unpackhi_ps(sums[0], sums[1]);
   const __m256 cd = _mm256_unpacklo_ps(sums[2], sums[3]) + _mm256_unpackhi_ps(sums[2], sums[3]);
@@ -41,17 +40,18 @@ LONGSTREAM_INLINE __m128 SumsOfFour(const __m256* sums) {
   return _mm256_castps256_ps128(all) + _mm256_extractf128_ps(all, 1);
 }
 
-// Rows of `stride` numbers, and what is asked for beside them: as many, one behind the other.
+// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
+// other in memory.
 struct Rows {
   const BF16* data;
   const BF16* next;
   int64_t stride;  // a multiple of kLineDims
 };
 
-// scores[h * kKeyBlock + i] of kScoresAtOnce / kHeads rows. q: kHeads rows of kMaxHeadDim
+// Computes scores[h * kKeyBlock + i] for kScoresAtOnce / kHeads rows. q: kHeads rows of kMaxHeadDim
 //
-// A row is read from its beginning to its end, as a processor reads ahead, of one head two rows
-// side by side: eight sums in flight.
+// Each row is read from its beginning to its end, because processors read ahead in that order. For
+// one head, two rows are read side by side, so that eight sums are in flight.
 template <int kHeads, Asks kAsks>
 LONGSTREAM_INLINE void ScoreRows(const float* q, const Rows& rows, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
@@ -60,7 +60,7 @@ LONGSTREAM_INLINE void ScoreRows(const float* q, const Rows& rows, float* scores
   __m256 of_row[kHeads][kRows];
   LONGSTREAM_UNROLL
   for (int first = 0; first < kRows; first += kSideBySide) {
-    __m256 sums[2][2][2];  // of a head or row, of a chunk, of its even or odd numbers
+    __m256 sums[2][2][2];  // [head or row][chunk][even or odd numbers]
     LONGSTREAM_UNROLL
     for (int i = 0; i < 8; ++i) sums[i / 4][i / 2 % 2][i % 2] = _mm256_setzero_ps();
     for (int64_t d = 0; d < stride; d += kLineDims) {
@@ -96,8 +96,8 @@ LONGSTREAM_INLINE void ScoreRows(const float* q, const Rows& rows, float* scores
   }
 }
 
-// sums[h * kMaxHeadDim + ...] += weights[h * kKeyBlock + j] rows[j], of kRows rows, which are read
-// side by side: a chunk's sums come from the first-level cache and go back to it.
+// sums[h * kMaxHeadDim + ...] += weights[h * kKeyBlock + j] rows[j] for kRows rows, which are read
+// side by side. The sums of a chunk are read from the first-level cache and written back to it.
 template <int kHeads, int kRows, Asks kAsks>
 LONGSTREAM_INLINE void WeighSome(const float* weights, const Rows& rows, float* sums) {
   const auto [data, next, stride] = rows;
@@ -169,7 +169,8 @@ void WidenedDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* 
   if (begin >= end) return;
   const int64_t stride = rows_.row_dims();
   const BF16* rows = rows_.Block(block, begin, end);
-  // Whole groups; scores beyond the keys are put back.
+  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
   alignas(64) float computed[2 * kKeyBlock];

@@ -1,5 +1,5 @@
-// What rows over int8 pages have in common where they are computed in integers: the rounding of
-// queries and weights and, by the dot product of bytes (VNNI), values in fours of tokens.
+// Shared parts of attention over int8 pages in integers: how queries and weights are rounded and,
+// for the dot product of bytes (VNNI), how values of four tokens are interleaved.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_H_
 
@@ -15,11 +15,11 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The largest number of a query: 256 * 127 + 127, that both bytes may be signed.
+// The largest integer of a query: 256 * 127 + 127, so that both of its bytes fit signed bytes.
 inline constexpr float kMostOfQuery = 32639.0f;
 
-// scale * q [dim] as integers `numbers` times a step, which is returned: NaN where a q is not
-// finite.
+// Writes scale * q [dim] as integers `numbers` times a step, and returns the step. The step is NaN
+// if a q is not finite.
 LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, int32_t* numbers) {
   const float largest = scale * LargestMagnitude(q, dim);
   if (!(largest < std::numeric_limits<float>::infinity())) {
@@ -42,15 +42,16 @@ LONGSTREAM_INLINE float QueryNumbers(const float* q, int64_t dim, float scale, i
   return step;
 }
 
-// The largest number of a weight, as the factors that an instruction takes allow.
+// The largest integer of a weight that the multiplying instruction accepts.
 #if defined(__AVX512VNNI__)
 inline constexpr float kMostOfWeight = 65535.0f;
 #else
 inline constexpr float kMostOfWeight = 32767.0f;
 #endif
 
-// A block's weights, times the scales of their values, are integers from 0 to kMostOfWeight times a
-// step. A block of nothing but less than 2^-100 counts as zeros, so that the inverse is finite.
+// The rounding of a block's weights, times the scales of their values: integers from 0 to
+// kMostOfWeight times a step. If all of them are below 2^-100 they count as zeros, so that the
+// step's inverse is finite.
 struct WeightSteps {
   F32x16 step;
   F32x16 inverse;
@@ -64,7 +65,7 @@ LONGSTREAM_INLINE I32x16 WeightNumbers(const F32x16& scaled, const F32x16& inver
   return ToI32(RoundToInteger(scaled * inverse));
 }
 
-// scales[j] = that of the row begin + j
+// scales[j] = the scale of row begin + j
 LONGSTREAM_INLINE void LoadInt8Scales(const HeadRows& rows, int64_t begin, int64_t end,
                                       float* scales) {
   ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
@@ -74,23 +75,23 @@ LONGSTREAM_INLINE void LoadInt8Scales(const HeadRows& rows, int64_t begin, int64
   });
 }
 
-// Of 16 prefill rows and a block of `count` keys: what their weights, times the scales of the
-// values, are left as in place of the scores.
+// The weights of 16 prefill rows for a block of `count` keys, times the scales of the values. They
+// are stored in place of the scores.
 struct ScaledWeights {
-  const float* scaled;  // [count], a vector each
+  const float* scaled;  // [count], a vector for each key
   int64_t stride;
   int64_t count;
-  F32x16 sum;  // of the weights without the scales
+  F32x16 sum;  // sum of the weights, without the scales
   WeightSteps steps;
 
-  // Numbers of the key j; zeros behind the last one.
+  // The integers of key j; zeros for keys after the last one.
   LONGSTREAM_INLINE I32x16 Numbers(int64_t j) const {
     if (j >= count) return Broadcast(0);
     return WeightNumbers(Load(scaled + j * stride), steps.inverse);
   }
 };
-// scores[j * stride + r ...] become weights e^(score - max), times scales[j]. Asks for the part of
-// `next` of these of `stride` rows.
+// Turns scores[j * stride + r ...] into weights e^(score - max) times scales[j]. Also prefetches a
+// part of `next`; the calls for all `stride` rows together prefetch all of it.
 LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int64_t count,
                                              int64_t r, const F32x16& max, const float* scales,
                                              const Ahead& next) {
@@ -103,7 +104,8 @@ LONGSTREAM_INLINE ScaledWeights ScaleWeights(float* scores, int64_t stride, int6
     sum = sum + weight;
     const F32x16 scaled = weight * Broadcast(scales[j]);
     Store(scaled, score);
-    // The order of magnitudes, NaN last: LargestMagnitude.
+    // The bit patterns of magnitudes have the order of the magnitudes; NaN comes last
+    // (LargestMagnitude).
     const I32x16 magnitude = ToBits(scaled) & Broadcast(0x7fffffff);
     largest = Select(largest < magnitude, magnitude, largest);
   }
@@ -123,8 +125,8 @@ LONGSTREAM_INLINE __m512i BroadcastQuad(const void* from) {
   return _mm512_set1_epi32(quad);
 }
 
-// 64 numbers of four rows: every lane of `to` has those of one d. InterleavedPlace(d) is the lane,
-// counted through all four.
+// Interleaves 64 numbers of each of four rows: every lane of `to` holds the four numbers of one d.
+// InterleavedPlace(d) is that lane, counted through all four registers.
 LONGSTREAM_INLINE void InterleaveFour(const int8_t* a, const int8_t* b, const int8_t* c,
                                       const int8_t* d, __m512i (&to)[4]) {
   const __m512i row_a = _mm512_loadu_si512(a), row_b = _mm512_loadu_si512(b);
@@ -138,7 +140,7 @@ LONGSTREAM_INLINE void InterleaveFour(const int8_t* a, const int8_t* b, const in
   to[2] = _mm512_unpacklo_epi16(high_ab, high_cd);
   to[3] = _mm512_unpackhi_epi16(high_ab, high_cd);
 }
-// Interleaving works within 128 bits: of 16 numbers each register has four.
+// Interleaving works within 128 bits: each register gets four of 16 numbers.
 constexpr int64_t InterleavedPlace(int64_t d) {
   const int64_t in_vector = d % 64;
   return d - in_vector + in_vector / 4 % 4 * kLanes + in_vector / 16 * 4 + in_vector % 4;
@@ -146,8 +148,8 @@ constexpr int64_t InterleavedPlace(int64_t d) {
 
 #else
 
-// sum + a . b of each pair of words. The asm keeps the order of sums: GCC 12 adds up several
-// products first, in more registers than there are.
+// sum + a . b for each pair of words. The asm keeps the order of additions. Without it GCC 12 would
+// add several products first, which takes more registers than there are.
 LONGSTREAM_INLINE __m256i AddPairs(__m256i sum, const __m256i& a, const __m256i& b) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
   asm("" : "+x"(sum));

@@ -1,4 +1,4 @@
-// Decode rows over int8 pages by the dot product of bytes.
+// Decode rows over int8 pages, computed by the dot product of bytes.
 #include "kernels/cpu/attention/attention_int8_decode.h"
 
 #if defined(__AVX512VNNI__)
@@ -10,26 +10,28 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Scores whose sums are added up together, by a tree of their registers.
+// How many scores are summed over their lanes together, by a tree of additions of registers.
 constexpr int kScoresAtOnce = 16;
-// Of which so many at once have sums in registers, of both parts.
+// How many scores have their sums, of high and of low bytes, in registers at the same time.
 constexpr int kSumsAtOnce = kScoresAtOnce / 2;
 constexpr int64_t kVectorDims = Int8Rows::kVectorDims;
-static_assert(kMaxHeadDim == 4 * kVectorDims);  // ForVectors<4>
+static_assert(kMaxHeadDim == 4 * kVectorDims);  // so ForVectors<4> serves every row
 
 LONGSTREAM_INLINE __m512i LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
 
-// Neighbouring lanes of both added, those of a and of b by turns in every 128 bits.
+// Adds neighbouring lanes of a, and neighbouring lanes of b. In every 128 bits of the result, sums
+// of a and of b alternate.
 LONGSTREAM_INLINE __m512i AddNeighbours(const __m512i& a, const __m512i& b) {
   return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
-// Of each 128 bits four sums, one of every register's lanes there.
+// Each 128 bits of the result hold four sums: one for each register, of its lanes in these 128
+// bits.
 LONGSTREAM_INLINE __m512i AddFour(const __m512i& a, const __m512i& b, const __m512i& c,
                                   const __m512i& d) {
   const __m512i ab = AddNeighbours(a, b), cd = AddNeighbours(c, d);
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
 }
-// Lane 4 i + j is the sum of lane j of all 128 bits of fours[i].
+// Lane 4 i + j is the sum of lane j over all 128-bit parts of fours[i].
 LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   const auto halves = [](const __m512i& a, const __m512i& b) LONGSTREAM_INLINE_LAMBDA {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
@@ -37,9 +39,9 @@ LONGSTREAM_INLINE __m512i AddQuarters(const __m512i (&fours)[4]) {
   return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
 }
 
-// Numbers of rows + 128, unsigned as the instruction wants one factor, times those of queries, for
-// kHeads heads and 8 / kHeads rows: fours[step * i] has those of four (AddFour), head by head. Asks
-// for as many rows at `next`.
+// Multiplies the numbers of rows, plus 128, with those of queries, for kHeads heads and 8 / kHeads
+// rows. The 128 makes them unsigned, as the instruction requires of one factor. fours[step * i]
+// gets the sums of four rows (AddFour), head by head. Prefetches the same number of rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t* rows,
                                     const int8_t* next, int step, __m512i* fours) {
@@ -75,14 +77,14 @@ LONGSTREAM_INLINE void MultiplyRows(const Int8DecodeKeys::Query* q, const int8_t
   }
 }
 
-// Scores of kHeads heads with the block's rows [first, last), both multiples of 16. scales:
-// [kKeyBlock], of the rows.
+// Computes the scores of kHeads heads with the block's rows [first, last); both are multiples of
+// 16. scales: the scales of the block's rows [kKeyBlock]
 template <int kVectors, int kHeads, bool kAsk>
 void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float* scales,
                 const int8_t* next, int64_t first, int64_t last, float* scores) {
   constexpr int kRows = kScoresAtOnce / kHeads;
   constexpr int64_t kRow = kVectors * kVectorDims;
-  // Lane h * kRows + i is of head h.
+  // Lane h * kRows + i belongs to head h.
   constexpr __mmask16 kSecondHead = kHeads == 1 ? 0 : 0xff00;
   const Int8DecodeKeys::Query& other = q[kHeads - 1];
   const __m512i surplus = _mm512_mask_mov_epi32(_mm512_set1_epi32(128 * q->sum), kSecondHead,
@@ -90,7 +92,8 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   const __m512 step =
       _mm512_mask_mov_ps(_mm512_set1_ps(q->step), kSecondHead, _mm512_set1_ps(other.step));
   for (int64_t i = first; i < last; i += kRows) {
-    // Of one head the first two are of the first rows, of two heads the first of each.
+    // With one head, fours[0] and fours[1] are of the first 8 rows. With two heads, fours[0] and
+    // fours[2] are of the first 4 rows, one for each head.
     __m512i fours[4];
     for (int part = 0; part < 2; ++part) {
       const int64_t at = (i + part * kRows / 2) * kRow;
@@ -109,8 +112,8 @@ void ScoreHeads(const Int8DecodeKeys::Query* q, const int8_t* rows, const float*
   }
 }
 
-// One register's width of kHeads heads' sums over the first `quads` fours of a block's rows. Asks
-// for as much at `next`.
+// Adds the weighted values of the first 4 * `quads` rows of a block to the sums of kHeads heads,
+// for the 64 dimensions of one register. Prefetches the same part of the rows at `next`.
 template <int kVectors, int kHeads, bool kAsk>
 void WeighTile(const Int8DecodeValues::Weights* weights, const int8_t* rows, const int8_t* next,
                int64_t quads, float* sums) {
@@ -178,7 +181,8 @@ void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
   alignas(64) float scales[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) Store(Load(rows.scales + i), scales + i);
-  // Whole groups; scores beyond the keys are put back.
+  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
   alignas(64) float computed[2 * kKeyBlock];
@@ -212,7 +216,7 @@ void Int8DecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sco
 void Int8DecodeValues::Weigh(const float* weights, int64_t block, int64_t begin, int64_t end,
                              float* sums) {
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
-  // Of rows that are none of the block's there may be any scale, NaN too.
+  // Rows outside the block's keys may have any scale, even NaN, so their scales become zeros.
   alignas(64) float scales[kKeyBlock] = {};
   for (int64_t i = begin - block; i < end - block; ++i) {
     scales[i] = longstream::ToF32(rows.scales[i]);

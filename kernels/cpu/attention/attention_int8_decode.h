@@ -1,15 +1,15 @@
 // Decode rows over int8 pages in integers.
 //
-// Queries are rounded to 16 bits of the largest of their head (QueryNumbers), a block's weights,
-// times the scales of its values, to 15 or 16 bits of the largest of them. Sums are exact. Prefill
-// rows (attention_int8_prefill.h) have the same numbers.
+// Queries are rounded to 16 bits of the largest number of their head (QueryNumbers). A block's
+// weights, times the scales of its values, are rounded to 15 or 16 bits of the largest of them.
+// Sums are exact. Prefill rows (attention_int8_prefill.h) use the same numbers.
 //
 //   score_j = scale_j step sum_d n_d k_jd        value sums += step' sum_j w_j v_jd
 //
-//   Int8DecodeKeys, Int8DecodeValues    by the dot product of bytes, where there is one (VNNI): a
-//                                       number of 16 bits is two bytes and takes two products
-//   WordsDecodeKeys, WordsDecodeValues  by that of words, on AVX2: numbers of pages are widened to
-//                                       16 bits, and weights have 15, since factors are signed
+//   Int8DecodeKeys, Int8DecodeValues    use the dot product of bytes (VNNI), if the processor has
+//                                       it: a number of 16 bits is two bytes and takes two products
+//   WordsDecodeKeys, WordsDecodeValues  use the dot product of words on AVX2: numbers of pages are
+//                                       widened to 16 bits; weights have 15, as factors are signed
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_DECODE_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_DECODE_H_
 
@@ -27,12 +27,12 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 class Int8DecodeKeys {
  public:
-  // Both parts of 256 high + low, and behind D zeros.
+  // The bytes of the numbers 256 high + low, followed by zeros after the D numbers.
   struct Query {
     alignas(64) int8_t high[kMaxHeadDim];
     alignas(64) int8_t low[kMaxHeadDim];
     float step;
-    int32_t sum;  // of the numbers
+    int32_t sum;  // sum of the numbers
   };
 
   Int8DecodeKeys(const DecodeShape& shape, const HeadRows& keys)
@@ -52,7 +52,7 @@ class Int8DecodeKeys {
 
 class Int8DecodeValues {
  public:
-  // Both bytes of 256 high + low.
+  // The bytes of the numbers 256 high + low.
   struct Weights {
     alignas(64) uint8_t high[kKeyBlock];
     alignas(64) uint8_t low[kKeyBlock];
@@ -85,7 +85,7 @@ struct DecodeBlocksFor<int8_t> {
 class WordsDecodeKeys {
  public:
   struct Query {
-    alignas(64) int16_t numbers[kMaxHeadDim];  // behind D zeros
+    alignas(64) int16_t numbers[kMaxHeadDim];  // zeros follow the D numbers
     float step;
   };
 
@@ -104,7 +104,7 @@ class WordsDecodeKeys {
   Query queries_[kMaxGroup];
 };
 
-// Sums have 16 dimensions in the order that interleaving two rows of words leaves.
+// Sums hold 16 dimensions at a time, in the order that interleaving two rows of words gives them.
 class WordsDecodeValues {
  public:
   WordsDecodeValues(const DecodeShape& shape, const HeadRows& values)

@@ -1,4 +1,4 @@
-// Tiles of prefill rows over int8 pages by the dot product of bytes.
+// Tiles of prefill rows over int8 pages, computed by the dot product of bytes.
 #include "kernels/cpu/attention/attention_int8_prefill.h"
 
 #if defined(__AVX512VNNI__)
@@ -22,7 +22,7 @@ LONGSTREAM_INLINE int32_t SumOf(const int8_t* numbers, int64_t n) {
   return _mm512_reduce_add_epi32(sums);
 }
 
-// Register r gets the 128 bits r of all four, in their order.
+// Register r gets part r (128 bits) of each of the four registers, in their order.
 LONGSTREAM_INLINE void TransposeQuarters(__m512i (&rows)[4]) {
   const __m512i low_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0x44);
   const __m512i high_ab = _mm512_shuffle_i32x4(rows[0], rows[1], 0xee);
@@ -44,19 +44,19 @@ LONGSTREAM_INLINE void ForSize(int64_t size, const Body& body) {
 }
 
 struct ScoreTileArgs {
-  const uint8_t* high;  // of queries, [quads, stride] fours
+  const uint8_t* high;  // high bytes of queries [quads, stride], four numbers each
   const uint8_t* low;
-  const float* step;   // of queries
-  const int8_t* keys;  // rows of whole fours
+  const float* step;   // steps of queries
+  const int8_t* keys;  // rows, each of a multiple of four numbers
   int64_t key_stride;
-  const BF16* scales;  // of keys
+  const BF16* scales;  // scales of keys
   int64_t quads;
   int64_t stride;
   float* scores;       // [keys, stride]
-  const int8_t* next;  // as many keys, one behind the other, to ask for; nullptr: none
+  const int8_t* next;  // the same number of keys to prefetch, without gaps; nullptr: none
 };
 
-// Scores of kKeys keys with 16 kVectors queries; sums[k] is that of a key's numbers.
+// Computes the scores of kKeys keys with 16 kVectors queries. sums[k]: the sum of key k's numbers
 template <int kKeys, int kVectors, bool kAsk>
 void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   const auto [q_high, q_low, step, keys, key_stride, scales, quads, stride, scores, next] = args;
@@ -66,7 +66,7 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   }
   for (int64_t quad = 0; quad < quads; ++quad) {
     const int64_t at = quad * stride * 4;
-    if constexpr (kAsk) PrefetchL2(next + quad * kKeys * 4);  // at most a line a step
+    if constexpr (kAsk) PrefetchL2(next + quad * kKeys * 4);  // prefetches at most a line a step
     __m512i key[kKeys];
     for (int k = 0; k < kKeys; ++k) key[k] = BroadcastQuad(keys + k * key_stride + quad * 4);
     for (int v = 0; v < kVectors; ++v) {
@@ -93,7 +93,8 @@ void ScoreTile(const ScoreTileArgs& args, const int32_t* sums) {
   }
 }
 
-// Of `count` keys of D = `dim`, as many at once as have sums in registers, of both parts.
+// Computes the scores of `count` keys of D = `dim`, as many keys at once as there are registers for
+// their sums of high and low bytes.
 template <int kVectors>
 void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
   constexpr int kAtOnce = 8 / kVectors;
@@ -116,9 +117,9 @@ void ScoreKeys(ScoreTileArgs args, int64_t count, int64_t dim) {
 }
 
 struct WeighTileArgs {
-  const int32_t* high;  // of weights, [quads, stride]
+  const int32_t* high;  // high bytes of weights [quads, stride]
   const int32_t* low;
-  const float* step;      // of weights
+  const float* step;      // steps of weights
   const int32_t* values;  // [quads, kMaxHeadDim]
   int64_t quads;
   int64_t stride;
@@ -126,7 +127,7 @@ struct WeighTileArgs {
   int64_t sums_stride;
 };
 
-// kRows rows' sums over 16 kVectors dimensions.
+// Adds weighted values for kRows rows and 16 kVectors dimensions.
 template <int kRows, int kVectors>
 void WeighTile(const WeighTileArgs& args) {
   const auto [w_high, w_low, step, values, quads, stride, sums, sums_stride] = args;
@@ -167,7 +168,7 @@ void Int8Blocks::ScoreRun(const Queries& queries, const RowRun& run, const int8_
   ScoreTileArgs args = {queries.high, queries.low, queries.step,  nullptr, shape_.dim,
                         run.scales,   quads_,      shape_.stride, scores,  next};
   args.keys = reinterpret_cast<const int8_t*>(run.data);
-  if (shape_.dim % 4 != 0) {  // behind an odd width zeros
+  if (shape_.dim % 4 != 0) {  // zeros follow a row of odd width
     for (int64_t i = 0; i < run.count; ++i) {
       int8_t* row = gathered_ + i * quads_ * 4;
       __builtin_memset(row + quads_ * 4 - 4, 0, 4);

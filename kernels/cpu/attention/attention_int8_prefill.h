@@ -1,9 +1,9 @@
-// The arithmetic of a tile of prefill rows on one block of int8 pages, in integers: the numbers and
-// steps of decode rows (attention_int8_decode.h), scores and weights transposed, keys down and rows
-// across.
+// The arithmetic of a tile of prefill rows on one block of int8 pages, in integers. Numbers and
+// steps are those of decode rows (attention_int8_decode.h). Scores and weights are transposed: keys
+// go down, rows go across.
 //
-//   Int8Blocks   by the dot product of bytes, where there is one (VNNI)
-//   WordsBlocks  by that of words, on AVX2
+//   Int8Blocks   uses the dot product of bytes (VNNI), if the processor has it
+//   WordsBlocks  uses the dot product of words, on AVX2
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_PREFILL_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_INT8_PREFILL_H_
 
@@ -20,8 +20,8 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 class Int8Blocks {
  public:
-  // Numbers of queries + 32768, which are unsigned, in fours of d: both bytes [ceil(D / 4),
-  // stride].
+  // Integers of queries + 32768, which makes them unsigned, four d together. Their high and low
+  // bytes are [ceil(D / 4), stride].
   struct Queries {
     alignas(64) uint8_t high[kMaxHeadDim * kTileRows];
     alignas(64) uint8_t low[kMaxHeadDim * kTileRows];
@@ -62,7 +62,8 @@ class Int8Blocks {
     Store(weights.steps.step, steps_ + r);
     const I32x16 low_bytes = Broadcast(0x00ff00ff), high_bytes = Broadcast(-0x00ff0100);
     for (int64_t j = 0; j < end - begin; j += 4) {
-      // 16 bits each: the bytes of 0 and 2, and those of 1 and 3, then all four of one kind.
+      // Builds 16-bit halves from the keys j and j + 2, and j + 1 and j + 3, then takes the low and
+      // the high bytes of all four.
       const I32x16 even = weights.Numbers(j) | weights.Numbers(j + 2) << 16;
       const I32x16 odd = weights.Numbers(j + 1) | weights.Numbers(j + 3) << 16;
       const I32x16 low = (even & low_bytes) | (odd & low_bytes) << 8;
@@ -85,16 +86,17 @@ class Int8Blocks {
 
  private:
   static constexpr int32_t kOffset = 32768;
-  static constexpr int kRowsAtOnce = 2;  // whose sums, of both parts and 4 vectors, are registers
+  static constexpr int kRowsAtOnce = 2;  // rows whose 4 vectors of sums fit in registers
 
-  // Asks for as many keys at `next`, unless it is nullptr.
+  // Also prefetches the same number of keys at `next`, unless it is nullptr.
   void ScoreRun(const Queries& queries, const RowRun& run, const int8_t* next, float* scores);
   void WeighRows(int64_t first, int64_t rows, int64_t quads, float* sums) const;
-  // interleaved_[i, d] = numbers d of the rows begin + 4 i ... + 3, zeros from `end` on.
+  // interleaved_[i, d] = numbers d of the rows begin + 4 i ... begin + 4 i + 3; zeros from `end`
+  // on.
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
 
   const TileShape shape_;
-  const int64_t quads_;  // of a head
+  const int64_t quads_;  // fours of numbers in a head's row
   alignas(64) float scales_[kKeyBlock];
   alignas(64) float steps_[kTileRows];
   alignas(64) int32_t weights_high_[kKeyBlock / 4 * kTileRows];  // [quads of keys, stride]
@@ -112,7 +114,7 @@ struct BlocksFor<int8_t> {
 
 class WordsBlocks {
  public:
-  struct Queries {  // numbers in twos of d, the even one in the lower half
+  struct Queries {  // numbers of two d together, the even d in the lower half
     alignas(64) int32_t pairs[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
     alignas(64) float step[kTileRows];
   };
@@ -160,16 +162,16 @@ class WordsBlocks {
   }
 
  private:
-  // key_pairs_[j] = the numbers of the row begin + j, key_scales_[j] its scale.
+  // key_pairs_[j] = the numbers of row begin + j; key_scales_[j] = its scale.
   void Widen(const HeadRows& keys, int64_t begin, int64_t end);
   void ScoreRows(const Queries& queries, int64_t num_keys, float* scores) const;
-  // interleaved_[i, d] = numbers d of the rows begin + 2 i and one further, zeros from `end` and D
-  // on.
+  // interleaved_[i, d] = numbers d of the rows begin + 2 i and begin + 2 i + 1; zeros from `end`
+  // and from D on.
   void Interleave(const HeadRows& values, int64_t begin, int64_t end);
   void WeighRows(int64_t num_pairs, float* sums) const;
 
   const TileShape shape_;
-  const int64_t pairs_;  // of a head
+  const int64_t pairs_;  // pairs of numbers in a head's row
   alignas(64) float key_scales_[kKeyBlock];
   alignas(64) float scales_[kKeyBlock];
   alignas(64) float steps_[kTileRows];

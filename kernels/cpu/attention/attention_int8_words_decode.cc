@@ -1,4 +1,4 @@
-// Decode rows over int8 pages by the dot product of words: pairs of 16 bits, sums of 32.
+// Decode rows over int8 pages, computed by the dot product of words: pairs of 16 bits, sums of 32.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kChunk = 16;  // numbers of a register as words
 constexpr int64_t kHalf = kChunk / 2;
-// Scores that are computed together: eight rows of one head, or four of two.
+// Scores that are computed together: of eight rows and one head, or of four rows and two heads.
 constexpr int64_t kScoresAtOnce = 8;
 // Rows whose values are weighed together, in pairs.
 constexpr int kRowsAtOnce = 8;
@@ -28,8 +28,9 @@ LONGSTREAM_INLINE void StoreAligned(const __m256i& value, void* to) {
   _mm256_store_si256(static_cast<__m256i*>(to), value);
 }
 
-// Where the sums of two interleaved rows have number d of 16. Interleaving works within 128 bits:
-// the first register has the lower fours of both halves, the second one the upper fours.
+// The place of number d of 16 in the sums of two interleaved rows. Interleaving works within 128
+// bits: the first register gets the lower four numbers of both halves, the second one the upper
+// four.
 LONGSTREAM_INLINE int64_t PlaceInChunk(int64_t d) { return d / 4 % 2 * kHalf + d / 8 * 4 + d % 4; }
 
 // Number i is the sum of the lanes of sums[i].
@@ -43,14 +44,15 @@ LONGSTREAM_INLINE __m128i SumsOfFour(const __m256i* sums) {
   return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
 }
 
-// Rows of `stride` numbers, and what is asked for beside them: as many, one behind the other.
+// Rows of `stride` numbers, and the same number of rows at `next` to prefetch. Rows follow each
+// other in memory.
 struct Rows {
   const int8_t* data;
   const int8_t* next;
   int64_t stride;  // a multiple of Int8Rows::kVectorDims
 };
 
-// scores[h * kKeyBlock + i] of kScoresAtOnce / kHeads rows, whose scales are scales[i].
+// Computes scores[h * kKeyBlock + i] for kScoresAtOnce / kHeads rows with the scales scales[i].
 template <int kHeads, Asks kAsks>
 LONGSTREAM_INLINE void ScoreRows(const WordsDecodeKeys::Query* q, const Rows& rows,
                                  const float* scales, float* scores) {
@@ -88,8 +90,9 @@ LONGSTREAM_INLINE void ScoreRows(const WordsDecodeKeys::Query* q, const Rows& ro
   }
 }
 
-// sums[h * kMaxHeadDim + ...] += weights[h * kKeyBlock + j] rows[j] of kRowsAtOnce rows, which are
-// read side by side: a chunk's sums come from the first-level cache and go back to it.
+// sums[h * kMaxHeadDim + ...] += weights[h * kKeyBlock + j] rows[j] for kRowsAtOnce rows, which are
+// read side by side. The sums of a chunk are read from the first-level cache and written back to
+// it.
 template <int kHeads, Asks kAsks>
 LONGSTREAM_INLINE void WeighRows(const int16_t* weights, const Rows& rows, int32_t* sums) {
   constexpr int kPairs = kRowsAtOnce / 2;
@@ -138,7 +141,8 @@ LONGSTREAM_INLINE void WeighRows(const int16_t* weights, const Rows& rows, int32
   }
 }
 
-// A block's weights as integers times the step that is returned. weights, scales: [kKeyBlock]
+// Rounds a block's weights to integers times a step, and returns the step. weights, scales:
+// [kKeyBlock]
 LONGSTREAM_INLINE float RoundWeights(const float* weights, const float* scales, int16_t* numbers) {
   alignas(64) float scaled[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
@@ -148,7 +152,7 @@ LONGSTREAM_INLINE float RoundWeights(const float* weights, const float* scales, 
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) {
     alignas(64) int32_t lanes[kLanes];
     Store(WeightNumbers(Load(scaled + i), steps.inverse), lanes);
-    // Within 128 bits packing takes fours of both by turns.
+    // Within each 128 bits, packing puts four numbers of one register, then four of the other.
     const __m256i turns = _mm256_packs_epi32(LoadAligned(lanes), LoadAligned(lanes + kHalf));
     StoreAligned(_mm256_permute4x64_epi64(turns, _MM_SHUFFLE(3, 1, 2, 0)), numbers + i);
   }
@@ -171,7 +175,8 @@ void WordsDecodeKeys::Score(int64_t block, int64_t begin, int64_t end, float* sc
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
   alignas(64) float scales[kKeyBlock];
   for (int64_t i = 0; i < kKeyBlock; i += kLanes) Store(Load(rows.scales + i), scales + i);
-  // Whole groups; scores beyond the keys are put back.
+  // Computes whole groups of scores, and copies only the scores of the keys [begin, end) to
+  // `scores`.
   const int64_t first = (begin - block) / kScoresAtOnce * kScoresAtOnce;
   const int64_t last = (end - block + kScoresAtOnce - 1) / kScoresAtOnce * kScoresAtOnce;
   alignas(64) float computed[2 * kKeyBlock];
@@ -207,7 +212,7 @@ void WordsDecodeValues::Weigh(const float* weights, int64_t block, int64_t begin
                               float* sums) {
   const int64_t stride = rows_.row_dims();
   const Int8Rows::Block rows = rows_.Of(block, begin, end);
-  // Of rows that are none of the block's there may be any scale, NaN too.
+  // Rows outside the block's keys may have any scale, even NaN, so their scales become zeros.
   alignas(64) float scales[kKeyBlock] = {};
   for (int64_t i = begin - block; i < end - block; ++i) {
     scales[i] = longstream::ToF32(rows.scales[i]);

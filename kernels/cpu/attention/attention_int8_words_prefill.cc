@@ -1,4 +1,5 @@
-// Tiles of prefill rows over int8 pages by the dot product of words: pairs of 16 bits, sums of 32.
+// Tiles of prefill rows over int8 pages, computed by the dot product of words: pairs of 16 bits,
+// sums of 32.
 #include <cstdint>
 
 #include "kernels/cpu/attention/attention_int8_prefill.h"
@@ -11,7 +12,7 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
 constexpr int64_t kHalf = 8;        // sums of a register
-constexpr int kRowsAtOnce = 6;      // of a tile, two registers of sums each
+constexpr int kRowsAtOnce = 6;      // rows of a tile, with two registers of sums each
 constexpr int64_t kChunk = kLanes;  // numbers that are widened at once
 
 // total[r, c] = sum_k A[r, k] . B[k, c] of pairs of words
@@ -30,10 +31,11 @@ LONGSTREAM_INLINE __m256i LoadPairs(const int32_t* from) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-// 16 columns of kRows rows. Calls end(r, h, total) for the columns [8 h, 8 h + 8) of each row.
+// Multiplies 16 columns of kRows rows. Calls end(r, h, total) for columns [8 h, 8 h + 8) of each
+// row.
 template <int kRows, typename End>
 LONGSTREAM_INLINE void Tile(const PairProduct& product, const End& end) {
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto [a, a_row, a_k, b, b_stride, rows, cols, depth] = product;
   __m256i total[kRows][2];
   LONGSTREAM_UNROLL
@@ -63,7 +65,7 @@ LONGSTREAM_INLINE void TileOf(int64_t rows, const PairProduct& product, const En
   Tile<kRows>(product, end);
 }
 
-// Calls end(r, c, total) for 8 columns from c on.
+// Multiplies the matrices. Calls end(r, c, total) for each row r and 8 columns from c on.
 template <typename End>
 LONGSTREAM_INLINE void Multiply(const PairProduct& product, const End& end) {
   const EqualParts tiles(product.rows, kRowsAtOnce);
@@ -82,14 +84,14 @@ LONGSTREAM_INLINE void Multiply(const PairProduct& product, const End& end) {
   }
 }
 
-// 16 numbers of a row, of which the first `left` are there; zeros behind them.
+// The first `left` of 16 numbers of a row, followed by zeros.
 LONGSTREAM_INLINE __m128i LoadNumbers(const std::byte* from, int64_t left) {
   if (left >= kChunk) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   alignas(16) std::byte some[kChunk] = {};
   __builtin_memcpy(some, from, static_cast<size_t>(left));
   return _mm_load_si128(reinterpret_cast<const __m128i*>(some));
 }
-// As 8 pairs of words.
+// Stores 16 numbers as 8 pairs of words.
 LONGSTREAM_INLINE void StoreWords(const __m128i& numbers, int32_t* to) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(to), _mm256_cvtepi8_epi16(numbers));
 }

@@ -13,12 +13,12 @@ LONGSTREAM_INLINE int64_t Clamp(int64_t value, int64_t low, int64_t high) {
   return value < low ? low : value > high ? high : value;
 }
 
-// Row r of the tile is query head r % H of position first_ + r / H, H being the group's heads.
-// Keys of Near, far keys and values of T.
+// A tile of prefill rows. Row r of the tile is query head r % H at position first_ + r / H, where H
+// is the number of the group's heads. Keys are of type Near, far keys and values of type T.
 template <typename Near, typename T>
 class PrefillTile {
   using Blocks = typename BlocksFor<T>::Type;
-  // Those of near keys of another type than the rest.
+  // The arithmetic for near keys, if their type differs from the rest.
   using NearBlocks = typename BlocksFor<Near>::Type;
   static constexpr bool kOneType = std::is_same_v<Blocks, NearBlocks>;
 
@@ -75,7 +75,7 @@ class PrefillTile {
     for (int64_t i = 0; i < rows_ * sums_stride_; ++i) sums_[i] = 0.0f;
   }
 
-  // Rows beyond the last are zero.
+  // Loads the queries of the tile; rows beyond the last one are zero.
   template <typename Queries>
   void LoadQueries(const Matrix& q, const auto& blocks, Queries* to) const {
     for (int64_t r = 0; r < stride_; ++r) {
@@ -88,7 +88,7 @@ class PrefillTile {
     }
   }
 
-  // Of the keys that any row sees in the block that begins at `block`.
+  // The end of the keys, in the block that begins at `block`, that any row of the tile sees.
   int64_t EndOfBlock(int64_t block) const {
     return block + kKeyBlock <= last_ ? block + kKeyBlock : last_ + 1;
   }
@@ -101,8 +101,8 @@ class PrefillTile {
     }
   }
 
-  // Keys before near_begin are far for every row of the tile, keys from far_end on near; between
-  // them lies the band that the border crosses, where each row takes the one or the other.
+  // Keys before near_begin are far for every row of the tile, keys from far_end on are near.
+  // Between the two lies the band of keys that are near for some rows and far for others.
   void Score(int64_t begin, int64_t end) {
     const int64_t near_begin = Clamp(first_ - window_ + 1, begin, end);
     float* band = scores_ + (near_begin - begin) * stride_;
@@ -122,7 +122,7 @@ class PrefillTile {
     }
   }
 
-  // Which of the rows r ... r + 15 are at a position p with p - j >= window.
+  // Which of the rows r ... r + 15 have a position p with p - j >= window.
   LONGSTREAM_INLINE I32x16 IsFar(int64_t j, int64_t r) const {
     return Broadcast(static_cast<int32_t>(window_ - 1 + j - first_)) < Load(offset_ + r);
   }
@@ -145,7 +145,8 @@ class PrefillTile {
     }
   }
 
-  // Hides keys behind a row, and before its window where there is no far attention.
+  // Hides keys at later positions than a row's and, if there is no far attention, keys before its
+  // window.
   void Mask(int64_t begin, int64_t end) {
     const F32x16 hidden = Broadcast(kHiddenScore);
     for (int64_t j = begin > first_ ? begin : first_ + 1; j < end; ++j) {
@@ -165,7 +166,7 @@ class PrefillTile {
     }
   }
 
-  // Scores become weights e^(score - max); sums so far are brought to the new maximum.
+  // Turns scores into weights e^(score - max), and scales the sums so far to the new maximum.
   void Softmax(int64_t begin, int64_t end) {
     const Ahead next = Ahead::Rows(values_, end, EndOfBlock(end));
     for (int64_t r = 0; r < stride_; r += kLanes) {
@@ -187,7 +188,8 @@ class PrefillTile {
     }
   }
 
-  // Of each of 16 rows, over `count` keys. Four at a time, as one comparison waits for the other.
+  // The largest score of each of 16 rows over `count` keys. It runs four maxima at a time, because
+  // each comparison waits for the one before.
   F32x16 Largest(const float* scores, int64_t count) const {
     F32x16 largest[4];
     for (F32x16& part : largest) part = Load(scores);
@@ -220,9 +222,9 @@ class PrefillTile {
   const HeadRows values_;
   const bool has_far_;
   const int64_t window_;
-  const int64_t first_;      // position
-  const int64_t last_;       // position
-  const int64_t first_row_;  // of the step
+  const int64_t first_;      // the first position of the tile
+  const int64_t last_;       // the last position of the tile
+  const int64_t first_row_;  // the row of the step at first_
   const int64_t dim_;
   const int64_t rows_;
   const int64_t stride_;  // rows_, rounded up to whole vectors
@@ -239,8 +241,8 @@ class PrefillTile {
   alignas(64) float max_[kTileRows];
   alignas(64) float sum_[kTileRows];
   alignas(64) float correction_[kTileRows];
-  alignas(64) int32_t offset_[kTileRows];  // of a row's position from first_
-  alignas(64) float slope_[kTileRows];     // of ALiBi
+  alignas(64) int32_t offset_[kTileRows];  // a row's position minus first_
+  alignas(64) float slope_[kTileRows];     // slopes of ALiBi
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
 // The arithmetic of a tile of prefill rows on one block of keys and values.
 //
-//   F32Blocks     f32 throughout, keys and values converted on the way
-//   PairBlocks    by the bf16 dot product, where there is one, over bf16 keys and values: two
-//                 products an instruction, keys read where they lie. Queries are split in two bf16
-//                 numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
-//                 (ops/attention/attention.h). A sum over d or over keys runs in pairs (2 i,
-//                 2 i + 1), of keys by absolute position: a key without its neighbour meets zeros.
+//   F32Blocks   computes in f32, and converts keys and values to f32
+//   PairBlocks  uses the bf16 dot product, if the processor has it, over bf16 keys and values: two
+//               products an instruction. Keys are read in place. Queries are split into two bf16
+//               numbers, which keep 17 bits; weights are rounded to bf16, as in decode rows
+//               (ops/attention/attention.h). A sum over d or over keys runs in pairs (2 i,
+//               2 i + 1). Keys pair up by absolute position; a missing key counts as zeros.
 //
-// Both keep scores and weights transposed, keys down and rows across. Score<T> and Weigh<T> read
-// keys and values of T, int8_t being those of int8 pages.
+// Both keep scores and weights transposed: keys go down, rows go across. Score<T> and Weigh<T> read
+// keys and values of type T; int8_t means int8 pages.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_ATTENTION_PREFILL_BLOCKS_H_
 
@@ -26,9 +26,9 @@ struct TileShape {
   int64_t dim = 0;     // D
   int64_t rows = 0;    // <= kTileRows
   int64_t stride = 0;  // rows, rounded up to whole vectors
-  float scale = 1.0f;  // of scores
+  float scale = 1.0f;  // factor of the scores
 
-  // D, rounded up to whole vectors: what the sums of a row take.
+  // Numbers of a row of sums: D, rounded up to whole vectors.
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
 };
 
@@ -49,7 +49,7 @@ class F32Blocks {
   }
 
   // scores[j - begin, r] = scale * key_j . q_r for the keys [begin, end). `next` are the keys after
-  // those.
+  // `end`.
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
                                int64_t end, const Ahead& /*next*/, float* scores) {
@@ -70,13 +70,13 @@ class F32Blocks {
     Multiply(product);
   }
 
-  // Of the values that the next Weights and Weigh are of.
+  // Loads the scales of the values that the next Weights and Weigh use.
   LONGSTREAM_INLINE void LoadScales(const HeadRows& /*values*/, int64_t /*begin*/,
                                     int64_t /*end*/) const {}
 
-  // Makes weights e^(score - max) of the scores of rows r ... r + 15 and keys [begin, end), whose
-  // scores are at scores[(j - begin) * stride + r]; returns their sums. What Weigh takes then.
-  // `next` are the values of the keys after those.
+  // Turns the scores of rows r ... r + 15 and keys [begin, end), which are at
+  // scores[(j - begin) * stride + r], into weights e^(score - max), and returns the sums of the
+  // weights. Weigh then uses them. `next` are the values of the keys after `end`.
   LONGSTREAM_INLINE F32x16 Weights(float* scores, int64_t begin, int64_t end, int64_t r,
                                    const F32x16& max, const Ahead& /*next*/) {
     scores_ = scores;
@@ -90,7 +90,7 @@ class F32Blocks {
     return sum;
   }
 
-  // sums[r, d] += sum_j weight[j, r] value_j[d]    sums: rows of padded_dim()
+  // sums[r, d] += sum_j weight[j, r] value_j[d]; rows of `sums` have padded_dim() numbers.
   template <typename T>
   LONGSTREAM_INLINE void Weigh(const HeadRows& values, int64_t begin, int64_t end, float* sums) {
     Gather<T>(values, begin, end);
@@ -109,7 +109,7 @@ class F32Blocks {
   }
 
  private:
-  // Rows [begin, end) as f32, without gaps.
+  // Copies rows [begin, end) as f32, without gaps.
   template <typename T>
   LONGSTREAM_INLINE void Gather(const HeadRows& rows, int64_t begin, int64_t end) {
     ForEachRun(rows, begin, end, [&](int64_t position, const RowRun& run) {
@@ -128,7 +128,7 @@ class F32Blocks {
   }
 
   const TileShape shape_;
-  const float* scores_ = nullptr;                        // of the last Weights
+  const float* scores_ = nullptr;                        // scores of the last Weights
   alignas(64) float gathered_[kKeyBlock * kMaxHeadDim];  // [keys, D]
 };
 
@@ -136,7 +136,7 @@ class F32Blocks {
 
 class PairBlocks {
  public:
-  struct Queries {                                           // times scale, as the sums of both
+  struct Queries {  // times scale, split into two bf16 numbers: high + low
     alignas(64) BF16Pair high[kMaxHeadDim / 2 * kTileRows];  // [ceil(D / 2), stride]
     alignas(64) BF16Pair low[kMaxHeadDim / 2 * kTileRows];
   };
@@ -163,7 +163,8 @@ class PairBlocks {
   template <typename T>
   LONGSTREAM_INLINE void Score(const Queries& queries, const HeadRows& keys, int64_t begin,
                                int64_t end, const Ahead& next, float* scores) {
-    // Where a run is a whole block, so that its rows ask for as many.
+    // Prefetches only if a run is a whole block, so that its rows prefetch as many rows of the next
+    // one.
     const bool ask = next.bytes == (end - begin) * keys.row_bytes;
     ForEachRun(keys, begin, end, [&](int64_t position, const RowRun& run) {
       SplitTileGemm product;
@@ -233,7 +234,7 @@ class PairBlocks {
  private:
   static constexpr int64_t kMaxPairs = kKeyBlock / 2;
 
-  // Rows of whole pairs: behind an odd width a zero.
+  // Gathers rows of whole pairs; a zero follows a row of odd width.
   LONGSTREAM_INLINE const BF16Pair* GatherRows(const RowRun& run) {
     for (int64_t i = 0; i < run.count; ++i) {
       BF16Pair* row = interleaved_ + i * pairs_;
@@ -244,8 +245,8 @@ class PairBlocks {
     return interleaved_;
   }
 
-  // interleaved_[i, d] = the values d at the positions base + 2 i and one further, where base is
-  // `begin` or one before it; zeros outside [begin, end).
+  // interleaved_[i, d] = the values d at the positions base + 2 i and base + 2 i + 1, where base is
+  // `begin` rounded down to an even number; zeros outside [begin, end).
   LONGSTREAM_INLINE void InterleaveRows(const HeadRows& values, int64_t begin, int64_t end) {
     static constexpr BF16 kZeros[kMaxHeadDim] = {};
     const int64_t base = begin / 2 * 2;
@@ -272,8 +273,9 @@ class PairBlocks {
     }
   }
 
-  // Where the 32 numbers of 16 pairs come from: in a register that has the 16 first ones of the
-  // pairs and then the others, or in two that have 32 first ones and 32 others.
+  // The order in which a permutation takes the 32 numbers of 16 pairs: from one register that holds
+  // the first numbers of all pairs and then the second ones, or from two registers that hold 32
+  // first numbers and 32 second ones.
   static constexpr uint16_t kPairsOfHalves[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                   21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                   11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -287,14 +289,14 @@ class PairBlocks {
   }
 
   const TileShape shape_;
-  const int64_t pairs_;                                        // of a head
+  const int64_t pairs_;                                        // pairs of numbers in a head's row
   alignas(64) BF16Pair weights_[kMaxPairs * kTileRows];        // [pairs of keys, stride]
   alignas(64) BF16Pair interleaved_[kMaxPairs * kMaxHeadDim];  // [pairs of keys, padded_dim()]
 };
 
 #endif
 
-// How a tile computes over keys and values of T.
+// The class with which a tile computes over keys and values of T.
 template <typename T>
 struct BlocksFor {
   using Type = F32Blocks;

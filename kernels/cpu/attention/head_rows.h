@@ -1,4 +1,4 @@
-// The keys or values of one K/V head of one sequence, by absolute position, wherever they lie.
+// The keys or values of one K/V head of one sequence, by absolute position, in pages or in a ring.
 #ifndef LONGSTREAM_KERNELS_CPU_ATTENTION_HEAD_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_ATTENTION_HEAD_ROWS_H_
 
@@ -16,24 +16,24 @@ struct RowRun {
   const std::byte* data = nullptr;
   int64_t stride = 0;  // bytes from row to row
   int64_t count = 0;
-  const BF16* scales = nullptr;  // [count], of int8 rows
+  const BF16* scales = nullptr;  // [count] scales of int8 rows
 };
 
-// A store is cut into blocks of `slots` rows. Pages: position p is in block pages[p / slots]. A
-// ring is one block, in which p is at p % slots; positions from first_position on are in the step's
-// rows.
+// The store of a head is cut into blocks of `slots` rows. Pages: position p is in block
+// pages[p / slots]. A ring is one block with position p at p % slots; the positions from
+// first_position on are in the step's rows.
 struct HeadRows {
   const std::byte* store = nullptr;  // the head's row 0 in block 0
-  const int32_t* pages = nullptr;    // nullptr: a ring
-  int64_t block_bytes = 0;           // from one page to the next
+  const int32_t* pages = nullptr;    // nullptr: the store is a ring
+  int64_t block_bytes = 0;           // bytes from one page to the next
   int64_t row_bytes = 0;
   int64_t slots = 0;
-  int64_t scales = 0;                    // bytes from a block's row 0 to its scales; 0: none
+  int64_t scales = 0;                    // bytes from a block's row 0 to its scales; 0: no scales
   const std::byte* step_rows = nullptr;  // ring only: the row of first_position
   int64_t step_stride = 0;               // bytes
   int64_t first_position = 0;
 
-  // The rows from `position` on, as far as they follow each other.
+  // The rows from `position` on that follow each other in memory.
   LONGSTREAM_INLINE RowRun From(int64_t position) const {
     if (pages != nullptr) {
       const int64_t slot = position % slots;
@@ -51,13 +51,13 @@ struct HeadRows {
   }
 };
 
-// Bytes that are needed soon, asked for part by part while something else is computed: all at once
-// they would keep that from reading.
+// Bytes that are needed soon. They are prefetched part by part while something else is computed.
+// All prefetches at once would delay the reads of that computation.
 struct Ahead {
   const std::byte* data = nullptr;
   int64_t bytes = 0;
 
-  // The rows [begin, end) if they follow each other, else nothing.
+  // The rows [begin, end) if they follow each other in memory, else nothing.
   LONGSTREAM_INLINE static Ahead Rows(const HeadRows& rows, int64_t begin, int64_t end) {
     if (begin >= end) return {};
     const RowRun run = rows.From(begin);
@@ -65,7 +65,7 @@ struct Ahead {
     return {run.data, (end - begin) * rows.row_bytes};
   }
 
-  // Asks for the lines that begin in part `part` of `parts`.
+  // Prefetches the lines that begin in part `part` of `parts`.
   LONGSTREAM_INLINE void Ask(int64_t part, int64_t parts) const {
     const int64_t lines = bytes / kLineBytes;
     for (int64_t i = lines * part / parts; i < lines * (part + 1) / parts; ++i) {
@@ -86,13 +86,13 @@ LONGSTREAM_INLINE void ForEachRun(const HeadRows& rows, int64_t begin, int64_t e
   }
 }
 
-// The same for all heads and sequences of a layer.
+// The keys or values of all heads and sequences of a layer.
 struct RowStore {
   const std::byte* data = nullptr;
   DType type = DType::kF32;
   bool paged = false;
-  int32_t slots = 0;      // of a page or ring
-  int32_t num_heads = 0;  // H_kv, or that times the slices of a value
+  int32_t slots = 0;      // rows of a page or ring
+  int32_t num_heads = 0;  // H_kv, times the slices of a value in a store of values
   int32_t head_dim = 0;
   int64_t slot_stride = 0;  // ring: bytes from one sequence's ring to the next
   Matrix step_rows;         // ring: this step's rows [T, num_heads * D]

@@ -1,4 +1,5 @@
-// Logit scale. See kernels/ops/attention/logit_scale.h. One logarithm a row: not worth a thread.
+// Logit scale (kernels/ops/attention/logit_scale.h). A row takes one logarithm, too little work for
+// threads.
 #include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Rebuild of a near ring. See kernels/ops/cache/ring_rebuild.h.
+// Rebuilds a near ring (kernels/ops/cache/ring_rebuild.h).
 #include "kernels/ops/cache/ring_rebuild.h"
 
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// The pages hold T, the ring holds Near.
+// T is the type of the pages, Near the type of the ring.
 template <typename T, typename Near>
 void RebuildHead(const RingRebuildArgs& args, int64_t head) {
   const RingCache& ring = args.ring;

@@ -1,4 +1,4 @@
-// Ring write. See kernels/ops/cache/ring_write.h.
+// Ring write (kernels/ops/cache/ring_write.h).
 #include "kernels/ops/cache/ring_write.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Norm, rotation and cache write. See kernels/ops/cache/rope_cache_write.h.
+// Norm, rotation and cache write (kernels/ops/cache/rope_cache_write.h).
 #include "kernels/ops/cache/rope_cache_write.h"
 
 #include "kernels/cpu/cache/rotation.h"
@@ -9,7 +9,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows per task: a row costs less than waking a thread.
+// Rows of a task. A single row costs less than waking a thread.
 constexpr int64_t kTaskRows = 4;
 
 HeadTransform Normalised(const Norm& norm, const float* x, int64_t dim) {
@@ -31,7 +31,7 @@ void WriteQueries(const RopeCacheWriteArgs& args, int64_t t) {
     const float* q = args.q.f32_row(t) + h * dim;
     HeadTransform transform = Normalised(args.q_norm, q, dim);
     if (args.q_scale != nullptr) transform.scale = args.q_scale[t];
-    // First the far query, because q_out may be q.
+    // The far query comes first, because q_out may be q.
     if (args.q_far_out.data != nullptr) {
       transform.rope = RopeRow(args.rope_q_far, t, dim);
       TransformHead(transform, dim, q, args.q_far_out.f32_row(t) + h * dim);
@@ -46,7 +46,7 @@ T* RowOf(const Matrix& matrix, int64_t t) {
   return static_cast<T*>(matrix.data) + t * matrix.stride;
 }
 
-// The place of row t in its page, the same for all heads: the page's index in each store, the slot.
+// The place of row t in its page, which is the same for all heads: the page's index, and its slot.
 struct PageSlot {
   int64_t page;
   int64_t slot;
@@ -59,7 +59,7 @@ PageSlot PageSlotOf(const RopeCacheWriteArgs& args, int64_t t) {
   return {pages[position / args.paged.page_tokens], position % args.paged.page_tokens};
 }
 
-// The places for row t's keys and values of head 0, and the elements from one head to the next.
+// Where row t's key and value of head 0 go, and the number of elements from one head to the next.
 template <typename T>
 struct Destination {
   T* keys;
@@ -100,7 +100,7 @@ void WriteKeysAndValues(const RopeCacheWriteArgs& args, int64_t t) {
     }
   }
   if (to.values == nullptr) return;
-  // Rows hold values side by side, whatever their slices are; pages hold each slice as a head.
+  // Rows hold the slices of a value side by side; pages hold each slice as a head.
   const bool paged = args.paged.keys != nullptr;
   const int64_t width = int64_t{args.num_kv_heads} * args.value_dim;
   const int64_t part = paged ? dim : width;

@@ -8,7 +8,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// What happens to a row on its way; each part is optional.
+// The steps that transform a head's row. Each is optional.
 struct HeadTransform {
   const float* norm_weight = nullptr;  // [D]
   float inverse_rms = 1.0f;            // read with norm_weight
@@ -17,7 +17,7 @@ struct HeadTransform {
 };
 
 // to = scale * (x * inverse_rms * norm_weight, rotated by rope), D elements; `to` may be `from`.
-// The products are not fused, so that a key has the same bits on every instruction set.
+// The products are not fused, so a key has the same bits on every instruction set.
 template <typename From, typename To>
 LONGSTREAM_INLINE void TransformHead(const HeadTransform& transform, int64_t dim, const From* from,
                                      To* to) {

@@ -1,8 +1,9 @@
-// Embedding lookup in a packed table. See kernels/ops/elementwise/embed.h.
+// Embedding lookup in a packed table (kernels/ops/elementwise/embed.h).
 //
-// An element of a row lies in each group of 32 of its panel, so a row costs one cache line per
-// element (or pair, or four): 512 lines for 1024 bf16, 768 where they are compressed. That is the
-// price of sharing the table with the head, and small against one projection of the same row.
+// Consecutive inputs of a row lie in different cache lines, because a panel interleaves 32 rows. So
+// a row reads one cache line for each element, pair of elements or four: 512 lines for 1024 bf16
+// elements, 768 if they are compressed. This is the price of sharing the table with the head. It is
+// small compared with one projection of the same row.
 #include "kernels/ops/elementwise/embed.h"
 
 #include <cstring>
@@ -24,7 +25,7 @@ void EmbedRow(const PackedWeight& table, int32_t id, float multiplier, float* ou
   }
 }
 
-// A row of a table of panels that may be compressed.
+// Reads a row of a bf16 table, whose panels may be compressed.
 void EmbedRowOfSteps(const PackedWeight& table, int32_t id, float multiplier, float* out) {
   const PanelView panel(PanelAt(table, id / kPanelOutputs), table.k);
   const int64_t output = id % kPanelOutputs;
@@ -43,7 +44,7 @@ void EmbedRowOfSteps(const PackedWeight& table, int32_t id, float multiplier, fl
   }
 }
 
-// What the byte holds of input k of a group (panel.h).
+// The value of input k of a group, which `byte` stores (panel.h).
 LONGSTREAM_INLINE int ValueIn(DType type, uint8_t byte, int64_t k) {
   if (type == DType::kI4) return (k < kGroupInputs / 2 ? byte & 15 : byte >> 4) - kI4Offset;
   return ((byte + 128 - kI8Offset) & 255) - 128;

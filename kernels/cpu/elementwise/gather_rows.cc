@@ -1,11 +1,12 @@
-// Rows brought to the front. See kernels/ops/elementwise/gather_rows.h.
+// Gathers rows at the front of a matrix (kernels/ops/elementwise/gather_rows.h).
 #include "kernels/ops/elementwise/gather_rows.h"
 
 #include "kernels/cpu/isa_ops.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Row after row, as one may lie where another is to go; tasks have columns.
+// Each task moves some columns, one row after the other, because the destination of a row may be
+// the source of a row before it.
 void GatherRows(Stream& stream, const GatherRowsArgs& args) {
   if (!stream.ok()) return;
   constexpr int64_t kTaskCols = 1024;

@@ -1,4 +1,4 @@
-// Activation of a gated attention unit. See kernels/ops/elementwise/gau_activate.h.
+// Activation of a gated attention unit (kernels/ops/elementwise/gau_activate.h).
 #include "kernels/ops/elementwise/gau_activate.h"
 
 #include "kernels/cpu/isa_ops.h"

@@ -1,4 +1,4 @@
-// Norm of rows. See kernels/ops/elementwise/norm_rows.h.
+// Norm of rows (kernels/ops/elementwise/norm_rows.h).
 #include "kernels/ops/elementwise/norm_rows.h"
 
 #include <cassert>

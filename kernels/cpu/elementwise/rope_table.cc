@@ -1,4 +1,4 @@
-// Table of rotations. See kernels/ops/elementwise/rope_table.h.
+// Table of rotations (kernels/ops/elementwise/rope_table.h).
 #include "kernels/ops/elementwise/rope_table.h"
 
 #include <cmath>

@@ -2,11 +2,12 @@
 //
 //   Dots<type> dots;  dots.Start(first);  dots.Add(w, x) ...;  dots.Total()
 //
-// KeepOrder after an Add has the compiler add up in this order. GCC 12 makes a tree of a group's
-// additions, whose parts may not fit into registers.
+// KeepOrder after an Add makes the compiler keep the order of additions. Otherwise GCC 12 makes a
+// tree of a group's additions, which may need more registers than there are.
 //
-// A lane of w has the bytes of four inputs of one output as they are stored (panel.h), x the same
-// inputs of the row, signed. The total is `first` and, for each output, all products; exact.
+// A lane of w has the bytes of four inputs of one output as they are stored (panel.h); x has the
+// same four inputs of the row, signed. For each output the total is `first` plus all products; it
+// is exact.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_BYTE_DOTS_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_BYTE_DOTS_H_
 
@@ -26,7 +27,7 @@ class Dots {
   LONGSTREAM_INLINE void Add(const I32x16& w, int32_t x) {
     sums_ = _mm512_dpbusd_epi32(sums_, reinterpret_cast<__m512i>(w.part[0]), _mm512_set1_epi32(x));
   }
-  LONGSTREAM_INLINE void KeepOrder() {}  // an instruction that adds keeps it
+  LONGSTREAM_INLINE void KeepOrder() {}  // the dot product itself adds in order
   LONGSTREAM_INLINE I32x16 Total() const { return {{reinterpret_cast<NativeI32>(sums_)}}; }
 
  private:
@@ -43,8 +44,8 @@ LONGSTREAM_INLINE NativeI32 SumPairs(__m256i pairs) {
 template <DType>
 class Dots;
 
-// The instruction takes unsigned times signed bytes: |x| times w with the sign of x. A pair of
-// products is at most 2 * 127 * 127, within 16 bits.
+// The instruction multiplies unsigned with signed bytes, so it gets |x| and w with the sign of x. A
+// pair of products is at most 2 * 127 * 127, which fits in 16 bits.
 template <>
 class Dots<DType::kI8> {
  public:
@@ -66,7 +67,7 @@ class Dots<DType::kI8> {
   I32x16 sums_;
 };
 
-// A group's 16-bit sums are at most 8 * 2 * 15 * 127 = 30480.
+// A 16-bit sum over a group is at most 8 * 2 * 15 * 127 = 30480.
 template <>
 class Dots<DType::kI4> {
  public:
@@ -97,8 +98,8 @@ class Dots<DType::kI4> {
 
 #else  // SSE2 multiplies 16-bit numbers
 
-// The bytes of an int4 are below 16, so that both types are widened as signed ones. An output's
-// four products become two sums, those of two outputs fill a register.
+// The bytes of an int4 are below 16, so both types can be widened as signed bytes. An output's four
+// products become two sums. The sums of two outputs fill a register.
 template <DType>
 class Dots {
  public:

@@ -1,25 +1,26 @@
-// bf16 panels in 12 bits a number, without loss: for AVX2 and later sets, whose products of few
-// rows wait for memory.
+// bf16 panels in 12 bits a number, without loss. They are for AVX2 and later sets, where products
+// of few rows wait for memory.
 //
-// The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. Of the 256 that
-// there may be, a panel of trained or random weights has hardly more than the 16 that a nibble can
-// name: all magnitudes from its largest down to 2^-16 of it. What has another one, a few numbers of
-// a panel, stands whole in a patch, which is laid over what its nibble says:
+// The upper byte of a bf16 is its sign and seven of the eight bits of its exponent. There are 256
+// upper bytes, but a panel of trained or random weights has hardly more than 16 of them: all
+// magnitudes from its largest down to 2^-16 of it. A nibble can name one of 16. The few numbers of
+// a panel with another upper byte are stored whole in a patch, which replaces the number that the
+// nibble gives:
 //
 //   weight   u32 where each panel begins, in lines of 64 bytes from here | the panels, without gaps
 //   panel    the front, a line: u8 upper bytes [16] | u32 compressed, 0 or 1 | u32 patches
 //            the steps, pairs of k of all 32 outputs
 //            patches, in the order of their steps, to the end of a line
 //   plain    a step: bf16 [32][2]. There are no patches
-//   compressed, two steps: nibbles [64] of both, the first one's are the low ones; then the lower
-//            bytes of the first and of the second [64] each; in the order of PlaceOf
+//   compressed, two steps: nibbles [64] of both, low nibbles for the first step; then the lower
+//            bytes [64] of the first step and of the second; in the order of PlaceOf
 //
-// A panel stays plain, as its front of zeros says that Pack leaves, where too many numbers would be
-// patched (MostPatches), or the number of steps is odd.
+// A panel stays plain if it would need more than MostPatches patches or has an odd number of steps.
+// Then its front has only zeros, as Pack writes it.
 //
-// Panels follow each other without gaps because a processor reads ahead of one long run: with each
-// where its plain form would be, nothing was gained. No op reads the memory that this leaves at the
-// end, which is zero.
+// Panels follow each other without gaps, because a processor reads ahead in one long run.
+// Compressed panels that each stayed at the place of their plain form gained nothing. The memory
+// that is left at the end is zero, and no op reads it.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_COMPRESSED_PANEL_H_
 
@@ -33,8 +34,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Whether bf16 weights are in this layout. On the baseline set, which has no look-up of bytes, they
-// are plain panels.
+// Whether bf16 weights are in this layout. The baseline set cannot look up bytes in a table, so its
+// panels are plain.
 #if defined(__AVX2__)
 inline constexpr bool kCompressesBF16 = true;
 #else
@@ -44,10 +45,11 @@ inline constexpr bool kCompressesBF16 = false;
 inline constexpr int64_t kStepInputs = 2;
 inline constexpr int64_t kStepNumbers = kStepInputs * kPanelOutputs;
 inline constexpr int64_t kPlainStepBytes = kStepNumbers * static_cast<int64_t>(sizeof(BF16));
-inline constexpr int64_t kUpperBytes = 16;  // that nibbles name
-// A nibble and a byte a number; of two steps, so that the nibbles are a whole line.
+inline constexpr int64_t kUpperBytes = 16;  // upper bytes that nibbles name
+// A number takes a nibble and a byte. Two steps are stored together, so that their nibbles fill a
+// line.
 inline constexpr int64_t kCompressedStepBytes = kStepNumbers * 3 / 2;
-inline constexpr int64_t kNibbleBytes = kStepNumbers;  // of two steps
+inline constexpr int64_t kNibbleBytes = kStepNumbers;  // the nibbles of two steps
 static_assert(2 * kCompressedStepBytes % kLineBytes == 0 && kNibbleBytes == kLineBytes);
 
 LONGSTREAM_INLINE int64_t NumSteps(int64_t k) { return (k + kStepInputs - 1) / kStepInputs; }
@@ -68,24 +70,26 @@ struct PanelFront {
 inline constexpr int64_t kFrontBytes = kLineBytes;
 static_assert(sizeof(PanelFront) <= kFrontBytes);
 
-// Two numbers of a step that are not what their nibbles say, or one.
+// A patch replaces the two numbers of one output in a step. One of them or both differ from what
+// their nibbles give.
 struct Patch {
   uint32_t step_and_output;  // step * 32 + output
-  uint32_t numbers;          // both of them, as they lie in a plain step
+  uint32_t numbers;          // both numbers, as a plain step has them
 };
 
-// Of a panel that is compressed. Each interrupts a loop; they are made in an array of the stack.
+// The most patches of a compressed panel. Each interrupts a loop. They are collected in an array on
+// the stack.
 inline constexpr int64_t kMostPatches = 1024;
 LONGSTREAM_INLINE int64_t MostPatches(int64_t steps) {
   return steps / 8 < kMostPatches ? steps / 8 : kMostPatches;
 }
 
-// Bytes of a plain panel, the most that one takes.
+// The bytes of a plain panel; no panel takes more.
 LONGSTREAM_INLINE int64_t MostPanelBytes(int64_t k) {
   return kFrontBytes + NumSteps(k) * kPlainStepBytes;
 }
 
-// The panel `panel` of a weight. It is writable where the weight is.
+// Panel number `panel` of a weight. It is writable if the weight is.
 template <typename Byte>
 LONGSTREAM_INLINE Byte* PanelAt(Byte* weight, int64_t panel) {
   uint32_t line;
@@ -96,14 +100,14 @@ LONGSTREAM_INLINE const std::byte* PanelAt(const PackedWeight& weight, int64_t p
   return PanelAt(static_cast<const std::byte*>(weight.data), panel);
 }
 
-// A step's numbers come in columns, a register of bytes each: 16 outputs of AVX2, all 32 of
-// AVX-512.
+// The numbers of a step are cut into columns. The bytes of a column fill a register: 16 outputs on
+// AVX2, all 32 on AVX-512.
 inline constexpr int64_t kColumnNumbers = 4 * kNativeLanes;
 inline constexpr int64_t kColumnOutputs = kColumnNumbers / kStepInputs;
 inline constexpr int64_t kColumns = kStepNumbers / kColumnNumbers;
 
-// Where among the bytes of a compressed step those of a number are: the two registers of a column's
-// numbers are what unpacklo and unpackhi make of two registers of bytes, eight numbers from each 16
+// Where the bytes of a number are in a compressed step. The two registers of a column's numbers
+// come from unpacklo and unpackhi of two registers of bytes, which take eight numbers from each 16
 // bytes.
 LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
   constexpr int64_t kHalf = kColumnNumbers / 2;
@@ -111,18 +115,18 @@ LONGSTREAM_INLINE int64_t PlaceOf(int64_t number) {
   return number - in_column + in_column % kHalf / 8 * 16 + in_column / kHalf * 8 + in_column % 8;
 }
 
-// The patches of a panel from the first to the last.
+// Takes the patches of a panel one after the other.
 class Patches {
  public:
   Patches() = default;
   LONGSTREAM_INLINE Patches(const std::byte* from, int64_t count)
       : next_(from), end_(from + count * static_cast<int64_t>(sizeof(Patch))) {}
 
-  // The step of the next one; behind all steps where there is none.
+  // The step of the next patch, or a number beyond all steps if there is none.
   LONGSTREAM_INLINE int64_t step() const {
     return next_ == end_ ? INT64_MAX : Next().step_and_output / kPanelOutputs;
   }
-  // REQUIRES: there is one
+  // REQUIRES: there is a next patch
   LONGSTREAM_INLINE Patch Take() {
     const Patch patch = Next();
     next_ += sizeof(Patch);
@@ -156,14 +160,14 @@ class PanelView {
     return {steps() + num_steps_ * step_bytes(), int64_t{front_.num_patches}};
   }
   const std::byte* upper_bytes() const { return panel_; }
-  // In whole lines.
+  // The length of the panel in whole lines.
   int64_t bytes() const {
     return WholeLines(kFrontBytes + num_steps_ * step_bytes() +
                       front_.num_patches * static_cast<int64_t>(sizeof(Patch)));
   }
 
-  // The number `number` of a step, as a plain one counts them; of a patched step what its nibble
-  // says.
+  // Number `number` of a step, counted as in a plain step. In a patched step it is the number that
+  // the nibble gives.
   LONGSTREAM_INLINE BF16 NumberAt(int64_t step, int64_t number) const {
     if (!compressed()) {
       BF16 plain;
@@ -188,13 +192,13 @@ class PanelView {
 
 #if defined(__AVX2__)
 
-// A register of bytes, and what is done with them and the numbers that they are of.
+// A register of bytes, and operations on bytes and on the numbers that they are parts of.
 #if defined(__AVX512F__)
 
 using NativeBytes = __m512i;
 
 LONGSTREAM_INLINE NativeBytes LoadBytes(const void* from) { return _mm512_loadu_si512(from); }
-// 16 bytes, in every 16 bytes.
+// Loads 16 bytes and repeats them in every 16 bytes.
 LONGSTREAM_INLINE NativeBytes LoadTable(const void* from) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(static_cast<const __m128i*>(from)));
 }
@@ -207,14 +211,15 @@ LONGSTREAM_INLINE NativeBytes HighNibbles(NativeBytes bytes) {
 LONGSTREAM_INLINE NativeBytes LookUp(NativeBytes table, NativeBytes nibbles) {
   return _mm512_shuffle_epi8(table, nibbles);
 }
-// Numbers of lower and upper bytes: those of the first half of each 16 bytes, and of the second.
+// Joins lower and upper bytes to numbers: from the first half of each 16 bytes, and from the
+// second.
 LONGSTREAM_INLINE NativeI32 InterleaveLow(NativeBytes lower, NativeBytes upper) {
   return reinterpret_cast<NativeI32>(_mm512_unpacklo_epi8(lower, upper));
 }
 LONGSTREAM_INLINE NativeI32 InterleaveHigh(NativeBytes lower, NativeBytes upper) {
   return reinterpret_cast<NativeI32>(_mm512_unpackhi_epi8(lower, upper));
 }
-// `value` in the lanes whose bit is set.
+// Sets the lanes whose bit is set to `value`.
 LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t value) {
   return reinterpret_cast<NativeI32>(_mm512_mask_set1_epi32(reinterpret_cast<__m512i>(lanes),
                                                             static_cast<__mmask16>(bits), value));
@@ -255,16 +260,16 @@ LONGSTREAM_INLINE NativeI32 SetLanes(NativeI32 lanes, uint32_t bits, int32_t val
 
 static_assert(sizeof(NativeBytes) == kColumnNumbers);
 
-// Numbers of compressed steps from their bytes.
+// Reads numbers of compressed steps from their bytes.
 class StepReader {
  public:
   StepReader() = default;
   LONGSTREAM_INLINE explicit StepReader(const PanelView& panel)
       : upper_bytes_(LoadTable(panel.upper_bytes())) {}
 
-  // A column of step 0 or 1 of the two at `steps`, which points at the column's first nibbles. Its
-  // outputs, pairs of k, are the registers of `numbers` in turn: two vectors of AVX-512, one of
-  // AVX2.
+  // Reads a column of one of the two steps at `steps` (step 0 or 1); `steps` points to the column's
+  // nibbles. The registers of `numbers` get the column's outputs in order, as pairs of k: two
+  // vectors on AVX-512, one on AVX2.
   LONGSTREAM_INLINE void Read(const std::byte* steps, int step, I32x16* numbers) const {
     const NativeBytes nibbles = LoadBytes(steps);
     const NativeBytes upper =
@@ -274,8 +279,8 @@ class StepReader {
     numbers[1 / kParts].part[1 % kParts] = InterleaveHigh(lower, upper);
   }
 
-  // Lays the patches of step `step`, if they are next, over its numbers: kVectors vectors of
-  // outputs, the first of which is first_output.
+  // Applies the patches of step `step`, if there are any, to the numbers of kVectors vectors of its
+  // outputs, from output first_output on.
   template <int kVectors>
   LONGSTREAM_INLINE static void Lay(Patches& patches, int64_t step, int64_t first_output,
                                     I32x16* numbers) {

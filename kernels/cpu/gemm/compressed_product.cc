@@ -1,9 +1,10 @@
-// Register-blocked products with bf16 panels, compressed and plain ones.
+// Register-blocked products with bf16 panels, compressed or plain.
 //
-// A single row passes several panels side by side, as every format's single row does. Few rows are
-// one tile, which decodes numbers in registers: they come from memory and are used once. Of more
-// rows the first tile also leaves the numbers, as a plain panel has them, to the others. Tiles that
-// follow each other, of rows or of columns, pass a block of steps at a time.
+// A single row multiplies several panels side by side, as with every format. Few rows are one tile.
+// It decodes numbers in registers, because they come from memory and are used once. With more rows,
+// the first tile also writes the decoded numbers, in the layout of a plain panel, for the other
+// tiles. If there are several tiles, of rows or of columns, all of them compute a block of steps
+// before the next block begins.
 #include "kernels/cpu/gemm/compressed_product.h"
 
 #include <algorithm>
@@ -22,21 +23,21 @@ namespace longstream::cpu::LONGSTREAM_ISA {
 
 namespace {
 
-// Steps that all tiles pass before the next ones, 128 KiB of plain numbers, most often a whole
-// panel. The numbers stay in the second-level cache, which is fast enough for tiles; sums that stop
-// for a block wait for their last products and go through memory. (Blocks of 128 steps, which stay
-// in the first-level cache: 16 rows of k = 768 0.93 of the speed, 128 rows 0.98.)
+// Steps that all tiles compute before the next ones: 128 KiB of plain numbers, mostly a whole
+// panel. The numbers stay in the second-level cache, which is fast enough for tiles. At the end of
+// a block, sums wait for their last products and go through memory. (Blocks of 128 steps, which
+// stay in the first-level cache: 16 rows of k = 768 had 0.93 of the speed, 128 rows 0.98.)
 constexpr int64_t kBlockSteps = 1024;
-// A tile's vectors are a column of a step.
+// The vectors of a tile are a column of a step.
 static_assert(kPanelTileVectors * kLanes == kColumnOutputs);
 
 using Input = PanelFormat<BF16>::Activation;
 
-// Compressed steps of a panel, an even number, from an even one on.
+// Some compressed steps of a panel: an even number of steps, from an even one on.
 struct CompressedSteps {
   StepReader reader;
   const std::byte* from;  // the first column
-  Patches patches;        // from the first of them on
+  Patches patches;        // the patches of these and later steps
   int64_t first;
   int64_t count;
 };
@@ -45,8 +46,8 @@ LONGSTREAM_INLINE CompressedSteps StepsOf(const PanelView& panel) {
   return {StepReader(panel), panel.steps(), panel.patches(), 0, panel.num_steps()};
 }
 
-// Calls two(kLay) for every two of `count` steps, with kLay true_type where the one or the other is
-// patched: an inner loop without a branch over those that are not.
+// Calls two(step, lay) for every two of `count` steps; lay is a true_type if one of the two has
+// patches. So the inner loop over steps without patches has no branch.
 template <typename NextPatched, typename Two>
 LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatched& next_patched,
                                    const Two& two) {
@@ -60,15 +61,16 @@ LONGSTREAM_INLINE void ForTwoSteps(int64_t first, int64_t count, const NextPatch
   }
 }
 
-// Tile, with a column of compressed steps. kKeep: leaves it at `plain` as that of plain ones.
-// Returns the patches behind those of its steps.
+// Computes a tile with a column of compressed steps. With kKeep it also writes the column's decoded
+// numbers to `plain`, in the layout of plain steps. Returns the patches after those of its steps.
 template <int kRows, bool kKeep>
 LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t column,
                                          const PanelOperands<BF16>& operands, const Prefetch& ahead,
                                          BF16* plain) {
-  // A tile alone is faster than memory, and lines come to the second-level cache sooner.
+  // A single tile is faster than memory, and lines reach the second-level cache sooner than the
+  // first.
   constexpr int kPrefetchRows = kKeep ? kRows : std::min(kRows, 4);
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const StepReader reader = steps.reader;
   Patches patches = steps.patches;
   const std::byte* from = steps.from + column * kColumnNumbers;
@@ -106,7 +108,7 @@ LONGSTREAM_INLINE Patches CompressedTile(const CompressedSteps& steps, int64_t c
   return patches;
 }
 
-// Inlined, as all tiles are (panel_tile.h). kLeast: of the rows
+// Inlined, as all tiles are (panel_tile.h). kLeast: the smallest number of rows
 template <int kRows, int kLeast>
 LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSteps& steps,
                                                int64_t column, const PanelOperands<BF16>& operands,
@@ -119,23 +121,23 @@ LONGSTREAM_INLINE Patches CompressedTileOfRows(int64_t rows, const CompressedSte
   return CompressedTile<kRows, (kLeast > 1)>(steps, column, operands, ahead, plain);
 }
 
-// Not inlined: few panels are plain, or none is compressed.
+// Not inlined: a weight has either few plain panels, or only plain ones.
 [[gnu::noinline]] void PlainTile(int64_t rows, const PanelOperands<BF16>& operands,
                                  const Prefetch& ahead) {
   TileOfRows<BF16, kPanelTileRows>(rows, operands, ahead);
 }
 
-// Not inlined, so that its tiles have all registers.
+// Not inlined, so that its tiles may use all registers.
 [[gnu::noinline]] Patches OneTile(int64_t rows, const CompressedSteps& steps, int64_t column,
                                   const PanelOperands<BF16>& operands, const Prefetch& ahead) {
   return CompressedTileOfRows<kPanelTileRows, 1>(rows, steps, column, operands, ahead, nullptr);
 }
 
-// A column of a block of steps: all tiles of rows. operands.w: the column where the panel is plain.
-// plain: [kBlockSteps, kStepNumbers]. Returns the patches behind the block.
+// Multiplies all tiles of rows with a column of a block of steps. operands.w: the column, if the
+// panel is plain. plain: [kBlockSteps, kStepNumbers]. Returns the patches after the block.
 Patches TilesOfColumn(const TilePasses& passes, bool compressed, const CompressedSteps& steps,
                       int64_t column, PanelOperands<BF16> operands, Prefetch ahead, BF16* plain) {
-  constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // of tiles of nearly equal size
+  constexpr int kLeastRows = kPanelTileRows / 2 + 1;  // fewest rows of several nearly equal tiles
   const EqualParts& rows = passes.rows;
   Patches patches = steps.patches;
   if (!compressed) {
@@ -157,11 +159,11 @@ Patches TilesOfColumn(const TilePasses& passes, bool compressed, const Compresse
   return patches;
 }
 
-// All rows of a block times a panel. operands: without w and k
+// Multiplies all rows of a block with a panel. `operands` does not have w and k yet.
 void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operands) {
   alignas(kLineBytes) BF16 plain[kBlockSteps * kStepNumbers];
   const TilePasses passes(num_rows, kPanelTileRows, kColumns, panel.step_bytes());
-  // Blocks of an even number of steps, but for the last.
+  // All blocks but the last have an even number of steps.
   const int64_t num_pairs = (panel.num_steps() + 1) / 2;
   const EqualParts pairs(num_pairs, passes.in_one_pass() ? num_pairs : kBlockSteps / 2);
   CompressedSteps steps = StepsOf(panel);
@@ -185,7 +187,7 @@ void Tiles(int64_t num_rows, const PanelView& panel, PanelOperands<BF16> operand
   }
 }
 
-// Panels that a single row passes side by side.
+// Panels that a single row multiplies side by side.
 constexpr int kPanelsAtOnce = kSingleRowVectors / kPanelVectors;
 static_assert(kSingleRowPanels % kPanelsAtOnce == 0);
 
@@ -193,7 +195,7 @@ LONGSTREAM_INLINE PanelView PanelOf(const PackedWeight& weight, int64_t panel) {
   return PanelView(PanelAt(weight, panel), weight.k);
 }
 
-// One row times kPanelsAtOnce panels that are all compressed.
+// Multiplies one row with kPanelsAtOnce panels, all of them compressed.
 void CompressedSideBySide(const Input* a, const PackedWeight& weight, int64_t panel, float* sums) {
   CompressedSteps steps[kPanelsAtOnce];
   for (int p = 0; p < kPanelsAtOnce; ++p) steps[p] = StepsOf(PanelOf(weight, panel + p));
@@ -237,7 +239,8 @@ void CompressedSideBySide(const Input* a, const PackedWeight& weight, int64_t pa
   sum.End(sums);
 }
 
-// One row times kPanelsAtOnce panels, if they are of one kind.
+// Multiplies one row with kPanelsAtOnce panels if all are compressed or all are plain. Returns
+// whether they are.
 bool SideBySide(const Input* a, const PackedWeight& weight, int64_t panel, float* sums) {
   int compressed = 0;
   for (int p = 0; p < kPanelsAtOnce; ++p) {

@@ -1,4 +1,4 @@
-// A product with what comes before and after it. See kernels/ops/gemm/linear.h.
+// The linear op: a product with operations before and after it (kernels/ops/gemm/linear.h).
 #include "kernels/ops/gemm/linear.h"
 
 #include "kernels/cpu/gemm/panel_product.h"
@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// A task writes whole groups (PreparedOut): of each of several rows one.
+// A task writes whole groups of outputs (PreparedOut): one group of each of several rows.
 static_assert(kPanelOutputs == kGroupInputs && kBlockPanels == 1);
 
 LONGSTREAM_INLINE F32x16 Activated(Activation activation, const F32x16& x) {

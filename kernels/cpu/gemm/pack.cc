@@ -1,4 +1,4 @@
-// Packing into panels. See kernels/ops/gemm/pack.h and panel.h.
+// Packs weights into panels (kernels/ops/gemm/pack.h and panel.h).
 #include "kernels/ops/gemm/pack.h"
 
 #include "kernels/core/lanes/quantise_lanes.h"
@@ -9,7 +9,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Inputs transposed at a time: a block of 32 outputs stays in the first-level cache.
+// Inputs that are transposed at a time: a block of 32 outputs stays in the first-level cache.
 constexpr int64_t kBlock = 32;
 
 template <typename T>
@@ -32,7 +32,7 @@ void PackLanes(const Source* rows, int64_t k, int64_t begin, int64_t end, Target
   }
 }
 
-// bf16 as it is: pairs of inputs, which are neighbours in either layout.
+// bf16 is copied in pairs of inputs, which are neighbours in both layouts.
 template <>
 void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t end, BF16* panel) {
   const int64_t even = k / 2 * 2;
@@ -52,8 +52,8 @@ void PackLanes<BF16, BF16>(const BF16* rows, int64_t k, int64_t begin, int64_t e
   }
 }
 
-// Calls body(panel, rows, begin, end) for every panel that the source has rows of: they are lanes
-// [begin, end) of it, the first at `rows`.
+// Calls body(panel, rows, begin, end) for every panel that gets rows of the source. They are the
+// lanes [begin, end) of the panel; `rows` is the first of them.
 template <typename Source, typename Body>
 LONGSTREAM_INLINE void ForEachPanel(const Executor& executor, const PackArgs& args,
                                     const Body& body) {
@@ -91,7 +91,7 @@ void PackRows(const Executor& executor, const PackArgs& args) {
       });
 }
 
-// Inputs k ... k + 3 as they are stored, a byte each.
+// Inputs k ... k + 3 in their stored form, a byte each.
 LONGSTREAM_INLINE NativeI32 FourBytes(DType type, const LaneGroups& groups, int64_t k) {
   NativeI32 bytes = NativeBroadcast(0);
   for (int64_t i = 0; i < 4; ++i) {
@@ -101,13 +101,13 @@ LONGSTREAM_INLINE NativeI32 FourBytes(DType type, const LaneGroups& groups, int6
   return bytes;
 }
 
-// Lanes of a panel, and of them those that a source has rows of.
+// The lanes of a panel from `first` on. A source has rows for the lanes [begin, end).
 struct PanelLanes {
   int64_t first;
   int64_t begin, end;
 };
 
-// Puts what the lanes [begin, end) have of a group into its place. groups: of the lanes from first.
+// Stores a group of the lanes [begin, end) in its place. groups: of the lanes from `first` on
 LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const PanelLanes& lanes,
                                    uint8_t* to) {
   const int64_t skipped = lanes.begin - lanes.first;
@@ -125,7 +125,8 @@ LONGSTREAM_INLINE void StoreGroups(DType type, const LaneGroups& groups, const P
   }
 }
 
-// The group of `count` inputs of the lanes; `row`: its first input in the row of lane begin.
+// Quantises `count` inputs of the lanes as a group. row: the first of these inputs, for lane
+// `begin`
 template <typename Source>
 void PackGroup(const PackArgs& args, const PanelLanes& lanes, const Source* row, int64_t count,
                uint8_t* to) {

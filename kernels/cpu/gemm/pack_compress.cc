@@ -1,5 +1,4 @@
-// Compressing packed bf16 weights in their place. See kernels/ops/gemm/pack.h and
-// compressed_panel.h.
+// Compresses packed bf16 weights in place (kernels/ops/gemm/pack.h, compressed_panel.h).
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +14,8 @@ namespace {
 #if defined(__AVX2__)
 
 #if defined(__AVX512F__)
-// Of two registers of numbers the upper or the lower bytes, those of the one in the first half of
-// each 16 bytes.
+// The upper or lower bytes of two registers of numbers. In each 16 bytes, the bytes of `a` come
+// first.
 LONGSTREAM_INLINE NativeBytes UpperBytes(NativeBytes a, NativeBytes b) {
   return _mm512_packus_epi16(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
 }
@@ -24,7 +23,7 @@ LONGSTREAM_INLINE NativeBytes LowerBytes(NativeBytes a, NativeBytes b) {
   const __m512i low = _mm512_set1_epi16(0xff);
   return _mm512_packus_epi16(_mm512_and_si512(a, low), _mm512_and_si512(b, low));
 }
-// Bit i is the highest of byte i.
+// Bit i is the highest bit of byte i.
 LONGSTREAM_INLINE uint64_t HighestBits(NativeBytes bytes) { return _mm512_movepi8_mask(bytes); }
 #else
 LONGSTREAM_INLINE NativeBytes UpperBytes(NativeBytes a, NativeBytes b) {
@@ -46,8 +45,8 @@ LONGSTREAM_INLINE void StoreBytes(NativeBytes bytes, void* to) {
   __builtin_memcpy(to, &bytes, sizeof(bytes));
 }
 
-// The bytes of a column's numbers, upper or lower, each at its PlaceOf from where the column
-// begins.
+// The upper and the lower bytes of a column's numbers, each at its PlaceOf, counted from the
+// column's beginning.
 struct ColumnBytes {
   NativeBytes upper;
   NativeBytes lower;
@@ -60,11 +59,12 @@ LONGSTREAM_INLINE ColumnBytes BytesOf(const std::byte* step, int64_t column) {
   return {UpperBytes(first, second), LowerBytes(first, second)};
 }
 
-// The upper bytes that most of a panel's numbers have; of equally frequent ones the smallest.
+// Finds the 16 most frequent upper bytes of a panel's numbers; of equally frequent ones the
+// smallest.
 void FindUpperBytes(const std::byte* steps, int64_t num_steps,
                     uint8_t (&upper_bytes)[kUpperBytes]) {
-  // Numbers next to each other are counted apart: mostly they are equal, and a counter that was
-  // just stored is slow to come back.
+  // Neighbouring numbers are counted in separate tables: mostly their bytes are equal, and a
+  // counter that was just written is slow to read again.
   uint32_t counts[4][256] = {};
   for (int64_t s = 0; s < num_steps; ++s) {
     alignas(64) uint8_t upper[kStepNumbers];
@@ -89,7 +89,8 @@ void FindUpperBytes(const std::byte* steps, int64_t num_steps,
   }
 }
 
-// Nibbles of a column's numbers, a byte each, and which of them have one: the others are 0.
+// The nibbles of a column's numbers, a byte each, and a bit for each number that has one. The
+// nibbles of the others are 0.
 struct ColumnNames {
   NativeBytes names;
   uint64_t named;
@@ -108,7 +109,7 @@ LONGSTREAM_INLINE ColumnNames NamesOf(const uint8_t (&upper_bytes)[kUpperBytes],
   return {reinterpret_cast<NativeBytes>(names), HighestBits(reinterpret_cast<NativeBytes>(named))};
 }
 
-// Which outputs have a number at one of `places`.
+// A bit for each output that has a number at one of `places`.
 LONGSTREAM_INLINE uint32_t OutputsAt(uint64_t places) {
   uint32_t outputs = 0;
   for (int64_t number = 0; number < kStepNumbers; ++number) {
@@ -117,7 +118,7 @@ LONGSTREAM_INLINE uint32_t OutputsAt(uint64_t places) {
   return outputs;
 }
 
-// Compresses a plain panel in its place: what is written lies before what is still to be read.
+// Compresses a plain panel in place: it writes only before the bytes that it has still to read.
 class PanelCompressor {
  public:
   PanelCompressor(std::byte* panel, int64_t k) : panel_(panel), num_steps_(NumSteps(k)) {
@@ -144,7 +145,7 @@ class PanelCompressor {
     return panel_ + kFrontBytes + step * kPlainStepBytes;
   }
 
-  // False: there are too many.
+  // Returns false if there are too many patches.
   bool FindPatches() {
     for (int64_t s = 0; s < num_steps_; ++s) {
       uint64_t named = 0;
@@ -164,7 +165,7 @@ class PanelCompressor {
     return true;
   }
 
-  // Both of them are read before anything is written: where they become nibbles is where they lie.
+  // Reads both steps before it writes anything, because the nibbles are written over the steps.
   void CompressSteps(const std::byte* from, std::byte* to) const {
     NativeBytes nibbles[kColumns], lower[2][kColumns];
     for (int64_t c = 0; c < kColumns; ++c) {
@@ -192,7 +193,8 @@ LONGSTREAM_INLINE uint32_t Lines(int64_t bytes) {
   return static_cast<uint32_t>(bytes / kLineBytes);
 }
 
-// Moves panels together of which lines[p] tells the length, and says there where they begin.
+// Moves the panels together. On entry lines[p] is the length of panel p, on return its beginning,
+// both in lines.
 void CloseGaps(const CompressArgs& args, uint32_t* lines) {
   auto* weight = static_cast<std::byte*>(args.packed);
   std::byte* const end = weight + PackedBytes(DType::kBF16, args.n, args.k);

@@ -1,17 +1,17 @@
-// The packed layout of a weight on every CPU instruction set, but for bf16 on AVX2 and AVX-512,
-// whose panels stand in compressed_panel.h's layout.
+// The packed layout of a weight on every CPU instruction set. The exception is bf16 on AVX2 and
+// AVX-512: its panels are stored in the layout of compressed_panel.h.
 //
-// Panels of 32 outputs; within a panel the inputs k follow each other, and for each k its 32
-// outputs:
+// Weights are stored in panels of 32 outputs. Within a panel the inputs k follow each other. For
+// each k there are 32 outputs:
 //
 //   f32, f16  P[ceil(n / 32)][k][32]
-//   bf16      P[ceil(n / 32)][ceil(k / 2)][32][2]   pairs of k, as the bf16 dot product wants them
+//   bf16      P[ceil(n / 32)][ceil(k / 2)][32][2]   pairs of k, as the bf16 dot product takes them
 //   int8      P[ceil(n / 32)][ceil(k / 32)]: f16 scales [32], then bytes [8][32][4], fours of k
-//   int4      the same with bytes [4][32][4]: in their low halves four k, in their high halves
-//             those 16 further on
+//   int4      the same with bytes [4][32][4]: their low halves hold four k, their high halves the
+//             four k that are 16 further on
 //
-// A vector register then holds one k (or one pair, or four) of 16 outputs and every output has a
-// lane of its own, in which its sum over k runs. Outputs and inputs beyond n and k are zero.
+// So a vector register holds one k (or one pair, or four) of 16 outputs. Each output has a lane of
+// its own, in which it is summed over k. Outputs beyond n and inputs beyond k are zero.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PANEL_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PANEL_H_
 
@@ -33,7 +33,7 @@ LONGSTREAM_INLINE int64_t PanelElements(DType type, int64_t k) {
   return (type == DType::kBF16 ? (k + 1) / 2 * 2 : k) * kPanelOutputs;
 }
 
-// Index within a panel of input k of output `lane`.
+// The index within a panel of input k of output `lane`.
 template <typename T>
 LONGSTREAM_INLINE int64_t PanelIndex(int64_t k, int64_t lane) {
   return k * kPanelOutputs + lane;
@@ -43,8 +43,8 @@ LONGSTREAM_INLINE int64_t PanelIndex<BF16>(int64_t k, int64_t lane) {
   return (k / 2 * kPanelOutputs + lane) * 2 + k % 2;
 }
 
-// What is added to an int8 or int4 before it is stored: int4 is unsigned, and so is int8 where the
-// instruction set multiplies unsigned with signed bytes.
+// The number that is added to an int8 or int4 before it is stored. It makes int4 unsigned, and also
+// int8 if the instruction set multiplies unsigned with signed bytes.
 #if defined(__AVX512VNNI__)
 inline constexpr int kI8Offset = 128;
 #else
@@ -67,7 +67,7 @@ LONGSTREAM_INLINE int64_t PanelBytes(DType type, int64_t k) {
                            : PanelElements(type, k) * static_cast<int64_t>(SizeOf(type));
 }
 
-// Where in a group the byte of input k < 32 of output `lane` is.
+// The offset, within a group, of the byte for input k < 32 of output `lane`.
 LONGSTREAM_INLINE int64_t GroupByte(DType type, int64_t k, int64_t lane) {
   const int64_t four = type == DType::kI8 ? k / 4 : k / 4 % 4;
   return kScaleBytes + (four * kPanelOutputs + lane) * 4 + k % 4;

@@ -11,13 +11,13 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Bytes of weights of a panel that all tiles pass before the next ones, which come into a nearer
-// cache meanwhile: together two thirds of the 48 KiB of the first level of a Zen 5 or Ice Lake
-// processor. Blocks of a panel are of nearly equal size. One tile of rows as wide as a panel passes
-// all of it at once, and so does a single row.
+// Bytes of a panel's weights that all tiles use before the next ones, which are prefetched
+// meanwhile. Together they take two thirds of the 48 KiB of the first-level cache of a Zen 5 or Ice
+// Lake processor. The blocks of a panel are of nearly equal size. A single tile as wide as a panel
+// uses all of the panel at once, and so does a single row.
 constexpr int64_t kBlockBytes = int64_t{16} << 10;
 
-// All rows times kPanelTileVectors vectors, those from `vector` on of a panel.
+// Multiplies all rows with kPanelTileVectors vectors of a panel, from `vector` on.
 template <typename W>
 void Rows(const TilePasses& passes, int64_t vector, PanelOperands<W> operands) {
   constexpr int64_t kInputs = PanelFormat<W>::kInputs;
@@ -32,7 +32,7 @@ void Rows(const TilePasses& passes, int64_t vector, PanelOperands<W> operands) {
   }
 }
 
-// One block of k: all vectors of the block's panels, several at a time.
+// Computes one block of k: all vectors of the block's panels, several at a time.
 template <typename W>
 void Vectors(const OutputBlock& block, const TilePasses& passes, const PanelOperands<W>& first) {
   const int64_t num_vectors = block.num_panels * kPanelVectors;

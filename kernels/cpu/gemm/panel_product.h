@@ -1,10 +1,9 @@
 // Products of prepared rows with packed panels: the core of every projection.
 //
-// Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane (bf16 weights on
-// avx512: in pairs, as the dot product instruction adds them; int8 and int4: group by group).
-// Tiles, blocks of k and the division
-// among threads only decide when a sum is interrupted, never its order, so a row has the same bits
-// alone and among 512 others.
+// Each output is one sum over k, in the order k = 0, 1, ... in one f32 lane. (bf16 weights on
+// avx512 are summed in pairs, as the dot product instruction adds them; int8 and int4 group by
+// group.) Tiles, blocks of k and threads only decide when a sum is interrupted, never its order. So
+// a row has the same bits alone and among 512 others.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PANEL_PRODUCT_H_
 
@@ -25,19 +24,20 @@ struct OutputBlock {
   int64_t first_panel = 0;
   int64_t num_panels = 0;
 
-  int64_t stride() const { return num_panels * kPanelOutputs; }  // of its sums
+  int64_t stride() const { return num_panels * kPanelOutputs; }  // between rows of its sums
 };
 
-// Rows per block: more read the weights less often, fewer keep the block's rows and sums in cache.
+// Rows of a block. With more rows the weights are read less often; with fewer, the block's rows and
+// sums stay in cache.
 inline constexpr int64_t kBlockRows = 256;
-// Several rows pass one panel after the other, in a single run of memory. A single row needs more
-// sums in flight to hide the latency of FMA.
+// Several rows are multiplied with a single panel at a time, because a panel is one run of memory.
+// A single row needs more sums in flight to hide the latency of FMA.
 inline constexpr int64_t kBlockPanels = 1;
 inline constexpr int64_t kSingleRowPanels = 4;
-// From the sums of one row of a block to those of the next, of several rows.
+// The distance from the sums of one row of a block to those of the next, in blocks of several rows.
 inline constexpr int64_t kSumsStride = kBlockPanels * kPanelOutputs;
 static_assert(kBlockPanels == 1, "the last block of several rows might have fewer panels");
-// Sums of the largest block.
+// The number of sums of the largest block.
 inline constexpr int64_t kBlockSums = kBlockRows * kBlockPanels * kPanelOutputs;
 static_assert(kSingleRowPanels * kPanelOutputs <= kBlockSums);
 
@@ -47,8 +47,9 @@ void PanelProduct(const PreparedRows& h, const PackedWeight& weight, const Outpu
                   float* sums);
 
 // Calls body(block) for blocks that cover [num_rows, n], in parallel. Blocks of the same panels
-// follow each other, then the blocks of the next panels: a thread takes neighbouring tasks, and a
-// processor reads further ahead in one long run than in many short ones.
+// follow each other, then come the blocks of the next panels. So a thread, which takes neighbouring
+// tasks, reads one long run of memory, in which a processor reads further ahead than in many short
+// ones.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_rows, int64_t n,
                                           const Body& body) {
@@ -67,19 +68,19 @@ LONGSTREAM_INLINE void ForEachOutputBlock(const Executor& executor, int64_t num_
   });
 }
 
-// Whether a block is so small that its task asks for the cache lines of its outputs before it
-// computes them. The op that reads an output leaves it in the caches of all threads, so a later
-// store to it waits for them: 0.5 us between processors that share no cache. 16 rows of 32 outputs
-// are 32 such lines. A task of 2 to 4 us does not wait if it asks for them when it begins. One row
-// has too few lines to matter; more rows take longer, and their lines would push the weights out.
+// Whether a block is so small that its task prefetches the cache lines of its outputs before it
+// computes them. The op that read the old outputs left the lines in the caches of all threads, so a
+// store to a line waits for those caches: 0.5 us between processors that share no cache. 16 rows of
+// 32 outputs have 32 such lines. A task takes 2 to 4 us; if it prefetches the lines when it begins,
+// it does not wait. One row has too few lines to matter. More rows take longer, and their lines
+// would push the weights out of the cache.
 LONGSTREAM_INLINE bool AsksForOutputs(const OutputBlock& block) {
   constexpr int64_t kMostRows = 64;
   return block.num_rows > 1 && block.num_rows <= kMostRows;
 }
 
-// Calls body(row, output, index, count) for every vector of a block's sums, row by row: the
-// vector's row, its first output of the n, its index in sums, and how many of its 16 lanes are
-// outputs.
+// Calls body(row, output, index, count) for every vector of a block's sums, row by row: the row,
+// the vector's first output, its index in `sums`, and how many of its 16 lanes are outputs.
 template <typename Body>
 LONGSTREAM_INLINE void ForEachVector(const OutputBlock& block, int64_t n, const Body& body) {
   const int64_t first = block.first_panel * kPanelOutputs;

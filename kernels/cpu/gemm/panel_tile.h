@@ -1,5 +1,5 @@
-// Tiles of a product with packed panels: sums of some rows and some vectors of outputs that stay in
-// registers from the first k to the last.
+// Tiles of a product with packed panels. The sums of a tile, some rows times some vectors of
+// outputs, stay in registers from the first k to the last.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PANEL_TILE_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PANEL_TILE_H_
 
@@ -13,9 +13,9 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The shape of a tile of sums that stays in registers: rows x vectors of 16 outputs, with room left
-// for the weights of one k and one broadcast input. The sums must be enough to hide the latency of
-// the multiply-add (about 4 cycles, two a cycle) even for one row.
+// The shape of a tile: rows times vectors of 16 outputs. Its sums stay in registers and leave room
+// for the weights of one k and one broadcast input. Even one row must have enough sums to hide the
+// latency of the multiply-add (about 4 cycles, two a cycle).
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 inline constexpr int kPanelTileRows = 12;
 inline constexpr int kPanelTileVectors = 2;
@@ -32,7 +32,7 @@ inline constexpr int kSingleRowVectors = 2;
 inline constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
 static_assert(kPanelVectors % kPanelTileVectors == 0);
 
-// How a weight type is read and multiplied: kInputs values of k at a time.
+// How weights of type W are read and multiplied: kInputs inputs k at a time.
 template <typename W>
 struct PanelFormat {  // f32 and f16
   using Activation = float;
@@ -90,7 +90,7 @@ struct PanelFormat<BF16> {
 
 #endif
 
-// Part of a product: the rows at `a`, the panels at `w` and k inputs of both.
+// The operands of a part of a product: the rows at `a`, the panels at `w`, and k inputs of both.
 template <typename W>
 struct PanelOperands {
   const typename PanelFormat<W>::Activation* a;
@@ -99,12 +99,12 @@ struct PanelOperands {
   int64_t panel_stride;  // elements from one panel to the next
   int64_t k;
   float* sums;
-  bool resume;  // continue the sums that are there
+  bool resume;  // continue the sums that are at `sums`
 };
 
-// The same place in each of kRows rows. For more rows than x86 has registers, four share a pointer:
-// stride, 2 stride and 3 stride behind it are addresses of an instruction. The asm hides how these
-// numbers are related, as the compiler would make a pointer of each again.
+// Pointers to the same place in each of kRows rows. If x86 has too few registers for all rows, four
+// rows share a pointer: an instruction can address stride, 2 stride and 3 stride behind it. The asm
+// hides how these numbers are related; otherwise the compiler would make each row a pointer again.
 template <typename A, int kRows>
 class RowPointers {
  public:
@@ -135,11 +135,11 @@ class RowPointers {
   int64_t three_strides_;
 };
 
-// Of kRows rows and kVectors vectors. Its loops are unrolled, and so must be all that use it:
-// others pass the sums through the stack before and behind the loop over k.
+// The sums of kRows rows and kVectors vectors. All loops here and in the code that uses the sums
+// must be unrolled. Otherwise the sums go through the stack before and after the loop over k.
 template <int kRows, int kVectors>
 struct TileSums {
-  // From nothing, or from what End has left at `sums`.
+  // Begins with zeros or, with `resume`, with the sums that End has written to `sums`.
   LONGSTREAM_INLINE void Begin(const float* sums, bool resume) {
     LONGSTREAM_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -154,7 +154,7 @@ struct TileSums {
     }
   }
 
-  // The products of one step. weights: of each vector
+  // Adds the products of one step. weights: of each vector
   template <typename W>
   LONGSTREAM_INLINE void Add(const RowPointers<typename PanelFormat<W>::Activation, kRows>& rows,
                              const typename PanelFormat<W>::Weights (&weights)[kVectors]) {
@@ -167,7 +167,7 @@ struct TileSums {
     }
   }
 
-  // Of a step of bf16 weights: pairs[v] are those of vector v.
+  // Adds the products of a step of bf16 weights. pairs[v]: the weights of vector v
   LONGSTREAM_INLINE void AddPairs(
       const RowPointers<typename PanelFormat<BF16>::Activation, kRows>& rows,
       const I32x16 (&pairs)[kVectors]) {
@@ -188,11 +188,11 @@ struct TileSums {
   F32x16 of[kRows][kVectors];
 };
 
-// kRows rows times kVectors vectors, the first of which is at operands.w.
+// Multiplies kRows rows with kVectors vectors, the first of which is at operands.w.
 template <typename W, int kRows, int kVectors>
 LONGSTREAM_INLINE void Tile(const PanelOperands<W>& operands, const Prefetch& ahead) {
   using F = PanelFormat<W>;
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto [a, a_stride, w, panel_stride, k, sums, resume] = operands;
   const std::byte* asked = ahead.from;
   RowPointers<typename F::Activation, kRows> rows(a, a_stride);

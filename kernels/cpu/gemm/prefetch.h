@@ -1,9 +1,9 @@
-// Asking for the weights that several rows use next while they use others.
+// Prefetches the weights that several rows use next while they use others.
 //
-// Reading weights for several rows does not keep memory busy. What is asked for meanwhile comes at
-// an even rate, from all tiles of rows that pass the same weights one after the other, because what
-// exceeds the misses that a processor can have under way is dropped. Behind the last block of a
-// panel lies the panel that the thread takes next.
+// Several rows read weights too slowly to keep memory busy. So every tile of rows that uses the
+// same weights prefetches a part of the next ones, at an even rate: a processor drops prefetches
+// beyond the number of misses that it can have under way. After the last block of a panel comes the
+// panel that the thread takes next.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PREFETCH_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PREFETCH_H_
 
@@ -15,30 +15,32 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// How far behind the weights that several rows use those lie that they ask for, where one tile has
-// all rows and the whole width of a panel. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory:
-// 16 KiB 0.96 of the speed, 4 KiB 0.9.)
+// How far ahead of the weights in use the prefetched weights lie, if one tile has all rows and the
+// whole width of a panel. (On a Zen 5 processor, 2 and 8 rows of bf16 from memory: 16 KiB had 0.96
+// of the speed, 4 KiB 0.9.)
 inline constexpr int64_t kPrefetchDistance = int64_t{8} << 10;
 
-// What a tile asks for: in each step of its sums a line for each vector of weights that it reads.
+// What a tile prefetches: in each step of its sums, a line for each vector of weights that it
+// reads.
 struct Prefetch {
   const std::byte* from = nullptr;
-  int64_t step = 0;    // bytes from what one step asks for to what the next one does
-  int64_t vector = 0;  // and from what goes with one vector of weights to the next
-  int64_t tile = 0;    // and to what the next tile of rows asks for
+  int64_t step = 0;    // bytes from the prefetch of one step to that of the next
+  int64_t vector = 0;  // bytes from the prefetch of one vector to that of the next
+  int64_t tile = 0;    // bytes from the first prefetch of one tile of rows to that of the next
 };
 
-// For the only tile: what lies kPrefetchDistance behind the weights at `from`, of which a step
-// takes `step` bytes.
+// For a single tile: prefetches the weights kPrefetchDistance bytes after `from`. A step uses
+// `step` bytes of weights.
 LONGSTREAM_INLINE Prefetch PrefetchBehind(const void* from, int64_t step) {
   return {static_cast<const std::byte*>(from) + kPrefetchDistance, step, kLineBytes, 0};
 }
 
-// Rows in tiles that pass the same weights one after the other, in columns of tiles side by side:
-// how many, and what each asks for meanwhile.
+// Divides rows into tiles that use the same weights one after the other. If the weights are cut
+// into columns, each column has its own tiles. The class counts the tiles, and says what each of
+// them prefetches.
 class TilePasses {
  public:
-  // step_bytes: of weights, that all columns together use in a step of their sums
+  // step_bytes: bytes of weights that all columns together use in a step of their sums
   LONGSTREAM_INLINE TilePasses(int64_t num_rows, int64_t most_rows, int64_t num_columns,
                                int64_t step_bytes)
       : rows(num_rows, most_rows),
@@ -46,14 +48,15 @@ class TilePasses {
         step_bytes_(step_bytes),
         part_of_step_((step_bytes + num_passes_ - 1) / num_passes_) {}
 
-  // Whether there is one tile: all rows, over the whole width of the weights. It need not stop for
-  // others.
+  // Whether there is one tile, of all rows and the whole width of the weights. Then it need not
+  // stop for other tiles.
   bool in_one_pass() const { return num_passes_ == 1; }
 
-  // What the first tile of a column asks for, which uses the weights at `from` in `steps` steps;
-  // behind all columns come those at `next`. Of several tiles each asks for its part of as many
-  // bytes there. Of a step's part, a line or little more, the second of two vectors asks for the
-  // second half: mostly the same line again.
+  // What the first tile of a column prefetches. The column uses the weights at `from` in `steps`
+  // steps; the weights at `next` come after all columns. If there are several tiles, each
+  // prefetches its part of the weights at `next`, which are as long. A step's part is a line or
+  // little more. If there are two vectors, the second one prefetches the second half of the part,
+  // which mostly is the same line again.
   LONGSTREAM_INLINE Prefetch First(int64_t column, const void* from, const void* next,
                                    int64_t steps) const {
     if (in_one_pass()) return PrefetchBehind(from, step_bytes_);
@@ -70,18 +73,20 @@ class TilePasses {
   const int64_t part_of_step_;
 };
 
-// Whether a single row asks for weights that take many instructions a byte, compressed and int4
-// ones. A processor reads ahead by itself, but on AVX2 the instructions of few lines fill its
-// window and it did not read far enough (Zen 3: 1.2 and 1.4 times as fast; f32 and int8, which take
-// fewer, 0.75 and 0.95). On the baseline int8 takes many too.
+// Whether a single row prefetches weights that take many instructions a byte: compressed ones and
+// int4. A processor reads ahead by itself. But on AVX2 the instructions for few lines fill its
+// out-of-order window, so it did not read far enough (on Zen 3 the prefetch made these two 1.2 and
+// 1.4 times as fast; f32 and int8, which take fewer instructions, 0.75 and 0.95 times). On the
+// baseline int8 takes many instructions too.
 #if !defined(__AVX512F__)
 inline constexpr bool kSingleRowPrefetches = true;
 #else
 inline constexpr bool kSingleRowPrefetches = false;
 #endif
 
-// Asks for a line on behalf of kRows rows: into the first-level cache, but that makes few rows
-// slower (2 and 3 of bf16: 0.98). A single one waits for memory anyway.
+// Prefetches a line for a tile of kRows rows into the first-level cache, or for few rows into the
+// second level, because the first made them slower (2 and 3 rows of bf16: 0.98). A single row waits
+// for memory anyway, so it prefetches only if kSingleRowPrefetches.
 template <int kRows, bool kManyInstructions = false>
 LONGSTREAM_INLINE void PrefetchLine(const std::byte* line) {
   if constexpr (kRows > 4) {

@@ -1,4 +1,4 @@
-// Normalising, adding, gating and rounding of rows before a projection.
+// Norm, addition, gate and rounding of rows before a projection.
 #include "kernels/cpu/gemm/prepared_rows.h"
 
 #include <limits>
@@ -9,15 +9,15 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows per task: a row costs less than waking a thread.
+// Rows of a task. A single row costs less than waking a thread.
 constexpr int64_t kTaskRows = 4;
 
-// The inputs of one row; absent ones are nullptr.
+// The inputs of one row. Inputs that a call does not have are nullptr.
 struct RowInputs {
   const float* x;
   const float* norm_weight;
   const float* norm_bias;
-  float mean;  // 0 of RMSNorm
+  float mean;  // 0 for RMSNorm
   float inverse_rms;
   const float* addend;
   const float* gate;
@@ -81,7 +81,7 @@ void PrepareRow(const RowInputs& in, DType, int64_t k, RowGroup* h) {
   }
 }
 
-// Rows of `stride` T each.
+// Prepares rows of `stride` elements T.
 template <typename T>
 PreparedRows PrepareInWorkspace(Stream& stream, const LinearInput& in, int64_t num_rows,
                                 int64_t stride) {

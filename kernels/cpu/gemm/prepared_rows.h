@@ -1,4 +1,5 @@
-// The rows that a projection multiplies with its weight, normalised and gated once for all outputs.
+// The rows that a projection multiplies with its weight. They are normalised and gated once for all
+// outputs.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_PREPARED_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_PREPARED_ROWS_H_
 
@@ -13,7 +14,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The type of rows for a bf16 weight: bf16 where the processor has a bf16 dot product, else f32
+// The type of rows for a bf16 weight: bf16 if the processor has a bf16 dot product, else f32
 // numbers that are rounded to bf16. Rows for f32 and f16 weights are f32.
 #if defined(__AVX512BF16__)
 using BF16Activation = BF16;
@@ -25,11 +26,11 @@ using BF16Activation = float;
 struct RowGroup {
   int8_t values[kGroupInputs];
   float scale;
-  int32_t sum;  // of the values
+  int32_t sum;  // sum of the values
 };
 
-// For a bf16 weight an odd k is followed by a zero. An element is a RowGroup for an int8 or int4
-// weight.
+// Prepared rows. For an int8 or int4 weight an element is a RowGroup. For a bf16 weight a zero
+// follows the last number if k is odd.
 struct PreparedRows {
   const void* data = nullptr;
   int64_t stride = 0;  // in elements
@@ -41,14 +42,15 @@ struct PreparedRows {
 };
 
 // Prepares the first num_rows rows of `in` for its weight, in the stream's workspace
-// (LinearWorkspace). Returns the rows themselves where they are prepared already or need no change.
-// Fails the stream where the workspace is too small.
+// (LinearWorkspace). If the rows are already prepared or need no change, returns them as they are.
+// Fails the stream if the workspace is too small.
 PreparedRows PrepareRows(Stream& stream, const LinearInput& in, int64_t num_rows);
 
 // Prepares 32 values for an int8 or int4 weight.
 void PrepareGroup(const float* values, RowGroup* group);
 
-// A number as an input for a bf16 weight, before it is stored. Storing it as bf16 rounds it.
+// A number as an input for a bf16 weight, before it is stored. If it is stored as bf16, the store
+// rounds it.
 LONGSTREAM_INLINE F32x16 RoundedInput(const F32x16& value) {
   return std::is_same_v<BF16Activation, BF16> ? value : RoundToBF16(value);
 }
@@ -64,9 +66,9 @@ LONGSTREAM_INLINE int64_t PreparedStride(DType weight_type, int64_t k) {
   return (as_bf16 ? lines | 1 : lines) * kLine;
 }
 
-// Writes the output of `linear`: as f32, or for a reader with the bits that PrepareRows would give
-// the rows. The latter saves writing them as f32, and the loop that would read them again. Each
-// task has its own; two tasks must not write columns of one group of 32.
+// Writes the output of `linear`: as f32 or, for a reader, with the bits that PrepareRows would give
+// the rows. That saves writing them as f32 and a loop that reads them again. Each task has a
+// PreparedOut of its own. Two tasks must not write columns of one group of 32.
 class PreparedOut {
  public:
   explicit PreparedOut(const LinearOutput& out)
@@ -74,8 +76,8 @@ class PreparedOut {
         type_(out.reader().data == nullptr ? DType::kF32 : out.reader().type),
         stride_(PreparedStride(type_, out_.cols)) {}
 
-  // Columns [c, c + count) of a row; count is 16, or less at the row's end. c is a multiple of 16;
-  // of 32 columns the first 16 come right before the others.
+  // Writes columns [c, c + count) of a row. count is 16, or less at the end of the row; c is a
+  // multiple of 16. Of each 32 columns, the first 16 must come right before the others.
   LONGSTREAM_INLINE void Put(int64_t row, int64_t c, const F32x16& value, int64_t count) {
     if (type_ == DType::kBF16) {
       BF16Activation* h = static_cast<BF16Activation*>(out_.data) + row * stride_;
@@ -88,8 +90,8 @@ class PreparedOut {
     }
   }
 
-  // Asks for the cache lines that Put will write: columns [c, c + 32) of a row, or those up to the
-  // row's end. c is a multiple of 32.
+  // Prefetches the cache lines that Put will write for columns [c, c + 32) of a row, or for those
+  // up to the row's end. c is a multiple of 32.
   LONGSTREAM_INLINE void AskFor(int64_t row, int64_t c) const {
     static_assert(sizeof(RowGroup) <= kLineBytes);
     if (IsQuantised(type_)) {

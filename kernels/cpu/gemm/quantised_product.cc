@@ -9,9 +9,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Rows and vectors of 16 outputs of a tile: its int32 and its f32 sums stay in registers. A single
-// row streams the weights: a whole panel at a time where registers allow, the bytes of which follow
-// each other.
+// The shape of a tile: rows times vectors of 16 outputs. Its int32 and f32 sums stay in registers.
+// A single row streams the weights. It uses a whole panel at a time if there are enough registers,
+// because the bytes of a panel follow each other.
 #if defined(__AVX512F__)  // 32 registers, 1 a vector
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
@@ -26,16 +26,17 @@ constexpr int kTileVectors = 1;
 constexpr int kSingleRowVectors = 1;
 #endif
 constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / kLanes;
-constexpr int64_t kFourBytes = kPanelOutputs * 4;  // of four inputs of a panel
+constexpr int64_t kFourBytes = kPanelOutputs * 4;  // bytes of four inputs of all outputs of a panel
 static_assert(kPanelVectors % kTileVectors == 0);
 constexpr bool kSingleRowInHalves = kSingleRowVectors < kPanelVectors;
 
-// Groups of a panel that all tiles pass before the next ones. One tile of rows as wide as a panel
-// passes all groups at once. A narrower one reads every second line: in blocks, so that what a
-// processor reads with a line, its neighbour, is still in a cache when it is used. Several tiles
-// read a block from the second-level cache: sums that stop for a block wait, and go through memory
-// (16 rows of k = 768 in blocks of 8 groups: 0.95 of the speed). A single tile and two of int8 wait
-// for memory instead, and blocks of those stay in the first-level cache (two tiles: 1.05).
+// Groups of a panel that all tiles compute before the next ones. A single tile as wide as a panel
+// computes all groups at once. A narrower tile reads every second line, so it works in blocks: the
+// neighbour that a processor reads with each line is then still in a cache when it is used. Several
+// tiles read a block from the second-level cache. At the end of a block sums wait and go through
+// memory (16 rows of k = 768 in blocks of 8 groups had 0.95 of the speed). A single tile, and two
+// of int8, wait for memory instead, so their blocks stay in the first-level cache (two tiles:
+// 1.05).
 constexpr int64_t kBlockGroups = 64;
 constexpr int64_t kFewTilesBlockGroups = 8;
 
@@ -44,31 +45,33 @@ LONGSTREAM_INLINE int64_t MostBlockGroups(DType type, int64_t tiles) {
   return tiles <= few ? kFewTilesBlockGroups : kBlockGroups;
 }
 
-// Part of a product: the rows at `x`, some vectors of panels, and some groups of both.
+// The operands of a part of a product: the rows at `x`, some vectors of panels, some groups of
+// both.
 struct Operands {
   const RowGroup* x;
   int64_t x_stride;
   const std::byte* panel;  // its first group
   int64_t panel_stride;    // bytes from one panel to the next
-  int64_t first_vector;    // of that panel
+  int64_t first_vector;    // the first vector in that panel
   int64_t groups;
   float* sums;
-  bool resume;  // continue the sums that are there
+  bool resume;  // continue the sums that are at `sums`
 };
 
-// A byte holds one input (int8) or two, which are 16 apart.
+// Inputs that a byte holds: one (int8), or two, which are 16 apart (int4).
 template <DType kType>
 constexpr int kHalves = kType == DType::kI8 ? 1 : 2;
-// Steps of a group's sums.
+// Steps in which the sums of a group are computed.
 template <DType kType>
 constexpr int kFours = static_cast<int>(kGroupInputs) / 4 / kHalves<kType>;
 
-// Several rows of int4 have few enough sums for the compiler's order, which is faster on AVX2 then.
+// Several rows of int4 have so few sums that the compiler's order of additions fits in registers.
+// On AVX2 it is faster.
 template <DType kType, int kRows>
 constexpr bool kKeepsOrder = kType == DType::kI8 || kRows == 1;
 
-// dots[r][v] += the products of one group, whose bytes begin at w. Asks for what is ahead, from
-// `asked` on.
+// dots[r][v] += the products of one group, whose bytes begin at w. Prefetches the lines of `ahead`,
+// from `asked` on.
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::byte* w,
                                 int64_t panel_stride, const Prefetch& ahead, const std::byte* asked,
@@ -101,10 +104,10 @@ LONGSTREAM_INLINE void AddGroup(const RowGroup* x, int64_t x_stride, const std::
 
 template <DType kType, int kRows, int kVectors>
 LONGSTREAM_INLINE void Tile(const Operands& operands, const Prefetch& ahead) {
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto [x, x_stride, panel, panel_stride, first_vector, groups, sums, resume] = operands;
   const std::byte* asked = ahead.from;
-  // Only in loops that are unrolled: see panel_product.cc.
+  // All loops over the sums are unrolled (TileSums in panel_tile.h says why).
   F32x16 sum[kRows][kVectors];
   LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -122,7 +125,7 @@ LONGSTREAM_INLINE void Tile(const Operands& operands, const Prefetch& ahead) {
     const std::byte* group = panel + g * GroupBytes(kType);
     Dots<kType> dots[kRows][kVectors];
     for (int r = 0; r < kRows; ++r) {
-      // Takes back what the offset adds to every product.
+      // Subtracts what OffsetOf adds to every product.
       const int32_t first = -OffsetOf(kType) * x[r * x_stride + g].sum;
       for (int v = 0; v < kVectors; ++v) dots[r][v].Start(first);
     }
@@ -156,7 +159,7 @@ LONGSTREAM_INLINE void TileOfRows(int64_t rows, const Operands& operands, const 
   Tile<kType, kRows, kTileVectors>(operands, ahead);
 }
 
-// All rows times kTileVectors vectors.
+// Multiplies all rows with kTileVectors vectors.
 template <DType kType>
 void Rows(const TilePasses& passes, Operands operands) {
   const std::byte* next = operands.panel + operands.groups * GroupBytes(kType);

@@ -9,10 +9,10 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Tiles of sums that stay in registers, rows x vectors of 16. A few rows take wider tiles, and few
-// columns taller ones of at most kMostSums, so that the sums in flight still hide the latency of
-// the multiply-add.
-#if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // the checks of more take 12 minutes
+// Tiles of sums that stay in registers: rows times vectors of 16. For few rows the tiles are wider,
+// and for few columns they are taller, with at most kMostSums sums. So there are always enough sums
+// in flight to hide the latency of the multiply-add.
+#if defined(__AVX512F__) && defined(__SANITIZE_ADDRESS__)  // GCC takes 12 minutes for larger tiles
 constexpr int kTileRows = 3;
 constexpr int kTileVectors = 2;
 constexpr int kFewRows = 2;
@@ -41,21 +41,20 @@ constexpr int kFewRowsVectors = 2;
 constexpr int kMostSums = 2;
 constexpr int kDotRows = 1;
 #endif
-// Columns of a dot product tile: as many as SumsOfFour adds at a time.
+// Columns of a dot product tile: SumsOfFour adds that many at a time.
 constexpr int kDotCols = 4;
 
-// Steps of k between two visits of the same sums. Many rows reuse a block of B, which then fills
-// a third of a first-level cache (64 x 4 vectors of f32); few rows stream B, in long runs of
-// columns.
+// Steps of k between two visits of the same sums. Many rows reuse a block of B, which then fills a
+// third of a first-level cache (64 x 4 vectors of f32). Few rows stream B in long runs of columns.
 constexpr int64_t kDepthOfManyRows = 64;
 constexpr int64_t kDepthOfFewRows = 16;
 
-// Rows of B that few rows stream from memory are asked for this many rows ahead: the pages of a
-// cache are short runs, at whose beginnings the processor's own prefetch starts anew. (Measured on
-// rows of 256 bytes: a fifth less time than without; 4 and 16 rows gain less.)
+// Few rows stream B from memory and prefetch it this many rows ahead. The pages of a cache are
+// short runs, and at the beginning of each the processor's own prefetcher starts anew. (On rows of
+// 256 bytes this took a fifth less time than no prefetch; 4 and 16 rows ahead gain less.)
 constexpr int64_t kPrefetchRows = 8;
 
-// How 16 elements of B are read and multiplied with one of A.
+// How 16 elements of B are read, and multiplied with one element of A.
 template <typename T>
 struct Format {
   using Vector = F32x16;
@@ -92,7 +91,7 @@ struct Format<BF16Pair> {
 };
 #endif
 
-// The shape of the tiles of a product, and whether it streams B.
+// The shape of the tiles of a product, and whether the product streams B.
 template <int kRowsOfTile, int kVectorsOfTile, bool kStreamsB>
 struct Tiling {
   static constexpr int kRows = kRowsOfTile;
@@ -100,10 +99,11 @@ struct Tiling {
   static constexpr bool kStreams = kStreamsB;
 };
 
-// kRows rows times kVectors vectors; the last vector is read and written through `access`.
+// Multiplies kRows rows with kVectors vectors. The last vector is read and written through
+// `access`.
 template <int kRows, int kVectors, bool kStreams, typename T, typename Access>
 LONGSTREAM_INLINE void Tile(const TileGemm<T>& product, const Access& access) {
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto* a = product.a;
   const T* b = product.b;
   float* c = product.c;
@@ -111,8 +111,8 @@ LONGSTREAM_INLINE void Tile(const TileGemm<T>& product, const Access& access) {
   const int64_t a_k = product.a_k;
   const int64_t b_stride = product.b_stride;
   const int64_t c_stride = product.c_stride;
-  // Only in loops that are unrolled: others pass sums through the stack before and behind that
-  // over k.
+  // All loops over the sums must be unrolled. Otherwise the sums go through the stack before and
+  // after the loop over k.
   F32x16 sum[kRows][kVectors];
   LONGSTREAM_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -157,7 +157,7 @@ LONGSTREAM_INLINE void TileOf(int64_t rows, const TileGemm<T>& product, const Ac
   Tile<kRows, kVectors, kStreams>(product, access);
 }
 
-// All rows of a strip of kVectors vectors.
+// Multiplies all rows with a strip of kVectors vectors.
 template <typename Tiling, int kVectors, typename T, typename Access>
 void Strip(TileGemm<T> product, const Access& access) {
   const EqualParts tiles(product.rows, Tiling::kRows);
@@ -169,7 +169,7 @@ void Strip(TileGemm<T> product, const Access& access) {
   }
 }
 
-// The whole vectors of columns that are fewer than kVectors.
+// Computes the whole vectors of fewer than kVectors vectors of columns.
 template <int kVectors, typename T>
 void NarrowStrip(int64_t vectors, const TileGemm<T>& product) {
   if constexpr (kVectors > 1) {
@@ -179,7 +179,7 @@ void NarrowStrip(int64_t vectors, const TileGemm<T>& product) {
   Strip<Tiling<kTall, kVectors, false>, kVectors>(product, Whole{});
 }
 
-// All columns, `block` steps of k at a time.
+// Computes all columns, `block` steps of k at a time.
 template <typename Tiling, typename T>
 void Blocks(TileGemm<T> product, int64_t block) {
   constexpr int64_t kWide = Tiling::kVectors * kLanes;
@@ -221,14 +221,15 @@ void MultiplyBlocks(const TileGemm<T>& product) {
 
 #if defined(__AVX512BF16__)
 
-// Vectors of a tile of a split product: with more of them 24 sums would leave no registers.
+// Vectors of a tile of a split product. With more vectors, its 24 sums would leave no registers.
 constexpr int kSplitVectors = 2;
 
-// kRows rows times kVectors vectors, the sums with both parts in registers.
+// Multiplies kRows rows with kVectors vectors. The sums with High and with Low both stay in
+// registers.
 template <int kRows, int kVectors, bool kAsk>
 LONGSTREAM_INLINE void SplitTile(const SplitTileGemm& product, bool add) {
   using F = Format<BF16Pair>;
-  // Copies, so that the compiler knows that stores leave them alone.
+  // Copies, so that the compiler knows that stores do not change them.
   const auto [a, a_row, high, low, b_stride, c, c_stride, rows, cols, depth, next] = product;
   F32x16 high_sum[kRows][kVectors], low_sum[kRows][kVectors];
   LONGSTREAM_UNROLL
@@ -237,7 +238,7 @@ LONGSTREAM_INLINE void SplitTile(const SplitTileGemm& product, bool add) {
     for (int v = 0; v < kVectors; ++v) high_sum[r][v] = low_sum[r][v] = Zero();
   }
   for (int64_t k = 0; k < depth; ++k) {
-    // At most a line a step: kRows are at most 12.
+    // Prefetches at most a line a step: kRows are at most 12.
     if constexpr (kAsk) PrefetchL2(next + k * kRows);
     I32x16 high_vectors[kVectors], low_vectors[kVectors];
     LONGSTREAM_UNROLL
@@ -275,7 +276,7 @@ LONGSTREAM_INLINE void SplitTileOf(int64_t rows, const SplitTileGemm& product, b
   SplitTile<kRows, kVectors, true>(product, add);
 }
 
-// All rows of at most kVectors vectors of columns.
+// Multiplies all rows with at most kVectors vectors of columns.
 template <int kVectors>
 void SplitStrip(SplitTileGemm product, bool add) {
   if constexpr (kVectors > 1) {
@@ -294,7 +295,7 @@ void SplitStrip(SplitTileGemm product, bool add) {
 
 #endif
 
-// The lanes of each of four vectors added in the order of Sum.
+// Adds the lanes of each of four vectors in the order of Sum.
 LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x16& c,
                                     const F32x16& d) {
   const __m128 a4 = NativeSumToFour(a.part), b4 = NativeSumToFour(b.part);
@@ -304,7 +305,7 @@ LONGSTREAM_INLINE __m128 SumsOfFour(const F32x16& a, const F32x16& b, const F32x
   return _mm_movelh_ps(ab, cd) + _mm_movehl_ps(cd, ab);
 }
 
-// kRows rows times kCols columns.
+// Multiplies kRows rows with kCols columns.
 template <int kRows, int kCols, typename T>
 void DotTile(const TransposedTileGemm<T>& product) {
   const float* a = product.a;
@@ -392,7 +393,8 @@ void Multiply(const SplitTileGemm& product) {
       part.high = product.high + k * product.b_stride + c;
       part.low = product.low + k * product.b_stride + c;
       part.c = product.c + c;
-      // Once, and each part of k a part of it.
+      // The rows at `next` are prefetched once, by the first columns. Each part of k prefetches a
+      // part of them.
       part.next = c == 0 && product.next != nullptr ? product.next + k * product.rows : nullptr;
       SplitStrip<kSplitVectors>(part, k > 0);
     }

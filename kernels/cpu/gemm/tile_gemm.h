@@ -1,9 +1,8 @@
-// Products of blocks that stay in cache, summed in f32: what attention and linear recurrence are
-// made of.
+// Products of blocks that stay in cache, summed in f32. Attention and linear recurrence use them.
 //
 // A sum has a fixed order: over k = 0, 1, ... in one lane (Multiply), or as 16 interleaved sums
-// that a fixed tree adds (MultiplyTransposed). Neither the tile an element is in nor how rows and
-// columns are divided among calls changes its bits.
+// that a fixed tree adds (MultiplyTransposed). The bits of an element do not depend on the tile
+// that it is in, nor on how rows and columns are divided among calls.
 #ifndef LONGSTREAM_KERNELS_CPU_GEMM_TILE_GEMM_H_
 #define LONGSTREAM_KERNELS_CPU_GEMM_TILE_GEMM_H_
 
@@ -15,16 +14,16 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Two neighbours of a sum over k: what a bf16 dot product instruction takes at a time.
+// Two neighbours of a sum over k, which a bf16 dot product instruction takes together.
 struct BF16Pair {
   BF16 even;
   BF16 odd;
 };
 
-// C[r, c] = sum_k A[r, k] B[k, c], or that added to C      0 <= r < rows, 0 <= c < cols, 0 <= k <
-// depth
+// C[r, c] = sum_k A[r, k] B[k, c], or this sum is added to C, for r < rows, c < cols, k < depth
 //
-// B is of T. A is f32, or pairs like B, whose product is the sum of both members'.
+// B has elements of type T. A is f32. If T is BF16Pair, A has pairs too, and the product of two
+// pairs is the sum of the products of their members.
 template <typename T>
 struct TileGemm {
   using Factor = std::conditional_t<std::is_same_v<T, BF16Pair>, BF16Pair, float>;
@@ -49,11 +48,11 @@ void Multiply(const TileGemm<BF16Pair>& product);
 
 // C[r, c] = sum_k A[r, k] High[k, c] + sum_k A[r, k] Low[k, c]
 //
-// Each sum runs by itself, 64 steps of k at a time, of which the results are added up in C.
+// Each of the two sums runs by itself, 64 steps of k at a time. The results are added up in C.
 struct SplitTileGemm {
   const BF16Pair* a = nullptr;  // A[r, k] at a[r * a_row + k]
   int64_t a_row = 0;
-  const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c], and so Low
+  const BF16Pair* high = nullptr;  // High[k, c] at high[k * b_stride + c]; Low likewise
   const BF16Pair* low = nullptr;
   int64_t b_stride = 0;
   float* c = nullptr;  // C[r, c] at c[r * c_stride + c]
@@ -61,13 +60,13 @@ struct SplitTileGemm {
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 16
   int64_t depth = 0;
-  // As many rows as A has, one behind the other: asked for meanwhile, unless it is nullptr.
+  // As many rows as A has, one after the other, to be prefetched; nullptr: none.
   const BF16Pair* next = nullptr;
 };
 void Multiply(const SplitTileGemm& product);
 #endif
 
-// C[r, c] = sum_k A[r, k] B[c, k], or that added to C: rows of both are contiguous in k.
+// C[r, c] = sum_k A[r, k] B[c, k], or this sum is added to C. Rows of A and B are contiguous in k.
 template <typename T>
 struct TransposedTileGemm {
   const float* a = nullptr;

@@ -1,5 +1,4 @@
-// Linear recurrence: division into blocks and tasks. See
-// kernels/ops/recurrence/linear_recurrence.h.
+// Linear recurrence: divides it into blocks and tasks (kernels/ops/recurrence/linear_recurrence.h).
 #include "kernels/ops/recurrence/linear_recurrence.h"
 
 #include <cstring>
@@ -10,7 +9,8 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Columns of a state that one task advances: a kilobyte of each row, a long enough run of memory.
+// Columns of a state that one task computes: 1 KiB of each row, which is a long enough run of
+// memory.
 constexpr int64_t kSliceColumns = 256;
 
 class Recurrence {
@@ -19,7 +19,7 @@ class Recurrence {
       : args_(args),
         cache_(args.cache),
         num_slices_((cache_.value_dim + kSliceColumns - 1) / kSliceColumns) {
-    // [T, H, Dk], [T, H, Dk], [T, H, grid]
+    // The workspace holds decayed queries [T, H, Dk], log-gates [T, H, Dk] and scores [T, H, grid].
     const int64_t rows = int64_t{args.batch.num_rows} * cache_.num_heads;
     decayed_queries_ = reinterpret_cast<float*>(stream.workspace);
     log_gates_ = decayed_queries_ + rows * cache_.key_dim;
@@ -52,13 +52,14 @@ class Recurrence {
                   const int64_t s = task / num_slices_ / heads;
                   Advance(args_.batch.sequences[s], head, task % num_slices_);
                 });
-    // Only now, because the rows of earlier steps were still read.
+    // The cache is written only now, because the computation above still reads the rows of earlier
+    // steps from it.
     ParallelFor(executor, static_cast<uint32_t>(num_sequences),
                 [&](uint32_t s) { Remember(args_.batch.sequences[s]); });
   }
 
  private:
-  // Blocks that the step's rows of a sequence lie in.
+  // The number of blocks that contain rows of the step, for a sequence.
   int64_t NumBlocks(const SequenceRows& sequence) const {
     const int64_t last = sequence.first_position + sequence.num_rows - 1;
     return last / cache_.grid - sequence.first_position / cache_.grid + 1;
@@ -80,14 +81,14 @@ class Recurrence {
     return rows;
   }
 
-  // The index-th block of a sequence's rows, for one head.
+  // Block number `index` of a sequence's rows, for one head.
   RecurrenceBlock BlockOf(const SequenceRows& sequence, int64_t index, int64_t head) const {
     const int64_t first = sequence.first_position;
     const int64_t line = (first / cache_.grid + index) * cache_.grid;
     const int64_t begin = line < first ? first : line;
     const int64_t after = first + sequence.num_rows;
     const int64_t end = line + cache_.grid < after ? line + cache_.grid : after;
-    const int64_t row = sequence.first_row + (begin - first);  // of the step
+    const int64_t row = sequence.first_row + (begin - first);  // the row in the step
     const int64_t kv_head = head / (cache_.num_heads / cache_.num_kv_heads);
 
     RecurrenceBlock block;
@@ -138,7 +139,7 @@ class Recurrence {
     }
   }
 
-  // Keeps the step's rows of an unfinished last block.
+  // Copies the step's rows of an incomplete last block into the cache.
   void Remember(const SequenceRows& sequence) const {
     const int64_t after = sequence.first_position + sequence.num_rows;
     const int64_t end = after % cache_.grid;

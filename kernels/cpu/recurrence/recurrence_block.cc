@@ -1,4 +1,4 @@
-// One head of linear recurrence within one block.
+// Linear recurrence of one head within one block.
 #include "kernels/cpu/recurrence/recurrence_block.h"
 
 #include "kernels/cpu/gemm/tile_gemm.h"
@@ -7,13 +7,13 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Key elements whose decays are on the stack at a time; their part of a slice of the state then
-// stays in a second-level cache while the rows of a block are added to it.
+// Key elements whose decays are on the stack at a time. Their part of a slice of the state stays in
+// a second-level cache while the rows of a block are added to it.
 constexpr int64_t kKeyChunk = 64;
 
 LONGSTREAM_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// ln(1 + e) for 0 <= e <= 1, exact for small e too (Kahan): the error of rounding 1 + e cancels.
+// ln(1 + e) for 0 <= e <= 1, exact for small e too (Kahan): the rounding error of 1 + e cancels.
 LONGSTREAM_INLINE F32x16 Log1p(const F32x16& e) {
   const F32x16 one = Broadcast(1.0f);
   const F32x16 sum = one + e;
@@ -28,8 +28,8 @@ LONGSTREAM_INLINE F32x16 LogSigmoid(const F32x16& x) {
 
 // ---------------------------------------------------------------- fixed decay
 
-// decays[i] = e^(log_decay (grid - i)): a row of it, read from the right place, is the falling
-// sequence of decays that the keys before a query have.
+// decays[i] = e^(log_decay (grid - i)). Read from index grid - r on, they are the falling decays of
+// the keys before query r.
 void FallingDecays(float log_decay, int64_t grid, float* decays) {
   for (int64_t i = 0; i <= grid; i += kLanes) {
     const F32x16 n = ToF32(Broadcast(static_cast<int32_t>(grid)) - Iota(static_cast<int32_t>(i)));
@@ -78,8 +78,8 @@ void PrepareFixed(const RecurrenceBlock& block) {
 
 // ---------------------------------------------------------------- data-dependent decay
 
-// Decays of the key elements [first_, first_ + width_) of a block; adds what these elements
-// contribute to the scores.
+// The decays of the key elements [first_, first_ + width_) of a block. Adds the contribution of
+// these elements to the scores.
 class GatedChunk {
  public:
   GatedChunk(const RecurrenceBlock& block, int64_t first)
@@ -103,7 +103,7 @@ class GatedChunk {
     return block_.scores + (r - block_.begin) * block_.score_stride;
   }
 
-  // keys_[j] = k_j * F(j + 1, last row of sub-block b); totals_[b] = ln F over all its rows.
+  // keys_[j] = k_j * F(j + 1, last row of sub-block b); totals_[b] = ln F over all rows of b.
   void DecayKeys(int64_t b) {
     ForEachRowVector(width_, [&](int64_t d, const auto& access) {
       F32x16 sum = Zero();
@@ -115,7 +115,8 @@ class GatedChunk {
     });
   }
 
-  // queries_[r] = scale * q_r * F(first row of sub-block b, r), and the same decayed to row 0.
+  // queries_[r] = scale * q_r * F(first row of sub-block b, r). Also writes the queries decayed to
+  // row 0.
   void DecayQueries(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t end = Least(begin + kSubBlock, block_.end);
@@ -138,7 +139,8 @@ class GatedChunk {
     });
   }
 
-  // Scores with the keys of sub-blocks b - 1, b - 2, ... 0, the queries decayed one further each.
+  // Adds the scores with the keys of sub-blocks b - 1, b - 2, ... 0. For each of them the queries
+  // decay by one more sub-block.
   void ScoreEarlierSubBlocks(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t first = begin < block_.begin ? block_.begin : begin;
@@ -170,8 +172,8 @@ class GatedChunk {
     }
   }
 
-  // Scores with the keys of the query's own sub-block, from the query's row backwards, the query
-  // decayed by one row each.
+  // Adds the scores with the keys of the query's own sub-block, from the query's row backwards. The
+  // query decays by one row for each key.
   void ScoreOwnSubBlock(int64_t b) {
     const int64_t begin = b * kSubBlock;
     const int64_t end = Least(begin + kSubBlock, block_.end);
@@ -200,9 +202,9 @@ class GatedChunk {
   const int64_t first_;
   const int64_t width_;
 
-  // Lanes beyond width_ hold zeros or what comes of them.
+  // Lanes beyond width_ hold zeros, or results computed from zeros.
   alignas(64) float keys_[kMaxGrid * kKeyChunk];                // rows of complete sub-blocks
-  alignas(64) float totals_[kMaxGrid / kSubBlock * kKeyChunk];  // of complete sub-blocks
+  alignas(64) float totals_[kMaxGrid / kSubBlock * kKeyChunk];  // sums of complete sub-blocks
   alignas(64) float queries_[kSubBlock * kKeyChunk];
   alignas(64) float scaled_queries_[kSubBlock * kKeyChunk];
 };
@@ -251,7 +253,7 @@ void DecayGatedKeys(const RecurrenceBlock& block, int64_t begin, int64_t end, in
   });
 }
 
-// Folds rows [begin, end) of a sub-block into the state's rows [first, first + width).
+// Adds rows [begin, end) of a sub-block to the state's rows [first, first + width).
 void FoldRows(const RecurrenceBlock& block, const RecurrenceSlice& slice, int64_t begin,
               int64_t end, int64_t first, int64_t width) {
   alignas(64) float keys[kSubBlock * kKeyChunk];

@@ -1,20 +1,20 @@
-// One head of linear recurrence within one block of positions between two grid lines.
+// Linear recurrence of one head within one block of positions between two grid lines.
 //
-// With row r of the block, S the state before it and F(a, b) the product of the decays of rows
-// a ... b, the two halves of the op's equation (kernels/ops/recurrence/linear_recurrence.h) are
+// Row r is a row of the block, S the state before it, and F(a, b) the product of the decays of rows
+// a ... b. The op's equation (kernels/ops/recurrence/linear_recurrence.h) has two halves:
 //
 //   PrepareBlock   query'[r] = scale * q_r * F(0, r)
 //                  score[r, j] = scale * (q_r * F(j + 1, r)) . k_j       0 <= j <= r
 //   ApplyBlock     out_r = query'[r] S + sum_j score[r, j] v_j
-//                  and, behind the block's last row, S <- F(0, last) S + sum_j F(j + 1, last) k_j^T
-//                  v_j
+//                  and, after the block's last row,
+//                  S <- F(0, last) S + sum_j F(j + 1, last) k_j^T v_j
 //
-// The first knows no values, the second no queries and works on any columns of the values: so that
-// also a single head with a large state is work for many threads.
+// PrepareBlock needs no values. ApplyBlock needs no queries and works on any columns of the values.
+// So even a single head with a large state is work for many threads.
 //
-// Sub-blocks of 16 rows keep every factor <= 1 where the decay depends on the data: a decay from
-// one sub-block to another is the product of three, each the exponential of a sum of log-gates, and
-// no such sum is a difference, which would lose the small ones beside the large.
+// If the decay depends on the data, sub-blocks of 16 rows keep every factor <= 1. A decay from one
+// sub-block to another is the product of three factors, each the exponential of a sum of log-gates.
+// No such sum is a difference, which would lose small log-gates beside large ones.
 #ifndef LONGSTREAM_KERNELS_CPU_RECURRENCE_RECURRENCE_BLOCK_H_
 #define LONGSTREAM_KERNELS_CPU_RECURRENCE_RECURRENCE_BLOCK_H_
 
@@ -26,7 +26,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 
 inline constexpr int64_t kSubBlock = 16;
-// Bounds the scratch on a task's stack.
+// The longest grid. It bounds the scratch on a task's stack.
 inline constexpr int64_t kMaxGrid = kMaxRecurrenceGrid;
 
 // The rows of a block: those before `begin` come from the cache, the others from this step.
@@ -43,7 +43,7 @@ struct BlockRows {
   LONGSTREAM_INLINE int64_t stride(int64_t r) const {
     return r < begin ? cached_stride : step_stride;
   }
-  // The end of the rows that lie evenly from r on, at most `end`.
+  // The end of the rows from r on that have one stride; at most `end`.
   LONGSTREAM_INLINE int64_t EvenUntil(int64_t r, int64_t end) const {
     return r < begin && begin < end ? begin : end;
   }
@@ -58,21 +58,21 @@ struct RecurrenceBlock {
   int64_t begin = 0;
   int64_t end = 0;
 
-  const float* queries = nullptr;  // row begin
+  const float* queries = nullptr;  // from row `begin` on
   int64_t query_stride = 0;
   BlockRows keys;
   BlockRows values;
-  // Either a fixed decay, or one per row and key element.
+  // false: the decay is fixed. true: there is a decay for each row and key element.
   bool gated = false;
   float log_decay = 0.0f;
-  const float* gates = nullptr;  // logits, row begin
+  const float* gates = nullptr;  // logits, from row `begin` on
   int64_t gate_stride = 0;
-  BlockRows log_gates;  // this step's are written by PrepareBlock
+  BlockRows log_gates;  // PrepareBlock writes those of this step's rows
 
-  // Written by PrepareBlock, row begin first.
+  // PrepareBlock writes these. Their first row is row `begin`.
   float* decayed_queries = nullptr;
   float* step_log_gates = nullptr;
-  int64_t key_stride = 0;  // of both
+  int64_t key_stride = 0;  // stride of both
   float* scores = nullptr;
   int64_t score_stride = 0;
 

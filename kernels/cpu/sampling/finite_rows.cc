@@ -1,4 +1,4 @@
-// Check for finite rows. See kernels/ops/sampling/finite_rows.h.
+// Check for finite rows (kernels/ops/sampling/finite_rows.h).
 #include "kernels/ops/sampling/finite_rows.h"
 
 #include <bit>
@@ -8,7 +8,7 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// Not all bits of the exponent set. A loop that compilers vectorise.
+// A number is finite if not all bits of its exponent are set. Compilers vectorise this loop.
 int32_t AllFinite(const float* values, int64_t count) {
   constexpr uint32_t kExponent = 0x7f800000u;
   uint32_t non_finite = 0;

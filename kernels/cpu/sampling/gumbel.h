@@ -1,5 +1,5 @@
-// The noise of sampling, sixteen token ids at a time: Philox4x32-10 and the Gumbel distribution.
-// See kernels/ops/sampling/sample.h for its definition.
+// The noise of sampling for sixteen token ids at a time: Philox4x32-10 and the Gumbel distribution
+// (kernels/ops/sampling/sample.h defines it).
 #ifndef LONGSTREAM_KERNELS_CPU_SAMPLING_GUMBEL_H_
 #define LONGSTREAM_KERNELS_CPU_SAMPLING_GUMBEL_H_
 
@@ -47,11 +47,12 @@ LONGSTREAM_INLINE I32x16 PhiloxWord(uint64_t seed, int64_t position, const I32x1
   return c0;
 }
 
-// -log(u), u = (x + 1/2) / 2^32 for the unsigned words x: an exponential variate, at most 6 ulp off
-// on all of its range (1e-10 to 22.9).
+// -log(u), u = (x + 1/2) / 2^32 for the unsigned words x: an exponential variate with an error of
+// at most 6 ulp on all of its range (1e-10 to 22.9).
 //
-// With y = min(u, 1 - u), which f32 holds to full precision: -log(y) where u < 1/2, else
-// -log1p(-y) = -log(t) y / (1 - t) with t = 1 - y rounded (Kahan's correction; y itself if t = 1).
+// Let y = min(u, 1 - u), which f32 holds to full precision. If u < 1/2 the result is -log(y). Else
+// it is -log1p(-y) = -log(t) y / (1 - t), with t = 1 - y rounded (Kahan's correction; y itself if t
+// = 1).
 LONGSTREAM_INLINE F32x16 Exponential(const I32x16& words) {
   const F32x16 one = Broadcast(1.0f);
   const I32x16 upper = words < Broadcast(0);  // u > 1/2

@@ -1,7 +1,7 @@
-// Log-probabilities. See kernels/ops/sampling/log_probs.h.
+// Log-probabilities (kernels/ops/sampling/log_probs.h).
 //
-// Two passes over a row: the largest logits, then the sum of exponentials below the largest, in f32
-// within blocks and f64 between them.
+// Two passes over a row: the first finds the largest logits, the second sums exponentials relative
+// to the largest, in f32 within blocks and in f64 between them.
 #include "kernels/ops/sampling/log_probs.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -12,9 +12,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr int64_t kBlock = 4096;  // logits summed in f32; a multiple of kLanes
+constexpr int64_t kBlock = 4096;  // logits that are summed in f32; a multiple of kLanes
 
-// Sixteen logits from z + i on; -inf from index `count` on.
+// Sixteen logits from z + i on; lanes from index `count` on are -inf.
 LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
   if (i + kLanes <= count) return Load(z + i);
   const F32x16 absent = Broadcast(-kInfinity);
@@ -22,7 +22,7 @@ LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
                 absent);
 }
 
-// The largest of count logits, NaN if one is NaN.
+// The largest of `count` logits, or NaN if one is NaN.
 float Largest(const float* z, int64_t count) {
   F32x16 largest = Broadcast(-kInfinity);
   I32x16 nan = Broadcast(0);
@@ -34,7 +34,7 @@ float Largest(const float* z, int64_t count) {
   return Bits(nan) != 0 ? kNaN : MaxLane(largest);
 }
 
-// log(sum(exp(z))); NaN where a logit is NaN or +inf, or all are -inf.
+// log(sum(exp(z))); NaN if a logit is NaN or +inf, or if all are -inf.
 double LogSumExp(const float* z, int64_t count) {
   const float largest = Largest(z, count);
   double total = 0.0;
@@ -49,7 +49,7 @@ double LogSumExp(const float* z, int64_t count) {
   return largest + __builtin_log(total);
 }
 
-// Puts the num_top largest logits into `top`, falling, ties in the order of ids.
+// Writes the num_top largest logits to `top`, from large to small, equal ones in the order of ids.
 void FindTop(const float* z, int64_t count, int32_t num_top, TopToken* top) {
   for (int32_t n = 0; n < num_top; ++n) top[n] = {-1, -kInfinity};
   if (num_top == 0) return;
@@ -58,7 +58,7 @@ void FindTop(const float* z, int64_t count, int32_t num_top, TopToken* top) {
     uint32_t larger = Bits(v > Broadcast(top[num_top - 1].log_prob));
     for (; larger != 0; larger &= larger - 1) {
       const int64_t id = i + __builtin_ctz(larger);
-      if (!(z[id] > top[num_top - 1].log_prob)) continue;  // not any more
+      if (!(z[id] > top[num_top - 1].log_prob)) continue;  // no longer larger
       int32_t at = num_top - 1;
       for (; at > 0 && z[id] > top[at - 1].log_prob; --at) top[at] = top[at - 1];
       top[at] = {static_cast<int32_t>(id), z[id]};

@@ -1,7 +1,8 @@
-// Sampling. See kernels/ops/sampling/sample.h.
+// Sampling (kernels/ops/sampling/sample.h).
 //
-// Without top-k, top-p and min-p a row is read once. With them its logits are copied, truncated by
-// selection (sample_select.h), and the noise is only computed for what is left.
+// Without top-k, top-p and min-p a row is read once. With one of them its logits are copied and
+// truncated by selection (sample_select.h), and the noise is computed only for the tokens that are
+// left.
 #include "kernels/ops/sampling/sample.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Sixteen elements from i on; z is -inf and the id unspecified beyond `count`.
+// Sixteen elements from i on. Beyond `count`, z is -inf and the id is unspecified.
 struct Block {
   F32x16 z;
   I32x16 ids;
@@ -30,7 +31,8 @@ LONGSTREAM_INLINE Block LoadBlock(const float* z, const int32_t* ids, int64_t i,
   return {Select(in_range, LoadPartial(z + i, left), Broadcast(-kInfinity)), Load(last_ids)};
 }
 
-// The running argmax of each lane. Ids rise within a lane, so the first of equals has the lowest.
+// The running argmax of each lane. Ids rise within a lane, so the first of equal scores has the
+// lowest id.
 struct Best {
   F32x16 score = Broadcast(-kInfinity);
   I32x16 ids = Broadcast(-1);
@@ -43,7 +45,7 @@ struct Best {
     nan = nan | (new_score != new_score);
   }
 
-  // The id of the largest score, the lowest of equals; -1 where a score was NaN or none above -inf.
+  // The id of the largest score; of equal ones the lowest. -1 if a score was NaN or all were -inf.
   LONGSTREAM_INLINE int32_t Token() const {
     if (Bits(nan) != 0) return -1;
     float scores[kLanes];
@@ -69,7 +71,7 @@ int32_t Argmax(const float* z, int64_t count) {
   return best.Token();
 }
 
-// argmax of z / temperature + Gumbel noise over those at least `floor`.
+// The argmax of z / temperature + Gumbel noise over the tokens with z >= `floor`.
 int32_t GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids, int64_t count,
                      float temperature, float floor) {
   Best best;
@@ -84,7 +86,7 @@ int32_t GumbelArgmax(const SamplingRow& row, const float* z, const int32_t* ids,
   return best.Token();
 }
 
-// to[i] = from[i] / temperature, without -0. Returns the largest, or NaN if there is a NaN.
+// to[i] = from[i] / temperature, with 0 in place of -0. Returns the largest; NaN if there is a NaN.
 float Scale(const float* from, int64_t count, float temperature, float* to) {
   F32x16 largest = Broadcast(-kInfinity);
   I32x16 nan = Broadcast(0);
@@ -125,7 +127,7 @@ void AddPenaltiesAndBias(const SamplingRow& row, float* z) {
   }
 }
 
-// One row. z and ids are scratch for `vocabulary` elements each.
+// Draws one row. z and ids are scratch for `vocabulary` elements each.
 int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabulary, float* z,
                   int32_t* ids) {
   if (HasPenalty(row) || row.num_bias > 0) {
@@ -141,7 +143,7 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
     return GumbelArgmax(row, logits, nullptr, vocabulary, row.temperature, -kInfinity);
   }
   const float largest = Scale(logits, vocabulary, row.temperature, z);
-  if (!(largest > -kInfinity)) return -1;  // a NaN, or nothing but banned tokens
+  if (!(largest > -kInfinity)) return -1;  // a NaN, or only banned tokens
   Candidates candidates{z, ids, vocabulary, true};
   if (top_k) KeepTopK(candidates, row.top_k);
   if (top_p) KeepTopP(candidates, row.top_p, largest);

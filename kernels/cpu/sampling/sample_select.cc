@@ -1,15 +1,15 @@
 // Selection of the largest logits by count (top-k) or by probability (top-p).
 //
-// Both ask for the shortest prefix of the falling order whose weights (1, or probabilities) reach a
-// target. FindCut answers it in three passes of a radix histogram, in time linear in the number of
-// candidates; before it, a vector pass drops what cannot be part of the prefix, so that the
-// histogram usually sees few hundred of them.
+// Both look for the shortest prefix, in falling order of logits, whose weights (1, or
+// probabilities) reach a target. FindCut finds it by three passes of a radix histogram, in time
+// linear in the number of candidates. A vector pass before it drops candidates that cannot be in
+// the prefix, so the histogram usually sees only a few hundred.
 #include "kernels/cpu/sampling/sample_select.h"
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-// An unsigned number that orders as the float does.
+// An unsigned number that sorts as the float does.
 LONGSTREAM_INLINE uint32_t KeyOf(float z) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, z);
   return bits ^ (bits >> 31 != 0 ? 0xffffffffu : 0x80000000u);
@@ -22,7 +22,7 @@ struct CountWeight {
   LONGSTREAM_INLINE F32x16 operator()(const F32x16&) const { return Broadcast(1.0f); }
 };
 
-// Probability, times the probability of the largest.
+// The probability of a token divided by the probability of the largest logit's token.
 struct ProbabilityWeight {
   float largest;
   LONGSTREAM_INLINE F32x16 operator()(const F32x16& z) const {
@@ -31,7 +31,7 @@ struct ProbabilityWeight {
   }
 };
 
-// Sixteen logits from z + i on; -inf from index `count` on.
+// Sixteen logits from z + i on; lanes from index `count` on are -inf.
 LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
   if (i + kLanes <= count) return Load(z + i);
   const F32x16 banned = Broadcast(-std::numeric_limits<float>::infinity());
@@ -39,14 +39,14 @@ LONGSTREAM_INLINE F32x16 LoadLogits(const float* z, int64_t i, int64_t count) {
                 banned);
 }
 
-// A prefix of the falling order: all keys above `key` and the first `ties` equal to it.
+// A prefix in falling order: all keys above `key`, and the first `ties` keys equal to it.
 struct Cut {
   uint32_t key = 0;
   int64_t ties = 0;
 };
 
-// The histogram of the weights of those z whose key is `prefix` under `mask`, by the num_bins
-// values of the key's bits from `shift` on.
+// Sums weights into num_bins bins. The bits of a key from `shift` on choose its bin. Only keys that
+// equal `prefix` under `mask` count.
 constexpr int kBins = 2048;
 template <typename Weight>
 void Histogram(const float* z, int64_t count, const Weight& weight, uint32_t prefix, uint32_t mask,
@@ -63,14 +63,14 @@ void Histogram(const float* z, int64_t count, const Weight& weight, uint32_t pre
   }
 }
 
-// The shortest prefix whose weights sum to at least `target`, or all of it where rounding keeps the
-// sum below.
+// The shortest prefix whose weights sum to at least `target`. It is the whole order if rounding
+// keeps the sum below.
 template <typename Weight>
 Cut FindCut(const float* z, int64_t count, const Weight& weight, double target) {
   constexpr int kShifts[] = {21, 10, 0};
   double bins[kBins];
-  double above = 0.0;   // weight of the keys above the bin chosen
-  double inside = 0.0;  // weight of the bin
+  double above = 0.0;   // weight of the keys above the chosen bin
+  double inside = 0.0;  // weight of the chosen bin
   uint32_t prefix = 0;
   uint32_t mask = 0;
   for (const int shift : kShifts) {
@@ -110,7 +110,7 @@ void Apply(Candidates& candidates, const Cut& cut) {
   candidates.all = false;
 }
 
-// Appends the candidates of block i that `mask` selects to the first `kept`; returns the new
+// Appends the candidates of block i that `selected` names to the first `kept` ones. Returns the new
 // number. REQUIRES: kept <= i.
 LONGSTREAM_INLINE int64_t Append(Candidates& candidates, int64_t i, uint32_t selected,
                                  int64_t kept) {
@@ -127,8 +127,9 @@ LONGSTREAM_INLINE int64_t Append(Candidates& candidates, int64_t i, uint32_t sel
 
 void KeepTopK(Candidates& candidates, int64_t k) {
   if (k >= candidates.count) return;
-  // Collects what exceeds the smallest of the k largest so far; whenever enough has come together,
-  // only the k largest of it stay. Later candidates that equal the smallest lose to it by their id.
+  // Collects the candidates that exceed the smallest of the k largest so far. Whenever `limit` of
+  // them have been collected, only the k largest stay. A later candidate equal to the smallest has
+  // a higher id, so it is not needed.
   const int64_t limit = 2 * k + 1024;
   float smallest = -std::numeric_limits<float>::infinity();
   Candidates kept{candidates.z, candidates.ids, 0, false};
@@ -150,10 +151,11 @@ void KeepTopK(Candidates& candidates, int64_t k) {
 }
 
 void KeepTopP(Candidates& candidates, float p, float largest) {
-  // The mass within each distance of the largest; the prefix lies within the first that suffices.
+  // The probability mass within each distance of the largest logit. The prefix lies within the
+  // first distance whose mass suffices.
   constexpr int kDistances = 4;
   constexpr float kDistance[kDistances] = {3.0f, 6.0f, 12.0f, 24.0f};
-  constexpr int64_t kBlock = 4096;  // f32 sums within, f64 between
+  constexpr int64_t kBlock = 4096;  // f32 sums within a block, f64 between blocks
   const ProbabilityWeight weight{largest};
   double total = 0.0;
   double near[kDistances] = {};
@@ -176,7 +178,7 @@ void KeepTopP(Candidates& candidates, float p, float largest) {
   }
   const double target = p * total;
   for (int d = 0; d < kDistances; ++d) {
-    if (near[d] < target * (1 + 1e-5)) continue;  // beyond what rounding could feign
+    if (near[d] < target * (1 + 1e-5)) continue;  // a margin for rounding
     int64_t kept = 0;
     for (int64_t i = 0; i < candidates.count; i += kLanes) {
       const F32x16 z = LoadLogits(candidates.z, i, candidates.count);

@@ -1,4 +1,4 @@
-// Numbers bounded. See kernels/ops/sampling/soft_cap.h.
+// Bounds numbers (kernels/ops/sampling/soft_cap.h).
 #include "kernels/ops/sampling/soft_cap.h"
 
 #include "kernels/cpu/isa_ops.h"
@@ -7,9 +7,9 @@
 namespace longstream::cpu::LONGSTREAM_ISA {
 namespace {
 
-constexpr int64_t kTaskCols = 8192;  // of a row; whole vectors
+constexpr int64_t kTaskCols = 8192;  // columns of a row in a task; whole vectors
 
-// The second of a pair is what Max and Min give where a lane is no number.
+// Max and Min return their second operand if a lane is NaN. So x comes second, and a NaN stays NaN.
 LONGSTREAM_INLINE F32x16 Cut(const F32x16& x, float cap) {
   return Min(Broadcast(cap), Max(Broadcast(-cap), x));
 }

@@ -1,4 +1,4 @@
-// A number of things in as few parts as there can be of at most so many, of nearly equal size.
+// Divides a number of things into the fewest parts of at most `most` each, of nearly equal size.
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_EQUAL_PARTS_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_EQUAL_PARTS_H_
 
@@ -8,7 +8,8 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// Two divisions; a tile takes a few hundred cycles and should not wait for any. REQUIRES: most > 0
+// Only the constructor divides: a tile takes a few hundred cycles and should not wait for a
+// division. REQUIRES: most > 0
 struct EqualParts {
   LONGSTREAM_INLINE EqualParts(int64_t size, int64_t most)
       : count((size + most - 1) / most),
@@ -20,8 +21,8 @@ struct EqualParts {
   }
 
   const int64_t count;
-  const int64_t smaller;     // size of the smaller ones
-  const int64_t num_larger;  // of the first ones, which have one more
+  const int64_t smaller;     // size of the smaller parts
+  const int64_t num_larger;  // number of larger parts, which come first and have one more
 };
 
 }  // namespace longstream::cpu::LONGSTREAM_ISA

@@ -1,4 +1,4 @@
-// Rows of int8 pages: rounding and back (ops/cache/rope_cache_write.h).
+// Rows of int8 pages: rounding to int8 and converting back (ops/cache/rope_cache_write.h).
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_INT8_ROWS_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_INT8_ROWS_H_
 
@@ -9,9 +9,9 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// The largest of |x[0]| ... |x[n - 1]|, or infinity or NaN if there is one.
+// The largest of |x[0]| ... |x[n - 1]|. If one is infinite or NaN, the result is infinite or NaN.
 LONGSTREAM_INLINE float LargestMagnitude(const float* x, int64_t n) {
-  // As integers magnitudes have the order of the numbers, and NaN comes last.
+  // As integers, magnitudes have the same order as the numbers, and NaN comes last.
   I32x16 largest = Broadcast(0);
   ForEachRowVector(n, [&](int64_t i, const auto& access) LONGSTREAM_INLINE_LAMBDA {
     const I32x16 magnitude = ToBits(access.Read(x + i)) & Broadcast(0x7fffffff);
@@ -29,11 +29,11 @@ LONGSTREAM_INLINE float LargestMagnitude(const float* x, int64_t n) {
 
 // The nearest integer, ties to even. REQUIRES: |value| < 2^22
 LONGSTREAM_INLINE F32x16 RoundToInteger(const F32x16& value) {
-  const F32x16 magic = Broadcast(0x1.8p23f);  // behind whose last place there are no fractions
+  const F32x16 magic = Broadcast(0x1.8p23f);  // adding it rounds off all fractions
   return (value + magic) - magic;
 }
 
-// Rounds x [n] to numbers [n] and their scale.
+// Rounds x [n] to the integers `numbers` [n] and their scale.
 LONGSTREAM_INLINE void StoreInt8Row(const float* x, int64_t n, int8_t* numbers, BF16* scale) {
   const float largest = LargestMagnitude(x, n);
   const bool finite = largest < std::numeric_limits<float>::infinity();
@@ -51,7 +51,7 @@ LONGSTREAM_INLINE void StoreInt8Row(const float* x, int64_t n, int8_t* numbers, 
   if (!finite) scale->bits = 0x7fc0;
 }
 
-// to[i] = scale * numbers[i], exactly.
+// to[i] = scale * numbers[i], which is exact.
 LONGSTREAM_INLINE void LoadInt8Row(const int8_t* numbers, BF16 scale, int64_t n, float* to) {
   const F32x16 factor = LoadPartial(&scale, 1);
   const F32x16 broadcast = Broadcast(factor.part[0][0]);

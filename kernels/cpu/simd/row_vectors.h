@@ -1,4 +1,4 @@
-// Going through a row of any length in vectors of 16, the last of which may be a part.
+// Goes through a row of any length in vectors of 16. The last vector may be partial.
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_ROW_VECTORS_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_ROW_VECTORS_H_
 
@@ -9,7 +9,7 @@
 
 namespace longstream::cpu::LONGSTREAM_ISA {
 
-// How 16 elements of a row, or its last few, are read and written.
+// How 16 elements of a row (Whole) or its last few (Part) are read and written.
 struct Whole {
   template <typename T>
   LONGSTREAM_INLINE F32x16 Read(const T* from) const {
@@ -21,7 +21,7 @@ struct Whole {
   }
 };
 struct Part {
-  int64_t count;  // the lanes beyond it read as zero and are not written
+  int64_t count;  // lanes beyond it read as zero and are not written
   template <typename T>
   LONGSTREAM_INLINE F32x16 Read(const T* from) const {
     return LoadPartial(from, count);
@@ -57,7 +57,7 @@ LONGSTREAM_INLINE void ForType(DType type, const Body& body) {
   }
 }
 
-// The same for the types of pages, of which int8_t is kI8. REQUIRES: type != kI4
+// The same for the types of pages; kI8 calls body with an int8_t. REQUIRES: type != kI4
 template <typename Body>
 LONGSTREAM_INLINE void ForPageType(DType type, const Body& body) {
   if (type == DType::kI8) return body(int8_t{});
@@ -93,7 +93,7 @@ LONGSTREAM_INLINE float InverseDeviation(const float* x, int64_t n, float mean, 
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) add(x + i);
   if (i < n) {
-    alignas(64) float last[kLanes];  // the rest and, behind it, no deviation
+    alignas(64) float last[kLanes];  // the last elements, followed by the mean, which deviates by 0
     for (int64_t lane = 0; lane < kLanes; ++lane) last[lane] = i + lane < n ? x[i + lane] : mean;
     add(last);
   }

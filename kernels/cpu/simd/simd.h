@@ -1,7 +1,7 @@
 // Sixteen f32 lanes on every instruction set: one AVX-512, two AVX or four SSE registers.
 //
-// Kernels are written once against F32x16 and compiled per set. Arithmetic is IEEE; Fma is fused
-// where the set has FMA (avx2, avx512), so the sets differ in rounding, never in the order of a
+// Kernels are written once with F32x16 and compiled for each set. Arithmetic is IEEE. Fma is fused
+// if the set has FMA (avx2, avx512). So the sets differ in rounding, but never in the order of a
 // sum.
 #ifndef LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_
 #define LONGSTREAM_KERNELS_CPU_SIMD_SIMD_H_
@@ -25,7 +25,7 @@ struct F32x16 {
   NativeF32 part[kParts];
 };
 
-// Also the type of a mask: -1 where true, 0 where false.
+// Integers. Also the type of a mask: -1 means true, 0 false.
 struct I32x16 {
   NativeI32 part[kParts];
 };
@@ -48,7 +48,7 @@ LONGSTREAM_BINARY(I32x16, |)
 LONGSTREAM_BINARY(I32x16, ^)
 #undef LONGSTREAM_BINARY
 
-// Lane-wise comparison; false where a lane is NaN, except for !=.
+// Compares lane by lane. If a lane is NaN, != gives true and the other comparisons false.
 #define LONGSTREAM_COMPARISON(Type, op)                                     \
   LONGSTREAM_INLINE I32x16 operator op(const Type& a, const Type& b) {      \
     I32x16 mask;                                                            \
@@ -68,7 +68,7 @@ LONGSTREAM_INLINE I32x16 operator<<(I32x16 a, int bits) {
   for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] << bits;
   return a;
 }
-// Arithmetic: the sign is copied in.
+// Arithmetic shift: the sign bit is copied in.
 LONGSTREAM_INLINE I32x16 operator>>(I32x16 a, int bits) {
   for (int p = 0; p < kParts; ++p) a.part[p] = a.part[p] >> bits;
   return a;
@@ -87,7 +87,7 @@ LONGSTREAM_INLINE I32x16 Broadcast(int32_t value) {
 
 LONGSTREAM_INLINE F32x16 Zero() { return Broadcast(0.0f); }
 
-// a * b + c, rounded once where the instruction set has FMA, else twice.
+// a * b + c, rounded once if the instruction set has FMA, else twice.
 LONGSTREAM_INLINE F32x16 Fma(const F32x16& a, const F32x16& b, F32x16 c) {
   for (int p = 0; p < kParts; ++p) c.part[p] = NativeFma(a.part[p], b.part[p], c.part[p]);
   return c;
@@ -108,7 +108,7 @@ LONGSTREAM_INLINE I32x16 Select(const I32x16& mask, I32x16 a, const I32x16& b) {
   return a;
 }
 
-// The second operand where a lane of either is NaN, or both are zeros.
+// Gives the second operand if a lane of either is NaN, or if both are zeros.
 LONGSTREAM_INLINE F32x16 Max(F32x16 a, const F32x16& b) {
   for (int p = 0; p < kParts; ++p) a.part[p] = NativeMax(a.part[p], b.part[p]);
   return a;
@@ -143,7 +143,7 @@ LONGSTREAM_INLINE F32x16 ToF32(const I32x16& a) {
   return r;
 }
 
-// REQUIRES: integers that an int32 holds.
+// REQUIRES: values are integers that an int32 holds.
 LONGSTREAM_INLINE I32x16 ToI32(const F32x16& a) {
   I32x16 r;
   for (int p = 0; p < kParts; ++p) r.part[p] = __builtin_convertvector(a.part[p], NativeI32);
@@ -190,7 +190,7 @@ LONGSTREAM_INLINE void Store(const I32x16& value, int32_t* to) {
   for (int p = 0; p < kParts; ++p) NativeStore(value.part[p], to + p * kNativeLanes);
 }
 
-// The nearest bf16, ties to even, as f32 and to the bits of longstream::ToBF16. (The AVX-512
+// The nearest bf16, ties to even, as f32, with the same bits as longstream::ToBF16. (The AVX-512
 // instruction would flush subnormals.)
 LONGSTREAM_INLINE F32x16 RoundToBF16(const F32x16& value) {
   const I32x16 bits = ToBits(value);
@@ -200,18 +200,18 @@ LONGSTREAM_INLINE F32x16 RoundToBF16(const F32x16& value) {
   return FromBits(Select(value != value, quiet_nan, rounded) & Broadcast(-0x10000));
 }
 
-// Rounds to nearest even.
+// Rounds to nearest, ties to even.
 LONGSTREAM_INLINE void Store(const F32x16& value, BF16* to) {
   const I32x16 bits = ToBits(RoundToBF16(value)) >> 16;
   for (int p = 0; p < kParts; ++p) NativeStoreU16(bits.part[p], &to[p * kNativeLanes].bits);
 }
 
-// Rounds to nearest even, to the bits of longstream::ToF16.
+// Rounds to nearest, ties to even, with the same bits as longstream::ToF16.
 LONGSTREAM_INLINE void Store(const F32x16& value, F16* to) {
   for (int p = 0; p < kParts; ++p) NativeStoreF16(value.part[p], &to[p * kNativeLanes].bits);
 }
 
-// REQUIRES: integers from -128 to 127.
+// REQUIRES: values are integers from -128 to 127.
 LONGSTREAM_INLINE void Store(const F32x16& value, int8_t* to) {
   for (int p = 0; p < kParts; ++p) {
     const NativeI8 bytes =
@@ -220,7 +220,8 @@ LONGSTREAM_INLINE void Store(const F32x16& value, int8_t* to) {
   }
 }
 
-// The first `count` lanes, 0 < count <= 16; the others are zero. Touches no byte beyond them.
+// Loads or stores the first `count` lanes, 0 < count <= 16, and touches no memory beyond them. The
+// other lanes load as zero.
 template <typename T>
 LONGSTREAM_INLINE F32x16 LoadPartial(const T* from, int64_t count) {
   T lanes[kLanes] = {};
@@ -251,14 +252,14 @@ LONGSTREAM_INLINE I32x16 Iota(int32_t first) {
 
 // ---------------------------------------------------------------- across lanes
 
-// The sum as a fixed tree, the same on every set: lanes i and i + 8, then + 4, + 2, + 1.
+// The sum by a fixed tree, the same on every set: lanes i and i + 8, then + 4, + 2, + 1.
 LONGSTREAM_INLINE float Sum(const F32x16& a) {
   const __m128 four = NativeSumToFour(a.part);
   const __m128 two = four + _mm_movehl_ps(four, four);
   return two[0] + two[1];
 }
 
-// The largest lane; unspecified where one is NaN.
+// The largest lane; unspecified if one is NaN.
 LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps(a.part[0]);
@@ -272,11 +273,13 @@ LONGSTREAM_INLINE float MaxLane(const F32x16& a) {
 
 // ---------------------------------------------------------------- functions
 
-// e^x, at most 2 ulp off (a subnormal result: one more unit). exp(-inf) = 0, exp(NaN) = NaN.
+// e^x with an error of at most 2 ulp (one unit more for a subnormal result). exp(-inf) = 0,
+// exp(NaN) = NaN.
 //
 // x = n ln 2 + r, |r| <= ln 2 / 2; e^r by a polynomial of degree 7 (Cephes expf).
 LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
-  // -104 and less round to 0, 89 and more are infinite. Both keep a NaN, their second operand.
+  // x <= -104 gives 0, x >= 89 gives infinity. Min and Max keep a NaN, because it is the second
+  // operand.
   x = Min(Broadcast(89.0f), Max(Broadcast(-104.0f), x));
   const F32x16 magic = Broadcast(0x1.8p23f);  // adding it leaves an integer in the low bits
   const F32x16 shifted = Fma(x, Broadcast(0x1.715476p0f), magic);
@@ -302,15 +305,16 @@ LONGSTREAM_INLINE F32x16 Exp(F32x16 x) {
 #endif
 }
 
-// e^x for x <= 0, as a softmax has them: at most 4 ulp off; 0 below about -104; exp(NaN) = NaN.
+// e^x for x <= 0, as in a softmax: an error of at most 4 ulp; 0 below about -104; exp(NaN) = NaN.
 LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
 #if defined(__AVX512F__)
   // x = (n + f) ln 2, |f| <= 1/2; 2^f by a polynomial of degree 5 that is 1 at 0 (minimax of the
   // relative error, 1.1e-7); half the instructions of Exp.
   //
-  // The maximum is the second operand where one is NaN; of -inf the fraction would be NaN.
+  // _mm512_max_ps keeps a NaN, its second operand. It also bounds -inf, whose fraction would be
+  // NaN.
   const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-110.0f), x.part[0]);
-  const __m512 log2_e = _mm512_set1_ps(0x1.715476p0f);  // and what it lacks
+  const __m512 log2_e = _mm512_set1_ps(0x1.715476p0f);  // rounded; the rest is added below
   const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, log2_e),
                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 f =
@@ -327,7 +331,7 @@ LONGSTREAM_INLINE F32x16 ExpOfNegative(const F32x16& x) {
 #endif
 }
 
-// ln x, at most 2 ulp off. ln 0 = -inf; of a negative number or NaN: NaN; ln inf = inf.
+// ln x with an error of at most 2 ulp. ln 0 = -inf; ln inf = inf; NaN for a negative number or NaN.
 //
 // x = 2^e m, sqrt(1/2) <= m < sqrt(2); ln m by a polynomial of degree 10 (Cephes logf).
 LONGSTREAM_INLINE F32x16 Log(const F32x16& x) {
@@ -359,15 +363,15 @@ LONGSTREAM_INLINE F32x16 Log(const F32x16& x) {
   return Select(x >= zero, y, Broadcast(std::numeric_limits<float>::quiet_NaN()));
 }
 
-// 1 / (1 + e^-x), at most 3 ulp off for x > -87; 0 below about -88.7.
+// 1 / (1 + e^-x) with an error of at most 3 ulp for x > -87; 0 below about -88.7.
 LONGSTREAM_INLINE F32x16 Sigmoid(const F32x16& x) {
   const F32x16 one = Broadcast(1.0f);
   return one / (one + Exp(Zero() - x));
 }
 
-// tanh x, at most 4 ulp off.
+// tanh x with an error of at most 4 ulp.
 LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
-  // Near 0 an odd polynomial (Cephes tanhf), which does not cancel; else by e^(2 x).
+  // Near 0 an odd polynomial (Cephes tanhf), which has no cancellation; elsewhere from e^(2 x).
   const F32x16 square = x * x;
   F32x16 p = Broadcast(-5.70498872745e-3f);
   p = Fma(p, square, Broadcast(2.06390887954e-2f));
@@ -380,10 +384,10 @@ LONGSTREAM_INLINE F32x16 Tanh(const F32x16& x) {
   return Select(square < Broadcast(0.625f * 0.625f), near_zero, away);
 }
 
-// erf x, to 3e-7.
+// erf x with an error of at most 3e-7.
 LONGSTREAM_INLINE F32x16 Erf(const F32x16& x) {
-  // Near 0 the first terms of its series, which do not cancel; else Abramowitz and Stegun 7.1.26,
-  // whose own error is 1.5e-7.
+  // Near 0 the first terms of its series, which do not cancel. Elsewhere Abramowitz and Stegun
+  // 7.1.26, whose own error is 1.5e-7.
   const F32x16 square = x * x;
   F32x16 series = Broadcast(-1.0f / 75600.0f);
   series = Fma(series, square, Broadcast(1.0f / 9360.0f));
@@ -410,16 +414,16 @@ LONGSTREAM_INLINE F32x16 SoftCapped(const F32x16& x, float cap) {
   return Broadcast(cap) * Tanh(x / Broadcast(cap));
 }
 
-inline constexpr int64_t kLineBytes = 64;  // of a cache
+inline constexpr int64_t kLineBytes = 64;  // bytes of a cache line
 
-// Asks for the line at `from`, which need not exist, into the first-level cache.
+// Prefetches the line at `from`, which need not exist, into the first-level cache.
 LONGSTREAM_INLINE void PrefetchL1(const void* from) {
   constexpr int kAllCaches = 3;
   __builtin_prefetch(from, 0, kAllCaches);
 }
-// Likewise, for a line that is to be written: it leaves the caches of all other processors.
+// Prefetches a line that is to be written: it leaves the caches of all other processors.
 LONGSTREAM_INLINE void PrefetchToWrite(const void* to) { __builtin_prefetch(to, 1); }
-// PrefetchL1 into the second-level cache: where the first would be full before it is used.
+// Prefetches into the second-level cache, for lines that would push others out of the first.
 LONGSTREAM_INLINE void PrefetchL2(const void* from) {
   constexpr int kSecondLevelCache = 2;
   __builtin_prefetch(from, 0, kSecondLevelCache);

@@ -1,4 +1,4 @@
-// Attention over each view of keys. See kernels/ops/attention/attention.h.
+// Attention over each view of keys (kernels/ops/attention/attention.h).
 #include <variant>
 
 #include "kernels/cuda/attention/attention_core.cuh"
@@ -8,7 +8,7 @@
 namespace longstream::cuda {
 namespace {
 
-// Sets what every view has: the shape of its values' cache.
+// Sets the sizes that every view has; `cache` holds the values.
 template <typename Cache>
 void SetShape(const Cache& cache, Attention* attention) {
   attention->type = cache.type;

@@ -1,18 +1,18 @@
 // The kernels of attention: prefill tiles, parts of decode rows, and the merge of the parts.
 //
 // Decode is bound by the bytes of keys and values: 2 H_kv D SizeOf(type) a token, each read once.
-// For H_kv = 8, D = 128 and bf16 that is 4 KiB a token, 512 MiB at 128K tokens and 125 us at 4.3
-// TB/s. For that speed 3 MB must be under way (4.3 TB/s times 0.7 us), that is 23 KiB an SM. A
-// block has one to two stages of 32 KiB under way, and at batch 1 there are kMaxAttentionSplits =
-// 32 parts of 8 heads, 256 blocks: two an SM, all at once. Parts add 2 H (D + 2) 32 floats, 1.3 MB
-// for H = 40: below 1 % from 32K tokens on, and in L2. The tensor cores need 1/6 of the time that
-// the bytes take; f32 FMAs, with their loads and conversions, would need 2/3 of it at H / H_kv = 5
-// and all of it at 8.
+// For H_kv = 8, D = 128 and bf16 that is 4 KiB a token, and 512 MiB or 125 us at 128K tokens and
+// 4.3 TB/s. That speed needs 3 MB of loads in flight (4.3 TB/s times 0.7 us), which is 23 KiB an
+// SM. A block has one or two stages of 32 KiB in flight. At batch 1 there are kMaxAttentionSplits =
+// 32 parts of 8 heads: 256 blocks, two an SM, which run all at once. The results of the parts add 2
+// H (D + 2) 32 floats, 1.3 MB for H = 40: below 1 % from 32K tokens on, and they stay in L2. The
+// tensor cores need 1/6 of the time that the bytes take. f32 FMAs, with their loads and
+// conversions, would need 2/3 of it at H / H_kv = 5, and all of it at 8.
 //
-// Prefill is bound by arithmetic: 4 D H flops for each visible pair, 2.2e12 at 16K tokens of H =
-// 32, D = 128, which is 2.8 ms at the 790 TFLOP/s that wgmma reaches and 5 to 6 ms at what mma.sync
-// does: a form for each (attention_wgmma.cuh, attention_tile.cuh). Tiles of one head group follow
-// each other, so that its keys stay in L2.
+// Prefill is bound by arithmetic: 4 D H flops for each visible pair. That is 2.2e12 at 16K tokens
+// of H = 32, D = 128: 2.8 ms at the 790 TFLOP/s that wgmma reaches, 5 to 6 ms at the rate of
+// mma.sync. Each of the two has a kernel of its own (attention_wgmma.cuh, attention_tile.cuh).
+// Tiles of one head group follow each other, so that its keys stay in L2.
 #include <algorithm>
 #include <type_traits>
 
@@ -27,18 +27,19 @@
 namespace longstream::cuda {
 namespace {
 
-// The least keys of a part: two blocks of keys, so that one is on its way while the other is
-// computed. A window of so many keys is one part, and one launch.
+// The fewest keys of a part: two blocks of keys, so that one is loaded while the other is computed.
+// A window of that many keys is one part and one launch.
 constexpr int kMinPart = 128;
 static_assert(kMinPart >= kMinAttentionSplit);
-// Merge has a lane per part.
+// Merge uses a lane for each part.
 static_assert(kMaxAttentionSplits <= kWarp);
 constexpr int kMergeThreads = 128;
 
-// The parts of the keys that a decode row sees. The number of keys alone decides the cuts.
+// The parts into which the keys of a decode row are cut. The cuts depend on the number of keys
+// alone.
 struct Parts {
   int first_key;
-  int length;  // of all parts but the last
+  int length;  // keys of each part but the last
   int count;
 
   __device__ static Parts Of(const Attention& attention, int position) {
@@ -49,8 +50,8 @@ struct Parts {
   }
 };
 
-// The heads that a block takes: a group of at most kMaxHeads that share a K/V head. There is a
-// block for each slice of the values.
+// The heads of a thread block: a group of at most kMaxHeads that share a K/V head. Each slice of
+// the values has a block of its own.
 struct HeadGroups {
   int heads_per_kv_head;
   int groups_per_kv_head;
@@ -73,7 +74,7 @@ struct HeadGroups {
   }
 };
 
-// Decode row `number` of the step; nullptr: the step has fewer decode rows.
+// Decode row `number` of the step; nullptr if the step has fewer decode rows.
 __device__ const SequenceRows* DecodeRow(const BatchLayout& batch, int number) {
   if (batch.num_decode_rows == batch.num_sequences) return batch.sequences + number;
   for (int s = 0; s < batch.num_sequences; ++s) {
@@ -82,7 +83,7 @@ __device__ const SequenceRows* DecodeRow(const BatchLayout& batch, int number) {
   return nullptr;
 }
 
-// The head of `out` for query head `head` of the rows.
+// The head of `out` that belongs to query head `head` of the tile.
 __device__ int OutHead(const Attention& attention, const TileRows& rows, int head) {
   return (rows.first_head + head) * attention.value_slices + rows.slice;
 }
@@ -123,7 +124,7 @@ __device__ void WriteRows(const Attention& attention, const TileRows& rows, Warp
   }
 }
 
-// Computes tile `tile_number` of the step. In each sequence the last tiles come first, because they
+// Computes tile `tile_number` of the step. The last tiles of a sequence come first, because they
 // are the longest.
 template <typename Shape>
 __device__ __forceinline__ void VisitTile(const Attention& attention, const HeadGroups& groups,
@@ -152,7 +153,7 @@ __device__ __forceinline__ void VisitTile(const Attention& attention, const Head
   }
 }
 
-// Block (x, y): tile x of head group y. There are at least as many blocks as tiles.
+// Block (x, y) computes tile x of head group y. There are at least as many blocks as tiles.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     PrefillKernel(Attention attention, HeadGroups groups) {
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   if constexpr (!Shape::kWgmma || kHasWgmma) {
     VisitTile<Shape>(attention, groups, static_cast<int>(blockIdx.x));
   } else {
-    __trap();  // not launched where the code has no wgmma
+    __trap();  // code without wgmma never launches this kernel
   }
 }
 
@@ -180,11 +181,11 @@ void LaunchPrefill(Stream& stream, const Attention& attention) {
   Launch(stream, shape, PrefillKernel<Shape>, attention, groups);
 }
 
-// The sums of the warps of a decode block, in the place of its keys and values.
+// The sums of the warps of a decode block. They reuse the memory of its keys and values.
 template <typename Shape>
 struct WarpSums {
   float weighted[Shape::kWarps][Shape::kMaxHeads][Shape::kDim];
-  float max[Shape::kWarps][Shape::kMaxHeads];  // -infinity where the warp has seen no key
+  float max[Shape::kWarps][Shape::kMaxHeads];  // -infinity if the warp has seen no key
   float sum[Shape::kWarps][Shape::kMaxHeads];
 };
 
@@ -213,7 +214,8 @@ __device__ void StoreWarpSums(Tile<Shape>& tile, WarpSums<Shape>& to) {
   }
 }
 
-// Adds the warps in their order; the row's only part goes to `out`. Maxima leave scaled.
+// Adds the sums of the warps in their order. If the row has only this part, writes the result to
+// `out`; else stores the sums of the part and its maximum, scaled.
 template <typename Shape>
 __device__ void AddWarps(const Attention& attention, const TileRows& rows, int decode_row, int part,
                          bool only_part, const WarpSums<Shape>& from) {
@@ -248,7 +250,8 @@ __device__ void AddWarps(const Attention& attention, const TileRows& rows, int d
   }
 }
 
-// Block (x, y, z): part x of decode row z for head group y; nothing where the row has fewer parts.
+// Block (x, y, z) computes part x of decode row z for head group y, or nothing if the row has fewer
+// parts.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads)
     DecodeKernel(Attention attention, HeadGroups groups) {
@@ -276,7 +279,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
   AddWarps(attention, rows, number, part, parts.count == 1, *sums);
 }
 
-// Block (x, y): head x of `out` of decode row y, whose parts are merged in their order.
+// Block (x, y) merges the parts of decode row y in their order, for head x of `out`.
 __global__ void __launch_bounds__(kMergeThreads) MergeKernel(Attention attention) {
   BeginKernel();
   const int number = static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x);
@@ -321,7 +324,7 @@ void LaunchDecode(Stream& stream, const Attention& attention) {
 
 template <typename T, int kMaxDim>
 void LaunchPrefillForm(Stream& stream, const Attention& attention) {
-  // Heads of 256 would leave it no registers for their sums.
+  // Heads of 256 would leave no registers for the sums of the wgmma kernel.
   if constexpr (std::is_same_v<T, BF16> && kMaxDim <= 128) {
     if (stream.wgmma) return LaunchPrefill<WgmmaShape<kMaxDim>>(stream, attention);
   }

@@ -1,8 +1,9 @@
-// The two products of attention, by one warp over rows, keys and values in shared memory:
+// The two products of attention. One warp computes them over rows, keys and values in shared
+// memory:
 //
 //   scores[r, j] = q[r] . key[j]          sums[r, d] += sum_j weights[r, j] value[j, d]
 //
-// Both are kept as the fragments of mma.cuh, whichever way they are computed.
+// Both results are fragments as in mma.cuh, also if FMAs compute them.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_PRODUCT_CUH_
 
@@ -17,11 +18,11 @@
 
 namespace longstream::cuda {
 
-// Over bf16 keys and values, on the tensor cores.
+// Products with bf16 keys and values on the tensor cores.
 //
-// kSplit: row g + 8 of a tile is what the rounding of row g to bf16 leaves, itself rounded. The sum
-// of both products then has f32's accuracy to 2^-17, for free, because a decode step has at most 8
-// heads to fill the 16 rows of a tile with.
+// kSplit: row g of a tile is a query rounded to bf16, and row g + 8 is the rest of that query,
+// rounded as well. The sum of both products has a relative error of about 2^-17 compared with f32.
+// It costs nothing, because a decode step has at most 8 heads for the 16 rows of a tile.
 template <bool kSplit>
 struct TensorProduct {
   // `q` [16 * kRowTiles, kQueryStride] bf16, `keys` [8 * kKeyTiles, kStride].
@@ -93,7 +94,7 @@ struct TensorProduct {
   }
 };
 
-// Two or four elements of a row in shared memory, which is aligned to so many.
+// Two or four elements of a row in shared memory. The row is aligned to two or four elements.
 __device__ __forceinline__ float2 LoadTwo(const float* row) {
   return *reinterpret_cast<const float2*>(row);
 }
@@ -113,7 +114,8 @@ __device__ __forceinline__ float4 LoadFour(const F16* row) {
   return make_float4(low.x, low.y, high.x, high.y);
 }
 
-// Over f32 and f16 keys and values, by f32 FMAs: each lane computes its own elements of a fragment.
+// Products with f32 and f16 keys and values by f32 FMAs. Each lane computes its elements of a
+// fragment.
 template <typename T>
 struct FmaProduct {
   // `q` [16, kQueryStride] f32, `keys` [8 * kKeyTiles, kStride].
@@ -150,7 +152,7 @@ struct FmaProduct {
     for (int j = 0; j < kKeyTiles; ++j) {
 #pragma unroll
       for (int key = 0; key < 8; ++key) {
-        // The weights of this key are with lane key / 2 of those that share the rows.
+        // Of the four lanes that share the rows, lane key / 2 holds the weights of this key.
         const int from = lane / 4 * 4 + key / 2;
         const float upper = __shfl_sync(kAllLanes, weights[0][j][key % 2], from);
         const float lower = __shfl_sync(kAllLanes, weights[0][j][key % 2 + 2], from);

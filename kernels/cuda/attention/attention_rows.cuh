@@ -1,4 +1,4 @@
-// Keys and values of one head: where their rows lie, and their way into shared memory.
+// The rows of keys and values of one head: where they lie, and how they get into shared memory.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_ROWS_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_ROWS_CUH_
 
@@ -13,17 +13,17 @@
 
 namespace longstream::cuda {
 
-inline constexpr int kChunkBytes = 16;  // of one asynchronous copy
+inline constexpr int kChunkBytes = 16;  // bytes of one asynchronous copy
 
 // The rows of one head of one sequence in a KeyStore.
 template <typename T>
 struct HeadRows {
-  const T* data = nullptr;         // the head's first row in page 0 or in the sequence's ring
-  const int32_t* pages = nullptr;  // nullptr: a ring
-  int64_t page_stride = 0;         // elements
+  const T* data = nullptr;         // the head's first row, in page 0 or in the sequence's ring
+  const int32_t* pages = nullptr;  // nullptr: the rows are in a ring
+  int64_t page_stride = 0;         // in elements
   int cycle = 1;
   int dim = 0;
-  const T* rows = nullptr;  // of the position first_row_position
+  const T* rows = nullptr;  // the row of position first_row_position
   int64_t row_stride = 0;
   int first_row_position = INT_MAX;
 
@@ -54,8 +54,8 @@ struct HeadRows {
   }
 };
 
-// 16 bytes of a row of `dim` elements from element `first` on, as far as there are a row and
-// elements; zeros elsewhere. Its elements one by one.
+// Copies 16 bytes of a row of `dim` elements, from element `first` on, one element at a time.
+// Elements beyond the row become zero, and all of them if `row` is nullptr.
 template <typename T>
 __device__ __forceinline__ void CopyPartOfChunk(const T* row, int dim, int first, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
@@ -65,8 +65,8 @@ __device__ __forceinline__ void CopyPartOfChunk(const T* row, int dim, int first
   }
 }
 
-// Asks for `rows` [kRows], of `dim` elements, as `to` [kRows, kStride]; elements from `dim` on, and
-// rows that are nullptr, become zero. By all kThreads threads of the block.
+// Starts copies of `rows` [kRows], of `dim` elements each, to `to` [kRows, kStride]. Elements from
+// `dim` on and rows that are nullptr become zero. All kThreads threads of the block must call it.
 template <int kThreads, int kRows, int kDim, int kStride, typename T>
 __device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
@@ -78,8 +78,9 @@ __device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   const bool beyond = first >= dim;
   rows += static_cast<int>(threadIdx.x) / kChunks;
   to += static_cast<int>(threadIdx.x) / kChunks * kStride + first;
-  // Nearly always a chunk is aligned, and its elements exist or none does. No thread then waits for
-  // a load: of the last keys of a sequence, too, most rows are missing.
+  // Nearly always a chunk is aligned and its elements either all exist or none does. Then no thread
+  // waits for a load. This holds also in the last block of a sequence's keys, in which most rows
+  // are missing.
   const T* from[kCopies];
   bool whole = beyond || first + kElements <= dim;
 #pragma unroll

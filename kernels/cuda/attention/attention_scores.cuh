@@ -1,5 +1,5 @@
-// What a warp does with the scores of its rows, whichever way they and the sums of values are
-// computed: cap, ALiBi, mask, and the online softmax.
+// The scores of a warp's rows: cap, ALiBi, mask, and the online softmax. They do not depend on how
+// the scores and the sums of values are computed.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_SCORES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_SCORES_CUH_
 
@@ -14,14 +14,14 @@
 
 namespace longstream::cuda {
 
-// Of 16 rows by 8 columns each: lane 4 g + t holds rows g and g + 8 at the columns 2t and 2t + 1.
+// Tiles of 16 rows and 8 columns: lane 4 g + t holds rows g and g + 8 at the columns 2t and 2t + 1.
 template <int kRowTiles, int kColumnTiles>
 using Fragments = float[kRowTiles][kColumnTiles][4];
 
 inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// 2^x to 2^-22 of its value; exactly 1 for 0 and 0 for -infinity.
+// 2^x with a relative error of 2^-22; exactly 1 for 0 and 0 for -infinity.
 __device__ __forceinline__ float Exp2(float x) {
 #ifdef __CUDA_ARCH__
   float power;
@@ -36,12 +36,12 @@ __device__ __forceinline__ float Exp2(float x) {
 // first_head + r % num_heads at position first_position + r / num_heads.
 struct TileRows {
   int kv_head = 0;
-  int slice = 0;  // of the values
+  int slice = 0;  // slice of the values
   int first_head = 0;
   int num_heads = 0;
   int first_position = 0;
   int num_positions = 0;
-  int64_t first_row = 0;  // of the step
+  int64_t first_row = 0;  // row of the step
   int begin = 0;          // keys outside [begin, end) are not visited
   int end = 0;
 
@@ -50,17 +50,17 @@ struct TileRows {
   __device__ int last_position() const { return first_position + num_positions - 1; }
 };
 
-// What a warp keeps of its rows: of row g + 8 h of fragment tile r in [r][h].
+// The sums of a warp's rows. Row g + 8 h of fragment tile r is in [r][h].
 template <typename Shape>
 struct RowSums {
   Fragments<Shape::kRowTiles, Shape::kDimTiles> weighted;  // sum of weight * value
-  float max[Shape::kRowTiles][2];                          // of the scores, not yet scaled
-  float sum[Shape::kRowTiles][2];                          // of the weights that this lane holds
+  float max[Shape::kRowTiles][2];                          // largest of the scores, not yet scaled
+  float sum[Shape::kRowTiles][2];  // sum of the weights that this lane holds
 };
 
-// Shape: kRowTiles tiles of rows a warp, kKeyTiles of keys, kDimTiles of the head; kDecode: the
-// rows of the warp are those of the block; kSplitQueries: row g + 8 is a part of row g
-// (attention_product.cuh).
+// Shape: a warp has kRowTiles tiles of rows, kKeyTiles tiles of keys and kDimTiles tiles of the
+// head. kDecode: all warps of the block have the same rows. kSplitQueries: row g + 8 is the rest of
+// row g after rounding (attention_product.cuh).
 template <typename Shape>
 class WarpRows {
  public:
@@ -78,12 +78,12 @@ class WarpRows {
   }
 
   __device__ RowSums<Shape>& sums() { return sums_; }
-  // Row 8 * half + g of fragment tile r, in the tile.
+  // The number in the block's tile of row 8 * half + g of fragment tile r.
   __device__ int RowOf(int r, int half) const { return first_row_ + r * 16 + half * 8 + lane_ / 4; }
 
  protected:
-  // Scores of the keys from `begin` on, as they are before Softmax scales them: capped, with ALiBi,
-  // hidden where a row does not see the key.
+  // Caps the scores of the keys from `begin` on, applies ALiBi, and hides keys that a row does not
+  // see. The scores are not yet scaled; Softmax scales them.
   __device__ void Adjust(const KeyRange& range, int begin, Scores& scores) const {
     if (attention_.softcap > 0.0f) CapScores(scores);
     if (attention_.alibi_slopes != nullptr) SubtractDistances(begin, scores);
@@ -93,8 +93,9 @@ class WarpRows {
     if (!seen_by_all) Mask(range, begin, scores);
   }
 
-  // Scores become weights 2^(scale (score - max)); what Rescale is to multiply the weighted sums of
-  // earlier keys by, corrections. A row that sees none of the keys keeps its sums to the bit.
+  // Turns scores into weights 2^(scale (score - max)). Sets `corrections` to the factors by which
+  // Rescale must multiply the weighted sums of earlier keys. A row that sees none of the keys keeps
+  // its sums to the bit.
   __device__ void Softmax(Scores& scores, Corrections& corrections) {
     constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
 #pragma unroll
@@ -109,7 +110,7 @@ class WarpRows {
         float& max_so_far = sums_.max[r][half];
         const float old_max = max_so_far;
         max_so_far = fmaxf(old_max, WarpMax<4>(largest));
-        // Finite also where no key has been seen: no difference below is then NaN.
+        // Finite even if no key has been seen, so that no difference below is NaN.
         const float base = max_so_far == kHiddenScore ? 0.0f : max_so_far;
         const float correction = Exp2((old_max - base) * scale_);
         float sum = sums_.sum[r][half] * correction;
@@ -128,7 +129,8 @@ class WarpRows {
     }
   }
 
-  // Most blocks of keys bring no new maximum.
+  // Multiplies the weighted sums by `corrections`. Most blocks of keys bring no new maximum and
+  // cost nothing here.
   __device__ void Rescale(const Corrections& corrections) {
 #pragma unroll
     for (int r = 0; r < Shape::kRowTiles; ++r) {
@@ -146,11 +148,11 @@ class WarpRows {
 
   const Attention& attention_;
   const TileRows& rows_;
-  const float scale_;  // of a score, so that 2^x is the weight
+  const float scale_;  // makes 2^(scale_ x) the weight of a score x
   const int warp_;
   const int lane_;
-  const int first_row_;  // of the warp, in the tile
-  int first_position_;   // of the warp's rows
+  const int first_row_;  // first row of the warp in the tile
+  int first_position_;   // position of the warp's first row
   int last_position_;
   RowSums<Shape> sums_;
 
@@ -174,7 +176,7 @@ class WarpRows {
     last_position_ = rows_.PositionOf(Shape::kDecode ? 0 : last_row);
   }
 
-  // Scores as they are before Softmax scales them.
+  // Caps scores that are not yet scaled.
   __device__ void CapScores(Scores& scores) const {
     constexpr int kUsed = Shape::kSplitQueries ? 2 : 4;
     const float cap = attention_.score_cap, inverse = attention_.inverse_score_cap;
@@ -188,15 +190,15 @@ class WarpRows {
     }
   }
 
-  // ALiBi, as scores are before Softmax scales them: a row at position p loses slope / scale times
-  // p - j with key j.
+  // Subtracts the distances of ALiBi from scores that are not yet scaled: (slope / scale) (p - j)
+  // for key j and a row at position p.
   __device__ void SubtractDistances(int begin, Scores& scores) const {
     constexpr int kHalves = Shape::kSplitQueries ? 1 : 2;
 #pragma unroll
     for (int r = 0; r < Shape::kRowTiles; ++r) {
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
-        // Rows beyond the last take some head's slope and are dropped.
+        // Rows after the last one take the slope of some head; their results are dropped.
         const int row = RowOf(r, half);
         const float slope = attention_.alibi_slopes[rows_.first_head + row % rows_.num_heads];
         const float per_key = slope / attention_.scale;
@@ -218,7 +220,7 @@ class WarpRows {
     for (int r = 0; r < Shape::kRowTiles; ++r) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        // Rows beyond the last are computed as if they existed and dropped.
+        // Rows after the last one are computed as if they existed; their results are dropped.
         const int position = rows_.PositionOf(Shape::kDecode ? 0 : RowOf(r, half));
         const int low = max(rows_.begin, position - range.back) - begin;
         const int high = min(rows_.end - 1, position - range.front) - begin;

@@ -1,4 +1,4 @@
-// A tile of rows on its way through the keys that they see: what prefill and decode share.
+// The loop of a tile of rows over the keys that they see. Prefill and decode share it.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_TILE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_TILE_CUH_
 
@@ -31,16 +31,17 @@ struct TileShape {
   static constexpr int kDim = kMaxDim;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
-  // 32 rows a warp: one fragment of keys from shared memory then feeds two products, which keeps
-  // the tensor cores busy. Wider heads, or scores by FMAs, leave registers for 16.
+  // With 32 rows a warp, one fragment of keys from shared memory feeds two products, which keeps
+  // the tensor cores busy. Wider heads, or scores by FMAs, leave registers for 16 rows only.
   static constexpr int kRowTiles = kTensor && !kDecode && kDim <= 128 ? 2 : 1;
   static constexpr int kWarpRows = kRowTiles * 16;
   static constexpr int kRows = kDecode ? kWarpRows : kWarps * kWarpRows;
   static constexpr int kMaxHeads = kSplitQueries ? 8 : 16;  // query heads of a block
 
-  // Two stages of keys and values: 70 KiB for bf16 and D 128, so that 2 blocks of a prefill and 3
-  // of a decode fit on an SM; never more than sm_80's 163 KiB. Of rows half as long a decode takes
-  // twice as many keys: two blocks an SM, as a long row has at batch 1, then keep 64 KiB under way.
+  // Two stages of keys and values take 70 KiB for bf16 and D = 128, so 2 blocks of a prefill or 3
+  // of a decode fit on an SM. They never take more than the 163 KiB of sm_80. For rows half as long
+  // a decode takes twice as many keys a stage. Then two blocks an SM, as a long row has at batch 1,
+  // keep 64 KiB in flight.
   static constexpr int kStageBytes = kDecode ? 32768 : 16384;
   static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
   static constexpr int kMaxKeys = kDecode && kRowBytes <= 128 ? 128 : 64;
@@ -49,7 +50,8 @@ struct TileShape {
   static constexpr int kWarpKeys = kDecode ? kKeys / kWarps : kKeys;
   static constexpr int kKeyTiles = kWarpKeys / 8;
   static constexpr int kDimTiles = kDim / 8;
-  // 16 bytes more: the rows that one load of a warp reads then begin in different banks.
+  // 16 bytes more than a row, so that the rows that one load of a warp reads begin in different
+  // banks.
   static constexpr int kQueryStride = kDim + 16 / static_cast<int>(sizeof(Query));
   static constexpr int kStride = kDim + 16 / static_cast<int>(sizeof(T));
 
@@ -76,7 +78,7 @@ class Tile : public WarpRows<Shape> {
         shared_(shared),
         active_(Shape::kDecode || first_row_ < rows.count()) {}
 
-  // Visits all keys. All warps together.
+  // Computes all keys. All warps must call it together.
   __device__ void Run() {
 #pragma unroll 1
     for (int i = 0; i < attention_.num_ranges; ++i) RunRange(attention_.ranges[i]);
@@ -92,14 +94,14 @@ class Tile : public WarpRows<Shape> {
   using Rows::sums_;
   using Rows::warp_;
 
-  // While a block of keys is computed, the next one is on its way, and the rows of the one after it
+  // While a block of keys is computed, the next one is loaded, and the rows of the one after that
   // are looked up, each once for all threads.
   __device__ void RunRange(const KeyRange& range) {
     const int low = max(rows_.begin, rows_.first_position - range.back);
     const int high = min(rows_.end, rows_.last_position() - range.front + 1);
     if (low >= high) return;
-    // Blocks of keys lie at absolute positions, so that a prefill row's sums do not depend on its
-    // tile. A decode row has the tile for itself, and its blocks begin with its first key.
+    // Blocks of keys lie at absolute positions, so the sums of a prefill row do not depend on its
+    // tile. A decode row has the tile to itself, so its blocks begin with its first key.
     int block = Shape::kDecode ? low : low / Shape::kKeys * Shape::kKeys;
     FindRows(range, block, low, high);
     __syncthreads();
@@ -120,8 +122,8 @@ class Tile : public WarpRows<Shape> {
     }
   }
 
-  // Where the keys and values of a block lie; nowhere outside [low, high), so that they become zero
-  // and a weight of 0 hides them.
+  // Looks up where the keys and values of a block lie. Rows outside [low, high) are nullptr; they
+  // are loaded as zeros, and a weight of 0 hides them.
   __device__ void FindRows(const KeyRange& range, int block, int low, int high) {
     const HeadRows<T> keys(attention_, range.keys, sequence_, rows_.kv_head);
     const int value_head = rows_.kv_head * attention_.value_slices + rows_.slice;
@@ -142,7 +144,7 @@ class Tile : public WarpRows<Shape> {
                                                                          shared_.values[stage]);
   }
 
-  // The queries of all rows to shared memory; zero beyond the rows and beyond D.
+  // Copies the queries of all rows to shared memory, with zeros beyond the rows and beyond D.
   __device__ void LoadQueries(const Matrix& q) {
     const int dim = attention_.head_dim;
     constexpr int kHeadRows = Shape::kSplitQueries ? 8 : Shape::kRows;
@@ -166,7 +168,7 @@ class Tile : public WarpRows<Shape> {
     }
   }
 
-  // The part of a block of keys that is this warp's.
+  // Computes this warp's part of a block of keys.
   __device__ void Visit(const KeyRange& range, int block, int stage) {
     const int warp_key = Shape::kDecode ? warp_ * Shape::kWarpKeys : 0;
     const int begin = block + warp_key, last = begin + Shape::kWarpKeys - 1;
@@ -187,7 +189,7 @@ class Tile : public WarpRows<Shape> {
 
   const SequenceRows& sequence_;
   typename Shape::Shared& shared_;
-  const bool active_;  // the warp has rows
+  const bool active_;  // whether the warp has rows
 };
 
 }  // namespace longstream::cuda

@@ -1,19 +1,21 @@
-// A tile of prefill rows on its way through the keys that they see, by products of warpgroups.
+// The loop of a tile of prefill rows over the keys that they see, with the products of warpgroups.
 //
-// Two warpgroups have 64 rows each and all keys. For a block of keys
+// Each of two warpgroups has 64 rows and all keys. For a block of keys it computes
 //
-//   scores = q keys^T     from shared memory         weights = softmax     in registers
-//   sums += weights values, values from shared memory
+//   scores = q keys^T          q and keys in shared memory
+//   weights = softmax(scores)  in registers
+//   sums += weights values     values in shared memory
 //
-// While a warpgroup turns the scores of one block into weights, the sums of the block before are
-// computed: both products are started together, and the scores waited for alone. Of a block of 128
-// keys and heads of 128 the products of both warpgroups take the tensor cores 2048 cycles;
-// meanwhile the schedulers issue 1600 instructions each, 350 a warp for the softmax, and the
-// exponentials take 1024 cycles. What is not hidden comes between the end of the sums and the next
-// scores: weights are rounded, copies and the barrier awaited.
+// While a warpgroup turns the scores of one block into weights, the tensor cores compute the sums
+// of the block before: both products are started together, and the warpgroup waits for the scores
+// alone. For a block of 128 keys and heads of 128, the products of both warpgroups take the tensor
+// cores 2048 cycles. In that time each scheduler issues 1600 instructions, 350 a warp for the
+// softmax, and the exponentials take 1024 cycles. Some work is not hidden. It comes between the end
+// of the sums and the next scores: rounding the weights, and waiting for copies and at the barrier.
 //
-// One barrier a block of keys: behind it the keys of the next block and the values of this one are
-// there, and those before them have been read by all, so that the following ones are asked for.
+// There is one barrier for each block of keys. After it, the keys of the next block and the values
+// of this one are in shared memory. All threads have read the keys and values before those, so the
+// copies of the following ones may start.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_WGMMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_WGMMA_CUH_
 
@@ -32,7 +34,7 @@
 namespace longstream::cuda {
 
 // The sizes of a block's tile for bf16 keys and heads of width <= kMaxDim, 64 or 128. A thread has
-// 64 scores, 32 registers of weights and up to 64 sums: one block an SM.
+// 64 scores, 32 registers of weights and up to 64 sums, so one block fits on an SM.
 template <int kMaxDim>
 struct WgmmaShape {
   using Element = BF16;
@@ -48,8 +50,8 @@ struct WgmmaShape {
   static constexpr int kRows = kWarps * kWarpRows;
   static constexpr int kMaxHeads = 16;  // query heads of a block
 
-  // A product for scores reads 64 rows and 128 keys, 6 KiB, in the 64 cycles that it takes: three
-  // quarters of what shared memory gives. With 64 keys it would be all.
+  // A product for scores reads 64 rows and 128 keys, 6 KiB, in the 64 cycles that it takes. That is
+  // three quarters of the bandwidth of shared memory. With 64 keys a product would need all of it.
   static constexpr int kKeys = 128;
   static constexpr int kWarpKeys = kKeys;
   static constexpr int kKeyTiles = kKeys / 8;
@@ -58,7 +60,7 @@ struct WgmmaShape {
   using Rows = Panels<kRows>;
   using Keys = Panels<kKeys>;
 
-  // 160 KiB for heads of 128.
+  // This takes 160 KiB for heads of 128.
   struct Shared {
     BF16 q[kRows * kDim];
     BF16 keys[2][kKeys * kDim];
@@ -77,7 +79,7 @@ class WgmmaTile : public WarpRows<Shape> {
                        const TileRows& rows, typename Shape::Shared& shared)
       : Base(attention, rows), sequence_(sequence), shared_(shared) {}
 
-  // Visits all keys. All warps together.
+  // Computes all keys. All warps must call it together.
   __device__ void Run() {
 #pragma unroll 1
     for (int i = 0; i < attention_.num_ranges; ++i) RunRange(attention_.ranges[i]);
@@ -92,21 +94,21 @@ class WgmmaTile : public WarpRows<Shape> {
   using Base::warp_;
 
   static constexpr int kKeys = Shape::kKeys;
-  static constexpr int kCopiedKeys = kKeys / Shape::kWarps;  // that a warp asks for
+  static constexpr int kCopiedKeys = kKeys / Shape::kWarps;  // keys that a warp copies
   static_assert(2 * kCopiedKeys == kWarp);
-  // Of a block of keys: operand a of the products with its values, 16 keys each.
+  // The weights of a block of keys: operands a of the products with its values, 16 keys each.
   using Weights = uint32_t[kKeys / kProductDepth][4];
 
   __device__ void RunRange(const KeyRange& range) {
     const int low = max(rows_.begin, rows_.first_position - range.back);
     const int high = min(rows_.end, rows_.last_position() - range.front + 1);
     if (low >= high) return;
-    // Blocks of keys lie at absolute positions, so that a row's sums do not depend on its tile.
+    // Blocks of keys lie at absolute positions, so a row's sums do not depend on its tile.
     int block = low / kKeys * kKeys;
     int stage = 0;
     const HeadRows<BF16> rows = RowsOf(range);
     const BF16* row = FindRow(rows, block - kKeys, low, high);
-    __syncthreads();  // the range before has read what is written from here on
+    __syncthreads();  // all threads have read the previous range
     CopyRows<0>(row, shared_.keys[stage]);
     __pipeline_commit();
     row = FindRow(rows, block, low, high);
@@ -126,8 +128,8 @@ class WgmmaTile : public WarpRows<Shape> {
     Pin(scores[0]);
     this->Adjust(range, block, scores);
     this->Softmax(scores, corrections);
-    // The wait for the sums is where the next turn begins, not where this one ends: a compiler
-    // would put the softmax behind it.
+    // The loop waits for the sums at the beginning of an iteration, not at the end of the one
+    // before. At the end, a compiler would move the softmax behind the wait.
 #pragma unroll 1
     for (;; block += kKeys, stage ^= 1) {
       WaitForProducts<0>();
@@ -154,7 +156,7 @@ class WgmmaTile : public WarpRows<Shape> {
     PinOperands(weights);
   }
 
-  // What this lane looks up.
+  // The rows that this lane looks up: keys in the lower half of a warp, values in the upper half.
   __device__ HeadRows<BF16> RowsOf(const KeyRange& range) const {
     const bool is_key = lane_ < kCopiedKeys;
     const int value_head = rows_.kv_head * attention_.value_slices + rows_.slice;
@@ -162,9 +164,9 @@ class WgmmaTile : public WarpRows<Shape> {
                           is_key ? rows_.kv_head : value_head);
   }
 
-  // Of the values of the block of keys at `block` and of the keys of the one behind it, the row
-  // that this lane looks up for its warp: of a key in the lower half of the warp. Nowhere outside
-  // [low, high), so that they become zero and a weight of 0 hides them.
+  // Returns the row that this lane looks up for its warp. Lanes in the lower half of the warp look
+  // up keys of the block after `block`, the others look up values of the block at `block`. Outside
+  // [low, high) the row is nullptr: it is copied as zeros, and a weight of 0 hides it.
   __device__ const BF16* FindRow(const HeadRows<BF16>& rows, int block, int low, int high) const {
     const int lane = ComputedAnew(lane_);
     const int position =
@@ -172,9 +174,9 @@ class WgmmaTile : public WarpRows<Shape> {
     return low <= position && position < high ? rows.Row(position) : nullptr;
   }
 
-  // Asks for the warp's rows of a block of keys or values, which its lanes from kFirstLane on have
-  // looked up. As zeros where there is none, and from the head's width on. Eight lanes have a row's
-  // part of a panel.
+  // Starts copies of the warp's rows of a block of keys or values. Lanes from kFirstLane on have
+  // looked up the rows. Missing rows, and elements beyond the head's width, become zeros. Eight
+  // lanes copy a row's part of a panel.
   template <int kFirstLane>
   __device__ void CopyRows(const BF16* own_row, BF16* to) const {
     constexpr int kElements = kChunkBytes / sizeof(BF16);
@@ -207,7 +209,7 @@ class WgmmaTile : public WarpRows<Shape> {
       }
       return;
     }
-    // Seldom; threads then wait for loads.
+    // This is rare. Threads then wait for loads.
 #pragma unroll 1
     for (int i = 0; i < kCopiedKeys / kRowsAtOnce; ++i) {
       copy(i, [dim](auto address, int d, BF16* place) {
@@ -216,15 +218,15 @@ class WgmmaTile : public WarpRows<Shape> {
     }
   }
 
-  // All that the threads have copied and written is there for the products of both warpgroups, and
-  // all that these have read may be written.
+  // Waits until all copies and writes of all threads can be read by the products of both
+  // warpgroups. After it, memory that earlier products have read may be overwritten.
   __device__ void AwaitCopies() const {
     __pipeline_wait_prior(0);
     FenceSharedWrites();
     __syncthreads();
   }
 
-  // The queries of all rows to shared memory; zero beyond the rows and beyond D.
+  // Copies the queries of all rows to shared memory, with zeros beyond the rows and beyond D.
   __device__ void LoadQueries(const Matrix& q) {
     constexpr int kChunks = Shape::kDim / 8;
     const int dim = attention_.head_dim;
@@ -250,7 +252,7 @@ class WgmmaTile : public WarpRows<Shape> {
     }
   }
 
-  // A group of products: scores of the warpgroup's rows and the keys of a stage.
+  // Starts a group of products: the scores of the warpgroup's rows with the keys of a stage.
   __device__ void StartScores(int stage, Scores& scores) const {
     const int row = ComputedAnew(first_row_) & -kWarpgroupRows;
 #pragma unroll
@@ -261,7 +263,7 @@ class WgmmaTile : public WarpRows<Shape> {
     CommitProducts();
   }
 
-  // Another: weights times the values of a stage, added to the sums.
+  // Starts a group of products that adds weights times the values of a stage to the sums.
   __device__ void StartSums(int stage, const Weights& weights) {
 #pragma unroll
     for (int k = 0; k < kKeys / kProductDepth; ++k) {

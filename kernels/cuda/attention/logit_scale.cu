@@ -1,4 +1,4 @@
-// Logit scale: a thread a row.
+// Logit scale: a thread computes a row.
 #include <cmath>
 
 #include "kernels/cuda/cuda_ops.h"

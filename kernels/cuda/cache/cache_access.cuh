@@ -10,7 +10,7 @@
 
 namespace longstream::cuda {
 
-// Positions fit in 32 bits, in which a division is a dozen operations; in 64 it is a hundred.
+// Positions fit in 32 bits. A 32-bit division takes a dozen operations, a 64-bit one a hundred.
 
 __device__ __forceinline__ const SequenceRows& SequenceOf(const BatchLayout& batch, int64_t row) {
   return batch.sequences[batch.row_sequence[row]];
@@ -21,8 +21,8 @@ __device__ __forceinline__ const int32_t* PagesOf(const BatchLayout& batch,
   return batch.page_tables + sequence.page_offset;
 }
 
-// Index of element 0 of a head's row in a store of `cache` that has `num_heads` heads; `pages`: of
-// the sequence.
+// The index of element 0 of a head's row in a store of `cache` with `num_heads` heads. `pages` is
+// the sequence's page table.
 __device__ __forceinline__ int64_t PagedIndex(const PagedCache& cache, int64_t num_heads,
                                               const int32_t* pages, int64_t head,
                                               int64_t position) {
@@ -32,13 +32,13 @@ __device__ __forceinline__ int64_t PagedIndex(const PagedCache& cache, int64_t n
   return ((page * num_heads + head) * cache.page_tokens + slot) * cache.head_dim;
 }
 
-// Index of element 0 of a head's row in one sequence's ring.
+// The index of element 0 of a head's row in one sequence's ring.
 __device__ __forceinline__ int64_t RingIndex(const RingCache& ring, int64_t head,
                                              int64_t position) {
   return (head * ring.slots + static_cast<int>(position) % ring.slots) * ring.head_dim;
 }
 
-// The keys or values (`store`) of one sequence's ring.
+// The keys or values (`store` says which) in the ring of one sequence.
 template <typename T>
 __device__ __forceinline__ T* RingOf(const RingCache& ring, std::byte* store, int32_t slot) {
   return reinterpret_cast<T*>(store + slot * ring.slot_stride);

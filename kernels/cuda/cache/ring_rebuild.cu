@@ -1,4 +1,4 @@
-// Near ring from pages: a block a position.
+// Rebuilds a near ring from pages: a thread block computes a position.
 #include "kernels/cuda/cache/cache_access.cuh"
 #include "kernels/cuda/cache/rotation.cuh"
 #include "kernels/cuda/cuda_ops.h"

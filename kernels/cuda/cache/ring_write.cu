@@ -1,4 +1,4 @@
-// Ring write: a block a row, which copies the heads' keys and values to the row's slot.
+// Ring write: a thread block copies the heads' keys and values of a row to the row's slot.
 #include "kernels/cuda/cache/cache_access.cuh"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/element.cuh"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads) RingWriteKernel(RingWriteArgs args) 
   const SequenceRows& sequence = SequenceOf(args.batch, t);
   const int64_t position = args.batch.positions[t];
   const RingCache& ring = args.ring;
-  // A later row of the piece goes to the same slot.
+  // Skips the row if a later row of the piece goes to the same slot.
   if (position + ring.slots < sequence.first_position + sequence.num_rows) return;
   T* keys = RingOf<T>(ring, ring.keys, sequence.slot);
   T* values = ring.values == nullptr ? nullptr : RingOf<T>(ring, ring.values, sequence.slot);

@@ -1,5 +1,5 @@
-// Norm, rotation and cache write: a warp a head of a row, queries first, then keys with values. A
-// lane reads and writes the same pairs of elements, so that outputs may be the inputs.
+// Norm, rotation and cache write: a warp computes a head of a row, queries first, then keys with
+// values. A lane reads and writes the same pairs of elements, so outputs may be the inputs.
 #include "kernels/cuda/cache/cache_access.cuh"
 #include "kernels/cuda/cache/rotation.cuh"
 #include "kernels/cuda/cuda_ops.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarps = 4;
 
-// What multiplies element i of a head: 1 / rms times the weight, or 1.
+// Normalises element i of a head: multiplies it by 1 / rms and the weight, or leaves it as it is.
 struct HeadNorm {
   const float* weight;
   float inverse_rms;
@@ -31,8 +31,8 @@ __device__ HeadNorm NormOf(const float* x, int dim, const Norm& norm) {
   return {norm.weight, rsqrtf(WarpSum(squares) / static_cast<float>(dim) + norm.eps)};
 }
 
-// Calls write(i, j, pair) for the normalised elements i and j that rotate together; where nothing
-// rotates the width may be odd, and a last element comes alone, as (i, i).
+// Calls write(i, j, pair) for each two normalised elements i and j that rotate together. If nothing
+// rotates the width may be odd; the last element then comes alone, as (i, i).
 template <typename Write>
 __device__ void ForEachPair(const float* x, int dim, const Norm& norm, const Write& write) {
   const HeadNorm normalise = NormOf(x, dim, norm);

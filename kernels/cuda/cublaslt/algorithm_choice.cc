@@ -1,4 +1,4 @@
-// Proposals, those of them that serve, the fastest of these.
+// Chooses the fastest of the proposed algorithms that serve.
 #include "kernels/cuda/cublaslt/algorithm_choice.h"
 
 #include <algorithm>

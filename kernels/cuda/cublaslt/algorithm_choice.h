@@ -1,6 +1,6 @@
-// Which of a library's algorithms computes the products of prefill rows with a shape of weight: the
-// fastest of those that give a row the same bits beside any other rows. Knows neither the library
-// nor the GPU (AlgorithmSource).
+// Chooses a library's algorithm for the products of prefill rows with weights of one shape: the
+// fastest of those that give a row the same bits whatever rows are beside it. It knows the library
+// and the GPU only as an AlgorithmSource.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_CHOICE_H_
 #define LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_CHOICE_H_
 
@@ -16,14 +16,15 @@ namespace longstream::cuda {
 // The product out [rows, n] = rows [rows, k] W^T at any number of rows.
 struct ProductShape {
   int64_t n = 0;
-  int64_t k = 0;               // with padding
+  int64_t k = 0;               // k with padding
   int64_t out_stride = 0;      // in elements
-  uint32_t out_alignment = 0;  // in bytes, of every row of out
+  uint32_t out_alignment = 0;  // alignment of every row of out, in bytes
 
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// An algorithm as its library writes it down: of meaning to that version of the library alone.
+// An algorithm in the library's own encoding, which only the same version of the library
+// understands.
 using Algorithm = std::array<uint64_t, 8>;
 
 // A library that offers several algorithms for a product.
@@ -34,33 +35,36 @@ class AlgorithmSource {
   AlgorithmSource(const AlgorithmSource&) = delete;
   AlgorithmSource& operator=(const AlgorithmSource&) = delete;
 
-  // At most `most` algorithms for products of that many rows, the library's favourite first.
+  // At most `most` algorithms for products of `rows` rows. The one that the library recommends is
+  // first.
   virtual std::vector<Algorithm> Propose(const ProductShape& shape, int64_t rows, size_t most) = 0;
-  // Whether each sum over k is one block's, in one sequence: no split of k, no other reduction.
+  // Whether one block computes each sum over k in one sequence: no split of k, no other reduction.
   virtual bool SumsInOneSequence(const Algorithm& algorithm) = 0;
-  // Whether it computes products of that many rows, without workspace.
+  // Whether `algorithm` computes products of `rows` rows without workspace.
   virtual bool Serves(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
-  // Seconds of one product. Infinity where it cannot be measured.
+  // The seconds of one product, or infinity if they cannot be measured.
   virtual double Seconds(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
 };
 
-// The rows of a piece of a long prompt, and of what is left at its end: an algorithm is chosen by
-// the seconds that it takes for one of each.
+// The rows of a piece of a long prompt, and of the rest at its end. The algorithm is chosen by the
+// seconds that it takes for one product of each.
 inline constexpr int64_t kTimedRows[] = {512, 64};
-// At how many rows it must work as well.
+// The numbers of rows at which the chosen algorithm must work as well.
 inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 576, 2048};
-// How many are asked for at each of kTimedRows.
+// The number of proposals to get at each of kTimedRows.
 inline constexpr size_t kMaxProposals = 32;
 
 struct AlgorithmChoice {
   Algorithm algorithm{};
-  bool is_timed = false;  // false: nothing could be measured, it is the first that serves
+  bool is_timed = false;  // false: nothing could be measured; this is the first that serves
 };
 
-// Whether it gives a row the same bits beside any other rows, and works at all kServedRows.
+// Whether `algorithm` gives a row the same bits whatever rows are beside it, and works at all
+// kServedRows.
 bool ServesAll(AlgorithmSource& source, const ProductShape& shape, const Algorithm& algorithm);
 
-// nullopt: none serves. Of equals the first proposed.
+// Chooses the fastest algorithm that serves; of equally fast ones, the first that was proposed.
+// nullopt: none serves.
 std::optional<AlgorithmChoice> ChooseAlgorithm(AlgorithmSource& source, const ProductShape& shape);
 
 }  // namespace longstream::cuda

@@ -1,4 +1,4 @@
-// Reading, merging and replacing the file of choices.
+// Reads, merges and replaces the file of choices.
 #include "kernels/cuda/cublaslt/algorithm_file.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kFormat = "longstream prefill algorithms 1";
 constexpr size_t kWordDigits = 16;
 
-// FNV-1a, which tells a damaged line from a sound one.
+// FNV-1a. It shows whether a line is damaged.
 uint64_t Checksum(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
@@ -37,7 +37,7 @@ std::string Hex(uint64_t word) {
   return digits;
 }
 
-// Whether `text` is one word in hex, which then is in *word.
+// Whether `text` is one word in hex. If so, stores it in *word.
 bool ParseHex(std::string_view text, uint64_t* word) {
   if (text.size() != kWordDigits) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *word, 16);
@@ -50,7 +50,7 @@ std::string LineOf(const std::string& key, const Algorithm& algorithm) {
   return line + "\t" + Hex(Checksum(line));
 }
 
-// Whether a line is sound, which then is in *key and *algorithm.
+// Whether a line is undamaged. If so, stores its parts in *key and *algorithm.
 bool ParseLine(std::string_view line, std::string* key, Algorithm* algorithm) {
   const size_t key_end = line.find('\t');
   const size_t words_end = line.rfind('\t');
@@ -73,8 +73,8 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-// Holds <path>.lock while it lives, so that one process at a time reads, adds and replaces. Where
-// there can be no such file it holds nothing: then nothing can be written either.
+// Holds <path>.lock while it lives, so that one process at a time reads, adds and replaces. If that
+// file cannot be made it holds nothing; then the file of choices cannot be written either.
 class Lock {
  public:
   explicit Lock(const std::string& path)
@@ -167,7 +167,7 @@ std::optional<Algorithm> AlgorithmFile::Find(const std::string& key) {
 Algorithm AlgorithmFile::Keep(const std::string& key, const Algorithm& algorithm,
                               const std::optional<Algorithm>& before) {
   if (path_.empty()) return algorithm;
-  std::error_code ignored;  // Write will say that there is no such directory
+  std::error_code ignored;  // if there is no such directory, Write reports it
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const Lock lock(path_);
   std::optional<Choices> choices = Read();

@@ -1,8 +1,9 @@
-// Chosen algorithms on disk, so that the next start and every replica with the same file choose the
-// same: timings vary from run to run, and the bits of a prefill depend on its algorithms.
+// Keeps chosen algorithms on disk, so that the next start, and every replica with the same file,
+// chooses the same: timings vary from run to run, and the bits of a prefill depend on its
+// algorithms.
 //
-// A text file: a line that names the format, then a line per choice, key TAB algorithm in hex TAB
-// checksum in hex. Lines of other GPUs and library versions stand side by side.
+// A text file: the first line names the format. Then each choice has a line: key TAB algorithm in
+// hex TAB checksum in hex. One file may hold choices of several GPUs and library versions.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_FILE_H_
 #define LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_FILE_H_
 
@@ -15,40 +16,41 @@
 
 namespace longstream::cuda {
 
-// What the choice depends on, as text: GPU, compute capability, version of the library, shape.
-// `device` and `version` as their makers write them; tabs and line ends become spaces.
+// A text that contains all that a choice depends on: GPU, compute capability, version of the
+// library, shape. `device` and `version` are texts from the driver and the library; tabs and line
+// ends in them become spaces.
 std::string ChoiceKey(const std::string& device, const std::string& capability,
                       const std::string& version, const ProductShape& shape);
 
-// Where choices are kept: LONGSTREAM_CUDA_ALGORITHMS; else longstream/cuda-algorithms below
-// XDG_CACHE_HOME, or below .cache in HOME. "": nowhere, because the first is set and empty or none
-// of the others is set.
+// The file that keeps choices: LONGSTREAM_CUDA_ALGORITHMS, else longstream/cuda-algorithms below
+// XDG_CACHE_HOME, else below .cache in HOME. "" means no file: the first variable is set but empty,
+// or none of them is set.
 std::string DefaultAlgorithmFile();
 
-// Used by one thread at a time; any number of processes may use the file at the same time.
+// One thread at a time may use an AlgorithmFile; any number of processes may use the file.
 class AlgorithmFile {
  public:
   using Warning = std::function<void(const std::string& sentence)>;
 
-  // path "": nothing is stored. `warn` is told what is wrong with the file: what cannot be read is
-  // left out, what cannot be written is not stored.
+  // path "": nothing is stored. `warn` is called with each problem of the file. Lines that cannot
+  // be read are left out; choices that cannot be written are not stored.
   AlgorithmFile(std::string path, Warning warn);
 
   std::optional<Algorithm> Find(const std::string& key);
 
-  // Stores a choice where the file still holds `before` for the key. Where another process has put
-  // its own there meanwhile, that one stays. Returns the one to be used.
+  // Stores a choice if the file still holds `before` for the key. If another process has stored its
+  // own choice meanwhile, that one stays. Returns the choice to use.
   Algorithm Keep(const std::string& key, const Algorithm& algorithm,
                  const std::optional<Algorithm>& before = std::nullopt);
 
-  // Tells what concerns the choices.
+  // Calls `warn` with a sentence about the choices.
   void Warn(const std::string& sentence) const { warn_(sentence); }
 
  private:
   using Choices = std::map<std::string, Algorithm>;
 
-  // Lines with a wrong checksum are left out. nullopt: the file is not one of this format, and so
-  // not to be written either.
+  // Leaves out lines with a wrong checksum. nullopt: the file has another format, so it must not be
+  // overwritten.
   std::optional<Choices> Read();
   bool Write(const Choices& choices);
 
@@ -56,8 +58,8 @@ class AlgorithmFile {
   const Warning warn_;
 };
 
-// The stored algorithm where there is one that serves; else the fastest, which is stored. One that
-// could not be timed is used and not stored. nullopt: none serves.
+// The stored algorithm, if there is one that serves. Else the fastest one, which is then stored; if
+// none could be timed, one is used but not stored. nullopt: none serves.
 std::optional<Algorithm> StoredOrChosen(AlgorithmFile& file, const std::string& key,
                                         AlgorithmSource& source, const ProductShape& shape);
 

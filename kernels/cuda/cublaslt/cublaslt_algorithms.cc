@@ -1,4 +1,4 @@
-// cuBLASLt's algorithms: proposed by its heuristic, checked, timed.
+// The algorithms of cuBLASLt: its heuristic proposes them; they are checked and timed here.
 #include "kernels/cuda/cublaslt/cublaslt_algorithms.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace longstream::cuda {
 namespace {
 
-constexpr int kTimings = 5;  // of which the median counts; one more warms up
-// More than the second-level cache of any GPU that is served: writing it leaves nothing else there.
+constexpr int kTimings = 5;  // the median of these counts; one more run warms up
+// More than the second-level cache of any GPU that is served. Writing that much empties the cache.
 constexpr size_t kCacheFlushBytes = size_t{128} << 20;
 constexpr int kRowByte = 0x3c;  // 0x3c3c is 0.0115 as bf16
 
@@ -122,7 +122,7 @@ bool CublasLtAlgorithms::Reserve(size_t size) {
   memory_size_ = 0;
   void* memory = nullptr;
   if (cudaMalloc(&memory, size) != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report it once more
+    cudaGetLastError();  // or the next launch would report the error again
     return false;
   }
   memory_ = static_cast<std::byte*>(memory);

@@ -12,13 +12,14 @@
 
 namespace longstream::cuda {
 
-// Every weight and every prepared row begins at a multiple of it (weight.cuh).
+// The alignment in bytes of every weight and every prepared row (weight.cuh).
 inline constexpr uint32_t kOperandAlignment = 16;
 
 inline bool Ok(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 
-// A product's operands as cuBLASLt, which is column-major, describes them: out^T [n, rows] =
-// op_T(W^T [k, n]) rows^T [k, rows]. On the stack.
+// The operands of a product as cuBLASLt, which is column-major, describes them: out^T [n, rows] =
+// op_T(W^T [k, n]) rows^T [k, rows]. The object holds cuBLASLt's descriptions itself, without an
+// allocation.
 class ProductDescription {
  public:
   ProductDescription(const ProductShape& shape, int64_t num_rows);
@@ -39,9 +40,9 @@ class ProductDescription {
 
 cublasLtMatmulAlgo_t ToCublasLt(const Algorithm& algorithm);
 
-// Measures with a weight that is there, and memory of its own for rows and results while it lives;
-// where the GPU has none to spare nothing can be measured. What the operands hold hardly matters
-// for the time. REQUIRES: the handle's device is current; `stream` is not being captured.
+// Measures with an existing weight, and with memory of its own for rows and results while it lives.
+// If the GPU has no memory to spare, nothing can be measured. The values of the operands hardly
+// change the time. REQUIRES: the handle's device is current; `stream` is not being captured.
 class CublasLtAlgorithms final : public AlgorithmSource {
  public:
   CublasLtAlgorithms(cublasLtHandle_t handle, const void* weight, cudaStream_t stream);
@@ -53,7 +54,7 @@ class CublasLtAlgorithms final : public AlgorithmSource {
   double Seconds(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) override;
 
  private:
-  // Milliseconds of one product after caches were filled with other data; negative: it failed.
+  // Milliseconds of one product after the caches were filled with other data; negative: it failed.
   float ColdMilliseconds(const ProductShape& shape, int64_t rows,
                          const cublasLtMatmulAlgo_t& algorithm);
   bool Reserve(size_t size);

@@ -1,6 +1,6 @@
-// The functions of cuBLASLt that are used here, each calling the one of its name in the library. A
-// plugin linked with the library itself could not be loaded where that is missing, and so could not
-// say what to do.
+// Defines the functions of cuBLASLt that are used here. Each calls the function of the same name in
+// the library. A plugin that was linked with the library could not be loaded on a machine without
+// it, and so could not tell the user what to install.
 #include "kernels/cuda/cublaslt/cublaslt_library.h"
 
 #include <cublasLt.h>
@@ -17,7 +17,7 @@ struct Library {
   void* handle = nullptr;
   std::string why;
 
-  // It stays loaded: the process has it once, however many plugins use it.
+  // The library stays loaded. A process loads it once for all plugins.
   Library() {
     const std::string in_toolkit = std::string("/usr/local/cuda/lib64/") + kName;
     for (const char* file : {kName, in_toolkit.c_str()}) {
@@ -33,7 +33,7 @@ const Library& TheLibrary() {
   return library;
 }
 
-// The function of the library that kStub stands for; nullptr where it has none.
+// The library's function for which kStub stands; nullptr if the library has none.
 template <auto* kStub>
 decltype(kStub) Function(const char* name) {
   const Library& library = TheLibrary();

@@ -1,4 +1,4 @@
-// Where cuBLASLt comes from.
+// Loads cuBLASLt.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUBLASLT_CUBLASLT_LIBRARY_H_
 #define LONGSTREAM_KERNELS_CUDA_CUBLASLT_CUBLASLT_LIBRARY_H_
 
@@ -6,8 +6,8 @@
 
 namespace longstream::cuda {
 
-// Loads cuBLASLt, once per process. "", or why it cannot be loaded. Its functions, which
-// cublaslt_library.cc defines, fail where it could not. Thread-safe.
+// Loads cuBLASLt, once per process. Returns "", or why it cannot be loaded. If it cannot, its
+// functions (defined in cublaslt_library.cc) fail. Thread-safe.
 const std::string& LoadCublasLt();
 
 }  // namespace longstream::cuda

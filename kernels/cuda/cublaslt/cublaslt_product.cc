@@ -1,9 +1,9 @@
-// The products of prefill rows by cuBLASLt.
+// Products of prefill rows by cuBLASLt.
 //
-// One algorithm serves a shape of weight at every number of rows, so that a row's sums have the
+// One algorithm serves all weights of a shape at every number of rows, so a row's sums have the
 // same bits in any batch. It is the fastest of those that the library proposes and that neither
-// divide a sum nor need a workspace, measured once and stored (algorithm_file.h): timings vary, and
-// a session that moves to another replica must find the same bits.
+// divide a sum nor need a workspace. It is measured once and stored (algorithm_file.h), because
+// timings vary and a session that moves to another replica must find the same bits.
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
@@ -43,7 +43,8 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// As the service writes its log (docs/configuration.md), which kernels do not know.
+// Writes a line in the format of the service's log (docs/configuration.md); kernels cannot call the
+// log itself.
 void Warn(const std::string& sentence) {
   std::string text = sentence;
   std::replace_if(
@@ -62,15 +63,15 @@ std::string KeyOf(int device, const ProductShape& shape) {
                    std::to_string(cublasLtGetVersion()), shape);
 }
 
-// The handles and the algorithms chosen so far, of all devices. Thread-safe.
+// The library handles and the algorithms chosen so far, of all devices. Thread-safe.
 class Choices {
  public:
   struct Found {
     cublasLtHandle_t handle = nullptr;
-    const std::optional<Algorithm>* algorithm = nullptr;  // lives as long as this
+    const std::optional<Algorithm>* algorithm = nullptr;  // lives as long as the Choices
   };
 
-  // `weight` and `stream` are for measuring. REQUIRES: `device` is current.
+  // `weight` and `stream` are used for measurements. REQUIRES: `device` is current.
   Found Find(int device, const ProductShape& shape, const void* weight, cudaStream_t stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const Handle& handle = handles_[device];
@@ -96,7 +97,7 @@ class Choices {
   std::map<Key, std::optional<Algorithm>> algorithms_;
 };
 
-// The largest power of two, up to 16, that divides the address of every row.
+// The largest power of two, at most 16, that divides the address of every row.
 uint32_t AlignmentOf(const Matrix& out) {
   const auto bits = reinterpret_cast<uintptr_t>(out.data) |
                     static_cast<uintptr_t>(out.stride) * sizeof(float) | kOperandAlignment;

@@ -12,11 +12,12 @@
 namespace longstream {
 namespace {
 
-// What a GPU is asked for beside what is allocated here, at most: 128 MiB, or a product's operands
-// where they are more, while algorithms are timed (CublasLtAlgorithms), 48 graphs of about 1 MB,
-// code that is loaded when it is first launched, some 100 MB with cuBLASLt's; stacks of all threads
-// that an SM holds, 264 MiB for each KiB; and up to 2 MiB for each allocation, of which a model's
-// pages are two a layer.
+// An upper bound of the GPU memory that is used in addition to the allocations here. While
+// algorithms are timed it includes 128 MiB, or the operands of a product if they are larger
+// (CublasLtAlgorithms). It includes 48 graphs of about 1 MB; code that is loaded when it is first
+// launched, some 100 MB with that of cuBLASLt; the stacks of all threads that the SMs hold, 264 MiB
+// for each KiB of a stack; and up to 2 MiB for each allocation. A model's pages are two allocations
+// a layer.
 constexpr size_t kOwnBytes = size_t{1} << 30;
 
 class CudaDevice final : public Device {
@@ -48,7 +49,7 @@ class CudaDevice final : public Device {
     MakeCurrent();
     void* data = nullptr;
     if (cudaMalloc(&data, size) != cudaSuccess) {
-      cudaGetLastError();  // or the next launch would report it once more
+      cudaGetLastError();  // or the next launch would report the error again
       return nullptr;
     }
     Zero(data, size);
@@ -144,11 +145,11 @@ class CudaDevice final : public Device {
     bool failed_ = false;
   };
 
-  // What the runtime is asked for is for the device of the calling thread.
+  // The runtime's calls apply to the current device of the calling thread.
   void MakeCurrent() { Note(cudaSetDevice(ordinal_)); }
   void Note(cudaError_t error) { failed_ |= error != cudaSuccess; }
-  // Of which kind a failure is. After a fault of a kernel or of the hardware every later call of
-  // the process fails as well.
+  // Tells the kind of a failure. After a fault of a kernel or of the hardware, all later calls of
+  // the process fail as well.
   OpStatus Failure() const {
     const bool answers =
         cudaSetDevice(ordinal_) == cudaSuccess && cudaStreamSynchronize(stream_) == cudaSuccess;
@@ -167,8 +168,8 @@ class CudaDevice final : public Device {
   bool failed_ = false;
 };
 
-// What 0 turns off, to compare with: LONGSTREAM_CUDA_OVERLAP has kernels take turns,
-// LONGSTREAM_CUDA_WGMMA prefill attention use mma.sync.
+// For comparisons, a value of 0 turns a feature off: LONGSTREAM_CUDA_OVERLAP makes kernels run one
+// after the other, LONGSTREAM_CUDA_WGMMA makes prefill attention use mma.sync.
 bool IsAllowed(const char* variable) {
   const char* setting = std::getenv(variable);
   return setting == nullptr || std::string_view(setting) != "0";

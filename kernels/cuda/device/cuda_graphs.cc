@@ -1,4 +1,4 @@
-// Recording, starting and forgetting of graphs.
+// Records, starts and evicts graphs.
 #include "kernels/cuda/device/cuda_graphs.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool CudaGraphs::RecordAtAll(const std::function<OpStatus()>& work, cudaGraphExe
       *warning = "kernels do not overlap, decoding will be slower: " + why;
       return true;
     }
-    overlap_ = true;  // it was not that
+    overlap_ = true;  // recording fails without overlap too, so overlap was not the reason
     why = why_at_all;
   }
   *warning = "CUDA graphs are not used, decoding will be slower: " + why;
@@ -41,10 +41,10 @@ bool CudaGraphs::RecordAtAll(const std::function<OpStatus()>& work, cudaGraphExe
 }
 
 std::string CudaGraphs::Record(const std::function<OpStatus()>& work, cudaGraphExec_t* graph) {
-  // Of this thread alone: other models may allocate meanwhile.
+  // Captures the calls of this thread only: other models may allocate memory meanwhile.
   cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report it once more
+    cudaGetLastError();  // or the next launch would report the error again
     return std::string("recording cannot begin: ") + cudaGetErrorString(error);
   }
   const OpStatus status = work();

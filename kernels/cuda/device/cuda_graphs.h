@@ -1,4 +1,4 @@
-// Work of a stream as CUDA graphs: recorded once, then started by one call.
+// Records the work of a stream as CUDA graphs, each of which one call then starts.
 #ifndef LONGSTREAM_KERNELS_CUDA_DEVICE_CUDA_GRAPHS_H_
 #define LONGSTREAM_KERNELS_CUDA_DEVICE_CUDA_GRAPHS_H_
 
@@ -14,26 +14,27 @@
 
 namespace longstream::cuda {
 
-// The graphs of one stream, by key. The first work of a key runs as it is, so that what happens
-// once only (a kernel that is loaded) happens there, and what never comes again costs no graph; the
-// second is recorded. A 40-layer step is about 400 nodes and 1 MB: beyond kMaxGraphs the one that
-// was not used for longest goes.
+// The graphs of one stream, by key. The first work of a key runs without a graph. So things that
+// happen only once (such as loading a kernel) happen there, and work that never comes again costs
+// no graph. The second work of a key is recorded. A step of 40 layers is about 400 nodes and 1 MB.
+// If there are kMaxGraphs, the least recently used one is dropped.
 //
-// Where recording fails, it is tried once more with kernels that do not overlap, and so they stay.
-// If that fails too, it was the last attempt: from then on work runs as it is. Not thread-safe.
+// If recording fails, it is tried once more with kernels that do not overlap, and overlap stays
+// off. If that fails too, recording is given up: all later work runs without graphs. Not
+// thread-safe.
 class CudaGraphs {
  public:
   static constexpr size_t kMaxGraphs = 48;
 
-  // overlap: the device can start a kernel before the one before it has ended (overlap.cuh).
+  // overlap: the device can start a kernel before the previous one has ended (overlap.cuh).
   CudaGraphs(cudaStream_t stream, bool overlap) : stream_(stream), overlap_(overlap) {}
   ~CudaGraphs() { Clear(); }
   CudaGraphs(const CudaGraphs&) = delete;
   CudaGraphs& operator=(const CudaGraphs&) = delete;
 
-  // What the stream's ops are to do now: Stream::overlaps.
+  // Whether the kernels of the stream's ops may overlap now: Stream::overlaps.
   bool overlap() const { return overlap_; }
-  // As Device::Repeat; `work` asks for overlap() anew each time. *warning is set where overlap or
+  // See Device::Repeat. `work` must read overlap() each time. *warning is set when overlap or
   // recording has just been given up.
   OpStatus Repeat(uint64_t key, const std::function<OpStatus()>& work, std::string* warning);
   // Waits for the stream.
@@ -45,12 +46,13 @@ class CudaGraphs {
     uint64_t last_use = 0;
   };
 
-  // Records work(), if need be without overlap. False where that fails. *warning as Repeat has it.
+  // Records work(), without overlap if necessary. Returns false if that fails. *warning is as in
+  // Repeat.
   bool RecordAtAll(const std::function<OpStatus()>& work, cudaGraphExec_t* graph,
                    std::string* warning);
-  // Records work() and makes *graph of it. "", or what failed.
+  // Records work() and makes it *graph. Returns "", or what failed.
   std::string Record(const std::function<OpStatus()>& work, cudaGraphExec_t* graph);
-  // Makes room for one more.
+  // Makes room for one more graph.
   void Evict();
 
   // A handle; NOLINTNEXTLINE(misc-misplaced-const)

@@ -1,4 +1,4 @@
-// What the machine has, what of it the kernels can use, and what is free there.
+// Finds the GPUs of the machine, which of them the kernels can use, and their free memory.
 #include "kernels/cuda/device/device_choice.h"
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kAny = -1;
 constexpr int kNone = -2;
 
-// N of "cuda:N", kAny of "cuda", kNone of anything else.
+// N for "cuda:N", kAny for "cuda", kNone for any other name.
 int OrdinalOf(std::string_view name) {
   constexpr std::string_view kPrefix = "cuda:";
   if (name == "cuda") return kAny;
@@ -32,7 +32,7 @@ int OrdinalOf(std::string_view name) {
 
 std::string NameOf(int ordinal) { return "cuda:" + std::to_string(ordinal); }
 
-// "13.0" of 13000.
+// The text "13.0" for 13000.
 std::string VersionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -53,9 +53,9 @@ std::string WhyNone(cudaError_t error) {
              : "CUDA_VISIBLE_DEVICES is '" + std::string(visible) + "', which names none";
 }
 
-// Why a device cannot run what this library was compiled for; "" where it can.
+// Why a device cannot run the code of this library; "" if it can.
 std::string WhyUnsuited(const cudaDeviceProp& properties) {
-  // Compiled for 80-real, which 8.x can run, and 90a-real (cmake/LongstreamCuda.cmake).
+  // The code is compiled for 80-real, which 8.x can run, and 90a-real (cmake/LongstreamCuda.cmake).
   const bool suited = properties.major == 8 || (properties.major == 9 && properties.minor == 0);
   if (!suited) {
     return std::string(properties.name) + " has compute capability " +
@@ -71,7 +71,7 @@ std::string WhyUnsuited(const cudaDeviceProp& properties) {
   return "";
 }
 
-// A function of the driver, which plugins are not linked with.
+// Finds a function of the driver. Plugins are not linked with the driver.
 template <typename Function>
 bool FindInDriver(const char* name, Function** function) {
   void* address = nullptr;
@@ -85,8 +85,8 @@ bool FindInDriver(const char* name, Function** function) {
   return true;
 }
 
-// Asks what is free on a device. The runtime would keep a context for every device that it is asked
-// about; the driver gives one up again that nobody else holds.
+// Reads the free memory of a device. It asks the driver, because the runtime would keep a context
+// on every device that it is asked about. The driver gives up a context that nobody else holds.
 class MemoryQuery {
  public:
   MemoryQuery()
@@ -97,7 +97,7 @@ class MemoryQuery {
             FindInDriver("cuCtxPushCurrent", &push_) && FindInDriver("cuCtxPopCurrent", &pop_) &&
             FindInDriver("cuMemGetInfo", &memory_)) {}
 
-  // "", or why the device does not tell.
+  // Returns "", or why the free memory is unknown.
   std::string FreeBytes(int ordinal, size_t* free) const {
     if (!ok_) return "the NVIDIA driver does not tell what memory is free";
     CUdevice device{};
@@ -132,7 +132,7 @@ class MemoryQuery {
   bool ok_;
 };
 
-// Devices that cannot be used, those with the same reason together.
+// The devices that cannot be used. Devices with the same reason are listed together.
 class Refusals {
  public:
   void Add(int ordinal, const std::string& why) {
@@ -153,7 +153,7 @@ class Refusals {
   std::vector<std::pair<std::string, std::string>> list_;
 };
 
-// Of several devices the one with the most free memory, kNone where none tells.
+// The device with the most free memory, or kNone if no device reports it.
 int WithMostFreeMemory(const std::vector<int>& ordinals, Refusals* refusals) {
   const MemoryQuery query;
   int best = kNone;

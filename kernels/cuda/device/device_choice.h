@@ -1,4 +1,4 @@
-// Which GPU the name of a device stands for.
+// Chooses the GPU for the name of a device.
 #ifndef LONGSTREAM_KERNELS_CUDA_DEVICE_DEVICE_CHOICE_H_
 #define LONGSTREAM_KERNELS_CUDA_DEVICE_DEVICE_CHOICE_H_
 
@@ -8,15 +8,14 @@
 namespace longstream::cuda {
 
 struct DeviceChoice {
-  int ordinal = -1;         // -1: there is none, see below
-  bool is_hopper = false;   // compute capability 9.0: has what overlap.cuh and wgmma.cuh use
+  int ordinal = -1;         // -1: there is none; `why` and is_unknown tell more
+  bool is_hopper = false;   // compute capability 9.0: supports overlap.cuh and wgmma.cuh
   std::string why{};        // one sentence: what is missing, and what to do
   bool is_unknown = false;  // there is no such device; else it is there but cannot be used
 };
 
-// "cuda:N" is that one. "cuda" is, of those that can be used, the one with the most free memory, of
-// equals the first. The process has a context, some hundred MB of a GPU, on none that it had none
-// on before.
+// "cuda:N" names GPU N. "cuda" names the usable GPU with the most free memory; of equal ones the
+// first. A context takes some hundred MB of a GPU, so the call leaves no new context behind.
 DeviceChoice ChooseDevice(std::string_view name);
 
 }  // namespace longstream::cuda

@@ -1,4 +1,4 @@
-// Embedding lookup: a block a row; 2 bytes read and 4 written per element of bf16.
+// Embedding lookup: a thread block computes a row. A bf16 element costs 2 bytes read and 4 written.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/gemm/weight.cuh"
 #include "kernels/cuda/primitives/element.cuh"
@@ -10,7 +10,7 @@
 namespace longstream::cuda {
 namespace {
 
-// Negative: the row is zeros.
+// The id of a row's token. If it is negative, the row is zeros.
 __device__ __forceinline__ int64_t IdOf(const EmbedArgs& args, int64_t row) {
   const int64_t id = args.ids[row];
   return id < 0 ? args.sampled[~id] : id;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) EmbedGroupsKernel(EmbedArgs ar
       },
       [&](int i, const Element& element) {
         int value = element.byte;
-        // An int4 is the high or the low half of a byte, with its sign.
+        // An int4 is the high or the low half of a byte, including its sign.
         if (type == DType::kI4) value = static_cast<int8_t>(i % 8 < 4 ? value << 4 : value) >> 4;
         const float weight = Widen(element.scale) * static_cast<float>(value);
         to[i] = id < 0 ? 0.0f : args.multiplier * weight;

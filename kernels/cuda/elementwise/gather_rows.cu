@@ -1,5 +1,6 @@
-// Rows brought to the front: a thread a column, several rows at a time. What it writes no other
-// thread reads, and what it has yet to read lies behind all that it writes.
+// Gathers rows at the front of a matrix: a thread moves a column, several rows at a time. No other
+// thread reads what it writes, and every row that it has still to read is behind all that it
+// writes.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
@@ -8,7 +9,7 @@
 namespace longstream::cuda {
 namespace {
 
-constexpr int kThreads = 64;  // few, so that narrow rows are read by many multiprocessors
+constexpr int kThreads = 64;  // few, so that many multiprocessors read narrow rows
 constexpr int kRowsAtOnce = 8;
 
 __global__ void __launch_bounds__(kThreads) GatherRowsKernel(GatherRowsArgs args) {

@@ -1,5 +1,5 @@
-// Activation of a gated attention unit: a block a row. It reads and writes 4 bytes per element of
-// v, reads 4 and writes 8 per element of z.
+// Activation of a gated attention unit: a thread block computes a row. It reads and writes 4 bytes
+// for each element of v, and reads 4 and writes 8 for each element of z.
 #include <algorithm>
 
 #include "kernels/cuda/cuda_ops.h"
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) GauActivateKernel(GauActivateA
   const float* z = RowOf(args.z, t);
   float* q = RowOf(args.q, t);
   float* k = RowOf(args.k, t);
-  constexpr int kElements = kLoadsAtOnce / 2;  // each of several loads
+  constexpr int kElements = kLoadsAtOnce / 2;  // fewer, because each takes several loads
   struct Element {
     float z, q_scale, q_offset, k_scale, k_offset;
   };

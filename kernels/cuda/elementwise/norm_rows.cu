@@ -1,5 +1,6 @@
-// Norm of rows: a block for each part of a row that is normed by itself. It reads 4 bytes per
-// element twice (the second time from L1) and writes 4, and reads 4 more where it accumulates.
+// Norm of rows: a thread block computes each part of a row that is normed by itself. For each
+// element it reads 4 bytes twice (the second time from L1) and writes 4; with `accumulate` it reads
+// 4 more.
 #include <cassert>
 
 #include "kernels/cuda/cuda_ops.h"
@@ -21,7 +22,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) NormRowsKernel(NormRowsArgs ar
   auto* scratch = SharedMemory<float>();
   const float mean = norm.centred ? RowMean(x, norm.size, scratch) : 0.0f;
   const float factor = args.scale * RowInverseDeviation(x, norm.size, mean, norm.eps, scratch);
-  constexpr int kElements = kLoadsAtOnce / 2;  // each of several loads
+  constexpr int kElements = kLoadsAtOnce / 2;  // fewer, because each takes several loads
   struct Element {
     float x, weight, bias, out;
   };

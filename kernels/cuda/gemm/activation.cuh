@@ -1,4 +1,4 @@
-// The activations of an MLP, of one number.
+// The activations of an MLP, for one number.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_ACTIVATION_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_ACTIVATION_CUH_
 

@@ -1,12 +1,14 @@
-// Products of decode rows with their preparation. Of a few rows the blocks of a GEMV
-// prepare them, each for itself in shared memory, where that costs less than a kernel before it:
+// Products of decode rows, together with the preparation of the rows. If there are few rows, each
+// block of a GEMV prepares them for itself in shared memory, where that costs less than an earlier
+// kernel that prepares them for all:
 //
-//   The kernel is a launch between two others, 1 us, of which overlapping hides half, and takes
-//   three trips to L2 of 0.3 us: for the sums of a norm, the row's elements and the norm's weights.
-//   The blocks of a product make the same trips, but all SMs at once: 132 of them read 5120 inputs
-//   and as many weights of a norm, 5.4 MB, which an L2 of 5 TB/s gives in 1.1 us, while memory
-//   brings what they have prefetched of their own weights. Two blocks on an SM read the same, and
-//   the second finds it in L1. Their instructions, 250 of a warp for such a row, take an SM 0.6 us.
+//   That kernel is one more launch between two others: 1 us, of which overlapping hides half. It
+//   makes three trips to L2 of 0.3 us each: for the sums of a norm, for the row's elements and for
+//   the norm's weights. The blocks of a product make the same trips, but on all SMs at once. 132
+//   SMs read 5120 inputs and as many weights of a norm, 5.4 MB. An L2 of 5 TB/s takes 1.1 us for
+//   that; in the same time memory delivers the weights that the blocks have prefetched. Two blocks
+//   on an SM read the same, and the second finds it in L1. Their instructions, 250 a warp for such
+//   a row, take an SM 0.6 us.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_FUSED_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_FUSED_PRODUCT_CUH_
 
@@ -28,16 +30,17 @@
 
 namespace longstream::cuda {
 
-// A block's rows follow each other: more of them would take longer than a kernel with a block a
-// row.
+// The most rows that a block prepares. It prepares them one after the other; more of them would
+// take longer than a kernel with a block for each row.
 inline constexpr int64_t kMaxFusedRows = 4;
-// From L2, by all SMs, in 2 us: the kernel and its launch.
+// The most bytes that the SMs may read. L2 delivers them in 2 us, the time that the other kernel
+// and its launch would take.
 inline constexpr int64_t kMaxFusedReads = int64_t{10} << 20;
-// Of shared memory: two blocks on an SM of compute capability 8.0 too, which has 164 KiB and keeps
-// 1 KiB of each block's.
+// The most shared memory of a block. Two blocks then also fit on an SM of compute capability 8.0,
+// which has 164 KiB and reserves 1 KiB for each block.
 inline constexpr size_t kMaxFusedBytes = size_t{80} << 10;
 
-// Of rows in shared memory; of int8 their scales behind them.
+// The bytes of rows in shared memory; the scales of int8 rows follow the rows.
 inline size_t FusedRowBytes(DType type, int64_t num_rows, int64_t stride) {
   const int64_t row = IsQuantised(type)
                           ? stride + stride / kRowGroup * static_cast<int64_t>(sizeof(float))
@@ -45,8 +48,8 @@ inline size_t FusedRowBytes(DType type, int64_t num_rows, int64_t stride) {
   return static_cast<size_t>(num_rows * row);
 }
 
-// Whether the blocks prepare the rows: a matter of what the host knows, for a graph must stay
-// valid.
+// Whether the blocks prepare the rows. It depends only on what the host knows, so that a graph
+// stays valid.
 template <int kWeights>
 bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeights>& in) {
   if (type == DType::kF32 || type == DType::kF16 || source.num_rows > kMaxFusedRows ||
@@ -62,7 +65,7 @@ bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeigh
   return readers * elements * static_cast<int64_t>(sizeof(float)) <= kMaxFusedReads;
 }
 
-// Rows that a block prepares. T: what the weight's type multiplies.
+// Rows that a block prepares itself. T: the type of row that the weight's type is multiplied with.
 template <typename T>
 struct RowsToPrepare {
   static constexpr bool kInShared = true;
@@ -112,8 +115,9 @@ void FusedProduct(Stream& stream, DType type, const RowSource& source, int64_t k
   }
 }
 
-// The product of the first in.num_rows of a source's rows with weights of which `weight` is one;
-// `in` has no rows yet. Returns the prepared rows, where there are others, and leaves them in `in`.
+// Multiplies the first in.num_rows rows of `source` with the weights in `in`; `weight` is one of
+// them. `in` has no rows yet. If the rows were prepared in memory, returns them and stores them in
+// `in`.
 template <int kWeights, typename Epilogue>
 PreparedRows MultiplyRows(Stream& stream, const RowSource& source, const PackedWeight& weight,
                           ProductOperands<kWeights>& in, const Epilogue& epilogue) {

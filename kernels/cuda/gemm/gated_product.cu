@@ -1,5 +1,6 @@
-// Decode rows by GEMV, both weights in one kernel; prefill rows by tiled products of both, or by
-// one cuBLASLt product for each weight and a kernel that gates.
+// Products with two weights (gated_product.h). Decode rows run as a GEMV with both weights in one
+// kernel. Prefill rows run as tiled products of both weights, or as one cuBLASLt product for each
+// weight and a kernel that gates.
 #include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/gemm/fused_product.cuh"
 #include "kernels/cuda/gemm/gated_product.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One output from a column's two sums.
+// Computes one output from the two sums of a column.
 struct Gating {
   const float* gate_bias;  // [n]; nullptr: none
   const float* up_bias;
@@ -41,7 +42,7 @@ struct GatedEpilogue {
   }
 };
 
-// `out` holds the gate's sums and gets the result.
+// `out` holds the gate's sums and receives the result.
 __global__ void __launch_bounds__(kThreads)
     GateKernel(Matrix out, Matrix up, Gating gating, int64_t first_row) {
   BeginKernel();
@@ -52,7 +53,8 @@ __global__ void __launch_bounds__(kThreads)
   *gate = gating(column, *gate, static_cast<const float*>(up.data)[row * up.stride + column]);
 }
 
-// The gate's product goes to `out`, the other one to the workspace behind the prepared rows.
+// The gate's product goes to `out`. The other product goes to the workspace, behind the prepared
+// rows.
 void PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& rows,
                  const Gating& gating) {
   const PackedWeight& gate = args.in.weight();

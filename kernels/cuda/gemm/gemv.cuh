@@ -1,25 +1,27 @@
-// Products of few rows with a weight, for decode rows: every weight is read once for up to 64 rows
-// (bf16, int8, int4) or 8 (f32, f16), and each output is summed in an order that depends on n and k
-// alone. Rows of int8, for int8 and int4 weights, come here in any number, prefill rows as well.
+// Products of few rows with a weight, for decode rows. Every weight is read once for up to 64 rows
+// (bf16, int8, int4) or 8 rows (f32, f16). The order of each output's sum depends on n and k alone.
+// Products with int8 and int4 weights always run here: with any number of rows, prefill rows
+// included.
 //
-// bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major, so that lane
-// 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token
-// g, and these are the fragments of two products of 16 inputs each: which input stands where is the
-// same on both sides, and between memory and the tensor core lies no shuffle and, but for the few
-// rows that a block prepares itself (fused_product.cuh), no shared memory.
+// bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major. Lane 4 g + t
+// reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token g.
+// These are the fragments of two products of 16 inputs each: the inputs are in another order than
+// mma's, but in the same order on both sides. So no shuffle is needed between memory and the tensor
+// core. Shared memory is needed only for the few rows that a block prepares itself
+// (fused_product.cuh).
 //
 //   At 1 to 8 rows a warp spends 2 mma of 2048 products on 1 KiB of weights. An H200 streams
-//   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, 1 KiB in 55 cycles, in which an SM
-//   could do 27 mma: 7% of them are used at 8 rows (and at 1), 60% at 64.
-//   The bytes in flight that hide 1 us of latency are 4.3 MB, 32 KiB per SM; 16 warps of 16 loads
-//   of 512 bytes are 128 KiB.
-//   Before it waits for its rows a warp asks L2 for what those loads will be: 64 KiB a block, at
-//   most 17 MB in all, a third of an H200's L2, which memory gives in 4 us. Meanwhile the kernels
-//   before it end and the rows are prepared.
+//   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, which is 1 KiB in 55 cycles. An SM
+//   could do 27 mma in that time. It uses 7% of them at 8 rows (and at 1), 60% at 64.
+//   To hide 1 us of latency, 4.3 MB must be in flight, 32 KiB per SM. 16 warps with 16 loads of 512
+//   bytes each have 128 KiB in flight.
+//   Before a warp waits for its rows, it prefetches the bytes of those loads into L2: 64 KiB a
+//   block, at most 17 MB in all. That is a third of an H200's L2, and takes 4 us from memory.
+//   Meanwhile the earlier kernels end and the rows are prepared.
 //
-// int8 and int4: the same with groups of 32 inputs, group_sums.cuh.
+// int8 and int4: the same with groups of 32 inputs (group_sums.cuh).
 //
-// f32 and f16: FMA with the f32 row, a warp an output.
+// f32 and f16: FMA with the f32 row; a warp computes an output.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
 
@@ -42,17 +44,18 @@ namespace longstream::cuda {
 
 inline constexpr int kGemvWarps = 8;
 inline constexpr int kGemvThreads = kGemvWarps * kWarp;
-inline constexpr int kStepInputs = 32;    // what 4 lanes of 16 bytes of bf16 cover
-inline constexpr int kMaxTokenTiles = 8;  // of a block
-// From a token's sums to the next, in shared memory: 16 outputs and what spreads 4 pairs of tokens
-// over all banks.
+inline constexpr int kStepInputs = 32;    // inputs that 4 lanes read as 16 bytes of bf16 each
+inline constexpr int kMaxTokenTiles = 8;  // tiles of tokens in a block
+// The distance in shared memory from a token's sums to the next token's. It is 16 outputs, and 4
+// more that spread 4 pairs of tokens over all banks.
 inline constexpr int kSumPitch = 20;
 
-// How many warps share the inputs of 16 outputs: until there is a block for each of 132 SMs, while
-// each warp still has a batch of loads to itself. What is split is then less than two blocks an SM,
-// which run all at once: few blocks left over for later would each take as long as latency lets 8
-// warps read, 8 us for 64 outputs of 5120 inputs in bf16, where all together take 41. Of n and the
-// stride alone, so that the order of the sums is the same at every number of rows.
+// The number of warps that share the inputs of 16 outputs. It grows until each of 132 SMs has a
+// block, as long as each warp still has a batch of loads to itself. A product that is split then
+// has fewer than two blocks an SM, which all run at once. Otherwise a few blocks would run after
+// all others. Such a block waits for the reads of its 8 warps: it takes 8 us for 64 outputs of 5120
+// inputs in bf16, while all blocks together take 41 us. The number depends on n and the stride
+// alone, so the order of the sums is the same at every number of rows.
 inline int GemvSplits(int64_t n, int64_t stride) {
   constexpr int64_t kEnoughWarps = kGemvWarps * 132;
   constexpr int64_t kLeastInputs = 256;
@@ -64,13 +67,13 @@ inline int GemvSplits(int64_t n, int64_t stride) {
   return splits;
 }
 
-// A warp's sums over its inputs [begin, end): sums[w][tile] is D of weight w and 8 of the num_rows
-// tokens from first_row on.
+// A warp's sums over its inputs [begin, end). sums[w][tile] is mma's D for weight w and 8 of the
+// num_rows tokens from first_row on.
 template <int kWeights, int kTiles>
 __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, int64_t first_output,
                                          int64_t first_row, int num_rows, int begin, int end,
                                          float (&sums)[kWeights][kTiles][4]) {
-  // Steps whose weights are loaded before the first is used; bounded by registers.
+  // Steps whose weights are loaded before the first one is used. Registers limit their number.
   constexpr int kSteps = (kTiles == 1 ? 8 : kTiles == 8 ? 2 : 4) / kWeights;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int g = lane / 4, t = lane % 4;
@@ -115,17 +118,18 @@ __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, in
   }
 }
 
-// Of the blocks that there is room for at once, two an SM of an H200: those after them find earlier
-// kernels ended, and would only ask twice.
+// The blocks that prefetch: as many as run at once, two an SM of an H200. When later blocks start,
+// the earlier kernels have ended, so a prefetch would only read the same bytes twice.
 inline constexpr unsigned kPrefetchBlocks = 2 * 132;
-// Of each row, or half as much of two weights' rows.
+// Bytes that are prefetched of each weight row; half as many if there are two weights.
 inline constexpr int kPrefetchBytes = 512;
 
-// Prefetches the first of inputs [begin, end) of the warp's 16 outputs, and their first scales.
+// Prefetches the first bytes of the inputs [begin, end) of the warp's 16 outputs, and their first
+// scales.
 template <DType kType, int kWeights>
 __device__ __forceinline__ void PrefetchRows(const ProductOperands<kWeights>& in,
                                              int64_t first_output, int begin, int end) {
-  constexpr int kLines = kPrefetchBytes / kWeights / kPrefetchLine;  // of a row
+  constexpr int kLines = kPrefetchBytes / kWeights / kPrefetchLine;  // lines of a row
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t row_bytes = RowBytes(kType, in.stride);
   const int64_t output = first_output + lane / kLines;
@@ -145,11 +149,11 @@ __device__ __forceinline__ void PrefetchRows(const ProductOperands<kWeights>& in
   }
 }
 
-// Of a warp, in shared memory.
+// The sums of a warp in shared memory.
 template <int kWeights, int kTiles>
 using PartialSums = float[kWeights][kTiles * kTokenTile][kSumPitch];
 
-// Rows that a kernel before this one prepares.
+// Rows that an earlier kernel prepares in memory.
 struct RowsInMemory {
   static constexpr bool kInShared = false;
 
@@ -159,13 +163,13 @@ struct RowsInMemory {
   }
 };
 
-// Block (x, y): the x-th kTiles tiles of tokens, and 8 / splits tiles of 16 outputs; a warp a tile
-// of outputs and a split of the inputs. The sums of the splits meet in shared memory and are added
-// in the splits' order. Blocks that read the same weights are neighbours.
+// Block (x, y) computes the x-th kTiles tiles of tokens for 8 / splits tiles of 16 outputs. A warp
+// computes one tile of outputs over one split of the inputs. The sums of the splits are added
+// through shared memory, in the splits' order. Blocks that read the same weights are neighbours.
 //
-// rows.Await(in, scratch, room) waits for the kernels before and sees that `in` has rows; in
-// shared memory, if kInShared: in `room`, which the launch adds to that of the sums. The room of
-// the sums is scratch until then.
+// rows.Await(in, scratch, room) waits for the earlier kernels and then sets the rows of `in`. With
+// kInShared the rows are in shared memory at `room`, which the launch adds to the memory of the
+// sums. Until the sums are written, their memory is scratch for Await.
 template <DType kType, int kWeights, int kTiles, typename Rows, typename Epilogue>
 __global__ void __launch_bounds__(kGemvThreads, 2)
     GemvMmaKernel(ProductOperands<kWeights> in, Rows rows, int splits, Epilogue epilogue) {
@@ -228,8 +232,9 @@ __global__ void __launch_bounds__(kGemvThreads, 2)
   }
 }
 
-// Block: 8 outputs, a warp each, of a tile of 8 tokens; the tiles of the same outputs are
-// neighbours, so that the second finds the weights in L2. A lane sums every 32nd vector of inputs.
+// A block computes 8 outputs for a tile of 8 tokens; a warp computes an output. The tiles of the
+// same outputs are neighbours, so the second one finds the weights in L2. A lane sums every 32nd
+// vector of inputs.
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kGemvThreads, 4)
     GemvFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
@@ -280,7 +285,7 @@ __global__ void __launch_bounds__(kGemvThreads, 4)
   }
 }
 
-// Blocks beside each other in the outputs.
+// The number of blocks along the outputs.
 inline unsigned GemvBlocks(int64_t n, int64_t stride) {
   return CeilDiv(n, kGemvWarps / GemvSplits(n, stride) * kOutputTile);
 }
@@ -288,7 +293,7 @@ inline unsigned GemvBlocks(int64_t n, int64_t stride) {
 template <int kWeights, int kTiles>
 constexpr size_t kSumBytes = kGemvWarps * sizeof(PartialSums<kWeights, kTiles>);
 
-// `row_bytes`: of shared memory, for the rows.
+// `row_bytes`: bytes of shared memory for the rows.
 template <DType kType, int kTiles, int kWeights, typename Epilogue, typename Rows = RowsInMemory>
 void LaunchGemvMma(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue,
                    const Rows& rows = {}, size_t row_bytes = 0) {
@@ -306,16 +311,16 @@ void LaunchGemvFma(Stream& stream, const ProductOperands<kWeights>& in, const Ep
          GemvFmaKernel<T, kWeights, Epilogue>, in, epilogue);
 }
 
-// Groups skip the tiles of a block that have no tokens, so that two kernels do for all numbers. The
-// sums of two weights are of 32 tokens, as 64 would spill more than twice as much; L2 has the
-// weights for the next block.
+// Two kernels serve all numbers of rows, because groups skip a block's tiles that have no tokens.
+// With two weights a block takes 32 tokens: 64 would spill more than twice as many registers. The
+// next block finds the weights in L2.
 template <DType kType, int kWeights, typename Epilogue>
 void LaunchGroups(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
   if (in.num_rows <= kTokenTile) return LaunchGemvMma<kType, 1>(stream, in, epilogue);
   LaunchGemvMma<kType, kMaxTokenTiles / kWeights>(stream, in, epilogue);
 }
 
-// Any number of rows, `type`: of the weights.
+// Any number of rows. `type` is the type of the weights.
 template <int kWeights, typename Epilogue>
 void Gemv(Stream& stream, DType type, const ProductOperands<kWeights>& in,
           const Epilogue& epilogue) {

@@ -1,15 +1,16 @@
-// The sums of products with int8 and int4 weights, for GemvMmaKernel: an mma of 16 outputs, 32
-// inputs and 8 tokens is one group, whose int32 sums are then multiplied with both scales.
+// The sums of products with int8 and int4 weights, for GemvMmaKernel. An mma of 16 outputs, 32
+// inputs and 8 tokens is one group. Its int32 sums are then multiplied with both scales.
 //
-// Lane 4 g + t holds, of weight rows g and g + 8 and of token g, inputs 8 t ... 8 t + 7 of a group
-// (weight.cuh): which input stands where in the mma is the same on both sides. An int4 is used as
-// the high half of a byte, 16 times what it is, which takes one operation (two for the low halves).
+// Lane 4 g + t holds inputs 8 t ... 8 t + 7 of a group, of weight rows g and g + 8 and of token g
+// (weight.cuh). The inputs are in another order than mma's, but in the same order on both sides. An
+// int4 is used as the high half of a byte, which multiplies it by 16. That takes one operation, or
+// two for the low halves.
 //
-//   Beside its mma a group costs a lane 12 operations at 8 tokens: conversion, product of the
-//   scales and multiply-add of 4 sums. An H200 streams 19 bytes per SM and cycle: a group of 16
-//   outputs in int8 (544 bytes) in 29 cycles, in int4 (288 bytes) in 15, in which an SM issues 116
-//   and 60 instructions of warps; about 25 are needed at up to 8 tokens. At 64 tokens it is 130:
-//   the operations, not the bytes, are the limit, 4096 x 8 products in 33 cycles.
+//   Besides its mma a group costs a lane 12 operations at 8 tokens: conversion, product of the
+//   scales, and multiply-add of 4 sums. An H200 streams 19 bytes per SM and cycle: a group of 16
+//   outputs in int8 (544 bytes) in 29 cycles, in int4 (288 bytes) in 15. In that time an SM issues
+//   116 and 60 warp instructions; about 25 are needed at up to 8 tokens. At 64 tokens 130 are
+//   needed, so the operations are the limit, not the bytes: 4096 x 8 products in 33 cycles.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_GROUP_SUMS_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_GROUP_SUMS_CUH_
 
@@ -25,14 +26,15 @@
 
 namespace longstream::cuda {
 
-// What a lane holds of four groups of a weight row.
+// A lane's part of four groups of a weight row.
 template <DType kType>
 struct WeightGroups {
   static constexpr int kLoads = kType == DType::kI8 ? 2 : 1;
   uint32_t words[4 * kLoads];
   uint32_t scale_pairs[kStepGroups / 2];  // f16, which takes half the registers of f32
 
-  // bytes, scales: of the lane and of the groups. Zeros where the row is none.
+  // bytes, from: the bytes and scales of this lane's groups. If the row does not exist, all become
+  // zeros.
   __device__ __forceinline__ void Load(const std::byte* bytes, const F16* from, bool is_row) {
     uint4 loaded[kLoads] = {};
     uint2 halves = {0, 0};
@@ -49,15 +51,16 @@ struct WeightGroups {
     return Widen(F16{static_cast<uint16_t>(scale_pairs[group / 2] >> (group % 2 * 16))});
   }
 
-  // Inputs 4 half ... 4 half + 3 of the lane's of a group; of int4 in the high halves of the bytes.
+  // Inputs 4 half ... 4 half + 3 of the lane's inputs of a group. An int4 is in the high half of a
+  // byte.
   __device__ __forceinline__ uint32_t Inputs(int group, int half) const {
     if constexpr (kType == DType::kI8) return words[2 * group + half];
     return (half == 0 ? words[group] << 4 : words[group]) & 0xf0f0f0f0u;
   }
 };
 
-// 16 bytes of a row. From global memory they are loaded where this stands: a compiler that moves it
-// ahead of other products has too few registers.
+// Reads 16 bytes of a row. The asm keeps a load from global memory in its place: if the compiler
+// moved it before other products, registers would not suffice.
 template <bool kInShared>
 __device__ __forceinline__ uint4 LoadRow(const void* from) {
   if constexpr (kInShared) return *static_cast<const uint4*>(from);
@@ -72,14 +75,14 @@ __device__ __forceinline__ uint4 LoadRow(const void* from) {
 #endif
 }
 
-// What a lane holds of four groups of 8 tokens: the bytes of token g and the scales of tokens 2 t
-// and 2 t + 1, whose sums it has.
+// A lane's part of four groups of 8 tokens: the bytes of token g, and the scales of tokens 2 t and
+// 2 t + 1, whose sums the lane has.
 struct TokenGroups {
   uint32_t words[2 * kStepGroups];
   float scales[2][kStepGroups];
 
-  // bytes, from: of the lane in the product's first row; `offset`: of the first of the tokens in
-  // them, in bytes; `left` tokens are rows.
+  // bytes, from: the lane's place in the product's first row. `offset`: bytes from there to the
+  // first of the 8 tokens. The product has `left` tokens from that one on.
   template <bool kInShared>
   __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int offset,
                                        int stride, int left) {
@@ -105,12 +108,13 @@ struct TokenGroups {
   }
 };
 
-// sums += the four groups' for 16 outputs and 8 tokens, as mma has its D.
+// sums += the sums of four groups, for 16 outputs and 8 tokens, in the order of mma's D.
 template <DType kType>
 __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
                                           const WeightGroups<kType>& lower,
                                           const TokenGroups& tokens, float (&sums)[4]) {
-  // As a float, an integer that the mma added to these bits is 1.5 * 2^23 larger than it should be.
+  // If mma adds an integer to these bits, the result read as a float is that integer plus
+  // 1.5 * 2^23.
   constexpr int32_t kMagic = 0x4b400000;
   constexpr float kMagicFloat = 0x1.8p23f;
 #pragma unroll
@@ -128,13 +132,14 @@ __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
   }
 }
 
-// A warp's sums over its inputs [begin, end), multiples of 128: sums[w][tile] is D of weight w and
-// 8 of the num_rows tokens from first_row on. kInShared: the rows are in shared memory.
+// A warp's sums over its inputs [begin, end), which are multiples of 128. sums[w][tile] is mma's D
+// for weight w and 8 of the num_rows tokens from first_row on. kInShared: the rows are in shared
+// memory.
 template <DType kType, bool kInShared, int kWeights, int kTiles>
 __device__ __forceinline__ void SumGroups(const ProductOperands<kWeights>& in, int64_t first_output,
                                           int64_t first_row, int num_rows, int begin, int end,
                                           float (&sums)[kWeights][kTiles][4]) {
-  // Steps whose weights are loaded before the first is used; bounded by registers.
+  // Steps whose weights are loaded before the first one is used. Registers limit their number.
   constexpr int kLoads = kType == DType::kI8 ? 2 : 4;
   constexpr int kSteps = kTiles == 1 ? kLoads / kWeights : 1;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;

@@ -1,9 +1,9 @@
-// A product with what comes before and after it. See kernels/ops/gemm/linear.h.
+// The linear op: a product with operations before and after it (kernels/ops/gemm/linear.h).
 //
-// Decode rows by GEMV, prefill rows by tiled products or cuBLASLt, all rows of int8 and int4
-// weights by GEMV. The row and the weight alone decide which of them a row gets. An activation
-// without a second weight is a kernel of its own. Prepared inputs are f32 rows: each product
-// prepares its own.
+// Decode rows run as GEMV, prefill rows as tiled products or by cuBLASLt. With int8 and int4
+// weights all rows run as GEMV. The kind of row and the weight alone decide this. An activation
+// without a second weight is a kernel of its own. A call that prepares rows for a reader leaves f32
+// rows; the next product prepares them for itself.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/gemm/activation.cuh"
 #include "kernels/cuda/gemm/fused_product.cuh"
@@ -70,7 +70,7 @@ void PrefillBF16(Stream& stream, const LinearArgs& args, const PreparedRows& row
          args.scale, args.num_decode_rows);
 }
 
-// out[r, :] = scale * (h[r] W^T + bias), or added to `out`.
+// out[r, :] = scale * (h[r] W^T + bias), or this is added to `out`.
 void Product(Stream& stream, const LinearArgs& args) {
   const PackedWeight& weight = args.in.weight();
   const Matrix& out = args.out.rows();

@@ -1,4 +1,4 @@
-// Packing, on the host: rows are padded and converted.
+// Packs weights on the host: converts and pads rows.
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +24,7 @@ void ConvertRow(const From* from, To* to, int64_t k) {
   }
 }
 
-// The group of the inputs from `first` on into its bytes of a row, which are zero so far.
+// Stores the group of the inputs from `first` on in its bytes of a row, which are zero so far.
 void StoreGroup(DType type, const WeightGroup& group, int64_t first, uint8_t* bytes) {
   for (int64_t i = 0; i < kGroupInputs; ++i) {
     uint8_t& byte = bytes[QuantisedByte(type, first + i)];
@@ -106,7 +106,7 @@ void Pack(const Executor& executor, const PackArgs& args) {
   });
 }
 
-// There is one form.
+// Does nothing: a packed weight has only one form here.
 void Compress(const Executor&, const CompressArgs&) {}
 
 size_t ReadBytes(const PackedWeight& weight) {

@@ -1,5 +1,5 @@
-// Products of prefill rows with a bf16 weight. cuBLASLt in the CUDA library (cublaslt_product.cc);
-// a plain loop in tests/simt, where no GPU is.
+// Products of prefill rows with a bf16 weight: by cuBLASLt in the CUDA library
+// (cublaslt_product.cc), by a plain loop in tests/simt, which has no GPU.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_PREFILL_PRODUCT_H_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_PREFILL_PRODUCT_H_
 
@@ -13,7 +13,7 @@ namespace longstream::cuda {
 
 // out[r, :] = alpha * (rows[r] W^T) + beta * out[r, :] for r in [first_row, rows.num_rows).
 struct PrefillProductArgs {
-  PreparedRows rows;  // for this weight
+  PreparedRows rows;  // prepared for this weight
   int64_t first_row = 0;
   PackedWeight weight;  // bf16
   float alpha = 1.0f;
@@ -21,11 +21,12 @@ struct PrefillProductArgs {
   Matrix out;         // [rows.num_rows, n] f32
 };
 
-// A row's sums have the same bits whichever rows are beside it: the algorithm depends on the
-// weight's shape and on where `out` lies alone, and on the file of choices (algorithm_file.h).
-// Products are summed in f32. Thread-safe for distinct streams. The first product with a weight of
-// a shape that the file does not know measures for some 100 ms and waits for the stream; the first
-// with a known one takes milliseconds longer. Neither may happen while a stream is captured.
+// A row's sums have the same bits whatever rows are beside it: the algorithm depends only on the
+// weight's shape, on the alignment of `out`, and on the file of choices (algorithm_file.h).
+// Products are summed in f32. Thread-safe for distinct streams. The first product with a shape of
+// weight that the file does not know measures algorithms for some 100 ms and waits for the stream.
+// The first one with a known shape takes some milliseconds more than later ones. Neither may run
+// while a stream is captured.
 void PrefillProduct(Stream& stream, const PrefillProductArgs& args);
 
 }  // namespace longstream::cuda

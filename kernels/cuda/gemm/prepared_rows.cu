@@ -1,6 +1,6 @@
-// Normalising, adding, gating and rounding of rows: a block a row. Of a row of bf16 it reads 4
-// bytes per element, twice where there is a norm (the second time from L1), and writes 2; of a row
-// of int8 it writes 1.125.
+// Norm, addition, gate and rounding of rows: a thread block prepares a row. For each element of a
+// bf16 row it reads 4 bytes, twice if there is a norm (the second time from L1), and writes 2; for
+// an int8 row it writes 1.125.
 #include <cstdint>
 #include <type_traits>
 
@@ -14,7 +14,7 @@
 namespace longstream::cuda {
 namespace {
 
-// T: what the weight's type multiplies.
+// T: the type of row that the weight's type is multiplied with.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads)
     PrepareRowsKernel(RowSource source, T* values, float* scales, int k, int stride) {

@@ -1,5 +1,6 @@
-// The rows that a product multiplies with its weight, made once for all outputs. A few decode rows
-// are made by the blocks of the product instead (fused_product.cuh), with the same bits.
+// The rows that a product multiplies with its weight, prepared once for all outputs. If there are
+// only a few decode rows, the blocks of the product prepare them instead, with the same bits
+// (fused_product.cuh).
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_PREPARED_ROWS_H_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_PREPARED_ROWS_H_
 
@@ -11,17 +12,17 @@
 
 namespace longstream::cuda {
 
-// The first num_rows of these rows.
+// The first num_rows of LinearRows.
 struct RowSource : LinearRows {
   int64_t num_rows = 0;
 };
 
-// [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, int8 with scales for int8
-// and int4, f32 for others. The weight has the same stride (weight.cuh), and rows end in zeros as
-// the weight's rows do. Rows of int8 have the order of int8 weights.
+// Prepared rows [num_rows, stride] in the stream's workspace: bf16 for bf16 weights, int8 with
+// scales for int8 and int4, f32 for others. The weight has the same stride (weight.cuh). Rows end
+// in zeros as the weight's rows do. The inputs of int8 rows have the order of int8 weights.
 struct PreparedRows {
   void* data = nullptr;
-  float* scales = nullptr;  // [num_rows, stride / 32], of int8
+  float* scales = nullptr;  // scales of int8 rows [num_rows, stride / 32]
   int64_t num_rows = 0;
   int64_t stride = 0;  // in elements
 };

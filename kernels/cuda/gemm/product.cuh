@@ -1,7 +1,7 @@
-// What the kernels that multiply rows with weights share: operands, and what becomes of a sum.
+// Shared parts of the kernels that multiply rows with weights: the operands, and the epilogue.
 //
-// A kernel calls epilogue(row, column, sums) once for each output, on one thread: sums[i] =
-// rows[row] . weights[i][column], row and column as in the whole matrices.
+// A kernel calls epilogue(row, column, sums) once for each output, on one thread. sums[i] is
+// rows[row] . weights[i][column]. Row and column are those of the whole matrices.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_PRODUCT_CUH_
 
@@ -14,7 +14,7 @@ namespace longstream::cuda {
 inline constexpr int kTokenTile = 8;    // columns of mma's B
 inline constexpr int kOutputTile = 16;  // rows of mma's A
 
-// 16 bytes of a weight: they pass through L1 without staying, so that the rows do.
+// Loads 16 bytes of a weight without keeping them in L1, which leaves L1 to the rows.
 __device__ __forceinline__ uint4 LoadOnce(const void* from) {
 #ifdef __CUDA_ARCH__
   uint4 words;
@@ -27,16 +27,17 @@ __device__ __forceinline__ uint4 LoadOnce(const void* from) {
 #endif
 }
 
-// One weight, or two of one shape and type whose sums one epilogue takes.
+// The operands of a product with one weight, or with two of one shape and type whose sums go to one
+// epilogue.
 template <int kWeights>
 struct ProductOperands {
   const void* rows = nullptr;     // [*, stride]: PreparedRows
-  const float* scales = nullptr;  // [*, stride / 32], of the rows of int8
-  int64_t first_row = 0;          // the product is of the rows
+  const float* scales = nullptr;  // scales of int8 rows [*, stride / 32]
+  int64_t first_row = 0;          // the product computes the rows
   int64_t num_rows = 0;           // [first_row, first_row + num_rows)
   const void* weights[kWeights];  // [n, stride]: PackedWeight
   int64_t n = 0;
-  int64_t stride = 0;  // in elements; what lies behind k is zero on both sides
+  int64_t stride = 0;  // in elements; rows and weights are zero beyond k
 };
 
 }  // namespace longstream::cuda

@@ -1,12 +1,12 @@
-// Rows as a projection multiplies them: normed, added to, gated and rounded, by the threads of a
-// block. A kernel of its own does it for many rows (prepared_rows.cu), a product's blocks for a few
-// (fused_product.cuh). A row has the same bits either way: a block has kRowThreads threads, the
-// order of a row's sums is a matter of k alone, and a compiler is left no choice of which products
-// and sums become one operation.
+// Prepares rows for a projection: the threads of a block norm, add, gate and round them. For many
+// rows this is a kernel of its own (prepared_rows.cu); a few rows are prepared by the blocks of the
+// product (fused_product.cuh). A row has the same bits either way: a block has kRowThreads threads,
+// the order of a row's sums depends on k alone, and intrinsics fix which products and sums become
+// one operation.
 //
-// A thread has 4 elements beside each other of every 1024, and asks for all of a row of 5120 before
-// it uses the first: 5 loads of 16 bytes, or 20 where a row's begin or length is no multiple of 16
-// bytes.
+// Of every 1024 elements a thread has 4 that are neighbours. It loads all of its elements of a row
+// of 5120 before it uses the first: 5 loads of 16 bytes, or 20 loads if the beginning or the length
+// of a row is no multiple of 16 bytes.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_ROW_INPUTS_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_ROW_INPUTS_CUH_
 
@@ -27,7 +27,7 @@ namespace longstream::cuda {
 inline constexpr int kRowThreads = 256;
 inline constexpr int kRowWarps = kRowThreads / kWarp;
 inline constexpr int kVectorElements = 4;
-// Of a thread: vectors that it asks for at once.
+// Vectors that a thread loads at once.
 inline constexpr int kRowVectors = 5;
 inline constexpr int kVectorStep = kRowThreads * kVectorElements;
 inline constexpr int kBatchStep = kRowVectors * kVectorStep;
@@ -36,8 +36,8 @@ static_assert(kWarp * kVectorElements % kRowGroup == 0 && kStepOfGroups == kWarp
 
 using RowVectors = float[kRowVectors][kVectorElements];
 
-// Elements first + v * kVectorStep ... of a row of k; where there are none, some that there are: no
-// branch stands between the loads, so that none is waited for before the next.
+// Loads elements first + v * kVectorStep ... of a row of k. Beyond the row it loads some elements
+// of the row instead. So no branch stands between the loads, and no load waits for the one before.
 __device__ __forceinline__ void LoadVectors(const float* from, int first, int k, RowVectors& to) {
   if (k % kVectorElements == 0 && reinterpret_cast<uintptr_t>(from) % sizeof(float4) == 0) {
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void LoadVectors(const float* from, int first, int k,
   }
 }
 
-// What stands behind a row becomes `value`.
+// Sets the elements beyond the row to `value`.
 __device__ __forceinline__ void FillBehind(int first, int k, float value, RowVectors& vectors) {
   if (first + kBatchStep - kVectorStep + kVectorElements <= k) return;
 #pragma unroll
@@ -69,7 +69,7 @@ __device__ __forceinline__ void FillBehind(int first, int k, float value, RowVec
   }
 }
 
-// Calls use(element) for those of a thread.
+// Calls use(element) for each element of a thread.
 template <typename Use>
 __device__ __forceinline__ void ForVectors(RowVectors& vectors, const Use& use) {
 #pragma unroll
@@ -92,10 +92,10 @@ __device__ __forceinline__ const float* RowOf(const Matrix& matrix, int64_t row)
   return static_cast<const float*>(matrix.data) + row * matrix.stride;
 }
 
-// Of a row, in shared memory: a sum of each warp of the block.
+// The sums of a row in shared memory, one for each warp of the block.
 using WarpSums = float[kRowWarps];
 
-// Sums of x, or with kSquares of (x - mean)^2.
+// Sums x or, with kSquares, (x - mean)^2.
 template <bool kSquares>
 __device__ __forceinline__ void SumRow(const float* x, int k, float mean, WarpSums& sums) {
   float sum = 0.0f;
@@ -120,7 +120,7 @@ __device__ __forceinline__ float MeanOf(const WarpSums& sums, int k) {
   return sum / static_cast<float>(k);
 }
 
-// The inputs of one row; absent ones are nullptr.
+// The inputs of one row. Inputs that a call does not have are nullptr.
 struct RowInputs {
   const float* x;
   const float* norm_weight = nullptr;
@@ -128,11 +128,11 @@ struct RowInputs {
   const float* addend = nullptr;
   const float* gate = nullptr;
   bool silu_gate;
-  float mean = 0.0f;  // 0 of RMSNorm
+  float mean = 0.0f;  // 0 for RMSNorm
   float inverse_deviation = 1.0f;
   int k;
 
-  // h of the thread's elements from `first` on; 0 behind k.
+  // Computes h for the thread's elements from `first` on; 0 beyond k.
   __device__ __forceinline__ void Load(int first, RowVectors& h) const {
     LoadVectors(x, first, k, h);
     RowVectors loaded;
@@ -162,7 +162,7 @@ struct RowInputs {
   }
 };
 
-// Elements i ... i + 3 of a prepared row; `scales` are those of a row of int8.
+// Stores elements i ... i + 3 of a prepared row. `scales` is used for int8 rows only.
 template <typename T>
 __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElements], int i, T* row,
                                             float*) {
@@ -173,10 +173,12 @@ __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElement
     *reinterpret_cast<float4*>(row + i) = {vector[0], vector[1], vector[2], vector[3]};
   }
 }
-// By all lanes of a warp, 8 of which have a group; by the operations of core/matrix.h.
+// All lanes of a warp must call it; 8 lanes share a group. The operations are those of
+// core/matrix.h.
 __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElements], int i,
                                             int8_t* row, float* scales) {
-  // Bit patterns order magnitudes, with infinity and then NaN above all numbers.
+  // The bit patterns of magnitudes have the order of the magnitudes; infinity, and then NaN, are
+  // above all numbers.
   unsigned bits = 0;
 #pragma unroll
   for (const float element : vector) bits = max(bits, __float_as_uint(element) & 0x7fffffffu);
@@ -191,7 +193,7 @@ __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElement
   unsigned word = 0;
 #pragma unroll
   for (int j = 0; j < kVectorElements; ++j) {
-    // Adding it leaves the nearest integer in the low bits; 0 where there is no scale.
+    // Adding 0x1.8p23 leaves the nearest integer in the low bits; 0 if there is no scale.
     const float shifted = __fadd_rn(has_scale ? __fmul_rn(vector[j], inverse) : 0.0f, 0x1.8p23f);
     word |= (__float_as_uint(shifted) & 0xffu) << (8 * j);
   }
@@ -202,12 +204,12 @@ __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElement
   }
 }
 
-// Floats of shared memory that PrepareInBlock needs beside the rows.
+// Floats of shared memory that PrepareInBlock needs in addition to the rows.
 __host__ __device__ constexpr int RowScratch(int num_rows) { return 2 * num_rows * kRowWarps; }
 
-// Rows [first_row, first_row + num_rows) of a source with k inputs, `stride` apart in `values` and
-// `stride / 32` in `scales` (prepared_rows.h). All threads of the block together; what they write
-// is not yet there for the others.
+// Prepares rows [first_row, first_row + num_rows) of a source with k inputs. In `values` they are
+// `stride` apart, in `scales` `stride / 32` (prepared_rows.h). All threads of the block must call
+// it. Other threads may read the rows only after a barrier.
 template <typename T>
 __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t first_row,
                                                int num_rows, int k, int stride, T* values,
@@ -247,7 +249,8 @@ __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t 
       in.Load(first, h);
 #pragma unroll
       for (int v = 0; v < kRowVectors; ++v) {
-        // Of int8 so in all lanes of a warp or in none: the stride is a multiple of their elements.
+        // For int8, all lanes of a warp store or none does, because the stride is a multiple of
+        // their elements.
         const int i = first + v * kVectorStep;
         if (i < stride) StoreVector(h[v], i, values + r * stride, row_scales);
       }
@@ -255,8 +258,8 @@ __device__ __forceinline__ void PrepareInBlock(const RowSource& source, int64_t 
   }
 }
 
-// Asks for the norm's weights, which a step's other weights have driven out of the cache; by a
-// block, before it waits for the kernels before.
+// Prefetches the norm's weights, which a step's other weights have evicted from the cache. A block
+// calls it before it waits for the earlier kernels.
 __device__ __forceinline__ void PrefetchNorm(const RowSource& source, int k) {
   if (source.norm.weight == nullptr) return;
   constexpr int kLine = kPrefetchLine / static_cast<int>(sizeof(float));

@@ -1,6 +1,6 @@
-// Products of many rows with an f32 or f16 weight, for prefill rows: the row stays f32, so that no
-// tensor core serves. A block makes 64 x 64 outputs from tiles in shared memory, a thread 4 x 4;
-// each output is one chain of FMA over k. (bf16 weights: prefill_product.h.)
+// Products of many rows with an f32 or f16 weight, for prefill rows. Rows stay f32, so tensor cores
+// cannot multiply them. A block computes 64 x 64 outputs from tiles in shared memory, a thread 4 x
+// 4; each output is one chain of FMA over k. (bf16 weights: prefill_product.h.)
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_TILED_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_TILED_PRODUCT_CUH_
 
@@ -19,15 +19,17 @@
 namespace longstream::cuda {
 
 inline constexpr int kTiledThreads = 256;
-inline constexpr int kTiledRows = 64;       // and outputs
-inline constexpr int kTiledInputs = 16;     // of a tile; 4 threads load a row of them
-inline constexpr int kOfThread = 4;         // rows, and outputs
-inline constexpr int kTiledPitch = 64 + 4;  // keeps 16-byte alignment and spreads the stores
+inline constexpr int kTiledRows = 64;    // rows of a tile, and outputs
+inline constexpr int kTiledInputs = 16;  // inputs of a tile; 4 threads load them for a row
+inline constexpr int kOfThread = 4;      // rows of a thread, and outputs
+// Floats from one k to the next. This keeps 16-byte alignment and spreads the stores over the
+// banks.
+inline constexpr int kTiledPitch = 64 + 4;
 
-// [k][row], the inputs of 64 rows.
+// The inputs of 64 rows: [k][row].
 using InputTile = float[kTiledInputs][kTiledPitch];
 
-// Inputs [k, k + 16) of rows [first, first + 64) of `from`; zero beyond num_rows and stride.
+// Loads inputs [k, k + 16) of rows [first, first + 64) of `from`; zeros beyond num_rows and stride.
 template <typename T>
 __device__ __forceinline__ void LoadTile(const T* from, int64_t first, int64_t num_rows,
                                          int64_t stride, int64_t k, InputTile& tile) {
@@ -39,12 +41,12 @@ __device__ __forceinline__ void LoadTile(const T* from, int64_t first, int64_t n
   for (int i = 0; i < 4; ++i) tile[input + i][row] = inside ? Widen(source[i]) : 0.0f;
 }
 
-// Thread: rows 4 (thread / 16) ..., outputs thread % 16 + 16 j.
+// A thread computes rows 4 (thread / 16) ... of a tile, for outputs thread % 16 + 16 j.
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kTiledThreads)
     TiledFmaKernel(ProductOperands<kWeights> in, Epilogue epilogue) {
   BeginKernel();
-  InputTile* tiles = SharedMemory<InputTile>();  // the rows' and each weight's
+  InputTile* tiles = SharedMemory<InputTile>();  // a tile of the rows, and one of each weight
   const int64_t first_column = int64_t{blockIdx.x} * kTiledRows;
   const int64_t first_row = int64_t{blockIdx.y} * kTiledRows;
   const float* rows = static_cast<const float*>(in.rows) + in.first_row * in.stride;
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(kTiledThreads)
   }
 }
 
-// Any number of rows. REQUIRES: type, of the weights, is f32 or f16.
+// Serves any number of rows. `type` is the type of the weights. REQUIRES: type is f32 or f16
 template <int kWeights, typename Epilogue>
 void TiledProduct(Stream& stream, DType type, const ProductOperands<kWeights>& in,
                   const Epilogue& epilogue) {

@@ -1,11 +1,11 @@
-// The layout of a packed weight on the device: row-major, k contiguous, rows 16-byte aligned. That
-// is what a warp reads along a row for one token, what mma takes as its column-major B, and what
-// cuBLASLt takes as a transposed matrix.
+// The layout of a packed weight on the device: row-major, k contiguous, rows 16-byte aligned. A
+// warp can read it along a row for one token, mma takes it as its column-major B, and cuBLASLt as a
+// transposed matrix.
 //
-// int8 and int4: rows of a multiple of 128 inputs (four groups), and behind all rows the scales,
-// f16 [n, stride / 32]. Four lanes read 64 bytes of a row at a time, and lane t of them finds there
-// inputs 8 t ... 8 t + 7 of each of two groups (int8) or four (int4), as mma needs all four lanes
-// for one group:
+// int8 and int4: rows have a multiple of 128 inputs (four groups). The scales, f16
+// [n, stride / 32], follow all rows. Four lanes read 64 bytes of a row at a time. Lane t finds
+// there inputs 8 t ... 8 t + 7 of each of two groups (int8) or four groups (int4): for one group,
+// mma needs all four lanes.
 //
 //   int8  128 bytes: [group / 2][t][group % 2][8]
 //   int4   64 bytes: [t][group][4], in the low halves of the bytes the first four inputs
@@ -22,11 +22,11 @@
 
 namespace longstream::cuda {
 
-// What four lanes take at a time of a row of int8 or int4.
+// The groups, and inputs, of an int8 or int4 row that four lanes read at a time.
 inline constexpr int kStepGroups = 4;
 inline constexpr int kStepOfGroups = kStepGroups * static_cast<int>(kGroupInputs);
 
-// Elements from a row to the next.
+// Elements from one row to the next.
 __host__ __device__ constexpr int64_t WeightStride(DType type, int64_t k) {
   const int64_t multiple = IsQuantised(type) ? kStepOfGroups : type == DType::kF32 ? 4 : 8;
   return (k + multiple - 1) / multiple * multiple;
@@ -45,7 +45,7 @@ __host__ __device__ inline const F16* ScalesOf(const void* weight, DType type, i
                                       n * RowBytes(type, stride));
 }
 
-// Where in a row the byte of an input is; of int4, the half of it that input % 8 / 4 says.
+// The offset in a row of the byte of an input. For int4, input % 8 / 4 says which half of the byte.
 __host__ __device__ constexpr int64_t QuantisedByte(DType type, int64_t input) {
   const int64_t step = input / kStepOfGroups;
   const int64_t group = input / kGroupInputs % kStepGroups;

@@ -1,4 +1,4 @@
-// What kernels may use of a GPU.
+// Resources of a GPU that kernels may use.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_DEVICE_LIMITS_H_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_DEVICE_LIMITS_H_
 
@@ -6,7 +6,7 @@
 
 namespace longstream::cuda {
 
-// Shared memory of a block: what sm_80 allows, so that the kernels are the same on both
+// The shared memory of a block: as much as sm_80 allows, so that kernels are the same on both
 // architectures. Of 8.x, 8.0 and 8.7 have as much; 8.6 and 8.9 have 99 KiB and are refused.
 inline constexpr size_t kMaxSharedBytes = size_t{163} << 10;
 

@@ -11,7 +11,7 @@
 
 namespace longstream::cuda {
 
-// Round to nearest, ties to even, as kernels/core/dtype.h says; by one instruction on a device.
+// Rounds to nearest, ties to even, as kernels/core/dtype.h does; on a device by one instruction.
 template <typename T>
 __device__ __forceinline__ T RoundTo(float value) {
   if constexpr (std::is_same_v<T, float>) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ T RoundTo(float value) {
   }
 }
 
-// Exact.
+// The value as f32, which is exact.
 template <typename T>
 __device__ __forceinline__ float Widen(T value) {
   if constexpr (std::is_same_v<T, F16>) {

@@ -22,19 +22,20 @@ constexpr unsigned CeilDiv(int64_t count, int64_t by) {
   return static_cast<unsigned>((count + by - 1) / by);
 }
 
-// Starts kernel(arguments...), which begins as overlap.cuh says. Nothing for an empty grid or a
-// failed stream. A failure is sticky in the stream.
+// Starts kernel(arguments...); overlap.cuh says when it begins. Does nothing for an empty grid or a
+// failed stream. A failed launch fails the stream for good.
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (!stream.ok() || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  // More than this a kernel must be allowed to have: always the same, because what is allowed last
-  // counts, and another model's thread may launch the same kernel with another size.
+  // A kernel needs permission for more shared memory than this. It always gets permission for the
+  // same size, because the last permission counts, and a thread of another model may launch the
+  // same kernel with another size.
   constexpr size_t kDefaultSharedBytes = 48 << 10;
   if (shape.shared_bytes > kDefaultSharedBytes &&
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(kMaxSharedBytes)) != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report it once more
+    cudaGetLastError();  // or the next launch would report the error again
     stream.Fail(OpStatus::kUnsupported);
     return;
   }

@@ -1,17 +1,17 @@
-// Tensor-core products of 16 x 8 x 16 (bf16), 16 x 8 x 32 (int8) and 16 x 8 x 8 (TF32) and the
-// loads that feed them. On a device one instruction each; elsewhere the same by plain loops, which
-// also says what the instruction does, and with sums as inexact as a device's (tensor_sum.h).
+// Tensor-core products of 16 x 8 x 16 (bf16), 16 x 8 x 32 (int8) and 16 x 8 x 8 (TF32), and the
+// loads that feed them. On a device each is one instruction. Elsewhere plain loops do the same and
+// show what the instruction does; their sums are as inexact as a device's (tensor_sum.h).
 //
-// Lane 4 g + t of a warp holds, of A [16, 16] row-major, B [16, 8] column-major (that is [8, 16]
-// with k contiguous) and C, D [16, 8] f32:
+// Lane 4 g + t of a warp holds these elements of A [16, 16] row-major, of B [16, 8] column-major
+// (that is [8, 16] with k contiguous) and of C, D [16, 8] f32:
 //
 //   a[0] = A[g, 2t .. 2t+1]        a[1] = A[g+8, 2t ..]     b[0] = B[2t .. 2t+1, g]
 //   a[2] = A[g, 2t+8 .. 2t+9]      a[3] = A[g+8, 2t+8 ..]   b[1] = B[2t+8 .. 2t+9, g]
 //   d[0], d[1] = D[g, 2t .. 2t+1]                           d[2], d[3] = D[g+8, 2t .. 2t+1]
 //
-// (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".) Of int8 a register holds
-// four inputs, the first in the lowest byte: 4t .. 4t+3 where bf16 has 2t .. 2t+1, and 4t+16 ...
-// where it has 2t+8 ... ("Matrix fragments for mma.m16n8k32".) Of TF32, A [16, 8] and B [8, 8]:
+// (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type".) With int8 a register
+// holds four inputs, the first in the lowest byte: 4t .. 4t+3 in place of 2t .. 2t+1, and 4t+16 ...
+// in place of 2t+8 ... ("Matrix fragments for mma.m16n8k32".) With TF32, A is [16, 8] and B [8, 8]:
 //
 //   a[0] = A[g, t]    a[1] = A[g+8, t]    a[2] = A[g, t+4]    a[3] = A[g+8, t+4]
 //   b[0] = B[t, g]    b[1] = B[t+4, g]                        d as above
@@ -28,7 +28,8 @@
 namespace longstream::cuda {
 
 #ifndef __CUDACC__
-// The registers whose products make d[i] of this lane: x[i / 2] and y[i % 2], eight of each.
+// The registers that this lane multiplies. d[i] is the sum of the products of x[i / 2] and
+// y[i % 2], which are eight registers each.
 struct MmaOperands {
   uint32_t x[2][8];
   uint32_t y[2][8];
@@ -53,7 +54,8 @@ struct MmaOperands {
   }
 };
 
-// d += A B, kProducts of what two registers hold: multiply(x, y, products).
+// d += A B. multiply(x, y, products) computes the kProducts products of the numbers in the
+// registers x and y.
 template <int kProducts, typename Multiply>
 void MultiplyFragments(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                        const Multiply& multiply) {
@@ -69,7 +71,7 @@ void MultiplyFragments(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b
 }
 #endif
 
-// d += A B, bf16 products summed in f32. All lanes of the warp together.
+// d += A B, bf16 products summed in f32. All lanes of the warp must call it together.
 __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
                                             const uint32_t (&b)[2]) {
 #ifdef __CUDACC__
@@ -86,7 +88,8 @@ __device__ __forceinline__ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4
 #endif
 }
 
-// d += A B for A [16, 32] and B [32, 8] of int8, exact in int32. All lanes of the warp together.
+// d += A B for A [16, 32] and B [32, 8] of int8, exact in int32. All lanes of the warp must call it
+// together.
 __device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)[4],
                                             const uint32_t (&b)[2]) {
 #ifdef __CUDACC__
@@ -112,7 +115,7 @@ __device__ __forceinline__ void MultiplyAdd(int32_t (&d)[4], const uint32_t (&a)
 // An f32 of which only these bits are set is a TF32: 11 significant bits.
 inline constexpr uint32_t kTF32Bits = 0xffffe000u;
 
-// d += A B, TF32 products summed in f32. All lanes of the warp together.
+// d += A B, TF32 products summed in f32. All lanes of the warp must call it together.
 __device__ __forceinline__ void MultiplyAddTF32(float (&d)[4], const uint32_t (&a)[4],
                                                 const uint32_t (&b)[2]) {
 #ifdef __CUDACC__
@@ -128,9 +131,9 @@ __device__ __forceinline__ void MultiplyAddTF32(float (&d)[4], const uint32_t (&
 #endif
 }
 
-// Four 8 x 8 matrices of 16-bit elements from shared memory: lane i gives the address of row i % 8
-// of matrix i / 8 (16 bytes, 16-byte aligned), and gets elements 2t, 2t + 1 of row g of each; of
-// 8 x 4 matrices of f32 it gets element t of row g.
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane i gives the address of row
+// i % 8 of matrix i / 8 (16 bytes, 16-byte aligned). Lane 4 g + t gets elements 2t, 2t + 1 of row g
+// of each matrix; of 8 x 4 matrices of f32 it gets element t of row g.
 __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) {
 #ifdef __CUDA_ARCH__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
@@ -147,7 +150,7 @@ __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) 
 #endif
 }
 
-// The same, each matrix transposed: gets elements g of rows 2t and 2t + 1.
+// The same with each matrix transposed: lane 4 g + t gets elements g of rows 2t and 2t + 1.
 __device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], const void* row) {
 #ifdef __CUDA_ARCH__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));

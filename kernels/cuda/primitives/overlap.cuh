@@ -1,16 +1,17 @@
-// A kernel that starts while those before it still run: programmatic dependent launch, of compute
-// capability 9.0. Elsewhere these functions do nothing, and kernels run one after the other.
+// Lets a kernel start while the kernels before it still run (programmatic dependent launch, compute
+// capability 9.0). On other GPUs these functions do nothing, and kernels run one after the other.
 //
-// A kernel is started once each block of the one before it has called LetNextKernelStart or ended.
-// By then all of those have a place, and so have those of the kernels before: what waits keeps none
-// of them out, takes registers and shared memory that no other kernel of the stream could use, and
-// waits for nothing that has yet to be placed.
+// A kernel starts once each block of the previous kernel has called LetNextKernelStart or ended. By
+// then all blocks of the previous kernels are on the GPU. So the waiting kernel keeps none of them
+// out, takes only registers and shared memory that no other kernel of the stream could use, and
+// waits for no block that has yet to get a place.
 //
-// AwaitEarlierKernels returns when the kernel before has ended and what it wrote can be read. As
-// that one has waited for the one before it, all earlier ones have ended: every kernel must wait,
-// in every thread. Before that it may neither read what an earlier one may have written nor write
-// anything; it may prefetch weights, which no step writes. A load by __ldg or through const
-// __restrict__ is one that a compiler may move before the wait, and not for what kernels write.
+// AwaitEarlierKernels returns when the previous kernel has ended and its writes can be read. The
+// previous kernel has waited for the one before it, so all earlier kernels have ended. For this,
+// every kernel must wait, in every thread. Before it waits, a kernel must not write anything, nor
+// read memory that an earlier kernel may have written. It may prefetch weights, which no step
+// writes. A compiler may move a load by __ldg or through const __restrict__ before the wait, so
+// such loads must not read what kernels write.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_OVERLAP_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_OVERLAP_CUH_
 
@@ -18,14 +19,14 @@
 
 namespace longstream::cuda {
 
-// Once in each block or more often, by any thread.
+// At least one thread of each block must call it.
 __device__ __forceinline__ void LetNextKernelStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// In each thread.
+// Every thread must call it.
 __device__ __forceinline__ void AwaitEarlierKernels() {
 #if !defined(__CUDACC__)
   simt::AwaitEarlierKernels();
@@ -34,17 +35,17 @@ __device__ __forceinline__ void AwaitEarlierKernels() {
 #endif
 }
 
-// What a kernel begins with that prefetches nothing.
+// The beginning of a kernel that prefetches nothing.
 __device__ __forceinline__ void BeginKernel() {
   LetNextKernelStart();
   AwaitEarlierKernels();
 }
 
-// What a miss in the second-level cache brings at least.
+// The fewest bytes that a miss in the second-level cache brings.
 inline constexpr int kPrefetchLine = 64;
 
-// Asks for the kPrefetchLine bytes around an address to be brought to the second-level cache.
-// Before the wait: of weights alone.
+// Prefetches the kPrefetchLine bytes around an address into the second-level cache. Before
+// AwaitEarlierKernels, only weights may be prefetched.
 __device__ __forceinline__ void Prefetch([[maybe_unused]] const void* address) {
 #if !defined(__CUDACC__)
   simt::Prefetch(address);

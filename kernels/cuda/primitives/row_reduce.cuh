@@ -1,5 +1,5 @@
-// A row by the threads of a block: going through it, reductions over it, and the order in which
-// logits stand in it. Blocks are one-dimensional.
+// Functions with which the threads of a block go through a row or reduce it, and the order of a
+// row's logits (RankOf). Blocks are one-dimensional.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_ROW_REDUCE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_ROW_REDUCE_CUH_
 
@@ -12,11 +12,11 @@
 
 namespace longstream::cuda {
 
-// As atomics and shuffles have it.
+// The 64-bit type of atomics and shuffles.
 using Word64 = unsigned long long;  // NOLINT(google-runtime-int)
 
-// Greater for greater logits and, among equal ones, for lower ids; -0 equals 0. No two ids of a row
-// have the same rank. REQUIRES: not NaN.
+// A number that is greater for greater logits and, among equal ones, for lower ids; -0 equals 0. No
+// two ids of a row have the same rank. REQUIRES: logit is not NaN.
 __device__ __forceinline__ Word64 RankOf(float logit, int64_t id) {
   const unsigned bits = __float_as_uint(logit + 0.0f);
   const unsigned ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
@@ -30,28 +30,28 @@ __device__ __forceinline__ float LogitOf(Word64 rank) {
   return __uint_as_float((ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered);
 }
 
-// Elements that a thread asks for before it uses the first of them. One after the other, each is
-// waited for, 0.15 us from L2 and 0.5 us from memory, because a compiler moves no load before a
-// store that may be to the same place.
+// Elements that a thread loads before it uses the first of them. A thread that used each element at
+// once would wait for every load, 0.15 us from L2 and 0.5 us from memory: a compiler moves no load
+// before a store that may be to the same place.
 inline constexpr int kLoadsAtOnce = 8;
 
-// The most threads of a row's block.
+// The most threads of a block that computes a row.
 inline constexpr int kMaxRowThreads = 1024;
 
-// A row's thread count, of its size alone: each thread asks for all of its elements at once where a
-// block has as many threads.
+// The number of threads for a row, which depends on its size alone. If the block may have enough
+// threads, each thread loads all of its elements at once.
 inline unsigned RowThreads(int64_t size) {
   const int64_t warps = (size + kWarp * kLoadsAtOnce - 1) / (kWarp * kLoadsAtOnce);
   return static_cast<unsigned>(std::clamp<int64_t>(warps * kWarp, kWarp, kMaxRowThreads));
 }
 
-// Element b of those that a thread asks for at once, the first of which is `first`.
+// Element number b of those that a thread loads at once; `first` is the first of them.
 __device__ __forceinline__ int BatchElement(int first, int b) {
   return first + b * static_cast<int>(blockDim.x);
 }
 
-// Calls use(i, load(i)) for every i < size that is the thread's, i % threads = threadIdx.x. What is
-// loaded does not depend on what `use` writes.
+// Calls use(i, load(i)) for every i < size with i % threads = threadIdx.x. A load must not depend
+// on what `use` writes.
 template <int kLoads = kLoadsAtOnce, typename Load, typename Use>
 __device__ __forceinline__ void ForRow(int64_t size, const Load& load, const Use& use) {
   const int end = static_cast<int>(size);
@@ -69,8 +69,8 @@ __device__ __forceinline__ void ForRow(int64_t size, const Load& load, const Use
   }
 }
 
-// Combines the threads' values in a fixed order; every thread gets the result. `scratch`:
-// [threads / 32] shared, free for other use afterwards.
+// Combines the threads' values in a fixed order; every thread gets the result. `scratch` is
+// [threads / 32] in shared memory, and free for other uses afterwards.
 template <typename T, typename Combine>
 __device__ __forceinline__ T ReduceRow(T value, T* scratch, const Combine& combine) {
   const int warps = static_cast<int>(blockDim.x) / kWarp;
@@ -95,7 +95,7 @@ __device__ __forceinline__ T RowSum(T value, T* scratch) {
   return ReduceRow(value, scratch, [](T x, T y) { return x + y; });
 }
 
-// mean(x) over k elements; 1 / sqrt(mean((x - mean)^2) + eps).
+// mean(x) over k elements, and 1 / sqrt(mean((x - mean)^2) + eps).
 __device__ __forceinline__ float RowMean(const float* x, int64_t k, float* scratch) {
   float sum = 0.0f;
   ForRow(

@@ -1,4 +1,4 @@
-// The dynamic shared memory of a block, whose size the launch states. Kernels keep all their shared
+// The dynamic shared memory of a block; the launch states its size. Kernels keep all their shared
 // memory there, as one struct or array.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_SHARED_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_SHARED_CUH_
@@ -9,7 +9,7 @@
 
 namespace longstream::cuda {
 
-// 1024-byte aligned.
+// The memory is 1024-byte aligned.
 template <typename T>
 __device__ __forceinline__ T* SharedMemory() {
 #ifdef __CUDACC__
@@ -20,7 +20,7 @@ __device__ __forceinline__ T* SharedMemory() {
 #endif
 }
 
-// Where an object lies in the shared memory of the block, in bytes.
+// The offset in bytes of an object in the shared memory of the block.
 __device__ __forceinline__ uint32_t SharedAddress(const void* object) {
 #ifdef __CUDACC__
   return static_cast<uint32_t>(__cvta_generic_to_shared(object));

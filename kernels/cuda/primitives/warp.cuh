@@ -1,5 +1,5 @@
-// Reductions over a warp; those over a block are in row_reduce.cuh. The order of the additions is
-// fixed, so that equal inputs give equal bits.
+// Reductions over a warp; row_reduce.cuh has those over a block. The order of the additions is
+// fixed, so equal inputs give equal bits.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WARP_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WARP_CUH_
 
@@ -10,8 +10,9 @@ namespace longstream::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// x, about which the compiler does not know that it is the same in every iteration of a loop. What
-// is computed from it is computed there, instead of once in registers that the loop needs.
+// Returns x, but hides from the compiler that it is the same in every iteration of a loop. So
+// values computed from it are computed in each iteration, and take no registers that the loop
+// needs.
 __device__ __forceinline__ int ComputedAnew(int x) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(x));
@@ -19,7 +20,7 @@ __device__ __forceinline__ int ComputedAnew(int x) {
   return x;
 }
 
-// Of `kLanes` neighbouring lanes, a power of two; every lane gets the result.
+// The sum over `kLanes` neighbouring lanes, a power of two; every lane gets the result.
 template <int kLanes = kWarp>
 __device__ __forceinline__ float WarpSum(float value) {
 #pragma unroll

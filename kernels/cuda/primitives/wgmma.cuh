@@ -1,22 +1,23 @@
-// Products of a warpgroup: four neighbouring warps, the first of them a multiple of four in the
-// block, multiply 64 rows by 64 or 128 columns of bf16, 16 products deep, into f32 (PTX: wgmma, of
-// compute capability 9.0 alone). On a device one instruction each; elsewhere
-// tests/simt/harness/warpgroup.h reads the same operands.
+// Products of a warpgroup, which is four neighbouring warps; the number of the first one in the
+// block is a multiple of four. They multiply 64 rows by 64 or 128 columns of bf16, 16 products
+// deep, into f32 (PTX: wgmma, on compute capability 9.0 only). On a device each product is one
+// instruction. Elsewhere tests/simt/harness/warpgroup.h reads the same operands.
 //
 //   d = a b      d += a b      a [64, 16], b [16, 8 kTiles]
 //
-// Warp w of the group has rows 16 w to 16 w + 15, of d in d[tile], of 8 columns each, as mma.cuh
-// has them, and so of a where that is in registers. Matrices in shared memory are named by
-// descriptors of 64 bits (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"):
+// Warp w of the group has rows 16 w to 16 w + 15. Its part of d is in d[tile], with 8 columns in
+// each tile, in the layout of mma.cuh. Its part of a is too, if a is in registers. Matrices in
+// shared memory are named by descriptors of 64 bits (PTX ISA, "Asynchronous Warpgroup Level Matrix
+// Shared Memory Layout"):
 //
-//   bits    13:0 where it begins     29:16 leading offset     45:32 stride offset, in 16 bytes each
+//   bits    13:0 beginning     29:16 leading offset     45:32 stride offset, each in 16 bytes
 //          51:49 0: patterns begin at multiples of 1024 bytes          63:62 1: 128-byte swizzle
 //
-// Products run beside the threads. They read and write registers and shared memory at any time from
-// FenceProducts before them, which follows all that the threads have done with those registers, to
-// the WaitForProducts that covers their group. What threads wrote to shared memory they see after
-// FenceSharedWrites in the threads that wrote, then a barrier; what they have read when waited for
-// may be written at once.
+// Products run asynchronously. FenceProducts comes before them, after everything that the threads
+// have done with the products' registers. From there to the WaitForProducts that covers their
+// group, they may read and write registers and shared memory at any time. They see a thread's
+// writes to shared memory if the thread has called FenceSharedWrites and a barrier followed. After
+// the wait, memory that they have read may be overwritten at once.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WGMMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WGMMA_CUH_
 
@@ -33,7 +34,7 @@
 
 namespace longstream::cuda {
 
-// Whether what is being compiled may have these products.
+// Whether the code that is being compiled may contain these products.
 #if !defined(__CUDACC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 inline constexpr bool kHasWgmma = true;
 #else
@@ -44,10 +45,11 @@ inline constexpr int kWarpgroupThreads = 128;
 inline constexpr int kWarpgroupRows = 64;
 inline constexpr int kProductDepth = 16;
 
-// A matrix [kRows, 64 n] of bf16 in shared memory as products take it, 1024-byte aligned: panels of
-// 64 columns one after the other. A row of a panel has 128 bytes, whose pieces of 16 bytes change
-// places by the row's number: piece c of row r is where piece c ^ r % 8 was. Eight rows are one
-// pattern, and neither rows nor columns of pieces meet in a bank.
+// A matrix [kRows, 64 n] of bf16 in shared memory in the layout that products take, 1024-byte
+// aligned: panels of 64 columns, one after the other. A row of a panel has 128 bytes in pieces of
+// 16 bytes. The row's number permutes them: piece c of row r is at the place of piece c ^ r % 8.
+// The pattern repeats after eight rows. Neither the pieces of a row nor those of a column are in
+// the same bank.
 template <int kRows>
 struct Panels {
   static_assert(kRows % 8 == 0);
@@ -56,29 +58,32 @@ struct Panels {
   static constexpr int kPatternBytes = 8 * kWidth * static_cast<int>(sizeof(BF16));
   static constexpr int kPanelBytes = kSize * static_cast<int>(sizeof(BF16));
 
-  // Where an element lies; eight from a multiple of eight on lie in one piece. Masks, because a
-  // remainder of a signed number takes five instructions.
+  // The place of an element. Eight elements are in one piece if the first one's column is a
+  // multiple of eight. The function uses masks, because the remainder of a signed number takes five
+  // instructions.
   static __device__ __forceinline__ int Place(int row, int column) {
     const int piece = (column >> 3 & 7) ^ (row & 7);
     return (column >> 6) * kSize + row * kWidth + piece * 8 + (column & 7);
   }
 
-  // The 16 columns from `column` on (a multiple of 16) of the rows from `row` on (of 8), which are
-  // rows of a or columns of b. K-major: eight rows further is the stride offset; the leading one,
-  // to the next 16 bytes of a row, is not read where they are swizzled.
+  // The descriptor of 16 columns of a matrix, from `column` on (a multiple of 16), and of its rows
+  // from `row` on (a multiple of 8). These rows are the rows of a or the columns of b. K-major: the
+  // stride offset leads eight rows further. The leading offset would lead to the next 16 bytes of a
+  // row; it is not read in swizzled layouts.
   static __device__ __forceinline__ uint64_t AlongRows(const BF16* panels, int row, int column) {
     return Descriptor(panels, 16, column / kWidth * kSize + row * kWidth + column % kWidth);
   }
 
-  // The 16 rows from `row` on (a multiple of 8), whose columns are those of b. MN-major: 64 columns
-  // further is the leading offset, eight rows further the stride offset.
+  // The descriptor of 16 rows of a matrix, from `row` on (a multiple of 8). The columns of the
+  // matrix are the columns of b. MN-major: the leading offset leads 64 columns further, the stride
+  // offset eight rows further.
   static __device__ __forceinline__ uint64_t AcrossRows(const BF16* panels, int row) {
     return Descriptor(panels, kPanelBytes, row * kWidth);
   }
 
  private:
-  // Where a matrix begins is added last, and to one half, so that those of one product differ by
-  // small constants: no address reaches 2^18.
+  // The beginning of the matrix is added last, and to the lower half only, so that the descriptors
+  // of one product differ by small constants. No address reaches 2^18.
   static __device__ __forceinline__ uint64_t Descriptor(const BF16* panels, int leading,
                                                         int first_element) {
     constexpr uint32_t kHigh = kPatternBytes / 16 | 1u << 30;
@@ -88,8 +93,8 @@ struct Panels {
   }
 };
 
-// What products have written or will read: what is done with these registers stays on its side of
-// this. Only ptxas, which knows products, may move it.
+// For registers that products have written or will read: the compiler cannot move uses of them past
+// this call. Only ptxas, which knows products, may do so.
 __device__ __forceinline__ void Pin([[maybe_unused]] float (&x)[4]) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])::"memory");
@@ -106,8 +111,8 @@ __device__ __forceinline__ void Pin(T (&values)[kCount][4]) {
   for (int i = 0; i < kCount; ++i) Pin(values[i]);
 }
 
-// By each thread that has written to shared memory, its asynchronous copies included once it has
-// waited for them.
+// Must be called by each thread that has written to shared memory. It includes the thread's
+// asynchronous copies, after it has waited for them.
 __device__ __forceinline__ void FenceSharedWrites() {
 #if !defined(__CUDACC__)
   simt::FenceSharedWrites();
@@ -116,7 +121,7 @@ __device__ __forceinline__ void FenceSharedWrites() {
 #endif
 }
 
-// These and the products: by all threads of the warpgroup together.
+// All threads of the warpgroup must call these functions and the products together.
 __device__ __forceinline__ void FenceProducts() {
 #if !defined(__CUDACC__)
   simt::FenceProducts();
@@ -124,7 +129,7 @@ __device__ __forceinline__ void FenceProducts() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
-// Ends a group.
+// Ends a group of products.
 __device__ __forceinline__ void CommitProducts() {
 #if !defined(__CUDACC__)
   simt::CommitProducts();
@@ -132,7 +137,7 @@ __device__ __forceinline__ void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-// Until at most the last kGroups groups are under way.
+// Waits until at most the last kGroups groups of products are under way.
 template <int kGroups>
 __device__ __forceinline__ void WaitForProducts() {
 #if !defined(__CUDACC__)
@@ -142,7 +147,7 @@ __device__ __forceinline__ void WaitForProducts() {
 #endif
 }
 
-// The registers of d, in the order of the instruction.
+// The registers of d, in the instruction's order.
 #define LONGSTREAM_TILE(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define LONGSTREAM_8_TILES(d, i)                                                       \
   LONGSTREAM_TILE(d, i), LONGSTREAM_TILE(d, i + 1), LONGSTREAM_TILE(d, i + 2),         \
@@ -157,8 +162,8 @@ __device__ __forceinline__ void WaitForProducts() {
   "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
   "%60, %61, %62, %63"
 
-// d = a b, or d += a b where `adds`; a and b along rows (Panels). The numbers behind the operands:
-// neither a nor b negated, neither across rows.
+// d = a b or, if `adds`, d += a b; a and b are read along rows (Panels). The numbers after the
+// operands mean: neither a nor b is negated, neither is read across rows.
 __device__ __forceinline__ void StartProduct(float (&d)[16][4], uint64_t a, uint64_t b, bool adds) {
 #if !defined(__CUDACC__)
   simt::Multiply({.d = d[0], .columns = 128, .a_matrix = a, .b_matrix = b, .adds = adds});
@@ -173,7 +178,7 @@ __device__ __forceinline__ void StartProduct(float (&d)[16][4], uint64_t a, uint
 #endif
 }
 
-// d += a b, a in registers, b across rows: the last number.
+// d += a b; a is in registers, b is read across rows, as the last number says.
 __device__ __forceinline__ void StartProduct(float (&d)[16][4], const uint32_t (&a)[4],
                                              uint64_t b) {
 #if !defined(__CUDACC__)

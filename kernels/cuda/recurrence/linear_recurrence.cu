@@ -1,31 +1,34 @@
-// Linear recurrence. Per step up to four kernels:
+// Linear recurrence. A step launches up to four kernels:
 //
-//   ScoreKernel     prefill: scores within blocks, decayed queries and keys; a thread block a block
-//                   of the grid and head                               recurrence_scores.cuh
-//   DecodeKernel    decode rows, all of a row but a state's change     recurrence_decode.cuh
-//   StateKernel     prefill: outputs; states, of decode rows that complete a block too; a thread
-//                   block a sequence, head and slice of value columns  recurrence_states.cuh
-//   RememberKernel  prefill: the rows after the last grid line, once nobody reads those that they
-//                   replace
+//   ScoreKernel     prefill: scores within blocks, decayed queries and keys. A thread block
+//                   computes one block of the grid for one head (recurrence_scores.cuh).
+//   DecodeKernel    decode rows, except for changes of a state (recurrence_decode.cuh).
+//   StateKernel     prefill: outputs. States, also for decode rows that complete a block. A thread
+//                   block computes a sequence, a head and a slice of value columns
+//                   (recurrence_states.cuh).
+//   RememberKernel  prefill: stores the rows after the last grid line. No kernel then needs the
+//                   rows that they replace.
 //
-// Prefill, per head and block of C = 64 tokens, in multiply-adds with Dk = Dv = 128:
+// Prefill costs these multiply-adds per head and block of C = 64 tokens, with Dk = Dv = 128:
 //
 //   scores  q k^T   C^2 Dk 5/8    0.33 M        outputs  q S    C Dk Dv      1.05 M
 //   state   k^T v   C Dk Dv       1.05 M                 P V    C^2 Dv 5/8   0.33 M
 //
-// thrice each, because a factor is two TF32 numbers (split_product.cuh): 8.3 M, or 136 G for 32
-// heads and 32K tokens, 0.9 ms at the 300 TFLOP/s that mma.sync should reach of an H200's TF32
-// rate. Reading q and k twice and v once, writing the output, writing and reading scores is 3.8 GB,
-// 0.9 ms at 4.3 TB/s; with gates, whose queries and keys are written decayed, 5.4 GB.
+// Each is three multiply-adds of the tensor cores, because a factor is two TF32 numbers
+// (split_product.cuh): 8.3 M, or 136 G for 32 heads and 32K tokens. That takes 0.9 ms at 300
+// TFLOP/s, the part of an H200's TF32 rate that mma.sync should reach. Memory traffic is 3.8 GB,
+// 0.9 ms at 4.3 TB/s: q and k are read twice and v once, the output is written, scores are written
+// and read. With gates, decayed queries and keys are written too: 5.4 GB.
 //
-// Going through the blocks with the state on chip keeps a sequence of 32 heads on 128 SMs, in
-// slices of 32 columns, and moves no state. All blocks side by side would write the state at each
-// grid line and read it twice: 3.2 GB more, as much as everything else. What needs no state is
-// taken out of the chain. Slices have 16 columns where 32 do not fill the GPU: columns are
-// independent, so that their number changes no bits.
+// StateKernel goes through the blocks one after the other and keeps the state on chip. A sequence
+// of 32 heads then uses 128 SMs, in slices of 32 columns, and no state moves through memory.
+// Computing all blocks side by side would write the state at each grid line and read it twice: 3.2
+// GB more, as much as everything else. Work that needs no state is done before, in ScoreKernel. If
+// slices of 32 columns do not fill the GPU, slices have 16. Columns are independent, so this
+// changes no bits.
 //
 // A decode row reads its state once, Dk Dv 4 bytes a head, and the rows since the grid line, on
-// average 32 (Dk + Dv) 4 bytes; it writes one row, and no state between grid lines.
+// average 32 (Dk + Dv) 4 bytes. It writes one row. It writes the state only at grid lines.
 #include "kernels/cuda/cache/cache_access.cuh"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/device_limits.h"
@@ -45,8 +48,8 @@ constexpr int kRememberThreads = 128;
 // Thread blocks that fill a GPU of 108 to 132 SMs.
 constexpr int64_t kFullGpu = 100;
 
-// The `index`-th block of the grid that prefill rows lie in, sequence by sequence. False past the
-// last.
+// Finds the `index`-th block of the grid that contains prefill rows, counted sequence by sequence.
+// Returns false after the last one.
 __device__ bool FindBlock(const BatchLayout& batch, int64_t grid, int64_t index, int32_t* sequence,
                           GridBlock* block) {
   for (int32_t s = 0; s < batch.num_sequences; ++s) {
@@ -82,7 +85,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   }
 }
 
-// The `index`-th sequence of the batch that is one row, or that is not.
+// The `index`-th sequence of the batch that is a decode row. If is_decode is false, the `index`-th
+// that is a prefill.
 __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_t index) {
   int32_t s = 0;
   while ((batch.sequences[s].is_decode != 0) != is_decode || index-- > 0) ++s;
@@ -100,8 +104,8 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurren
       .Run();
 }
 
-// Block z: the z-th prefill sequence, and after these one block for all decode rows, few of which
-// complete a block of the grid.
+// Block z computes the z-th prefill sequence. One more block computes all decode rows, because few
+// of them complete a block of the grid.
 template <typename Shape>
 __global__ void __launch_bounds__(kTileThreads)
     StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {
@@ -168,7 +172,7 @@ RecurrenceWorkspace WorkspaceOf(const Stream& stream, const LinearRecurrenceArgs
   return workspace;
 }
 
-// What a launch needs to know of a step.
+// The numbers of a step that decide how many thread blocks are launched.
 struct Counts {
   explicit Counts(const LinearRecurrenceArgs& args)
       : heads(static_cast<unsigned>(args.cache.num_heads)),
@@ -176,7 +180,7 @@ struct Counts {
         prefill_sequences(args.batch.num_sequences - decode_rows),
         prefill_rows(args.batch.num_rows - decode_rows) {}
 
-  // n rows from any position on lie in at most n / grid + 2 blocks.
+  // n rows lie in at most n / grid + 2 blocks, whatever position they begin at.
   unsigned MaxBlocks(int64_t grid) const {
     return static_cast<unsigned>(prefill_rows / grid + 2 * prefill_sequences);
   }
@@ -251,7 +255,7 @@ void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args) {
   const RecurrenceWorkspace workspace = WorkspaceOf(stream, args);
   const Counts counts(args);
   LaunchScores(stream, args, counts, workspace);
-  // Half as many columns of a row where that gives too few thread blocks.
+  // If this gives too few thread blocks, each gets half as many columns of a row.
   if (CeilDiv(cache.value_dim, DecodeRow<2>::kColumns) * counts.heads * counts.decode_rows >=
       kFullGpu) {
     LaunchDecode<2>(stream, args, counts);

@@ -1,11 +1,12 @@
-// Linear recurrence, decode rows. A thread block a row, head and slice of value columns; warp w has
-// the w-th eighth of the key elements in the product with the state and rows 8 w ... 8 w + 7 of the
-// block wherever rows are summed, so that every sum has an order that follows from the position.
+// Linear recurrence of decode rows. A thread block computes a row, a head and a slice of value
+// columns. Warp w takes the w-th eighth of the key elements in the product with the state, and rows
+// 8 w ... 8 w + 7 of the block in all sums over rows. So the order of every sum follows from the
+// position.
 //
-// The elements of the state that a thread needs are asked for before anything is computed: 16 loads
-// of 4 bytes for each of its columns, 32 KiB on their way per thread block with 64 columns, and two
-// of these on an SM: almost three times what memory's latency times its bandwidth asks of an SM, 23
-// KiB. The scores with the keys are computed meanwhile.
+// Each thread loads its elements of the state before anything is computed: 16 loads of 4 bytes for
+// each of its columns. With 64 columns a thread block has 32 KiB in flight, and two blocks run on
+// an SM. That is almost three times what keeps memory busy: its latency times its bandwidth is 23
+// KiB for each SM. The scores with the keys are computed while the state is loaded.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_DECODE_CUH_
 
@@ -22,9 +23,9 @@ namespace longstream::cuda {
 inline constexpr int kDecodeWarps = 8;
 inline constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 inline constexpr int kPartRows = kMaxRecurrenceGrid / kDecodeWarps;
-inline constexpr int kEarlyKeys = 16;  // of a warp, whose elements of the state are asked for first
+inline constexpr int kEarlyKeys = 16;  // keys of a warp whose state elements are loaded first
 
-// kWidth: columns of a lane.
+// kWidth: how many columns a lane has.
 template <int kWidth>
 class DecodeRow {
  public:
@@ -33,7 +34,7 @@ class DecodeRow {
   struct Shared {
     float scores[kMaxRecurrenceGrid];
     float parts[kDecodeWarps][kColumns];
-    // Followed by the decayed query [Dk] and, where gated, ln F of each warp's rows [8, Dk].
+    // After this struct lie the decayed query [Dk] and, if gated, ln F of each warp's rows [8, Dk].
   };
   static size_t SharedBytes(int64_t key_dim, bool gated) {
     return sizeof(Shared) +
@@ -92,7 +93,8 @@ class DecodeRow {
  private:
   __device__ int64_t ColumnOf(int c) const { return first_column_ + c * kWarp + lane_; }
 
-  // Past the end, the last one: nobody uses what becomes of it, and no load waits for a comparison.
+  // An element beyond the end is replaced by the last one. Its result is not used, and no load has
+  // to wait for a comparison.
   __device__ __forceinline__ void LoadState(int64_t key, int64_t end, float (&to)[kWidth]) const {
     const float* row = rows_.State() + min(key, end - 1) * rows_.value_dim();
 #pragma unroll
@@ -109,8 +111,9 @@ class DecodeRow {
     for (int c = 0; c < kWidth; ++c) sums[c] = __fmaf_rn(weight, row[c], sums[c]);
   }
 
-  // The scores of the warp's rows, and from the first warp the decayed query. Gated: ln F of every
-  // warp's rows first, so that all go back through their own rows at once.
+  // Computes the scores of the warp's rows; the first warp also computes the decayed query. If
+  // gated, all warps first compute ln F of their rows. Then each knows the decay behind its last
+  // row, and all can go back through their rows at once.
   template <bool kGated>
   __device__ __forceinline__ void Score() {
     const int64_t dim = rows_.key_dim();
@@ -171,8 +174,9 @@ class DecodeRow {
         args_.scale * sum;
   }
 
-  // The row into the cache: values of the slice, from the first slice keys and gates. Nobody reads
-  // what was there, and all take the step's own row from its matrices.
+  // Stores the step's row in the cache. The block of each slice stores its values, the block of the
+  // first slice also the key and the gates. No kernel reads the row that is replaced, and all
+  // blocks read the step's own row from the step's matrices.
   __device__ __forceinline__ void Remember() const {
     const RecurrentCache& cache = args_.cache;
     const int64_t position = line_ + last_;
@@ -206,7 +210,7 @@ class DecodeRow {
   const int64_t head_;
   const int64_t t_;     // the step's row
   const int64_t line_;  // position of the block's row 0
-  const int last_;      // the row itself, in the block
+  const int last_;      // the row's number in the block
   const int64_t first_column_;
   Shared& shared_;
   float* query_;

@@ -1,6 +1,6 @@
-// What the kernels of the linear recurrence share: the blocks of the grid that a step's rows lie
-// in; the rows of a block, wherever they are, those of earlier steps in the cache, those of this
-// step in its matrices; and what one kernel leaves in the workspace for the next.
+// Shared parts of the kernels of the linear recurrence: the blocks of the grid that contain a
+// step's rows; the rows of a block, which are in the cache (earlier steps) or in the step's
+// matrices (this step); and the workspace through which one kernel passes results to the next.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_ROWS_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_ROWS_CUH_
 
@@ -13,14 +13,14 @@
 
 namespace longstream::cuda {
 
-// ln sigmoid(x), exact near 0 and for large |x|. In every kernel the same bits: nothing is
-// contracted with what it is added to.
+// ln sigmoid(x), exact near 0 and for large |x|. It has the same bits in every kernel, because the
+// compiler cannot fuse it with a later addition.
 __device__ __forceinline__ float LogSigmoid(float x) {
   return __fsub_rn(fminf(x, 0.0f), log1pf(expf(-fabsf(x))));
 }
 
-// The last grid line not after a position. Positions fit in 32 bits, in which a division is a dozen
-// operations; in 64 it is a hundred.
+// The last grid line at or before a position. Positions fit in 32 bits. A 32-bit division takes a
+// dozen operations, a 64-bit one a hundred.
 __device__ __forceinline__ int64_t LineBefore(int64_t position, int64_t grid) {
   return position - static_cast<int>(position) % static_cast<int>(grid);
 }
@@ -36,7 +36,7 @@ struct GridBlock {
   int64_t end;
   int64_t t;  // the step's row at `begin`
 
-  // `position`: of a row of the step; the block's part from there on.
+  // The part of a block from `position` on; `position` must be that of a row of the step.
   static __device__ __forceinline__ GridBlock From(const SequenceRows& sequence, int64_t position,
                                                    int64_t grid) {
     GridBlock block;
@@ -48,19 +48,18 @@ struct GridBlock {
   }
 
   __device__ bool complete(int64_t grid) const { return end == line + grid; }
-  // Row r of the block is one of the step's.
+  // Whether row r of the block is one of the step's.
   __device__ bool Has(int r) const { return line + r >= begin && line + r < end; }
-  // Row r of the step's matrices.
+  // The index in the step's matrices of row r of the block.
   __device__ int64_t StepRow(int r) const { return t + (line + r - begin); }
 };
 
-// What is computed of all blocks side by side before the states go through them.
+// Results of ScoreKernel for all blocks, which StateKernel reads when it goes through the blocks.
 struct RecurrenceWorkspace {
-  float* queries;  // [T, H, Dk] q F(g, t), where gated
-  float* keys;    // [T, H, Dk] k F(t + 1, next line - 1), where gated and the block is complete and
-                  // all of it this step's
-  float* scores;  // [T, H, grid]
-  float* totals;  // [T / grid, H, Dk] F over such a block, whose first row is t: at t / grid
+  float* queries;  // [T, H, Dk] q F(g, t), if gated
+  float* keys;     // [T, H, Dk] k F(t + 1, next line - 1), if gated, for whole blocks of this step
+  float* scores;   // [T, H, grid]
+  float* totals;   // [T / grid, H, Dk] F over such a block, at index t / grid; t: its first row
   int64_t heads;
   int64_t key_dim;
   int64_t grid;
@@ -78,7 +77,7 @@ struct RecurrenceWorkspace {
   }
 };
 
-// Rows of one sequence, seen by one head.
+// Rows of one sequence, as one head reads them.
 class RecurrenceRows {
  public:
   __device__ RecurrenceRows(const LinearRecurrenceArgs& args, const SequenceRows& sequence,
@@ -95,12 +94,12 @@ class RecurrenceRows {
   __device__ int64_t key_dim() const { return args_.cache.key_dim; }
   __device__ int64_t value_dim() const { return args_.cache.value_dim; }
   __device__ int64_t kv_head() const { return kv_head_; }
-  // The first of the heads that share a key and value head.
+  // Whether the head is the first of those that share a key and value head.
   __device__ bool leads() const { return head_ == kv_head_ * heads_of_one_; }
   // The last grid line before the step.
   __device__ int64_t line() const { return first_position_ - held_; }
 
-  // [Dk] and [Dv] at `position`, which is not before line().
+  // The key [Dk] or value [Dv] at `position`, which is not before line().
   __device__ const float* Key(int64_t position) const {
     const RecurrentCache& cache = args_.cache;
     return Row(args_.k, cache.keys, position, cache.num_kv_heads, kv_head_, cache.key_dim);
@@ -111,9 +110,9 @@ class RecurrenceRows {
   }
 
   __device__ bool gated() const { return args_.log_decay == nullptr; }
-  // ln f of all elements at all positions, where not gated.
+  // ln f of all elements at all positions, if not gated.
   __device__ float FixedLogDecay() const { return args_.log_decay[head_]; }
-  // ln f of key element i at `position`, where gated.
+  // ln f of key element i at `position`, if gated.
   __device__ float LogGate(int64_t position, int64_t i) const {
     const RecurrentCache& cache = args_.cache;
     const float* row =
@@ -144,12 +143,12 @@ class RecurrenceRows {
 
   const LinearRecurrenceArgs& args_;
   const int head_;
-  const int heads_of_one_;  // that share a key and value head
+  const int heads_of_one_;  // heads that share a key and value head
   const int kv_head_;
   const int64_t first_position_;
   const int held_;  // rows in the cache, from a grid line on
   const int64_t first_row_;
-  const int64_t offset_;  // of the sequence's memory
+  const int64_t offset_;  // offset of the sequence's memory
 };
 
 }  // namespace longstream::cuda

@@ -1,16 +1,17 @@
-// Linear recurrence, prefill, what needs no state: the scores within a block and, where decays
-// depend on the data, the decayed queries and keys. A thread block a block of the grid and head, so
-// that all of a prefill are computed side by side.
+// Linear recurrence of prefill rows, the part that needs no state: the scores within a block and,
+// if decays depend on the data, the decayed queries and keys. A thread block computes one block of
+// the grid for one head, so all blocks of a prefill are computed side by side.
 //
-// With sub-blocks b >= a of 16 rows, r in b and j in a, tot_s = ln F over sub-block s:
+// Let b >= a be sub-blocks of 16 rows, row r in b, row j in a, and tot_s = ln F over sub-block s:
 //
 //   score[r, j] = sum_i (q_ri F_i(first of b, r)) D_i (k_ji F_i(j + 1, last of a)),   a < b
 //   D_i = exp(sum_(a < s < b) tot_si)
 //
-// on tensor cores; every factor is at most 1, and no exponent is a difference. Within a sub-block
-// the decay between two rows is no product of one of each, so those 136 scores are FMAs: a row's
-// query is decayed from row to row, going back from its own. With a fixed decay all of a block's
-// scores are q . k on tensor cores, times a power.
+// This runs on tensor cores. Every factor is at most 1, and no exponent is a difference. Within a
+// sub-block the decay between two rows is not a product of one factor for each row. So the 136
+// scores of a sub-block are computed with FMAs: a row's query goes back from its own row to the
+// first, and decays at each row. With a fixed decay all scores of a block are q . k on tensor
+// cores, times a power of the decay.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_SCORES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_SCORES_CUH_
 
@@ -38,24 +39,24 @@ struct GatedScoreShared : ScoreShared {
 
 // The scores of 16 rows with 16 keys, in fragments of 8 keys.
 struct ScoreTile {
-  int row;  // of the block
+  int row;  // the tile's first row and key, as numbers in the block
   int key;
   float sums[2][4] = {};
 
-  // Tile n of those at and below the diagonal, row by row.
+  // Tile n of the tiles at and below the diagonal, counted row by row.
   __device__ explicit ScoreTile(int n) {
     const int b = n >= 6 ? 3 : n >= 3 ? 2 : n >= 1 ? 1 : 0;
     row = b * kSubRows;
     key = (n - b * (b + 1) / 2) * kSubRows;
   }
 
-  // The step has rows among those of the tile.
+  // Whether the step has any of the tile's rows.
   __device__ bool IsIn(const GridBlock& block) const {
     return block.line + row < block.end && block.line + row + kSubRows > block.begin;
   }
 
-  // The products over a panel of `width` key elements; the queries times `factors` [kPanel], if not
-  // nullptr.
+  // Adds the products over a panel of `width` key elements. The queries are multiplied with
+  // `factors` [kPanel] if it is not nullptr.
   __device__ __forceinline__ void Add(const ScoreShared& shared, int width, const float* factors) {
     const int t = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll 4
@@ -78,7 +79,7 @@ struct ScoreTile {
     }
   }
 
-  // store(row, key, score) of each element that this lane has.
+  // Calls store(row, key, score) for each element of this lane.
   template <typename Store>
   __device__ __forceinline__ void ForEach(const Store& store) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -151,12 +152,13 @@ class BlockScores {
     }
   }
 
-  // Queries and keys of a panel to shared memory, beside what `write` does.
+  // Copies queries and keys of a panel to shared memory. write() runs while the copies are under
+  // way.
   template <typename Write>
   __device__ __forceinline__ void CopyPanel(int panel, ScoreShared& shared,
                                             const Write& write) const {
     const int64_t dim = workspace_.key_dim;
-    __syncthreads();  // the panel before has been read
+    __syncthreads();  // all threads have read the previous panel
     CopyTile<kPanel>(
         [&](int r) {
           return block_.Has(r) ? static_cast<const float*>(args_.q.data) +
@@ -191,8 +193,9 @@ class BlockScores {
     }
   }
 
-  // Scores within sub-blocks: two warps each, a lane a row and every fourth four of the panel's key
-  // elements. sums[j]: over these, with row j of the sub-block.
+  // Computes scores within sub-blocks. Two warps share a sub-block, and a lane computes one row. It
+  // takes every fourth group of four key elements of the panel. sums[j] is its sum over these
+  // elements, for the key of row j of the sub-block.
   __device__ __forceinline__ void AddDiagonal(const GatedScoreShared& shared,
                                               float (&sums)[kSubRows]) const {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -232,8 +235,8 @@ class BlockScores {
     }
   }
 
-  // Queries and keys of a panel, in place, to the borders of their sub-blocks; to those of the
-  // block into the workspace.
+  // Decays the queries and keys of a panel to the borders of their sub-blocks, in place. Also
+  // writes them to the workspace, decayed to the borders of the block.
   __device__ __forceinline__ void Decay(int panel, GatedScoreShared& shared) const {
     const int column = PanelColumn(), b = PanelSubBlock();
     const int key = panel + column;

@@ -1,14 +1,17 @@
 // Linear recurrence, the part that goes from block to block: outputs of prefill rows, and states. A
-// thread block a sequence, head and slice of value columns, with that slice of the state in shared
-// memory. Per block of the grid, all on tensor cores (split_product.cuh),
+// thread block computes a sequence, a head and a slice of value columns, with that slice of the
+// state in shared memory. For each block of the grid it computes, on tensor cores
+// (split_product.cuh),
 //
 //   out = scale (F q S + P V)         S <- diag(F) S + K^T V
 //
-// as a stream of tiles [64, 64]: the panels of q, the scores P, the panels of k. Two tiles are on
-// their way while one is multiplied. Warp w has rows (of a tile of k: key elements) 16 (w % 4) and
-// half of the columns; the values of a block, split once, stay in its registers for P and k.
+// from a stream of tiles [64, 64]: the panels of q, the scores P, the panels of k. Two tiles are
+// being loaded while one is multiplied. Warp w computes half of the columns for 16 rows of a tile,
+// from row 16 (w % 4) on; the rows of a tile of k are key elements here. The values of a block are
+// split once and stay in the warp's registers for P and k.
 //
-// K^T V is summed from zero and then added to the state, rounded to nearest.
+// K^T V is summed from zero on tensor cores. An FMA, which rounds to nearest, then adds it to the
+// state.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_STATES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_STATES_CUH_
 
@@ -26,8 +29,8 @@ namespace longstream::cuda {
 
 inline constexpr int kStateStages = 3;
 
-// kTiles: fragments of 8 columns that a warp has. kStaged: the slice lies in shared memory, else in
-// the cache.
+// kColumnTiles: how many fragments of 8 columns a warp has. kIsStaged: whether the slice of the
+// state lies in shared memory; otherwise it is used in the cache.
 template <int kColumnTiles, bool kIsStaged>
 struct StateShape {
   static constexpr int kTiles = kColumnTiles;
@@ -38,11 +41,11 @@ struct StateShape {
   struct Shared {
     float stages[kStateStages][kTileRows * kColumnStride];
     float values[kTileRows * kStride];
-    float powers[kTileRows + 1];  // of a fixed decay
-    float total[kPanel];          // F of the block, of a panel
+    float powers[kTileRows + 1];  // powers of a fixed decay
+    float total[kPanel];          // F of the block for a panel
     SubBlockTotals totals;
-    uint8_t completes[kTileThreads];  // of sequences, in a step of decode rows
-    // Followed by the slice, [Dk rounded up to panels, kStride], if kStaged.
+    uint8_t completes[kTileThreads];  // which decode rows complete a block
+    // If kStaged, the slice lies after this struct: [Dk rounded up to panels, kStride].
   };
   static size_t SharedBytes(int64_t key_dim) {
     const int64_t rows = kStaged ? (key_dim + kPanel - 1) / kPanel * kPanel : 0;
@@ -71,8 +74,8 @@ class StateSlice {
         g_(static_cast<int>(threadIdx.x) % kWarp / 4),
         t_(static_cast<int>(threadIdx.x) % 4) {}
 
-  // All of the sequence's rows in the step; of a decode row, which another kernel has answered,
-  // only the state.
+  // Computes all of the sequence's rows in the step. Another kernel has computed the output of a
+  // decode row, so for it only the state is computed.
   __device__ void Run() {
     Begin();
     Cursor load = First(), use = load;
@@ -96,8 +99,8 @@ class StateSlice {
  private:
   using Sums = float[Shape::kTiles][4];
 
-  // A tile of the stream: tiles [0, panels) of a block are those of q, then comes P, then those of
-  // k if the block is complete.
+  // A tile of the stream. Tiles [0, panels) of a block are panels of q. Then comes P, then the
+  // panels of k if the block is complete.
   struct Cursor {
     GridBlock block;
     int tile;
@@ -119,7 +122,7 @@ class StateSlice {
     cursor = {GridBlock::From(sequence_, cursor.block.end, workspace_.grid), FirstTile()};
   }
 
-  // Decayed keys are in the workspace.
+  // Whether the workspace has the decayed keys of a block.
   __device__ bool HasDecayedKeys(const GridBlock& block) const {
     return rows_.gated() && block.begin == block.line && !sequence_.is_decode;
   }
@@ -177,7 +180,7 @@ class StateSlice {
 
   __device__ __forceinline__ void Multiply(const Cursor& cursor, float* tile) {
     const GridBlock& block = cursor.block;
-    // Without columns or, below, without rows or key elements the warp has nothing to add.
+    // A warp has nothing to add if it has no columns or, below, no rows or key elements.
     const bool has_columns = first_column_ + warp_column_ < rows_.value_dim();
     if (cursor.tile < panels_) {
       if (has_columns && HasRows(block)) MultiplyQueries(cursor.tile * kPanel, tile);
@@ -191,12 +194,12 @@ class StateSlice {
     }
   }
 
-  // The step has rows among those of the warp.
+  // Whether the step has any of the warp's rows.
   __device__ bool HasRows(const GridBlock& block) const {
     return block.line + warp_row_ < block.end && block.line + warp_row_ + 16 > block.begin;
   }
 
-  // sums_ += q S, over a panel.
+  // sums_ += q S, for a panel of key elements.
   __device__ __forceinline__ void MultiplyQueries(int first, const float* queries) {
     const int width = static_cast<int>(min(int64_t{kPanel}, workspace_.key_dim - first));
 #pragma unroll 2
@@ -224,7 +227,7 @@ class StateSlice {
     }
   }
 
-  // out = scale (F sums_ + P V), where a gated F is in the queries; sums_ = 0.
+  // out = scale (F sums_ + P V); then sums_ = 0. A gated F is already in the queries.
   __device__ __forceinline__ void Answer(const GridBlock& block, const float* scores) {
     if (!rows_.gated()) {
       const float upper = shared_.powers[warp_row_ + g_ + 1];
@@ -239,7 +242,7 @@ class StateSlice {
     }
 #pragma unroll
     for (int k = 0; k < kTileRows / 8; ++k) {
-      if (k * 8 >= warp_row_ + 16) continue;  // keys after the warp's rows
+      if (k * 8 >= warp_row_ + 16) continue;  // these keys come after the warp's rows
       const SplitA a = LoadA(scores + warp_row_ * kRowStride + k * 8, kRowStride);
 #pragma unroll
       for (int n = 0; n < Shape::kTiles; ++n) MultiplyAddSplit(sums_[n], a, values_[k][n]);
@@ -260,7 +263,7 @@ class StateSlice {
     }
   }
 
-  // S <- diag(F) S + K^T V for a panel of key elements. With a fixed decay the keys are decayed
+  // S <- diag(F) S + K^T V for a panel of key elements. If the decay is fixed, the keys are decayed
   // here.
   __device__ __forceinline__ void Fold(const GridBlock& block, int first, const float* keys) {
     const bool fixed = !rows_.gated();
@@ -275,7 +278,7 @@ class StateSlice {
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] = from[(k * 8 + i / 2 * 4) * kColumnStride + i % 2 * 8];
       if (fixed) {
-        // Rows past the grid are zero.
+        // The rows of the tile after the grid are zero.
         const int left = static_cast<int>(workspace_.grid) - 1 - k * 8 - t_;
         const float even = shared_.powers[max(left, 0)], odd = shared_.powers[max(left - 4, 0)];
         x[0] *= even;
@@ -299,14 +302,14 @@ class StateSlice {
     }
   }
 
-  // The decay of the state over a block, of key element first + i.
+  // The decay of the state over a block, for key element first + i.
   __device__ __forceinline__ float Total(const GridBlock& block, int first, int i) const {
     if (!rows_.gated()) return shared_.powers[workspace_.grid];
     if (!HasDecayedKeys(block)) return shared_.total[i];
     return first + i < workspace_.key_dim ? workspace_.Total(block.t, head_)[first + i] : 0.0f;
   }
 
-  // A panel of the keys, in place, of a block that began in an earlier step.
+  // Decays a panel of the keys in place, for a block that began in an earlier step.
   __device__ void DecayKeys(const GridBlock& block, int first, float* keys) {
     const int column = PanelColumn(), b = PanelSubBlock();
     const SubBlockGates gates(rows_, block, first + column);
@@ -349,7 +352,7 @@ class StateSlice {
   }
 
   __device__ void Begin() {
-    __syncthreads();  // the sequence before has been written
+    __syncthreads();  // all threads have written the previous sequence
     const int thread = static_cast<int>(threadIdx.x);
     if (!rows_.gated() && thread <= kTileRows) {
       shared_.powers[thread] = expf(static_cast<float>(thread) * rows_.FixedLogDecay());
@@ -372,7 +375,7 @@ class StateSlice {
     if constexpr (Shape::kStaged) {
       const int64_t end = sequence_.first_position + sequence_.num_rows;
       if (LineBefore(end, workspace_.grid) <= sequence_.first_position)
-        return;  // nothing was folded
+        return;  // no block was folded into the state
       for (int i = static_cast<int>(threadIdx.x); i < panels_ * kPanel * Shape::kColumns;
            i += kTileThreads) {
         float* to = Stored(i / Shape::kColumns, i % Shape::kColumns);
@@ -392,10 +395,10 @@ class StateSlice {
   Shared& shared_;
   const int warp_row_;
   const int warp_column_;
-  const int g_;  // the lane is 4 g + t
+  const int g_;  // the lane's number is 4 g + t
   const int t_;
   Sums sums_;                                    // q S so far
-  SplitB values_[kTileRows / 8][Shape::kTiles];  // of the block
+  SplitB values_[kTileRows / 8][Shape::kTiles];  // values of the block
 };
 
 }  // namespace longstream::cuda

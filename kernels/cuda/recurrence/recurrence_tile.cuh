@@ -1,5 +1,5 @@
-// Tiles of 64 rows in shared memory, as prefill of the linear recurrence multiplies them, and the
-// decays between the rows of a block.
+// For prefill of the linear recurrence: tiles of 64 rows in shared memory, which it multiplies, and
+// the decays between the rows of a block.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 
@@ -18,24 +18,26 @@ inline constexpr int kTileRows = kMaxRecurrenceGrid;
 inline constexpr int kPanel = 64;  // key elements of a tile
 inline constexpr int kTileThreads = 256;
 inline constexpr int kTileWarps = kTileThreads / kWarp;
-inline constexpr int kSubRows = 16;  // of a sub-block, within which decays are summed
+inline constexpr int kSubRows = 16;  // rows of a sub-block, within which decays are summed
 inline constexpr int kSubBlocks = kTileRows / kSubRows;
-// Floats from a row to the next, where fragments are read along rows (split_product.cuh) and where
-// down columns: lanes 4 g + t then read rows t and columns g of 32 different banks.
+// Floats from one row of a tile to the next. kRowStride is for fragments that are read along rows
+// (split_product.cuh), kColumnStride for those that are read down columns. With them, lanes 4 g + t
+// read rows t and columns g from 32 different banks.
 inline constexpr int kRowStride = kPanel + 4;
 inline constexpr int kColumnStride = kPanel + 8;
 
-// A thread's column of a panel and the sub-block of rows that it decays.
+// A thread decays one column of a panel in one sub-block of rows.
 static_assert(kTileThreads == kPanel * kSubBlocks);
 __device__ __forceinline__ int PanelColumn() { return static_cast<int>(threadIdx.x) % kPanel; }
 __device__ __forceinline__ int PanelSubBlock() { return static_cast<int>(threadIdx.x) / kPanel; }
 
-// Asks for elements [first, first + kColumns) of the 64 rows row_of(r) as `to` [64, stride].
-// Elements from `width` on, and rows that are nullptr, become zero. By all threads of the block.
+// Starts copies of elements [first, first + kColumns) of the 64 rows row_of(r) to `to` [64,
+// stride]. Elements from `width` on and rows that are nullptr become zero. All threads of the block
+// must call it.
 template <int kColumns, typename RowOf>
 __device__ __forceinline__ void CopyTile(const RowOf& row_of, int64_t first, int64_t width,
                                          float* to, int stride) {
-  constexpr int kElements = 4;  // of a copy
+  constexpr int kElements = 4;  // elements of a copy
   constexpr int kChunks = kColumns / kElements;
   constexpr int kRowsAtOnce = kTileThreads / kChunks;
   constexpr int kCopies = kTileRows / kRowsAtOnce;
@@ -105,8 +107,8 @@ __device__ __forceinline__ float SumTotals(const SubBlockTotals& totals, int col
   return sum;
 }
 
-// k F(j + 1, next line - 1), given ln F to the end of its sub-block and over those after it. Both
-// kernels that decay keys do it here, so that a state does not depend on which it was.
+// k F(j + 1, next line - 1), from ln F to the end of its sub-block and ln F over later ones. Both
+// kernels that decay keys call this function, so a state does not depend on which kernel did it.
 __device__ __forceinline__ float DecayedKey(float key, float to_end, float after) {
   return __fmul_rn(key, expf(__fadd_rn(to_end, after)));
 }

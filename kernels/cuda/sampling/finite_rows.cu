@@ -1,4 +1,4 @@
-// Check for finite rows: a block a row, which the head has just left in L2.
+// Check for finite rows: a thread block reads a row, which the head has just left in L2.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"

@@ -1,5 +1,6 @@
-// Log-probabilities: a block a row. The most probable tokens come one after the other, each the
-// greatest rank below the one before: a pass over the row each, from L2, and no sort.
+// Log-probabilities: a thread block computes a row. It finds the most probable tokens one after the
+// other, without a sort: each is the greatest rank below the one before, and takes a pass over the
+// row from L2.
 #include <cmath>
 
 #include "kernels/cuda/cuda_ops.h"
@@ -12,7 +13,7 @@
 namespace longstream::cuda {
 namespace {
 
-// log(sum(exp(logits))); NaN where a logit is NaN or +infinity, or all are -infinity.
+// log(sum(exp(logits))); NaN if a logit is NaN or +infinity, or if all are -infinity.
 __device__ double LogSumExp(const float* logits, int64_t vocabulary, double* scratch) {
   int nan = 0;
   float largest = -INFINITY;

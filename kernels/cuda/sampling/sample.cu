@@ -1,10 +1,12 @@
-// Sampling: several blocks a row, and no sort. Up to 64 rows at a time go through four kernels.
-// Each finds in the workspace what those before it have left:
+// Sampling: several thread blocks compute a row, without a sort. Up to 64 rows at a time go through
+// four kernels. Each kernel reads from the workspace what earlier kernels have written:
 //
-// - adjust, a block a part of a row: adjusted logits, the part's greatest rank (row_reduce.cuh);
-// - count, a block a part, where top-k or top-p cut: the row's bins (sample_cut.cuh);
-// - select, a block a part: candidates for the end, the greatest score of what is kept anyway;
-// - finish, a block a row: the end among the candidates, the greatest score of all.
+// - adjust, a block for each part of a row: adjusted logits, the part's greatest rank
+//   (row_reduce.cuh);
+// - count, a block for each part, if top-k or top-p cut: the row's bins (sample_cut.cuh);
+// - select, a block for each part: candidates for the end of the kept tokens, and the greatest
+//   score of the tokens that are kept in any case;
+// - finish, a block for each row: the end among the candidates, the greatest score of all.
 //
 // No result depends on the parts: ranks are unique, and sums are of integers.
 #include <algorithm>
@@ -23,51 +25,51 @@
 namespace longstream::cuda {
 namespace {
 
-// A part has 1024 tokens where that makes no more blocks than fill a GPU, four on each SM: one row
-// of 151936 is 149 parts, 64 of them are 8 each.
+// A part has 1024 tokens. It has more if otherwise not all parts would run at once; each SM runs
+// four blocks at once. One row of 151936 tokens has 149 parts; 64 such rows have 8 parts each.
 constexpr int kMaxParts = 256;
 constexpr int kLeastPartSize = 1024;
 constexpr int kBlocks = 512;
 constexpr int kPartThreads = 256;
-constexpr int kPartLoads = 4;  // of a thread at once
+constexpr int kPartLoads = 4;  // tokens that a thread loads at once
 
 constexpr int kFinishThreads = 512;
 constexpr int kMaxListed = 8192;  // candidates in shared memory
 
-// Greater than any rank.
+// The rank of a part with a NaN. It is greater than any rank.
 constexpr Word64 kNaNRank = ~Word64{0};
 
-// What a row's kernels leave for those behind them.
+// Results about a row that one kernel leaves for later ones.
 struct alignas(64) Notes {
   Word64 masses[kSampleBins];
   unsigned counts[kSampleBins];
   Word64 first[kMaxParts];         // the part's greatest rank, or kNaNRank
-  Word64 best[kMaxParts];          // score and id of what is kept in any case (RankOf); 0: nothing
-  unsigned candidates[kMaxParts];  // number, whose ids begin at the part's first place in `ids`
+  Word64 best[kMaxParts];          // rank of the best token kept in any case, by score; 0: none
+  unsigned candidates[kMaxParts];  // how many; their ids begin at the part's first place in `ids`
   CandidateBins bins;
 };
 static_assert(sizeof(Notes) == kSampleNotesBytes);
 
-// Rows that are drawn at once.
+// Rows that are drawn in one round of kernels.
 struct Draw {
   Matrix logits;
   const SamplingRow* rows = nullptr;
   int32_t* sampled = nullptr;
-  std::byte* workspace = nullptr;  // per row z [vocabulary] f32, ids [vocabulary] i32
+  std::byte* workspace = nullptr;  // for each row z [vocabulary] f32, ids [vocabulary] i32
   size_t row_bytes = 0;
-  Notes* notes = nullptr;  // per row
+  Notes* notes = nullptr;  // one for each row
   int32_t vocabulary = 0;
   int32_t parts = 0;
-  int32_t part_size = 0;  // but for the last part
+  int32_t part_size = 0;  // tokens of each part but the last
   float mass_of_one = 0.0f;
 };
 
-// One of them.
+// One of the rows of a Draw.
 struct Row {
   const SamplingRow sampling;
   const float* const logits;
-  float* const z;      // adjusted
-  int32_t* const ids;  // of candidates
+  float* const z;      // adjusted logits
+  int32_t* const ids;  // ids of candidates
   Notes& notes;
   const Cuts cuts;
 
@@ -80,7 +82,7 @@ struct Row {
         cuts(sampling.top_k, sampling.top_p, draw.vocabulary) {}
 
   __device__ bool is_greedy() const { return sampling.temperature == 0; }
-  // Else they change no bit, and hosts give the history nevertheless.
+  // Whether penalties change logits. Hosts give a history even if none does.
   __device__ bool has_penalties() const {
     return sampling.num_history > 0 &&
            (sampling.repetition_penalty != 1.0f || sampling.presence_penalty != 0.0f ||
@@ -88,10 +90,10 @@ struct Row {
   }
 };
 
-// The tokens of a block that has a part of a row.
+// The part of a row that a thread block computes.
 struct Part {
   int32_t row = 0;
-  int32_t index = 0;  // in the row
+  int32_t index = 0;  // number of the part in the row
   int32_t begin = 0;
   int32_t size = 0;
 
@@ -104,7 +106,7 @@ struct Part {
   }
 };
 
-// The greatest of the parts' numbers. By each warp for itself.
+// The greatest of the parts' numbers. Each warp computes it for itself.
 __device__ Word64 GreatestOfParts(const Word64* of_parts, int32_t parts) {
   Word64 greatest = 0;
 #pragma unroll
@@ -119,14 +121,15 @@ __device__ Word64 GreatestOfParts(const Word64* of_parts, int32_t parts) {
   return greatest;
 }
 
-// Whether a token can be drawn from a row whose greatest rank this is.
+// Whether a token can be drawn from a row with this greatest rank.
 __device__ bool IsDrawable(Word64 first) {
   return first != kNaNRank && LogitOf(first) != -INFINITY;
 }
 
 // --- adjust
 
-// Steps 1 to 3 for a row that has penalties or bias, into its z. Returns whether a logit is NaN.
+// Steps 1 to 3 for a row with penalties or bias; the result goes to z. Returns whether a logit is
+// NaN.
 __device__ bool AddPenaltiesAndBias(const Row& row, const Part& part) {
   const SamplingRow& sampling = row.sampling;
   float* z = row.z + part.begin;
@@ -237,8 +240,8 @@ __global__ void __launch_bounds__(kPartThreads) CountKernel(Draw draw) {
 
 // --- select
 
-// -log(-log(u)), u = (x + 1/2) / 2^32, each logarithm where f32 holds its argument to full
-// precision: of u below 1/2, of 1 - u by log1p above.
+// -log(-log(u)), u = (x + 1/2) / 2^32. Each logarithm has an argument that f32 holds to full
+// precision: log of u for u < 1/2, log1p of -(1 - u) above.
 __device__ float Gumbel(const SamplingRow& row, int32_t id) {
   const auto position = static_cast<uint64_t>(row.position);
   const uint32_t x =
@@ -251,7 +254,7 @@ __device__ float Gumbel(const SamplingRow& row, int32_t id) {
   return -logf(exponential);
 }
 
-// Score and id, as RankOf has them; 0 where min-p leaves the token out.
+// Score and id as a rank (RankOf); 0 if min-p drops the token.
 __device__ Word64 Scored(const SamplingRow& row, const LargestLogit& largest, float z, int32_t id) {
   if (row.min_p > 0 && largest.Weight(z) < row.min_p) return 0;
   return RankOf(z + Gumbel(row, id), id);
@@ -299,10 +302,10 @@ __global__ void __launch_bounds__(kPartThreads) SelectKernel(Draw draw) {
 
 struct FinishShared {
   CutShared cut;
-  unsigned candidates_before[kMaxParts + 1];  // of a part
+  unsigned candidates_before[kMaxParts + 1];  // the number of candidates in the parts before a part
 };
 
-// The candidates, where shared memory holds them.
+// The candidates as a list in shared memory, if they fit there.
 struct ListedCandidates {
   const Word64* ranks = nullptr;
   int count = 0;
@@ -316,7 +319,7 @@ struct ListedCandidates {
   }
 };
 
-// Any number of them.
+// The candidates of a row, in any number, found by reading the row.
 struct CandidatesOfRow {
   const float* z = nullptr;
   int32_t vocabulary = 0;
@@ -334,8 +337,8 @@ struct CandidatesOfRow {
   }
 };
 
-// The number of the row's candidates. before: [kMaxParts + 1] shared, gets for each part how many
-// the parts before it have.
+// The number of the row's candidates. before: [kMaxParts + 1] in shared memory; receives for each
+// part the number of candidates in the parts before it.
 __device__ int SumCandidates(const Notes& notes, int32_t parts, unsigned* before) {
   constexpr int kPartsOfLane = kMaxParts / kWarp;
   const int lane = static_cast<int>(threadIdx.x);
@@ -361,9 +364,9 @@ __device__ int SumCandidates(const Notes& notes, int32_t parts, unsigned* before
   return static_cast<int>(before[kMaxParts]);
 }
 
-// Where candidate i of the row is in its `ids`.
+// The place of candidate i of the row in its `ids`.
 __device__ int PlaceOfCandidate(const Draw& draw, const unsigned* before, int i) {
-  int part = 0;  // the last that has no more than i before it
+  int part = 0;  // the last part with at most i candidates before it
 #pragma unroll
   for (int step = kMaxParts / 2; step > 0; step /= 2) {
     if (before[part + step] <= static_cast<unsigned>(i)) part += step;
@@ -423,7 +426,7 @@ __global__ void __launch_bounds__(kFinishThreads, 1) FinishKernel(Draw draw) {
 
 // --- launches
 
-// The threads of a block that has `size` tokens.
+// The number of threads of a block that computes `size` tokens.
 unsigned Threads(int64_t size, int loads, int most) {
   return std::min(CeilDiv(size, kWarp * loads) * kWarp, static_cast<unsigned>(most));
 }

@@ -1,14 +1,14 @@
-// Where the tokens end that top-k and top-p keep: a prefix of a row's in falling order of rank
-// (row_reduce.cuh), cut by count, by mass of probability, or by both.
+// Finds the end of the tokens that top-k and top-p keep. They are a prefix of a row's tokens in
+// falling order of rank (row_reduce.cuh), cut by count, by mass of probability, or by both.
 //
-// The end is found by histograms of 256 bins. Those over the row go by the distance from the
-// largest logit in eighths, which spreads a vocabulary over many bins: what lies in higher bins
-// than the end is kept, what lies in lower ones is not, and the tokens of the bin itself are the
-// candidates. With both cuts top-p's end depends on what top-k leaves of its last bin, and the
-// candidates are those of the bins between the least that it may be and top-k's. Among the
-// candidates the end is found digit by digit of their ranks.
+// The end is found by histograms of 256 bins. The bins of a row are eighths of the distance from
+// the largest logit, which spreads a vocabulary over many bins. Tokens in higher bins than the
+// end's are kept, tokens in lower bins are not, and the tokens of the end's bin are the candidates.
+// With both cuts, top-p's end depends on the tokens that top-k keeps of its last bin. The
+// candidates are then the tokens from top-k's bin up to the highest bin that may contain top-p's
+// end. Among the candidates, the end is found digit by digit of their ranks.
 //
-// Masses are integers, so that their sums do not depend on the order of additions.
+// Masses are integers, so their sums do not depend on the order of additions.
 #ifndef LONGSTREAM_KERNELS_CUDA_SAMPLING_SAMPLE_CUT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_SAMPLING_SAMPLE_CUT_CUH_
 
@@ -26,22 +26,22 @@ namespace longstream::cuda {
 
 inline constexpr int kSampleBins = 256;
 
-// The mass of probability 1: 2^44, or less where a vocabulary is larger than 2^19. As many tokens
-// as there are of it add up to at most 2^63.
+// The mass that stands for probability 1: 2^44, or less if the vocabulary is larger than 2^19. So
+// the masses of all tokens of a vocabulary add up to at most 2^63.
 inline float MassOfOne(int64_t vocabulary) {
   const int bits = std::bit_width(static_cast<uint64_t>(vocabulary));
   return std::ldexp(1.0f, std::min(44, 63 - bits));
 }
 
-// What a row's logits are held against.
+// The largest logit of a row. Weights, masses and bins of other logits are relative to it.
 struct LargestLogit {
   float logit = 0.0f;
   float mass_of_one = 0.0f;
 
-  // Probability relative to that of the largest logit.
+  // The probability of a token divided by that of the largest logit's token.
   __device__ float Weight(float z) const { return z == logit ? 1.0f : expf(z - logit); }
   __device__ Word64 Mass(float z) const { return static_cast<Word64>(Weight(z) * mass_of_one); }
-  // Never greater for a smaller logit.
+  // The bin of a logit; a smaller logit never has a higher bin.
   __device__ int Bin(float z) const {
     constexpr float kBinsPerNat = 8.0f;
     if (z == logit) return kSampleBins - 1;
@@ -51,8 +51,8 @@ struct LargestLogit {
   }
 };
 
-// A sum in shared memory that threads add to. Two halves, because no instruction adds to 64 bits
-// there: atomicAdd would be a loop, one round for each lane that adds to the same sum.
+// A sum in shared memory that threads add to. It has two halves, because no instruction adds 64
+// bits there: atomicAdd would be a loop with a round for each lane that adds to the same sum.
 struct SharedSum {
   unsigned low;
   unsigned high;
@@ -69,7 +69,7 @@ struct SharedSum {
 
 // --- bins, by a warp whose lanes have eight each, from the last bin down
 
-// The sum of the lanes up to this one.
+// The sum over the lanes up to and including this one.
 template <typename T>
 __device__ T SumThroughLane(T value) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -83,11 +83,11 @@ __device__ T SumThroughLane(T value) {
 
 struct BinAndBefore {
   int bin = 0;
-  Word64 before = 0;  // the amount of higher bins
+  Word64 before = 0;  // the amount in higher bins
 };
 
-// The bin in which the amounts, from the last bin down and beginning with `before`, reach `target`.
-// REQUIRES: they do.
+// The bin in which the sum of amounts, from the last bin down and beginning with `before`, reaches
+// `target`. REQUIRES: the sum of all bins reaches it.
 template <typename Amount>
 __device__ BinAndBefore FindBin(const Amount& amount, Word64 before, Word64 target) {
   constexpr int kBinsOfLane = kSampleBins / kWarp;
@@ -115,7 +115,7 @@ __device__ BinAndBefore FindBin(const Amount& amount, Word64 before, Word64 targ
           __shfl_sync(kAllLanes, found.before, lane_of_it)};
 }
 
-// The amount of the bins from `first` on.
+// The amount in the bins from `first` on.
 template <typename Amount>
 __device__ Word64 AmountFrom(const Amount& amount, int first) {
   Word64 sum = 0;
@@ -133,7 +133,7 @@ __device__ Word64 AmountFrom(const Amount& amount, int first) {
 
 // --- over the row
 
-// At most `total`, for a share below 1.
+// The mass of a share of `total`; at most `total` if the share is below 1.
 __device__ inline Word64 TargetMass(float share, Word64 total) {
   return static_cast<Word64>(ceil(static_cast<double>(share) * static_cast<double>(total)));
 }
@@ -149,16 +149,16 @@ struct Cuts {
   __device__ bool any() const { return by_count || by_mass; }
 };
 
-// The candidates are the tokens of bins lowest to highest; none where those are no bins.
+// The candidates are the tokens of bins lowest to highest. If highest < lowest there are none.
 struct CandidateBins {
   int lowest = 0;
   int highest = -1;
-  Word64 count_before = 0;  // of higher bins
-  Word64 mass_before = 0;   // likewise
-  Word64 total = 0;         // mass of the row, where it is not cut by count
+  Word64 count_before = 0;  // count of the tokens in higher bins
+  Word64 mass_before = 0;   // their mass
+  Word64 total = 0;         // mass of the row, if it is not cut by count
 };
 
-// Of a row's bins, for any() cuts. By each warp for itself.
+// Finds the candidates from a row's bins. REQUIRES: cuts.any(). Each warp computes it for itself.
 __device__ inline CandidateBins FindCandidates(const Cuts& cuts, const unsigned* counts,
                                                const Word64* masses) {
   const auto count = [&](int bin) { return Word64{counts[bin]}; };
@@ -171,7 +171,7 @@ __device__ inline CandidateBins FindCandidates(const Cuts& cuts, const unsigned*
     found.count_before = end.before;
   }
   if (cuts.by_mass) {
-    // What is kept by count has at least the mass of the higher bins.
+    // The tokens that are kept by count have at least the mass of the higher bins.
     found.total = AmountFrom(mass, cuts.by_count ? found.lowest + 1 : 0);
     const BinAndBefore end = FindBin(mass, 0, TargetMass(cuts.share, found.total));
     found.highest = end.bin;
@@ -194,8 +194,8 @@ struct CutShared {
 };
 
 // The end of the shortest prefix whose count (or mass), beginning with `before`, is at least
-// `target`: a number that the ranks of the prefix are not below, and those of the others are.
-// candidates.ForEach(visit) calls visit(rank). Only ranks from `lowest` on count.
+// `target`. The end is a number: the ranks of the prefix are at least as large, all other ranks are
+// smaller. candidates.ForEach(visit) calls visit(rank). Only ranks from `lowest` on count.
 template <bool kByMass, typename Candidates>
 __device__ Word64 FindEnd(const Candidates& candidates, const LargestLogit& largest, Word64 lowest,
                           Word64 before, Word64 target, CutShared* shared) {
@@ -239,7 +239,7 @@ __device__ Word64 FindEnd(const Candidates& candidates, const LargestLogit& larg
   }
 }
 
-// The end of what the cuts keep of the candidates, as FindEnd gives it.
+// The end of the candidates that the cuts keep, as the other FindEnd returns it.
 template <typename Candidates>
 __device__ Word64 FindEnd(const Candidates& candidates, const LargestLogit& largest,
                           const Cuts& cuts, const CandidateBins& bins, CutShared* shared) {

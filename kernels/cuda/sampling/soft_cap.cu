@@ -1,4 +1,4 @@
-// Numbers bounded: a thread a number, which it reads and writes once.
+// Bounds numbers: a thread reads and writes one number.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) SoftCapKernel(SoftCapArgs args) {
   const float value = *x;
   if (!args.cut) {
     *x = args.cap * tanhf(value / args.cap);
-  } else if (fabsf(value) > args.cap) {  // which NaN is not
+  } else if (fabsf(value) > args.cap) {  // false for NaN
     *x = copysignf(args.cap, value);
   }
 }

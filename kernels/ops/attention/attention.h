@@ -5,11 +5,11 @@
 //   out[t, h] = sum_j softmax_j(s_j) V_j
 //
 //   p(t)      the position of row t
-//   first(t)  max(0, p(t) - window + 1), or 0 where there is no window
+//   first(t)  max(0, p(t) - window + 1), or 0 if there is no window
 //   K_j, V_j  key and value of position j, of K/V head h / (H / H_kv). A value is value_slices * D
 //             wide (batch_layout.h)
-//   c         the softcap (Gemma 2); without one, x_j takes the place of c tanh(x_j / c)
-//   m_h       the slope of ALiBi (Press et al., Train Short, Test Long); 0 where none are given
+//   c         the softcap (Gemma 2); without one, s_j uses x_j in place of c tanh(x_j / c)
+//   m_h       the slope of ALiBi (Press et al., Train Short, Test Long); 0 if there are no slopes
 //
 // A view says where the keys and values lie. Window, softcap and slopes belong to the call. Every
 // library serves these combinations and fails the stream with kUnsupported for any other:
@@ -19,20 +19,21 @@
 //   RingKeys      1 to the ring's slots any       none
 //   FarNearKeys   none                  any       none
 //
-// A library visits the keys in fixed blocks of absolute positions and merges the blocks by
+// A library computes the keys in fixed blocks of absolute positions and merges the blocks by
 // log-sum-exp in that order. So a row's bits depend on its own history alone.
 //
-// A library sums products in f32. Over bf16 keys and values it may also round their other factors
-// to bf16 (nearest, ties to even), in one of two ways:
-//   - prefill rows: queries and the softmax's weights; decode rows keep at least 17 bits of both
-//   - all rows: the weights, so that prefill and decode use the same ones; at least 17 bits of the
-//     queries are kept
+// A library sums products in f32. Over bf16 keys and values it may also round the factors that it
+// multiplies with them, queries and softmax weights, to bf16 (nearest, ties to even). There are two
+// ways:
+//   - in prefill rows it rounds both; in decode rows both keep at least 17 bits
+//   - in all rows it rounds the weights, so that prefill and decode use the same ones; queries keep
+//     at least 17 bits
 //
-// Over int8 pages a library may round two things to integers, in decode and prefill rows alike. It
-// then sums the products exactly.
-//   - queries times `scale`, to 32639ths of the largest of their head
-//   - weights times the scales of their values, in blocks of at most 64 keys, to 32767ths or
-//     65535ths of the block's largest; where all of a block are below 2^-100, they may be zeros
+// Over int8 pages a library may round queries and weights to integers, in decode and prefill rows
+// alike. It then sums the products exactly.
+//   - queries times `scale`: to 1/32639 of the largest number of their head
+//   - weights times the scales of their values, in blocks of at most 64 keys: to 1/32767 or 1/65535
+//     of the block's largest; if all of a block are below 2^-100, they may be zeros
 #ifndef LONGSTREAM_KERNELS_OPS_ATTENTION_ATTENTION_H_
 #define LONGSTREAM_KERNELS_OPS_ATTENTION_ATTENTION_H_
 
@@ -45,26 +46,27 @@
 
 namespace longstream {
 
-// The widest head D that attention serves. A value may have any number of slices of that width. The
-// bound limits the scratch that an implementation keeps on chip: about 1 MiB of a CPU thread's
+// The widest head D that attention serves. A value may have any number of slices of this width. The
+// limit bounds the scratch that an implementation keeps on chip: about 1 MiB of a CPU thread's
 // stack.
 inline constexpr int32_t kMaxHeadDim = 256;
 
-// All tokens of a sequence, in pages. RopeCacheWrite has stored the step's own tokens already.
+// All tokens of a sequence, in pages. RopeCacheWrite has already stored the step's own tokens.
 struct PagedKeys {
   PagedCache cache;
 };
 
-// The last tokens of a sequence: those of earlier steps are in the ring, the step's own in k and v.
-// So a piece of a prefill may be longer than the ring. RingWrite stores the step's rows afterwards.
+// The last tokens of a sequence. The tokens of earlier steps are in the ring, the step's own are in
+// k and v, so a piece of a prefill may be longer than the ring. RingWrite stores the step's rows
+// afterwards.
 struct RingKeys {
   RingCache ring;
   Matrix k;  // [T, H_kv * D] of the ring's type, rotated
   Matrix v;  // [T, H_kv * value_slices * D] of the ring's type
 };
 
-// All tokens of a sequence, whose relative distance is clipped (ReRoPE) or slowed (Leaky ReRoPE)
-// from `near_window` on (Su 2023). A token has two keys and one value, and its distance says which
+// All tokens of a sequence. From `near_window` on, their relative distance is clipped (ReRoPE) or
+// slowed (Leaky ReRoPE; Su 2023). A token has two keys and one value; its distance decides which
 // key counts:
 //
 //   x_j = scale * q_far[t, h] . far_j     where p(t) - j >= near_window: not or slowly rotated
@@ -72,8 +74,8 @@ struct RingKeys {
 struct FarNearKeys {
   int32_t near_window = 0;  // REQUIRES: near_window <= near.slots
   Matrix q_far;             // [T, H * D]
-  PagedCache far;           // far keys, and the values of all tokens; the step's own included
-  RingCache near;    // near keys of earlier steps, of the pages' type, bf16 beside int8; no values
+  PagedCache far;           // far keys and the values of all tokens, also of this step
+  RingCache near;    // near keys of earlier steps; type: the pages', bf16 for int8; no values
   Matrix near_rows;  // [T, H_kv * D] near keys of this step, of the ring's type
 };
 
@@ -82,20 +84,20 @@ using KeyView = std::variant<PagedKeys, RingKeys, FarNearKeys>;
 // Workspace: AttentionWorkspace.
 struct AttentionArgs {
   BatchLayout batch;
-  int32_t num_heads = 0;                // H, a multiple of H_kv
-  int32_t window = 0;                   // the last tokens that a row sees, its own included; 0: all
-  float scale = 1.0f;                   // > 0: 1 / sqrt(D)
-  float softcap = 0.0f;                 // c; 0: none
+  int32_t num_heads = 0;  // H, a multiple of H_kv
+  int32_t window = 0;     // the number of last tokens that a row sees, its own included; 0: all
+  float scale = 1.0f;     // > 0, such as 1 / sqrt(D)
+  float softcap = 0.0f;   // c; 0: none
   const float* alibi_slopes = nullptr;  // [H] m
   Matrix q;                             // [T, H * D]
   KeyView keys;
-  // At least the largest position in the batch. Not read where there is a window.
+  // At least the largest position in the batch. Not read if there is a window.
   int64_t max_position = 0;
   Matrix out;  // [T, H * value_slices * D]
 };
 using AttentionFunction = void (*)(Stream& stream, const AttentionArgs& args);
 
-// Whether the call is one of the combinations above.
+// Whether the call has one of the combinations above.
 constexpr bool ServesCombination(const AttentionArgs& args) {
   if (const auto* keys = std::get_if<RingKeys>(&args.keys)) {
     return 0 < args.window && args.window <= keys->ring.slots && args.alibi_slopes == nullptr;
@@ -105,8 +107,8 @@ constexpr bool ServesCombination(const AttentionArgs& args) {
 }
 
 // A library cuts a decode row into parts, one task each, and merges their results in order. The
-// length of the parts is a function of the row's position alone, and each library chooses its own:
-// at least kMinAttentionSplit tokens, so that the merge costs little, and at most
+// length of the parts depends on the row's position alone, and each library chooses its own. A part
+// has at least kMinAttentionSplit tokens, so that the merge costs little. A row has at most
 // kMaxAttentionSplits parts, so that the workspace is bounded. A device with more processors than
 // K/V heads cuts finer than one with a few threads.
 inline constexpr int64_t kMinAttentionSplit = 128;
@@ -118,9 +120,9 @@ constexpr int64_t AttentionSplits(int64_t reach) {
   return splits < kMaxAttentionSplits ? splits : kMaxAttentionSplits;
 }
 
-// Tokens of a part on a CPU, which cuts rows at absolute multiples of AttentionSplit(p): few enough
-// that one row of some thousand tokens gives every thread several parts of all its K/V heads, which
-// lie side by side in a page.
+// Tokens of a part on a CPU, which cuts rows at absolute multiples of AttentionSplit(p). They are
+// so few that one row of some thousand tokens gives every thread several parts. A part has all K/V
+// heads, which lie side by side in a page.
 inline constexpr int64_t kAttentionSplit = 512;
 
 constexpr int64_t AttentionSplit(int64_t position) {
@@ -129,9 +131,9 @@ constexpr int64_t AttentionSplit(int64_t position) {
   return split;
 }
 
-// Workspace in bytes for decode rows of `out_heads` = H * value_slices heads of width D: each
-// part's weighted sum of values, its largest score and its sum of weights. `reach` is window - 1
-// where there is a window, else max_position. Prefill rows need none.
+// Workspace in bytes for decode rows of `out_heads` = H * value_slices heads of width D. Each part
+// stores its weighted sum of values, its largest score and its sum of weights. `reach` is
+// window - 1, or max_position if there is no window. Prefill rows need no workspace.
 constexpr size_t AttentionWorkspace(int64_t decode_rows, int64_t out_heads, int64_t head_dim,
                                     int64_t reach) {
   return static_cast<size_t>(decode_rows * out_heads * AttentionSplits(reach) * (head_dim + 2)) *

@@ -1,5 +1,6 @@
-// Fills a ReRoPE near ring from the pages: near_j = main_j rotated by rope, rounded. Used after a
-// rollback beyond the ring's slack, a fork or an import; gives the bits that RopeCacheWrite gave.
+// Fills a ReRoPE near ring from the pages: near_j = main_j rotated by rope, rounded. It is used
+// after a fork, an import, or a rollback beyond the ring's slack, and gives the same bits as
+// RopeCacheWrite.
 #ifndef LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
 #define LONGSTREAM_KERNELS_OPS_CACHE_RING_REBUILD_H_
 
@@ -14,7 +15,7 @@ namespace longstream {
 struct RingRebuildArgs {
   PagedCache cache;
   const int32_t* page_table = nullptr;  // [ceil(end / page_tokens)] device
-  RingCache ring;                       // of the pages' type, bf16 beside int8
+  RingCache ring;                       // type: the pages', or bf16 for int8 pages
   int32_t slot = 0;
   int64_t begin = 0;
   int64_t end = 0;

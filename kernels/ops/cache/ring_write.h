@@ -1,4 +1,4 @@
-// Stores a step's keys (and values) into the rings, after the step's attention has read them.
+// Stores a step's keys and values in the rings, after the step's attention has read the rings.
 #ifndef LONGSTREAM_KERNELS_OPS_CACHE_RING_WRITE_H_
 #define LONGSTREAM_KERNELS_OPS_CACHE_RING_WRITE_H_
 
@@ -10,11 +10,11 @@
 
 namespace longstream {
 
-// Of a piece longer than the ring only its last ring.slots rows are kept.
+// If a piece is longer than the ring, only its last ring.slots rows are stored.
 struct RingWriteArgs {
   BatchLayout batch;
   Matrix k;    // [T, H_kv * D] of the ring's type
-  Matrix v{};  // [T, H_kv * value_slices * D]; data nullptr where the ring holds keys only
+  Matrix v{};  // [T, H_kv * value_slices * D]; data nullptr: the ring holds only keys
   RingCache ring;
 };
 using RingWriteFunction = void (*)(Stream& stream, const RingWriteArgs& args);

@@ -1,4 +1,4 @@
-// Some rows of a matrix brought to its front, in place: those that what follows goes on with.
+// Moves some rows of a matrix to its front, in place. Later ops then compute only these rows.
 //
 //   x[i, :] = x[rows[i], :]
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_GATHER_ROWS_H_
@@ -12,8 +12,8 @@
 namespace longstream {
 
 struct GatherRowsArgs {
-  Matrix x;                       // [T, n] f32; rows from R on stay as they are
-  const int32_t* rows = nullptr;  // [R] device, each above the one before
+  Matrix x;                       // [T, n] f32; rows from R on keep their values
+  const int32_t* rows = nullptr;  // [R] device, rising
   int64_t num_rows = 0;           // R
 };
 using GatherRowsFunction = void (*)(Stream& stream, const GatherRowsArgs& args);

@@ -1,11 +1,11 @@
-// What a gated attention unit (GAU; Hua et al. 2022) makes of its projection [u v z] before its
-// attention:
+// The activation of a gated attention unit (GAU; Hua et al. 2022), between its projection [u v z]
+// and its attention:
 //
 //   v[t, :] <- silu(v[t, :]),                silu(x) = x sigmoid(x)
 //   q[t, :] = q_scale * silu(z[t, :]) + q_offset
 //   k[t, :] = k_scale * silu(z[t, :]) + k_offset
 //
-// u stays as it is: the output projection takes it as logits of its gate (linear.h).
+// u stays as it is: the output projection uses it as the logits of its gate (linear.h).
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_GAU_ACTIVATE_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_GAU_ACTIVATE_H_
 

@@ -1,10 +1,10 @@
-// Norms behind a projection: of a branch on its way into the residual stream, and of queries or
-// keys over all heads together, or over each with weights of its own.
+// Norms after a projection: of a branch before it is added to the residual stream, and of queries
+// or keys, over all heads together or over each head with its own weights.
 //
 //   out[r, :] = (accumulate ? out[r, :] : 0) + scale * Norm(in[r, :])
 //
-// where a norm of fewer elements than a row has is that of each such part of the row by itself. A
-// row is the same to the bit in any batch.
+// If the norm is smaller than a row, each part of a row that has the norm's size is normed by
+// itself. A row has the same bits in any batch.
 #ifndef LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 #define LONGSTREAM_KERNELS_OPS_ELEMENTWISE_NORM_ROWS_H_
 
@@ -15,11 +15,11 @@
 namespace longstream {
 
 struct NormRowsArgs {
-  Matrix in;  // [R, n] f32; R of any step
-  Norm norm;  // its size divides n; weight and bias are [n] all the same. REQUIRES: norm.enabled()
+  Matrix in;  // [R, n] f32; any row stride
+  Norm norm;  // its size divides n; weight and bias are always [n]. REQUIRES: norm.enabled()
   float scale = 1.0f;
   bool accumulate = false;
-  Matrix out;  // [R, n] f32; may be `in` itself where it is not accumulated
+  Matrix out;  // [R, n] f32; may be `in` itself if accumulate is false
 };
 using NormRowsFunction = void (*)(Stream& stream, const NormRowsArgs& args);
 

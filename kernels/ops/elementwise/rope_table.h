@@ -4,10 +4,10 @@
 //   table[t, i]           = magnitude * cos(a(t) * inv_freq[i])
 //   table[t, D / 2 + i]   = magnitude * sin(a(t) * inv_freq[i])        i = 0 ... D / 2 - 1
 //
-// A pair whose inv_freq is 0 does not rotate, and the magnitude is not for it: its entries are 1
-// and 0 (partial rotary embedding).
+// If inv_freq of a pair is 0, the pair does not rotate and the magnitude does not apply to it: its
+// entries are 1 and 0 (partial rotary embedding).
 //
-// Computed once per step and shared by all layers of one kind. One formula covers them:
+// The table is computed once per step for all layers of one kind. The formula covers these kinds:
 //   plain RoPE             scale 1,         offset 0
 //   ReRoPE far query       scale 0,         offset w
 //   Leaky far query        scale 1 / k,     offset w - w / k
@@ -26,7 +26,7 @@ namespace longstream {
 struct RopeTableArgs {
   const int64_t* positions = nullptr;  // [T] device
   int64_t num_rows = 0;                // T
-  const double* inv_freq = nullptr;    // [D / 2] device; angles are taken in f64
+  const double* inv_freq = nullptr;    // [D / 2] device; angles are f64
   int32_t head_dim = 0;                // D, the rotated width of a head; even
   double position_scale = 1.0;
   double position_offset = 0.0;

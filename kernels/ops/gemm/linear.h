@@ -1,4 +1,4 @@
-// A matrix product with what comes before and after it: every projection of a mixer, both halves of
+// A matrix product with operations before and after it: every projection of a mixer, both halves of
 // an MLP, and the language-model head.
 //
 //   h[r, :] = (Norm(x[r, :]) + addend[addend_rows[r], :]) * sigmoid(gate[r, :])     or * silu(...)
@@ -10,7 +10,7 @@
 //   out[r, :]  = act(y[r, :]) * (h[r, :] W_up^T + up_bias)   of a gated MLP (Shazeer 2020, SwiGLU)
 //
 // Each product is one sum over k in a fixed order, the same for every number of rows and threads. A
-// library may sum decode rows, those of generated tokens, in another order than prefill rows.
+// library may use another order for decode rows (rows of generated tokens) than for prefill rows.
 #ifndef LONGSTREAM_KERNELS_OPS_GEMM_LINEAR_H_
 #define LONGSTREAM_KERNELS_OPS_GEMM_LINEAR_H_
 
@@ -27,39 +27,40 @@ namespace longstream {
 struct LinearArgs;
 using LinearFunction = void (*)(Stream& stream, const LinearArgs& args);
 
-// Bytes that hold R rows of k numbers in any form: as f32, a row padded to 128 numbers.
+// Bytes that hold R rows of k numbers in any form. The largest form is f32, padded to 128 numbers.
 constexpr size_t PreparedBytes(int64_t rows, int64_t k) {
   return static_cast<size_t>(rows) * ((static_cast<size_t>(k) + 127) / 128 * 128 * 4);
 }
 
-// Bytes of workspace for R rows of k inputs: the rows that the weight multiplies, and with a second
-// weight (LinearArgs::up) one product [R, up_n].
+// Bytes of workspace for R rows of k inputs: the rows in the form that the weight multiplies and,
+// with a second weight (LinearArgs::up), one product [R, up_n].
 constexpr size_t LinearWorkspace(int64_t rows, int64_t k, int64_t up_n = 0) {
   return PreparedBytes(rows, k) + PreparedBytes(rows, up_n);
 }
 
-// Rows of f32, and what is done to them before the product.
+// Rows of f32, and the operations on them before the product.
 struct LinearRows {
   Matrix x;                              // [R, k] f32; not modified
-  Norm norm{};                           // size k; disabled: x as it is
+  Norm norm{};                           // size k; disabled: x is used as it is
   Matrix addend{};                       // [*, k] f32, e.g. chunk embeddings; data nullptr: none
   const int32_t* addend_rows = nullptr;  // [R] device
   Matrix gate{};                         // [R, k] logits; data nullptr: no gate
-  bool silu_gate = false;                // * silu(gate) in place of sigmoid(gate)
+  bool silu_gate = false;                // multiply with silu(gate), not sigmoid(gate)
 };
 
-// The rows of a product together with its weight. Either the caller names rows of f32, or LinearFor
-// returns the rows that an earlier call has prepared for one weight. A prepared input names its
-// weight itself and admits nothing before the product, so prepared rows cannot meet another weight.
+// The rows of a product together with its weight. The caller names rows of f32, or uses the rows
+// that an earlier call has prepared for one weight, which LinearFor returns. A prepared input
+// contains its weight and allows no operations before the product. So prepared rows cannot meet
+// another weight.
 class LinearInput {
  public:
-  LinearInput() = default;  // no outputs
+  LinearInput() = default;  // a product without outputs
   LinearInput(const LinearRows& rows, const PackedWeight& weight) : rows_(rows), weight_(weight) {}
 
   const PackedWeight& weight() const { return weight_; }  // [n, k]
 
-  // For kernel libraries. Prepared rows lie at rows().x.data, in the form that the library has
-  // written. A library that prepares nothing finds there f32 rows without gaps.
+  // For kernel libraries. Prepared rows are at rows().x.data, in the form that the library has
+  // written. If a library prepares nothing, they are f32 rows without gaps.
   const LinearRows& rows() const { return rows_; }
   bool is_prepared() const { return is_prepared_; }
 
@@ -72,16 +73,16 @@ class LinearInput {
   bool is_prepared_ = false;
 };
 
-// Where a product goes: rows of f32, or the rows that LinearFor prepares for their reader.
+// The output of a product: rows of f32, or rows that LinearFor prepares for their reader.
 class LinearOutput {
  public:
   LinearOutput() = default;
   LinearOutput(const Matrix& f32) : rows_(f32) {}  // NOLINT(google-explicit-constructor)
 
-  // [R, n]. With a reader the library may write the rows in the form that the product with the
-  // reader takes, anywhere in the PreparedBytes(R, n) bytes at rows().data; n is the stride.
+  // [R, n]. If there is a reader, the library may write the rows in the form that the product with
+  // the reader takes, anywhere in the PreparedBytes(R, n) bytes at rows().data; n is the stride.
   const Matrix& rows() const { return rows_; }
-  const PackedWeight& reader() const { return reader_; }  // data nullptr: none, rows of f32
+  const PackedWeight& reader() const { return reader_; }  // data nullptr: none, write rows of f32
 
  private:
   friend LinearInput LinearFor(const PackedWeight& reader, int64_t rows, void* memory,
@@ -91,21 +92,22 @@ class LinearOutput {
   PackedWeight reader_;
 };
 
-// Fails the stream with kUnsupported where the workspace is smaller than LinearWorkspace(R, k,
-// up.n) and needed, or where IsServed() is false.
+// Fails the stream with kUnsupported if IsServed() is false, or if the library needs the workspace
+// and it is smaller than LinearWorkspace(R, k, up.n).
 struct LinearArgs {
   LinearInput in;
   const float* bias = nullptr;  // [n] f32 or nullptr
   Activation activation = Activation::kNone;
   PackedWeight up{};               // [n, k], of the type of in.weight(); n 0: none
-  const float* up_bias = nullptr;  // [n]; with `up` both biases or neither
+  const float* up_bias = nullptr;  // [n]; with `up`, both biases are given or neither
   float scale = 1.0f;
   bool accumulate = false;      // add to `out`
-  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) of the R are decode rows
-  LinearOutput out;             // its rows are R; does not alias the input
+  int64_t num_decode_rows = 0;  // rows [0, num_decode_rows) of the R rows are decode rows
+  LinearOutput out;             // has R rows; does not alias the input
 
-  // The combinations that models have: scale and accumulate go without an activation, `up` with
-  // one. Prepared rows are as long as their reader's inputs and add to nothing.
+  // Whether models use this combination. scale and accumulate are used only without an activation,
+  // and `up` only with one. Prepared rows are as long as their reader's inputs and are not added to
+  // `out`.
   bool IsServed() const {
     const PackedWeight& reader = out.reader();
     if (reader.data != nullptr && (accumulate || reader.k != in.weight().n)) return false;
@@ -114,10 +116,10 @@ struct LinearArgs {
   }
 };
 
-// Calls `linear` with `args`, whose `out` is not read, and returns the product as the input of a
-// later call, which multiplies it with `reader`. A library then writes the rows only once, as that
-// call reads them. memory: PreparedBytes(rows, reader.k) bytes, 64-byte aligned; the input is valid
-// until they are written again.
+// Calls `linear` with `args`, whose `out` is ignored. Returns the product as the input of a later
+// call that multiplies it with `reader`. So a library writes the rows only once, in the form that
+// the later call reads. memory: PreparedBytes(rows, reader.k) bytes, 64-byte aligned. The returned
+// input is valid until that memory is written again.
 inline LinearInput LinearFor(const PackedWeight& reader, int64_t rows, void* memory,
                              LinearFunction linear, Stream& stream, LinearArgs args) {
   LinearInput prepared({.x = {memory, DType::kF32, rows, reader.k, reader.k}}, reader);

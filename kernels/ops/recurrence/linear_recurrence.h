@@ -1,19 +1,20 @@
-// Linear attention as a recurrence over a state matrix per head, for decode rows and, parallel
-// within blocks, for prefill pieces.
+// Linear attention as a recurrence over a state matrix per head. Decode rows use it token by token;
+// prefill pieces compute the rows of a block in parallel.
 //
 //   S_t = diag(f_t) S_(t-1) + k_t^T v_t,   out_t = scale * q_t S_t          S: [Dk, Dv] f32
 //
-// Fixed decay (lightning attention): f_t = exp(log_decay[h]), the same for all of a head.
+// Fixed decay (lightning attention): f_t = exp(log_decay[h]), the same for the whole head.
 // Data-dependent decay (gated RNN): f_t = sigmoid(gate_t), one per key element.
 //
-// With g the last grid line at or before t, in log space so that no factor exceeds 1:
+// Let g be the last grid line at or before t. Decays are summed as logarithms, so no factor
+// exceeds 1:
 //
 //   out_t = scale * ( (q_t * F(g, t)) S_g + sum_(g <= j <= t) (q_t * F(j + 1, t) . k_j) v_j )
 //
-// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The rows since
-// g are kept in the cache; when a block is complete they are folded into the state. As blocks are
-// cut at absolute positions, the bits of a state and of a row do not depend on how the tokens were
-// divided into steps; those of a row may depend on whether it is a decode or a prefill row.
+// S_g is the state after all tokens before g, and F(a, b) = prod_(a <= i <= b) f_i. The cache keeps
+// the rows since g. When a block is complete, its rows are folded into the state. Blocks are cut at
+// absolute positions, so the bits of a state and of a row do not depend on how the tokens were
+// divided into steps. The bits of a row may depend on whether it is a decode or a prefill row.
 #ifndef LONGSTREAM_KERNELS_OPS_RECURRENCE_LINEAR_RECURRENCE_H_
 #define LONGSTREAM_KERNELS_OPS_RECURRENCE_LINEAR_RECURRENCE_H_
 
@@ -26,10 +27,10 @@
 
 namespace longstream {
 
-// Tokens between grid lines, at most.
+// The most tokens between two grid lines.
 inline constexpr int32_t kMaxRecurrenceGrid = 64;
 
-// Reads and updates the cache: after the call it stands after the step's last row.
+// Reads and updates the cache: after the call it is in the state after the step's last row.
 struct LinearRecurrenceArgs {
   BatchLayout batch;
   Matrix q;                          // [T, H * Dk] f32, normed and rotated
@@ -43,8 +44,8 @@ struct LinearRecurrenceArgs {
 };
 using LinearRecurrenceFunction = void (*)(Stream& stream, const LinearRecurrenceArgs& args);
 
-// Workspace in bytes for T rows: per row and head its decayed query, its log-gates or decayed key,
-// and its scores with the keys of its block; per block and head its decay.
+// Workspace in bytes for T rows. Each row and head stores its decayed query, its log-gates or
+// decayed key, and its scores with the keys of its block; each block and head stores its decay.
 constexpr size_t LinearRecurrenceWorkspace(int64_t rows, int64_t heads, int64_t grid,
                                            int64_t key_dim) {
   return static_cast<size_t>((rows * (2 * key_dim + grid) + rows / grid * key_dim) * heads) *

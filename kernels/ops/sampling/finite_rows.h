@@ -1,6 +1,6 @@
-// Which rows hold numbers only: logits that are not are a failure of the step.
+// Tells which rows hold only finite numbers. If a row of logits does not, the step has failed.
 //
-//   finite[r] = 1 where every values[r, c] is neither NaN nor infinite, else 0
+//   finite[r] = 1 if no values[r, c] is NaN or infinite, else 0
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_FINITE_ROWS_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_FINITE_ROWS_H_
 

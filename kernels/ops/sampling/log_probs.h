@@ -1,4 +1,5 @@
-// Log-probabilities of given tokens and of the most probable ones: the log-softmax of raw logits.
+// Log-probabilities of given tokens and of the most probable ones: the log-softmax of the raw
+// logits.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_LOG_PROBS_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_LOG_PROBS_H_
 
@@ -15,15 +16,15 @@ struct TopToken {
   float log_prob = 0.0f;
 };
 
-// One row wanted. The target is *sampled where `sampled` is set; below 0 there is none, and
-// log_probs is NaN there. A row that holds a NaN or +infinity, or nothing but -infinity, gives NaN
-// and tokens -1. Where fewer than num_top logits are above -infinity, the rest of the row's top is
-// {-1, -infinity}.
+// The request for one row. The target is *sampled if `sampled` is set, else `target`. If it is
+// negative there is no target, and log_probs is NaN. A row that holds a NaN or +infinity, or only
+// -infinity, gives NaN and tokens -1. If fewer than num_top logits are above -infinity, the rest of
+// the row's top is {-1, -infinity}.
 struct LogProbsRow {
-  int32_t row = 0;  // of logits
+  int32_t row = 0;  // row of logits
   int32_t target = -1;
   int32_t num_top = 0;               // <= top_stride
-  const int32_t* sampled = nullptr;  // device: what a sampling before this op draws
+  const int32_t* sampled = nullptr;  // device: the token that an earlier sampling op draws
 };
 
 struct LogProbsArgs {
@@ -31,7 +32,7 @@ struct LogProbsArgs {
   const LogProbsRow* rows = nullptr;  // [num_rows] device
   int32_t num_rows = 0;
   float* log_probs = nullptr;  // [num_rows] out
-  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling, ties to the lowest id
+  TopToken* top = nullptr;     // [num_rows, top_stride] out, falling; equal ones by rising id
   int32_t top_stride = 0;
 };
 using LogProbsFunction = void (*)(Stream& stream, const LogProbsArgs& args);

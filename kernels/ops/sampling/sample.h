@@ -2,14 +2,14 @@
 // (backends/api/backend.h, ls_sampling): penalties, bias, temperature, top-k, top-p, min-p, then
 // Gumbel-max with counter-based noise.
 //
-// Penalties, bias and temperature are f32 operations in the order written there. The noise of token
-// id i at position p is
+// Penalties, bias and temperature are f32 operations in the order that the ABI gives. The noise of
+// token id i at position p is
 //
 //   u = (x + 1/2) / 2^32,  x the first word of Philox4x32-10 (kernels/core/philox.h) with
 //                          key (seed lo, seed hi) and counter (p lo, p hi, i, 0)
 //
-// a number of (0, 1), both exclusive. -log(-log(u)) is taken to f32 precision of that exact u, near
-// 1 too, where u itself would round to 1.
+// u lies in (0, 1), both exclusive. -log(-log(u)) has f32 precision for the exact u, also near 1,
+// where u itself would round to 1.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_SAMPLE_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_SAMPLE_H_
 
@@ -33,9 +33,9 @@ struct LogitBias {
 };
 
 struct SamplingRow {
-  int32_t row = 0;  // of logits
+  int32_t row = 0;  // row of logits
   uint64_t seed = 0;
-  int64_t position = 0;  // of the token to be drawn
+  int64_t position = 0;  // position of the token to be drawn
   float temperature = 0.0f;
   int32_t top_k = 0;  // 0: off
   float top_p = 1.0f;
@@ -43,15 +43,15 @@ struct SamplingRow {
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
-  // Ids in [0, vocabulary), each once.
+  // Token ids are in [0, vocabulary); each occurs once.
   const TokenCount* history = nullptr;  // [num_history] device
   int32_t num_history = 0;
   const LogitBias* bias = nullptr;  // [num_bias] device
   int32_t num_bias = 0;
 };
 
-// sampled[i] is -1 where row i holds a NaN, or the steps up to the temperature give one or leave
-// nothing above -infinity.
+// sampled[i] is -1 if row i holds a NaN, if the steps up to the temperature give one, or if they
+// leave no logit above -infinity.
 struct SampleArgs {
   Matrix logits;                      // [R, vocabulary] f32; not modified
   const SamplingRow* rows = nullptr;  // [num_rows] device
@@ -60,11 +60,12 @@ struct SampleArgs {
 };
 using SampleFunction = void (*)(Stream& stream, const SampleArgs& args);
 
-// What CUDA draws at once, and bytes of what its kernels note of each such row for the next.
+// CUDA draws kSampleRowsAtOnce rows at once. Its kernels keep kSampleNotesBytes of notes about each
+// of them.
 inline constexpr int32_t kSampleRowsAtOnce = 64;
 inline constexpr size_t kSampleNotesBytes = 8256;
 
-// Of a row: its adjusted logits and the candidates' ids.
+// Workspace bytes of a row: its adjusted logits and the ids of its candidates.
 constexpr size_t SampleRowBytes(int64_t vocabulary) {
   return (static_cast<size_t>(vocabulary) * 8 + 63) / 64 * 64;
 }

@@ -1,5 +1,6 @@
-// Numbers bounded in place: smoothly, x = cap * tanh(x / cap), as Gemma 2 has its logits, or cut
-// off, x = min(max(x, -cap), cap), as MPT has queries, keys and values. What is no number stays so.
+// Bounds numbers in place: smoothly, x = cap * tanh(x / cap), as Gemma 2 does with its logits; or
+// by cutting off, x = min(max(x, -cap), cap), as MPT does with queries, keys and values. A NaN
+// stays NaN.
 #ifndef LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
 #define LONGSTREAM_KERNELS_OPS_SAMPLING_SOFT_CAP_H_
 
@@ -9,7 +10,7 @@
 namespace longstream {
 
 struct SoftCapArgs {
-  Matrix x;          // [R, n] f32; R of any step
+  Matrix x;          // [R, n] f32; any row stride
   float cap = 1.0f;  // > 0
   bool cut = false;
 };

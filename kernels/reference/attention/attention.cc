@@ -1,4 +1,4 @@
-// Reference attention over each view of keys. See kernels/ops/attention/attention.h.
+// Reference attention over each view of keys (kernels/ops/attention/attention.h).
 #include "kernels/ops/attention/attention.h"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ void SoftmaxSum(int64_t begin, int64_t end, int64_t slices, int64_t head_dim, co
   }
 }
 
-// The equation for row t. `cache` has the shape of the values; product(h, kv_head, j) is q . K_j
-// and value(head, j) a slice of V_j.
+// The op's equation for row t. `cache` gives the shape of the values; product(h, kv_head, j) is q .
+// K_j, and value(head, j) is a slice of V_j.
 template <typename Cache, typename Product, typename Value>
 void AttendRow(const AttentionArgs& args, const Cache& cache, int64_t t, const Product& product,
                const Value& value) {
@@ -62,7 +62,7 @@ void AttendRow(const AttentionArgs& args, const Cache& cache, int64_t t, const P
   }
 }
 
-// Head h of row t of q times a key.
+// The product of head h of row t of q with a key.
 template <typename Row>
 double Dot(const Matrix& q, int64_t t, int64_t h, int64_t head_dim, const Row& key) {
   const float* head = q.f32_row(t) + h * head_dim;
@@ -71,8 +71,8 @@ double Dot(const Matrix& q, int64_t t, int64_t h, int64_t head_dim, const Row& k
   return sum;
 }
 
-// The key or value of position j: in the ring, one of whose stores is `store`, or in a row of this
-// step.
+// The key or value of position j: in the store `store` of the ring or, for positions of this step,
+// in a row of the step.
 ElementRow RingRow(const RingCache& ring, const std::byte* store, const Matrix& rows,
                    const SequenceRows& sequence, int64_t head, int64_t j) {
   if (j >= sequence.first_position) {

@@ -1,4 +1,4 @@
-// Reference logit scale. See kernels/ops/attention/logit_scale.h.
+// Reference logit scale (kernels/ops/attention/logit_scale.h).
 #include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Reading and writing single elements of caches and activations in the reference ops.
+// Reads and writes single elements of caches and activations in the reference ops.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_CACHE_CACHE_ACCESS_H_
 #define LONGSTREAM_KERNELS_REFERENCE_CACHE_CACHE_ACCESS_H_
 
@@ -42,20 +42,20 @@ inline void SetMatrix(const Matrix& matrix, int64_t row, int64_t col, float valu
 
 // A head's key or value in a page of `cache`, whose stores are cache.keys and cache.values.
 struct PagedRow {
-  void* head;     // what the head has of the page
-  int64_t slot;   // in the page
-  int64_t slots;  // of a page
+  void* head;     // the head's part of the page
+  int64_t slot;   // slot of the row in the page
+  int64_t slots;  // slots of a page
   int64_t dim;
   DType type;
 
   int64_t first() const { return slot * dim; }  // index of element 0 in `head`
-  // Of int8 rows.
+  // The scale of the row. REQUIRES: type is int8
   BF16& scale() const {
     return reinterpret_cast<BF16*>(static_cast<std::byte*>(head) + slots * dim)[slot];
   }
 };
 
-// Of a store with `num_heads` heads. `pages` is the sequence's page table.
+// The row of a head in a store with `num_heads` heads. `pages` is the sequence's page table.
 inline PagedRow PagedRowOf(const PagedCache& cache, void* store, int64_t num_heads,
                            const int32_t* pages, int64_t head, int64_t position) {
   const int64_t page = pages[position / cache.page_tokens];
@@ -67,13 +67,13 @@ inline PagedRow PagedKey(const PagedCache& cache, const int32_t* pages, int64_t 
                          int64_t position) {
   return PagedRowOf(cache, cache.keys, cache.num_kv_heads, pages, head, position);
 }
-// head: of the slices of values.
+// `head` counts the slices of values.
 inline PagedRow PagedValue(const PagedCache& cache, const int32_t* pages, int64_t head,
                            int64_t position) {
   return PagedRowOf(cache, cache.values, cache.num_value_heads(), pages, head, position);
 }
 
-// Rounds as kernels/ops/cache/rope_cache_write.h says. values: [row.dim].
+// Rounds a row to int8 as kernels/ops/cache/rope_cache_write.h says. values: [row.dim].
 inline void SetInt8Row(const PagedRow& row, const float* values) {
   auto* numbers = static_cast<int8_t*>(row.head) + row.first();
   float largest = 0.0f;
@@ -98,13 +98,13 @@ inline void SetPagedRow(const PagedRow& row, const float* values) {
   }
 }
 
-// Exact: of int8 rows the product of 8 bits and 8.
+// The element as f32, which is exact: in int8 rows it is a product of two 8-bit factors.
 inline float PagedElement(const PagedRow& row, int64_t d) {
   if (row.type != DType::kI8) return ElementAt(row.head, row.type, row.first() + d);
   return ToF32(row.scale()) * static_cast<float>(static_cast<int8_t*>(row.head)[row.first() + d]);
 }
 
-// Index of element 0 of a head's row in one sequence's ring.
+// The index of element 0 of a head's row in one sequence's ring.
 inline int64_t RingIndex(const RingCache& ring, int64_t head, int64_t position) {
   return (head * ring.slots + position % ring.slots) * ring.head_dim;
 }

@@ -1,4 +1,4 @@
-// Reference rebuild of a near ring. See kernels/ops/cache/ring_rebuild.h.
+// Reference rebuild of a near ring (kernels/ops/cache/ring_rebuild.h).
 #include "kernels/ops/cache/ring_rebuild.h"
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Reference ring write. See kernels/ops/cache/ring_write.h.
+// Reference ring write (kernels/ops/cache/ring_write.h).
 #include "kernels/ops/cache/ring_write.h"
 
 #include "kernels/reference/cache/cache_access.h"
@@ -9,7 +9,8 @@ namespace longstream::reference {
 void RingWrite(Stream& stream, const RingWriteArgs& args) {
   if (!stream.ok()) return;
   const RingCache& ring = args.ring;
-  // In the order of positions, so that of a piece longer than the ring the last rows stay.
+  // Writes in the order of positions, so that the last rows stay if a piece is longer than the
+  // ring.
   for (int64_t t = 0; t < args.batch.num_rows; ++t) {
     const int64_t offset = SequenceOf(args.batch, t).slot * ring.slot_stride;
     const auto write = [&](std::byte* store, const Matrix& rows, int64_t num_heads) {

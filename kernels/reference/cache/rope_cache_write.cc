@@ -1,4 +1,4 @@
-// Reference norm, rotation and cache write. See kernels/ops/cache/rope_cache_write.h.
+// Reference norm, rotation and cache write (kernels/ops/cache/rope_cache_write.h).
 #include "kernels/ops/cache/rope_cache_write.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace longstream::reference {
 namespace {
 
-// Head `head` of row t of x, `dim` wide, normalised.
+// Head `head` of row t of x, normalised; heads are `dim` wide.
 std::vector<float> NormalisedHead(const Matrix& x, int64_t t, int64_t head, int64_t dim,
                                   const Norm& norm) {
   std::vector<float> y(static_cast<size_t>(dim));
@@ -54,8 +54,8 @@ void WriteQueries(const RopeCacheWriteArgs& args, int64_t t) {
   }
 }
 
-// Writes row t's keys (or values) of one of `num_heads` heads to the pages at `store` or, where
-// there are none, to `rows`. Returns them as rounded.
+// Writes row t's key or value of one of `num_heads` heads: to the pages at `store` or, if there are
+// no pages, to `rows`. Returns the numbers after rounding.
 std::vector<float> Write(const RopeCacheWriteArgs& args, void* store, int64_t num_heads,
                          const Matrix& rows, int64_t t, int64_t head, std::vector<float> x) {
   if (args.paged.keys == nullptr) {

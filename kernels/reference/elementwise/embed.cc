@@ -1,4 +1,4 @@
-// Reference embedding lookup. See kernels/ops/elementwise/embed.h.
+// Reference embedding lookup (kernels/ops/elementwise/embed.h).
 #include "kernels/ops/elementwise/embed.h"
 
 #include "kernels/reference/gemm/weight.h"

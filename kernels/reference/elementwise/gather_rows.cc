@@ -1,4 +1,4 @@
-// Reference gathering of rows. See kernels/ops/elementwise/gather_rows.h.
+// Reference gathering of rows (kernels/ops/elementwise/gather_rows.h).
 #include "kernels/ops/elementwise/gather_rows.h"
 
 #include "kernels/reference/reference_ops.h"

@@ -1,4 +1,4 @@
-// Reference activation of a gated attention unit. See kernels/ops/elementwise/gau_activate.h.
+// Reference activation of a gated attention unit (kernels/ops/elementwise/gau_activate.h).
 #include "kernels/ops/elementwise/gau_activate.h"
 
 #include "kernels/reference/gemm/projection.h"

@@ -1,4 +1,4 @@
-// Reference norm of rows. See kernels/ops/elementwise/norm_rows.h.
+// Reference norm of rows (kernels/ops/elementwise/norm_rows.h).
 #include "kernels/ops/elementwise/norm_rows.h"
 
 #include <cassert>

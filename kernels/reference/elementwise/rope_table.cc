@@ -1,4 +1,4 @@
-// Reference table of rotations. See kernels/ops/elementwise/rope_table.h.
+// Reference table of rotations (kernels/ops/elementwise/rope_table.h).
 #include "kernels/ops/elementwise/rope_table.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Reference product with what comes before and after it. See kernels/ops/gemm/linear.h.
+// Reference linear op: a product with operations before and after it (kernels/ops/gemm/linear.h).
 #include "kernels/ops/gemm/linear.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace longstream::reference {
 namespace {
 
-// h of row r.
+// h of row r: the row after the operations before the product.
 Row Before(const LinearRows& rows, int64_t r, int64_t k) {
   Row h = Normalised(rows.x.f32_row(r), k, rows.norm);
   if (rows.addend.data != nullptr) {

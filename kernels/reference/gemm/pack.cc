@@ -1,4 +1,4 @@
-// Reference packing: a copy, with the conversion. See kernels/ops/gemm/pack.h.
+// Reference packing: copies and converts (kernels/ops/gemm/pack.h).
 #include "kernels/ops/gemm/pack.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ void Pack(const Executor&, const PackArgs& args) {
   }
 }
 
-// There is one form.
+// Does nothing: a packed weight has only one form here.
 void Compress(const Executor&, const CompressArgs&) {}
 
 size_t ReadBytes(const PackedWeight& weight) {

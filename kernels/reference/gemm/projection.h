@@ -1,4 +1,4 @@
-// The rows and the matrix product that the reference projections share.
+// Row preparation and the matrix product of the reference projections.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 #define LONGSTREAM_KERNELS_REFERENCE_GEMM_PROJECTION_H_
 
@@ -19,7 +19,7 @@ using Row = std::vector<double>;
 inline double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline double Silu(double x) { return x * Sigmoid(x); }
 
-// Norm(x), or x itself.
+// Norm(x), or x itself if the norm is disabled.
 inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   Row y(x, x + size);
   if (!norm.enabled()) return y;
@@ -38,7 +38,7 @@ inline Row Normalised(const float* x, int64_t size, const Norm& norm) {
   return y;
 }
 
-// A group of h, in f32, as its int8 values times its scale (core/matrix.h).
+// Rounds a group of h, in f32, to int8 values times a scale (core/matrix.h).
 inline void QuantiseGroup(double* h, int64_t count) {
   float max = 0.0f;
   for (int64_t i = 0; i < count; ++i) {
@@ -53,8 +53,8 @@ inline void QuantiseGroup(double* h, int64_t count) {
   }
 }
 
-// What a weight of this type multiplies: h rounded to bf16 if the weight is bf16, to int8 in groups
-// if it is int8 or int4, to f32 otherwise.
+// h as a weight of this type multiplies it: rounded to bf16 for a bf16 weight, to int8 in groups
+// for int8 and int4, to f32 for others.
 inline Row RoundedFor(DType weight_type, Row h) {
   if (IsQuantised(weight_type)) {
     const auto size = static_cast<int64_t>(h.size());

@@ -1,5 +1,5 @@
-// Reading the reference library's packed weight: the row-major [n, k] matrix itself, or the
-// row-major groups [n, ceil(k / 32)] of an int8 or int4 weight.
+// Reads the reference library's packed weight: the row-major matrix [n, k] itself or, for int8 and
+// int4, its row-major groups [n, ceil(k / 32)].
 #ifndef LONGSTREAM_KERNELS_REFERENCE_GEMM_WEIGHT_H_
 #define LONGSTREAM_KERNELS_REFERENCE_GEMM_WEIGHT_H_
 
@@ -27,7 +27,7 @@ inline float ElementAt(const void* data, DType type, int64_t index) {
   return 0.0f;
 }
 
-// Exact as well: an f16 times 8 bits.
+// A weight as f32, which is exact: for int8 and int4 it is an f16 times 8 bits.
 inline float WeightAt(const PackedWeight& weight, int64_t output, int64_t input) {
   if (IsQuantised(weight.type)) {
     const int64_t index = output * NumGroups(weight.k) + input / kGroupInputs;

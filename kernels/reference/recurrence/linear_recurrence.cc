@@ -1,4 +1,4 @@
-// Reference linear recurrence, token by token. See kernels/ops/recurrence/linear_recurrence.h.
+// Reference linear recurrence, token by token (kernels/ops/recurrence/linear_recurrence.h).
 #include "kernels/ops/recurrence/linear_recurrence.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace longstream::reference {
 namespace {
 
-// One sequence's memory of one layer.
+// The memory of one layer for one sequence.
 struct Memory {
   float* state;   // [H, Dk, Dv]
   float* keys;    // [grid, H_kv, Dk]
@@ -25,7 +25,7 @@ float* At(std::byte* base, const RecurrentCache& cache, int32_t slot) {
 // ln sigmoid(x), exact near 0 and for large |x|.
 double LogSigmoid(double x) { return std::fmin(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); }
 
-// Stores what the cache remembers of step row t as row r of the block.
+// Stores key, value and log-gates of step row t as row r of the block.
 void Remember(const LinearRecurrenceArgs& args, const Memory& memory, int64_t t, int64_t r) {
   const RecurrentCache& cache = args.cache;
   const int64_t key_row = int64_t{cache.num_kv_heads} * cache.key_dim;
@@ -75,7 +75,8 @@ void Read(const LinearRecurrenceArgs& args, int64_t head, int64_t t,
   }
 }
 
-// The part of a step that lies in one block: rows [begin, end) of the block, from step row t on.
+// Computes the rows of a step that lie in one block: rows [begin, end) of the block. Step row t is
+// row `begin`.
 void AdvanceInBlock(const LinearRecurrenceArgs& args, const Memory& memory, int64_t begin,
                     int64_t end, int64_t t) {
   const RecurrentCache& cache = args.cache;

@@ -1,4 +1,4 @@
-// Reference check for finite rows. See kernels/ops/sampling/finite_rows.h.
+// Reference check for finite rows (kernels/ops/sampling/finite_rows.h).
 #include "kernels/ops/sampling/finite_rows.h"
 
 #include <cmath>

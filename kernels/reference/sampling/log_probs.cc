@@ -1,4 +1,4 @@
-// Reference log-probabilities. See kernels/ops/sampling/log_probs.h.
+// Reference log-probabilities (kernels/ops/sampling/log_probs.h).
 #include "kernels/ops/sampling/log_probs.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// log(sum(exp(z))); NaN where a logit is NaN or +inf, or all are -inf.
+// log(sum(exp(z))); NaN if a logit is NaN or +inf, or if all are -inf.
 double LogSumExp(const std::vector<double>& z) {
   double largest = -kInfinity;
   for (double logit : z) {

@@ -1,4 +1,4 @@
-// Reference sampling, with a sort. See kernels/ops/sampling/sample.h.
+// Reference sampling, with a sort (kernels/ops/sampling/sample.h).
 #include "kernels/ops/sampling/sample.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Steps 1 to 3, and the division of step 4.
+// Logits after steps 1 to 3 of sampling, and after the division by the temperature in step 4.
 std::vector<float> AdjustedLogits(const SamplingRow& row, const float* logits, int64_t vocabulary) {
   std::vector<float> z(logits, logits + vocabulary);
   for (int32_t i = 0; i < row.num_history; ++i) {
@@ -62,7 +62,7 @@ int32_t SampleRow(const SamplingRow& row, const float* logits, int64_t vocabular
   if (largest == -kInfinity) return -1;
   if (row.temperature == 0) return order[0];
 
-  // Probability relative to the largest.
+  // The probability of a token divided by the largest one.
   const auto weight = [&](int32_t id) {
     const float logit = z[static_cast<size_t>(id)];
     return logit == largest ? 1.0 : std::exp(static_cast<double>(logit) - largest);

@@ -1,4 +1,4 @@
-// Reference soft cap. See kernels/ops/sampling/soft_cap.h.
+// Reference soft cap (kernels/ops/sampling/soft_cap.h).
 #include "kernels/ops/sampling/soft_cap.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The soft cap's equation, which attention's scores have too.
+// The equation of the soft cap, which is also used for the scores of attention.
 #ifndef LONGSTREAM_KERNELS_REFERENCE_SAMPLING_SOFT_CAP_H_
 #define LONGSTREAM_KERNELS_REFERENCE_SAMPLING_SOFT_CAP_H_
 
@@ -6,7 +6,7 @@
 
 namespace longstream::reference {
 
-// cap tanh(x / cap), or x where there is no cap.
+// cap tanh(x / cap), or x itself if there is no cap.
 inline double Capped(double x, double cap) { return cap > 0.0 ? cap * std::tanh(x / cap) : x; }
 
 }  // namespace longstream::reference

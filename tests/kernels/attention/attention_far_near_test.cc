@@ -1,4 +1,4 @@
-// Attention over far pages and near rings (ReRoPE): near windows of all lengths.
+// Tests of attention over far pages and near rings (ReRoPE), with near windows of all lengths.
 #include "kernels/ops/attention/attention.h"
 #include "tests/kernels/attention_fixture.h"
 
@@ -27,9 +27,9 @@ class FarNearAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(FarNearAttentionTest);
 
 TEST_P(FarNearAttentionTest, MatchesTheReference) {
-  // With the last window every key is near. The window does not decide which kernel runs. So an
-  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
-  // and none.
+  // With window 400 every key is near. The choice of the kernel does not depend on the window, so
+  // an interpreted library tests only four windows: one shorter than a block of 64 keys, one as
+  // long as a block, one longer, and one that holds every key.
   for (int32_t window : {1, 5, 63, 64, 65, 130, 400}) {
     if (traits().interpreted && (window == 1 || window == 63 || window == 130)) continue;
     window_ = window;
@@ -38,7 +38,8 @@ TEST_P(FarNearAttentionTest, MatchesTheReference) {
   }
 }
 
-// Splits that are wholly far, wholly near, or have the border inside.
+// Each row is computed in parts (splits): parts with only far keys, parts with only near keys, and
+// a part with the border between both inside.
 TEST_P(FarNearAttentionTest, MatchesTheReferenceInLongRows) {
   for (int32_t window : {65, 1024, 1500}) {
     window_ = window;
@@ -50,7 +51,7 @@ TEST_P(FarNearAttentionTest, MatchesTheReferenceInLongRows) {
   }
 }
 
-// The step's own keys begin at multiples of 16 bytes, as those of the rings do.
+// The rows of the step's own keys begin at multiples of 16 bytes, as the rows of a ring do.
 TEST_P(FarNearAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
   for (DType type : types_) {

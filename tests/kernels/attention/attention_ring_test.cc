@@ -1,4 +1,4 @@
-// Attention over rings: windows of all lengths.
+// Tests of attention over rings, with windows of all lengths.
 #include "kernels/ops/attention/attention.h"
 #include "tests/kernels/attention_fixture.h"
 
@@ -17,9 +17,9 @@ class RingAttentionTest : public AttentionTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(RingAttentionTest);
 
 TEST_P(RingAttentionTest, MatchesTheReference) {
-  // The last window holds every context. The window does not decide which kernel runs. So an
-  // interpreted library tests fewer: one border within a block of keys, one at its end, one beyond,
-  // and none.
+  // Window 400 holds every context. The choice of the kernel does not depend on the window, so an
+  // interpreted library tests only four windows: one shorter than a block of 64 keys, one as long
+  // as a block, one longer, and one that holds every key.
   for (int32_t window : {1, 5, 63, 64, 65, 400}) {
     if (traits().interpreted && (window == 1 || window == 63)) continue;
     window_ = window;
@@ -36,15 +36,17 @@ TEST_P(RingAttentionTest, MatchesTheReferenceWithoutSlack) {
   }
 }
 
-// The cost of a row depends on its window, not on its position: the test has no earlier keys.
+// A row's cost depends on its window, not on its position: it reads no keys before its window, and
+// the test's caches hold none.
 TEST_P(RingAttentionTest, MatchesTheReferenceFarFromTheStart) {
   window_ = 70;
   MakeHistories(2, 4000, {4, 2, 24}, DType::kBF16);
   ExpectMatch({{0, {3998, 1, true}}, {1, {3500, 200, false}}}, "far");
 }
 
-// Windows that a library may cut into parts: about as long as one part, as many parts, and as so
-// many that parts become longer. Some rows have a full window, others see fewer keys.
+// A library may cut a window into parts. The windows are about as long as one part (128, 129), as
+// long as many parts (2048), or so long that the parts become longer (4500). Some rows have a full
+// window, others see fewer keys.
 TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   for (int32_t window : {128, 129, 2048, 4500}) {
     window_ = window;
@@ -56,7 +58,7 @@ TEST_P(RingAttentionTest, MatchesTheReferenceInLongWindows) {
   }
 }
 
-// The step's own keys begin at multiples of 16 bytes, as those of the rings do.
+// The rows of the step's own keys begin at multiples of 16 bytes, as the rows of a ring do.
 TEST_P(RingAttentionTest, MatchesTheReferenceWithAlignedRows) {
   row_gap_ = 5;
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {

@@ -1,4 +1,4 @@
-// Attention over pages: all shapes of heads and lengths of rows, softcap and ALiBi.
+// Tests of attention over pages: all shapes of heads and lengths of rows, softcap and ALiBi.
 #include "kernels/ops/attention/attention.h"
 
 #include <cmath>
@@ -40,7 +40,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRows) {
   }
 }
 
-// Several K/V heads at once in several parts; and groups of heads of different size among them.
+// Long rows are computed in several parts, and a part computes several K/V heads together. With 20
+// query heads per K/V head, a K/V head has one group of 16 query heads and one of 4.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
   for (const AttentionShape& shape : {AttentionShape{8, 8, 24}, AttentionShape{80, 4, 8}}) {
     for (DType type : AndInt8({DType::kBF16})) {
@@ -50,8 +51,9 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInLongRowsOfManyKeyHeads) {
   }
 }
 
-// Rows that fill their registers and blocks that fill their pages lie without gaps; in longer pages
-// blocks begin at other slots than the first, and may end in another page.
+// The rows of a head lie in memory without gaps, because they fill whole registers and blocks of
+// keys fill whole pages. In longer pages a block may begin at another slot than the first and may
+// end in another page.
 TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
   const auto match = [&](const AttentionShape& shape, int32_t page_tokens) {
     for (DType type : AndInt8({DType::kBF16})) {
@@ -66,7 +68,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithoutGaps) {
   for (int32_t page_tokens : {96, 128}) match({2, 1, 64}, page_tokens);
 }
 
-// So many short rows that a task has all K/V heads of one, with blocks that end anywhere.
+// The step has so many short rows that one task computes all K/V heads of a row. The last block of
+// keys of a row may end anywhere.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
   for (const AttentionShape& shape :
        {AttentionShape{8, 8, 64}, {6, 3, 128}, {16, 8, 40}, {16, 16, 64}, {26, 26, 24}}) {
@@ -81,7 +84,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInManyShortRows) {
   }
 }
 
-// From 16384 on splits are longer than kAttentionSplit, from 32768 on longer still.
+// From position 16384 on, the parts of a row (splits) are longer than kAttentionSplit; from 32768
+// on, they are longer still.
 TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   for (DType type : AndInt8({DType::kBF16})) {
     MakeHistories(4, 70001, {1, 1, 8}, type, 64);
@@ -93,7 +97,7 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceInVeryLongRows) {
   }
 }
 
-// More query heads than a task takes.
+// A K/V head has more query heads than one task computes together.
 TEST_P(PagedAttentionTest, MatchesTheReferenceForManyHeadsPerKey) {
   for (DType type : AndInt8({DType::kF16})) {
     MakeHistories(2, 1300, {37, 1, 8}, type);
@@ -101,7 +105,8 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceForManyHeadsPerKey) {
   }
 }
 
-// Rows and heads that are no multiple of any register, up to the widest; pages of any length.
+// The rows and heads are of sizes that are no multiple of any register, up to the widest. Pages
+// have many lengths.
 TEST_P(PagedAttentionTest, MatchesTheReferenceForOddWidths) {
   for (DType type : types_) {
     int32_t page_tokens = type == DType::kI8 ? 2 : 1;
@@ -125,9 +130,10 @@ TEST_P(PagedAttentionTest, MatchesTheReferenceWithAlibi) {
   ExpectMatch({{0, {290, 1, true}}, {1, {30, 50, false}}}, "ALiBi, many heads");
 }
 
-// Keys of zeros: weights e^(-m (p - j)). Of values that are 1 at the row's own position alone the
-// sum is the first term of a geometric series of p + 1 terms. Its sum rounds by eps a term at most,
-// a weight by 4 eps in its exponential and 6 eps m (p - j), whose mean is below 1.
+// All keys are zero, so the weight of key j is e^(-m (p - j)). Only the value at the row's own
+// position is 1, so the output is the first term of a geometric series of p + 1 terms, divided by
+// their sum. The sum errs by at most eps for each term. A weight errs by 4 eps (its exponential)
+// and by 6 eps m (p - j); the mean of m (p - j) is below 1.
 TEST_P(PagedAttentionTest, AlibiAloneIsAGeometricSeries) {
   alibi_ = true;
   for (const OpTable* table : {&ops(), &reference()}) {
@@ -155,7 +161,7 @@ TEST_P(PagedAttentionTest, ValuesHaveSlices) {
     MakeHistories(2, 5100, {3, 1, 24, 4}, type);
     ExpectMatch({{0, {5000, 1, true}}, {1, {2047, 3, false}}}, "slices, splits");
   }
-  // More query heads than a task takes.
+  // A K/V head has more query heads than one task computes together.
   MakeHistories(2, 1300, {37, 1, 8, 3}, DType::kF16);
   ExpectMatch({{0, {1200, 1, true}}, {1, {30, 50, false}}}, "slices, many heads");
   alibi_ = true;
@@ -187,7 +193,7 @@ TEST_P(PagedAttentionTest, HasTheSameBitsWithAlibi) {
   ExpectSameBitsInPieces();
 }
 
-// Splits depend on the row's own position, not on max_position.
+// The parts of a row (splits) depend on the row's own position, not on max_position.
 TEST_P(PagedAttentionTest, LongRowsHaveTheSameBitsAlone) {
   MakeHistories(3, 40000, {2, 1, 8}, DType::kBF16, 64);
   const std::vector<AttentionEntry> entries = {
@@ -199,7 +205,7 @@ TEST_P(PagedAttentionTest, LongRowsHaveTheSameBitsAlone) {
   }
 }
 
-// Scores far apart: weights of 0 and 1, and maxima that grow from block to block.
+// The scores lie far apart: weights are 0 or 1, and the maximum grows from block to block.
 TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
   MakeHistories(1, 200, {1, 1, 8}, DType::kF32);
   AttentionHistory& history = histories_[0];
@@ -212,7 +218,7 @@ TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
   for (const AttentionEntry& entry :
        {AttentionEntry{0, {199, 1, true}}, AttentionEntry{0, {0, 200, false}}}) {
     const OwnedMatrix out = Run(ops(), {}, {entry});
-    // The largest score is that of the last even position, ahead of the next by 282.
+    // The largest score is at the last even position. It exceeds the next one by 282.
     for (int64_t r = 0; r < out.rows(); ++r) {
       const int64_t seen = (entry.rows.first_position + r) / 2 * 2;
       for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(out.at(r, d), history.v.at(seen, d)) << r;
@@ -220,7 +226,8 @@ TEST_P(PagedAttentionTest, SurvivesExtremeScores) {
   }
 }
 
-// Rows of int8 pages whose numbers are not finite, and rows of zeros, beside others.
+// Some rows of int8 pages hold numbers that are not finite, some hold only zeros, others are
+// normal.
 TEST_P(PagedAttentionTest, Int8RowsKeepWhatIsNotFinite) {
   if (!ops().int8_pages) return;
   for (const bool is_decode : {true, false}) {
@@ -257,7 +264,7 @@ TEST_P(PagedAttentionTest, RefusesWhatItCannotServe) {
   OwnedStream stream(AttentionWorkspace(1, 1, 8, 1999));
   args.max_position = 1998;
   ops().attention(*stream, args);
-  // Where a device alone sees positions, the row is left out.
+  // If only the device can read positions, the op skips the row instead of failing the stream.
   EXPECT_EQ(stream->status, traits().checks_descriptors ? OpStatus::kUnsupported : OpStatus::kOk);
   EXPECT_TRUE(std::isnan(out.at(0, 0)));
 }

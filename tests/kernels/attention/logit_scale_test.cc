@@ -1,4 +1,4 @@
-// Logit scales on every instruction set: the three forms that models use.
+// Logit scales on every instruction set, in the three forms that models use.
 #include "kernels/ops/attention/logit_scale.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 
 class LogitScaleTest : public OpTest {
  protected:
-  // `args` with positions and outputs added, run on both libraries.
+  // Runs `args`, with `positions` and outputs added, on the library and on the reference.
   std::vector<float> Run(LogitScaleArgs args, const std::vector<int64_t>& positions) {
     std::vector<float> expected(positions.size()), actual(positions.size());
     args.positions = positions.data();

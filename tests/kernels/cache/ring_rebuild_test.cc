@@ -1,4 +1,5 @@
-// Rebuilt near rings on every instruction set: the bits that the forward pass wrote.
+// Tests that rebuilt near rings have the bits that the forward pass wrote, on every instruction
+// set.
 #include "kernels/ops/cache/ring_rebuild.h"
 
 #include <string>
@@ -80,7 +81,8 @@ TEST_P(RingRebuildTest, WritesTheGivenPositionsAlone) {
   OwnedPages pages(DType::kF32, NumPages(places), 16, kHeads, 8);
   for (int64_t j = 0; j < 40; ++j) pages.Write(places[0], j, k, k, j);
   std::vector<float> rope(5 * 8);
-  for (size_t i = 0; i < rope.size(); ++i) rope[i] = i % 8 < 4 ? 0.0f : 1.0f;  // a quarter turn
+  // The cosines are 0 and the sines 1: a quarter turn.
+  for (size_t i = 0; i < rope.size(); ++i) rope[i] = i % 8 < 4 ? 0.0f : 1.0f;
   OwnedRings ring(DType::kF32, NumSlots(places), 23, kHeads, 8, false);
   RingRebuildArgs args;
   args.cache = pages.view();

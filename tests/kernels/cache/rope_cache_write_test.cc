@@ -51,7 +51,7 @@ class RopeCacheWriteTest : public OpTest {
     }
   };
 
-  // Every row one position; all optional inputs present.
+  // Inputs with one row per position; all optional inputs are present.
   struct Inputs {
     OwnedMatrix q, k, v;
     std::vector<float> q_weight, k_weight, rope_q, rope_q_far, rope_k, rope_near, q_scale;
@@ -62,7 +62,7 @@ class RopeCacheWriteTest : public OpTest {
           v(rows, shape.num_kv_heads * shape.head_dim, random),
           q_weight(random.Normals(shape.head_dim)),
           k_weight(random.Normals(shape.head_dim)),
-          // Any numbers do as cosines and sines.
+          // Any numbers will do as cosines and sines.
           rope_q(random.Normals(rows * shape.head_dim)),
           rope_q_far(random.Normals(rows * shape.head_dim)),
           rope_k(random.Normals(rows * shape.head_dim)),
@@ -101,7 +101,7 @@ class RopeCacheWriteTest : public OpTest {
     ASSERT_TRUE(stream->ok());
   }
 
-  // f32 rounding of norm, rotation and scale: |x| up to 4, |rope|, |weight| and |scale| likewise.
+  // The f32 rounding of norm, rotation and scale, with |x|, |rope|, |weight| and |scale| up to 4.
   static constexpr double kTolerance = 16 * 4 * 4 * kEps;
 
   Random random_{1};
@@ -123,7 +123,8 @@ TEST_P(RopeCacheWriteTest, WritesRows) {
         args.near_out = out->near.view();
         Run(out == &expected ? reference() : ops(), args);
       }
-      // Without a norm every value is one f32 expression, in the reference too.
+      // Without a norm every value is one f32 expression, also in the reference, so the bits are
+      // equal.
       const std::string what = std::string(NameOf(type)) + " D " + std::to_string(shape.head_dim);
       ExpectSameBits(actual.q.view(), expected.q.view(), "q " + what);
       ExpectSameBits(actual.q_far.view(), expected.q_far.view(), "q far " + what);
@@ -151,7 +152,7 @@ TEST_P(RopeCacheWriteTest, NormalisesHeads) {
           Run(out == &expected ? reference() : ops(), args);
         }
         ExpectNear(actual.q.view(), expected.q.view(), kTolerance, 0, "q");
-        // An f32 difference may move a key to the neighbouring number of its type.
+        // An f32 rounding difference may move a key to the neighbouring number of its type.
         ExpectNear(actual.k.view(), expected.k.view(), kTolerance, Ulp(type), "k");
       }
     }
@@ -187,8 +188,8 @@ TEST_P(RopeCacheWriteTest, WritesScatteredPages) {
   }
 }
 
-// Numbers of every magnitude in rows of all widths: the bytes that the test's own rounding gives.
-// Values are stored as they are.
+// Rows of all widths with numbers of every magnitude must have the bytes that the test's own
+// rounding gives. The op stores values without norm or rotation, so the test rounds values.
 TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
   if (!ops().int8_pages) return;
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -204,7 +205,7 @@ TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
     for (int64_t t = 0; t < kRows; ++t) {
       const float scale = std::ldexp(1.0f, static_cast<int>(random_.Integer(-140, 110)));
       for (int64_t d = 0; d < dim; ++d) {
-        // Often half way between two numbers of the row.
+        // Many numbers lie halfway between two integers of their row.
         v.set(t, d, scale * std::rint(254.0f * v.at(t, d)) / 254.0f);
       }
     }
@@ -231,7 +232,8 @@ TEST_P(RopeCacheWriteTest, RoundsRowsToInt8) {
     }
     EXPECT_TRUE(std::isnan(expected.value(places[0], 1, 0, 0)));
     EXPECT_TRUE(std::isnan(expected.value(places[0], 2, 0, 1)));
-    // Half a step off at most; a step is at most 2^-8 more than a 127th of the largest.
+    // A number is off by at most half a step. A step is at most 2^-8 longer than 1/127 of the row's
+    // largest magnitude.
     for (int64_t t = 6; t < kRows; ++t) {
       float largest = 0.0f;
       for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::fabs(v.at(t, d)));
@@ -277,7 +279,7 @@ void RopeCacheWriteTest::ExpectNearKeysOfStoredKeys(DType type) {
   }
 }
 
-// Each slice of a value is a head of the pages; rows hold values as they come.
+// In pages each slice of a value is a head. In rows a value is stored as it comes.
 TEST_P(RopeCacheWriteTest, ValuesHaveSlices) {
   std::vector<DType> types(std::begin(kTypes), std::end(kTypes));
   if (ops().int8_pages) types.push_back(DType::kI8);

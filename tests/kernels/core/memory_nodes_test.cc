@@ -1,6 +1,6 @@
-// Memory spread over nodes. What needs a machine of several nodes is shown with directories made
-// here, and with the policy of memory that is spread over the nodes that there are, be it one: the
-// system keeps that policy as well.
+// Tests of memory that is spread over the nodes of a machine. Directories made here stand for a
+// machine of several nodes. The policy of spread memory is tested on the machine's own nodes, also
+// if there is only one, because the system keeps the policy on such a machine too.
 #include "kernels/core/memory_nodes.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,8 @@ TEST_F(NodesOfProcessTest, ThoseWhoseMemoryIsAllowed) {
   EXPECT_EQ(Found(), Numbers({1, 3}));
 }
 
-// Threads of the others would read over the link between the processors alone.
+// Threads run on node 1 only. They would read the memory of node 0 over the link between the
+// processors.
 TEST_F(NodesOfProcessTest, ThoseWhoseProcessorsAreAllowed) {
   Nodes("0-1", {"0-7", "8-15"});
   Allowed("8-11", "0-1");
@@ -105,7 +106,7 @@ TEST(InterleaveTest, IsThePolicyOfThePagesAndOfNoOthers) {
   ASSERT_NE(data, MAP_FAILED);
   std::byte* middle = data + kSize;
   const MemoryPolicy before = PolicyAt(data);
-  EXPECT_EQ(Interleave(middle, kSize - 100, nodes), may);  // to the end of its last page
+  EXPECT_EQ(Interleave(middle, kSize - 100, nodes), may);  // up to the end of the last page
   const MemoryPolicy expected = may ? MemoryPolicy{MPOL_INTERLEAVE, nodes} : before;
   EXPECT_EQ(PolicyAt(middle), expected);
   EXPECT_EQ(PolicyAt(middle + kSize - 1), expected);
@@ -136,7 +137,7 @@ TEST(NodesToSpreadOverTest, AreSeveralOrNone) {
   EXPECT_TRUE(nodes.empty() || nodes == all);
 }
 
-// What weights and caches are allocated by.
+// HostDevice allocates weights and caches, so it must spread them over the nodes.
 TEST(HostDeviceTest, SpreadsWhatIsReadInLongRuns) {
   const Numbers nodes = NodesForTest();
   const bool may = MayChoosePolicy(nodes);

@@ -1,4 +1,4 @@
-// Policies of memory, as the system tells them.
+// Reads the memory policies of this process from the system.
 #include "tests/kernels/core/memory_policy.h"
 
 #include <linux/mempolicy.h>

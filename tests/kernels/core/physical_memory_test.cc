@@ -1,4 +1,4 @@
-// The limits of control groups, read from a tree of files like the kernel's.
+// Memory limits of control groups, read from a tree of files like the kernel's.
 #include "kernels/core/physical_memory.h"
 
 #include <gtest/gtest.h>

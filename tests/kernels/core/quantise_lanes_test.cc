@@ -1,4 +1,4 @@
-// Groups that vectors make, on every instruction set: bit by bit those of QuantiseGroup.
+// QuantiseLanes on every instruction set must give, bit by bit, the groups of QuantiseGroup.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-// Weights of one group, of a kind that the number names.
+// Random weights of one group. A number names the kind of weights.
 class Groups {
  public:
   static constexpr int kNumKinds = 9;
@@ -24,33 +24,33 @@ class Groups {
     std::vector<float> weights(kGroupInputs, 0.0f);
     const float scale = std::ldexp(1.0f, Integer(-30, 20));
     switch (kind) {
-      case 0:  // as in f32 checkpoints
+      case 0:  // f32 checkpoints
         for (float& weight : weights) weight = normal_(engine_) * scale;
         break;
-      case 1:  // as in most
+      case 1:  // most checkpoints: bf16
         for (float& weight : weights) weight = ToF32(ToBF16(normal_(engine_) * 0.02f));
         break;
-      case 2:  // the last group of a row
+      case 2:  // the last group of a row: zeros follow its weights
         for (int i = Integer(1, 31); i >= 0; --i) weights[Index(i)] = normal_(engine_) * scale;
         break;
-      case 3:  // one or two weights: many scales without an error
+      case 3:  // one or two weights, which many scales fit without an error
         for (int i = Integer(1, 2); i > 0; --i) weights[Index(Integer(0, 31))] = scale;
         break;
-      case 4:  // few magnitudes: many scales with the same error
+      case 4:  // few magnitudes, which many scales fit with the same error
         for (float& weight : weights) weight = static_cast<float>(Integer(-8, 8)) * scale;
         break;
       case 5:  // zeros of both signs, subnormals
         for (float& weight : weights) weight = static_cast<float>(Integer(-3, 3)) * 0x1p-149f;
         if (Integer(0, 1) == 0) weights.assign(kGroupInputs, -0.0f);
         break;
-      case 6:  // about the smallest f16
+      case 6:  // weights around the smallest f16
         for (float& weight : weights) weight = normal_(engine_) * 0x1p-25f;
         break;
-      case 7:  // up to the largest that has a scale
+      case 7:  // weights up to the largest that has a scale
         for (float& weight : weights) weight = std::sin(normal_(engine_)) * LargestWeight(type);
         weights[Index(Integer(0, 31))] = LargestWeight(type);
         break;
-      default: {  // a weight that has none
+      default: {  // one weight that has no scale
         constexpr float kInfinity = std::numeric_limits<float>::infinity();
         const float bad[] = {std::nanf(""), kInfinity, -kInfinity,
                              std::nextafter(LargestWeight(type), kInfinity)};
@@ -78,7 +78,7 @@ class QuantiseLanesTest : public testing::TestWithParam<std::string> {
     if (GetParam() == "avx512") simd_ = cpu::avx512::GetSimdFunctions();
   }
 
-  // kinds: of each group.
+  // `kinds` names the kind of each group.
   void ExpectSameAsScalar(DType type, const std::vector<int>& kinds) {
     std::vector<float> weights;
     std::vector<WeightGroup> actual(kinds.size());
@@ -110,7 +110,7 @@ TEST_P(QuantiseLanesTest, GroupsOfOneKind) {
   }
 }
 
-// Whatever its neighbours are, and however many.
+// A group does not depend on the kinds or on the number of its neighbours.
 TEST_P(QuantiseLanesTest, GroupsOfAllKindsSideBySide) {
   for (DType type : {DType::kI8, DType::kI4}) {
     for (int turn = 0; turn < 1000; ++turn) {
@@ -121,7 +121,7 @@ TEST_P(QuantiseLanesTest, GroupsOfAllKindsSideBySide) {
   }
 }
 
-// The sets this processor has.
+// The instruction sets that this processor has.
 std::vector<std::string> AvailableIsas() {
   std::vector<std::string> isas;
   for (const char* isa : kIsaNames) {

@@ -1,4 +1,4 @@
-// Groups of weights in 8 and 4 bits: how near they are to the weights, and what has no scale.
+// Groups of weights in 8 and 4 bits: how close they are to the weights, and which have no scale.
 #include "kernels/core/quantise.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ double SquaredError(const WeightGroup& group, const std::vector<float>& weights)
   return error;
 }
 
-// The plain way: the largest magnitude becomes `levels`, the scale is not rounded.
+// The squared error of the simple way to quantise: the largest magnitude becomes `levels`, and the
+// scale is not rounded.
 double SquaredErrorOfMax(const std::vector<float>& weights, double levels) {
   double max = 0;
   for (const float weight : weights) max = std::max(max, std::abs(double{weight}));
@@ -52,7 +53,7 @@ class QuantiseTest : public testing::TestWithParam<DType> {
 TEST_P(QuantiseTest, ValuesAreInRangeAndNear) {
   const int low = is_int8() ? -127 : -8, high = is_int8() ? 127 : 7;
   for (size_t count = 1; count <= 32; ++count) {
-    // f16 scales are subnormal below 6e-5, and then coarse.
+    // f16 scales below 6e-5 are subnormal, so they have a coarse resolution.
     for (const float scale : {1e-4f, 0.02f, 1.0f, 1e4f}) {
       const std::vector<float> weights = Normals(count, scale);
       const WeightGroup group = Quantise(weights);
@@ -63,7 +64,7 @@ TEST_P(QuantiseTest, ValuesAreInRangeAndNear) {
         if (i >= count) {
           EXPECT_EQ(group.values[i], 0);
         } else if (is_int8()) {
-          // Half a step, and for the largest what the scale is off by.
+          // The error is at most half a step; at the largest weight the scale's own error is added.
           EXPECT_NEAR(ToF32(group.scale) * group.values[i], weights[i], 0.6f * step)
               << count << " weights of " << scale;
         }
@@ -72,8 +73,8 @@ TEST_P(QuantiseTest, ValuesAreInRangeAndNear) {
   }
 }
 
-// Over many groups, as a sum: the search may not lose against the plain way, and int4 gains from
-// its 16th value and from cutting.
+// Over the sum of many groups, the search must not be worse than the simple way. int4 gains from
+// its 16th value and from scales that cut off the largest weight.
 TEST_P(QuantiseTest, ErrorIsBelowThatOfTheLargestMagnitudeAsScale) {
   double error = 0, plain = 0;
   for (int i = 0; i < 2000; ++i) {

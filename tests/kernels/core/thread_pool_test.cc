@@ -26,7 +26,7 @@ TEST_P(ThreadPoolTest, RunsEveryTaskOnce) {
   }
 }
 
-// Plain writes, read by the caller afterwards: a race that ThreadSanitizer would see.
+// Tasks write plain values that the caller reads afterwards; ThreadSanitizer would see a race.
 TEST_P(ThreadPoolTest, TasksHappenBeforeTheReturn) {
   ThreadPool pool(GetParam());
   const Executor executor = pool.AsExecutor();
@@ -42,7 +42,7 @@ TEST_P(ThreadPoolTest, WakesWorkersThatSleep) {
   ThreadPool pool(GetParam());
   for (int round = 0; round < 3; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    // Every thread must take part: tasks last until all threads have had one.
+    // All threads must take part: the loop goes on until each thread has had a task.
     std::mutex mutex;
     std::set<std::thread::id> threads;
     ParallelFor(pool.AsExecutor(), 1000 * GetParam(), [&](uint32_t) {

@@ -1,4 +1,4 @@
-// The CPU ops: every instruction set of this processor.
+// The CPU ops as libraries under test: one for each instruction set of this processor.
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/kernels/ops_under_test.h"
 
@@ -12,8 +12,8 @@ std::vector<std::string> NamesUnderTest() {
   return names;
 }
 
-// avx512 has the bf16 dot product. Like it, avx2 has the instructions that read 12 bits a number,
-// and computes over int8 pages in integers.
+// avx512 has the bf16 dot product. avx2 and avx512 have the instructions that read numbers of 12
+// bits, and both compute attention over int8 pages in integers.
 LibraryTraits TraitsUnderTest(const std::string& name) {
   using Attention = LibraryTraits::Attention;
   if (name == "avx512") {

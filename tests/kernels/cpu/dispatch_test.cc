@@ -1,4 +1,4 @@
-// Tests of the choice of an op table by instruction set, and that every table is complete.
+// Tests that an op table is chosen by instruction set, and that every table is complete.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -30,7 +30,7 @@ TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
     tables.push_back(ops);
   }
   for (const OpTable* table : tables) {
-    // Before what it says about them the table is nothing but pointers: its name and its functions.
+    // Up to cut_grid, the table has only pointers: its name and its functions.
     void* pointers[offsetof(OpTable, cut_grid) / sizeof(void*)];
     static_assert(sizeof(pointers) + sizeof(void*) == sizeof(OpTable));
     std::memcpy(pointers, table, sizeof(pointers));
@@ -43,7 +43,7 @@ TEST(Dispatch, EveryTableBearsItsNameAndIsComplete) {
   }
 }
 
-// A set that was pinned is had, or there is no device.
+// If LONGSTREAM_ISA names a set that the processor lacks, no device is opened.
 TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
   ASSERT_EQ(setenv("LONGSTREAM_ISA", "sse9", 1), 0);
   const OpenedDevice refused = OpenDevice("cpu");
@@ -59,8 +59,8 @@ TEST(Dispatch, APinnedSetThatIsNotThereIsRefused) {
   EXPECT_NE(OpenDevice("cpu").device, nullptr);
 }
 
-// One test per set, so that a run on a processor without it says so instead of testing less. Each
-// is a ctest entry of its own, which ctest then lists as skipped.
+// One test per set, so that a run on a processor without the set reports a skipped test. Each is a
+// ctest entry of its own, which ctest lists as skipped.
 class InstructionSet : public testing::TestWithParam<const char*> {};
 
 TEST_P(InstructionSet, IsOfThisProcessor) {
@@ -79,7 +79,8 @@ TEST(Dispatch, UnknownSetsAreNotFound) {
   EXPECT_EQ(OpsFor(""), nullptr);
 }
 
-// What the system says of the first processor, such as "cpu family"; "" for what it does not.
+// What the system says about the first processor under `name`, such as "cpu family"; "" if it says
+// nothing.
 std::string ProcessorSays(const std::string& name) {
   std::ifstream says("/proc/cpuinfo");
   for (std::string line; std::getline(says, line);) {
@@ -95,7 +96,7 @@ TEST(Dispatch, ZenFiveAsksIntoTheFirstLevelCache) {
   EXPECT_EQ(AsksIntoFirstLevelCache(), amd && std::stoi(family) >= 26);
 }
 
-// DeviceOps chooses once per process, so each case asks in a process of its own.
+// DeviceOps chooses once per process, so each case runs in a process of its own.
 void ExitWithDeviceIs(const char* isa, const std::string& expected) {
   if (isa == nullptr) {
     unsetenv("LONGSTREAM_ISA");

@@ -1,4 +1,4 @@
-// Compiled once per instruction set, as the kernels are.
+// This file is compiled once per instruction set, as the kernels are.
 #include "tests/kernels/cpu/simd_functions.h"
 
 #include "kernels/core/lanes/quantise_lanes.h"

@@ -1,5 +1,5 @@
-// The functions of kernels/cpu/simd/simd.h, gumbel.h and core/lanes/quantise_lanes.h, compiled for
-// each instruction set, over arrays.
+// Functions of kernels/cpu/simd/simd.h, gumbel.h and core/lanes/quantise_lanes.h over arrays,
+// compiled for each instruction set.
 #ifndef LONGSTREAM_TESTS_KERNELS_CPU_SIMD_FUNCTIONS_H_
 #define LONGSTREAM_TESTS_KERNELS_CPU_SIMD_FUNCTIONS_H_
 
@@ -10,9 +10,9 @@
 
 namespace longstream {
 
-// Arrays of n elements; n need not be a multiple of 16.
+// The functions of one instruction set. Arrays have n elements; n need not be a multiple of 16.
 struct SimdFunctions {
-  int native_lanes;  // f32 lanes of the registers it was compiled for
+  int native_lanes;  // f32 lanes of a register of the instruction set
   void (*exp)(const float* x, float* y, int64_t n);
   void (*log)(const float* x, float* y, int64_t n);
   void (*exp_of_negative)(const float* x, float* y, int64_t n);
@@ -23,14 +23,13 @@ struct SimdFunctions {
   void (*widen_f16)(const F16* x, float* y, int64_t n);
   void (*round_to_bf16)(const float* x, BF16* y, int64_t n);
   void (*round_to_f16)(const float* x, F16* y, int64_t n);
-  // The noise of sampling (kernels/cpu/sampling/gumbel.h), for 16 token ids and for 16 random
-  // words.
+  // The noise of sampling (kernels/cpu/sampling/gumbel.h) for 16 token ids and for 16 random words.
   void (*philox_word)(uint64_t seed, int64_t position, const int32_t* ids, int32_t* words);
   void (*exponential)(const int32_t* words, float* y);
-  // Of the lanes of two vectors of 16.
+  // Lane by lane, for two vectors of 16 lanes.
   void (*max)(const float* a, const float* b, float* y);
   void (*min)(const float* a, const float* b, float* y);
-  // Of 16 lanes: their sum, their maximum, and which exceed 1 (one bit each).
+  // For 16 lanes: their sum, their maximum, and a bit for each lane that exceeds 1.
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   uint32_t (*above_one)(const float* x);

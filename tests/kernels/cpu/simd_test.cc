@@ -20,7 +20,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// |actual - expected| in units of the last place of expected (subnormal: of the smallest number).
+// |actual - expected| in units of the last place of expected. If expected is subnormal, the unit is
+// the smallest number.
 double UlpsOff(float actual, double expected) {
   if (std::abs(expected) > std::numeric_limits<float>::max()) {
     return actual == (expected > 0 ? kInfinity : -kInfinity) ? 0 : 1e9;
@@ -53,7 +54,7 @@ class SimdTest : public testing::TestWithParam<std::string> {
   SimdFunctions simd_;
 };
 
-// Every 1021st float of [low, high), which spreads over all exponents.
+// Every 1021st float of [low, high). They spread over all exponents.
 std::vector<float> Spread(float low, float high) {
   std::vector<float> x;
   for (uint64_t bits = 0; bits < 0x100000000u; bits += 1021) {
@@ -163,7 +164,7 @@ TEST_P(SimdTest, OfNaNOrZerosMaxAndMinAreTheSecond) {
       {kNaN, -kInfinity, -kInfinity, -kInfinity},
       {kInfinity, -kInfinity, kInfinity, -kInfinity},
   };
-  // Each in every position of a register.
+  // Each case is tested in every lane of a register.
   for (int shift = 0; shift < 16; ++shift) {
     float a[16], b[16], max[16], min[16];
     for (int i = 0; i < 16; ++i) {
@@ -211,7 +212,7 @@ TEST_P(SimdTest, RoundsToBF16AsTheHostDoes) {
                         0x7f800001u, 0x7fffffffu, 0xffc00000u, 0x00008000u, 0x00018000u}) {
     x.push_back(std::bit_cast<float>(bits));
   }
-  x.push_back(1.0f);  // an odd count, so that the last block is partial
+  x.push_back(1.0f);  // an odd count, so the last vector is partial
   std::vector<BF16> y(x.size());
   simd_.round_to_bf16(x.data(), y.data(), static_cast<int64_t>(x.size()));
   for (size_t i = 0; i < x.size(); ++i) {
@@ -219,8 +220,8 @@ TEST_P(SimdTest, RoundsToBF16AsTheHostDoes) {
   }
 }
 
-// Every f16 number, the middle between it and the next (a tie, which goes to the even one), and the
-// floats beside that middle.
+// Every f16 number, the middle between it and the next one (a tie, which rounds to the even
+// number), and the two floats next to that middle.
 TEST_P(SimdTest, RoundsToF16AsTheHostDoes) {
   std::vector<float> x;
   std::vector<uint16_t> expected;
@@ -293,7 +294,7 @@ TEST_P(SimdTest, PhiloxIsTheScalarOne) {
   }
 }
 
-// -log((x + 1/2) / 2^32) keeps its relative precision at both ends, where it is 1e-10 and 22.9.
+// -log((x + 1/2) / 2^32) keeps its relative precision at both ends of its range, 1e-10 and 22.9.
 TEST_P(SimdTest, ExponentialIsWithinSixUlpsOverItsWholeRange) {
   std::vector<uint32_t> words = {0, 1, 2, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
   for (int bit = 0; bit < 32; ++bit) {
@@ -318,7 +319,7 @@ TEST_P(SimdTest, ExponentialIsWithinSixUlpsOverItsWholeRange) {
   EXPECT_LE(worst, 6);
 }
 
-// The sets this processor has.
+// The instruction sets that this processor has.
 std::vector<std::string> AvailableIsas() {
   std::vector<std::string> isas;
   for (const char* isa : kIsaNames) {

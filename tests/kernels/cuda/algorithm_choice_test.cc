@@ -1,4 +1,5 @@
-// The choice of an algorithm from a library that offers several, and its file.
+// Tests how an algorithm is chosen from a library that offers several, and how a file keeps
+// choices.
 #include "kernels/cuda/cublaslt/algorithm_choice.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ constexpr ProductShape kShape = {.n = 5120, .k = 1024, .out_stride = 5120, .out_
 
 Algorithm Number(uint64_t id) { return {id, ~id, 0, 0, 0, 0, 0, id << 32}; }
 
-// A library with algorithms of given properties.
+// A library that offers algorithms with given properties.
 class FakeLibrary final : public AlgorithmSource {
  public:
   struct Offer {
@@ -31,8 +32,8 @@ class FakeLibrary final : public AlgorithmSource {
     double milliseconds_512;
     double milliseconds_64;
     bool splits = false;
-    int64_t fails_at = 0;     // a number of rows
-    int64_t proposed_at = 0;  // 0: always
+    int64_t fails_at = 0;     // the number of rows at which it fails; 0: none
+    int64_t proposed_at = 0;  // the number of rows at which the library proposes it; 0: all
   };
 
   explicit FakeLibrary(std::vector<Offer> offers) : offers_(std::move(offers)) {}
@@ -64,7 +65,7 @@ class FakeLibrary final : public AlgorithmSource {
     const auto found = std::find_if(offers_.begin(), offers_.end(), [&](const Offer& offer) {
       return Number(offer.id) == algorithm;
     });
-    // What nobody offered serves nowhere.
+    // An algorithm that the library did not offer splits its sums, so it must never be chosen.
     static constexpr Offer kUnknown = {
         .id = 0, .milliseconds_512 = 0, .milliseconds_64 = 0, .splits = true};
     return found == offers_.end() ? kUnknown : *found;
@@ -107,7 +108,7 @@ TEST(AlgorithmChoiceTest, KnowsProposalsForShortPiecesToo) {
 TEST(AlgorithmChoiceTest, OfEqualsTheFirstAndEachTimedOnce) {
   FakeLibrary library({{7, 0.2, 0.1}, {5, 0.2, 0.1}});
   EXPECT_EQ(ChooseAlgorithm(library, kShape)->algorithm, Number(7));
-  EXPECT_EQ(library.num_timings(), 4);  // two algorithms at two numbers of rows
+  EXPECT_EQ(library.num_timings(), 4);  // two algorithms, each timed at two numbers of rows
 }
 
 TEST(AlgorithmChoiceTest, WithoutTimesTheFirstThatServes) {
@@ -202,7 +203,7 @@ TEST_F(AlgorithmFileTest, DamagedLinesAreLeftOutAndWrittenAnew) {
     EXPECT_EQ(file.Keep(Key(2), Number(2)), Number(2));
     EXPECT_EQ(Text(), sound) << i;
   }
-  Overwrite(sound.substr(0, sound.size() - 9));  // as after a full disk
+  Overwrite(sound.substr(0, sound.size() - 9));  // a file that a full disk has cut off
   EXPECT_EQ(file.Find(Key(1)), Number(1));
   EXPECT_EQ(file.Find(Key(2)), std::nullopt);
 }

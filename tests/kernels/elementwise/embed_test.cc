@@ -1,4 +1,5 @@
-// Embedding lookup on every instruction set: a copy and one product, so equal to the bit.
+// Embedding lookup on every instruction set. It is a copy and one product, so the bits must be
+// equal.
 #include "kernels/ops/elementwise/embed.h"
 
 #include "tests/kernels/op_test.h"
@@ -35,7 +36,7 @@ TEST_P(EmbedTest, MatchesTheReference) {
   }
 }
 
-// Ids -1 - i stand for what was sampled: a token, or none.
+// An id of -1 - i stands for sampled[i], which is a token, or negative if none was sampled.
 TEST_P(EmbedTest, ReadsWhatWasSampled) {
   Random random(3);
   for (DType type : kWeightTypes) {

@@ -1,4 +1,4 @@
-// Gathering of rows on every instruction set: the very numbers, and nothing else changed.
+// Gathering of rows on every instruction set copies numbers exactly and changes nothing else.
 #include "kernels/ops/elementwise/gather_rows.h"
 
 #include <numeric>

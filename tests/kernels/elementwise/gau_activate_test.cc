@@ -1,5 +1,5 @@
-// The activation of a gated attention unit on every instruction set against the reference, and
-// bit-equality of a row in any batch.
+// The activation of a gated attention unit on every instruction set: against the reference, and
+// with the same bits for a row in any batch.
 #include "kernels/ops/elementwise/gau_activate.h"
 
 #include "tests/kernels/op_test.h"
@@ -9,7 +9,7 @@ namespace {
 
 class GauActivateTest : public OpTest {
  protected:
-  // A projection [u v z], which v and z are columns of, and room for k behind it.
+  // A projection [u v z], of which v and z are columns, followed by columns for k.
   struct Unit {
     Unit(int64_t rows, int64_t e, int64_t s, Random& random)
         : all(rows, 2 * e + 2 * s, random),
@@ -36,14 +36,15 @@ TEST_P(GauActivateTest, MatchesTheReference) {
   for (const int64_t e : {1, 7, 16, 33, 600}) {
     for (const int64_t s : {2, 16, 30, 128}) {
       for (const int64_t rows : {1, 5}) {
-        // The same numbers twice.
+        // Both units get the same random numbers.
         Random for_reference(1), for_ops(1);
         Unit expected(rows, e, s, for_reference), actual(rows, e, s, for_ops);
         OwnedStream reference_stream(0), stream(0, ExecutorOf(2));
         reference().gau_activate(*reference_stream, expected.args);
         ops().gau_activate(*stream, actual.args);
         ASSERT_TRUE(stream->ok());
-        // |x| < 6: a sigmoid is off by some eps of itself, and what follows by an eps an operation.
+        // |x| < 6. A sigmoid has a relative error of a few eps, and each later operation adds one
+        // eps.
         ExpectNear(actual.all.view(), expected.all.view(), 6 * 6 * 8 * kEps, 0,
                    "e " + std::to_string(e) + " s " + std::to_string(s));
         actual.all.CheckGaps();
@@ -52,7 +53,7 @@ TEST_P(GauActivateTest, MatchesTheReference) {
   }
 }
 
-// silu(0) = 0, and far from 0 it is x or 0.
+// silu(0) = 0. For large x, silu(x) = x; for large -x, silu(x) = 0.
 TEST_P(GauActivateTest, HasItsLimits) {
   Random random(2);
   Unit unit(1, 4, 2, random);

@@ -1,5 +1,5 @@
-// The norm of rows on every instruction set against the reference, and bit-equality of a row in any
-// batch.
+// The norm of rows on every instruction set: against the reference, and with the same bits for a
+// row in any batch.
 #include "kernels/ops/elementwise/norm_rows.h"
 
 #include "tests/kernels/op_test.h"
@@ -23,7 +23,7 @@ TEST_P(NormRowsTest, MatchesTheReference) {
       for (const auto& [accumulate, centred, biased] :
            {Form{}, Form{.accumulate = true}, Form{.centred = true},
             Form{.centred = true, .biased = true}, Form{true, true, true}}) {
-        if (centred && n == 1) continue;  // there is no deviation
+        if (centred && n == 1) continue;  // one number has no deviation from its mean
         OwnedMatrix in(rows, n, random);
         Random same(2), again(2);
         OwnedMatrix expected(rows, n, same), actual(rows, n, again);
@@ -40,8 +40,9 @@ TEST_P(NormRowsTest, MatchesTheReference) {
         args.out = actual.view();
         ops().norm_rows(*stream, args);
         ASSERT_TRUE(stream->ok());
-        // The mean of squares is a sum of n terms of one sign: n roundings, halved by the root.
-        // What it is added to, or the mean that it loses, may cancel values of up to 8.
+        // The mean of squares is a sum of n terms of one sign, so it has n rounding errors; the
+        // root halves them. Adding the old output or the bias, or subtracting the mean, may cancel
+        // values of up to 8.
         const double norm = static_cast<double>(n + 8) * kEps;
         const bool adds = accumulate || centred || biased;
         ExpectNear(actual.view(), expected.view(), adds ? 8 * norm : 4 * kEps, norm,
@@ -52,7 +53,8 @@ TEST_P(NormRowsTest, MatchesTheReference) {
   }
 }
 
-// As queries are whose heads have weights of their own: each as if it were a row.
+// A norm whose size divides the row's treats each part of a row as a row of its own. Models use it
+// for queries whose heads have weights of their own.
 TEST_P(NormRowsTest, PartsOfARowByThemselves) {
   Random random(4);
   constexpr int64_t kRows = 3, kParts = 5;
@@ -84,7 +86,7 @@ TEST_P(NormRowsTest, PartsOfARowByThemselves) {
   }
 }
 
-// As queries and keys are: some columns of a wider matrix, in place.
+// A norm of some columns of a wider matrix, in place, as models use it for queries and keys.
 TEST_P(NormRowsTest, InPlaceAmongOtherColumns) {
   Random random(2);
   constexpr int64_t kRows = 5, kCols = 90, kFirst = 20, kCount = 37;

@@ -1,5 +1,5 @@
-// Rotation tables on every instruction set: against the reference, and against long double where
-// f32 angles would fail.
+// Rotation tables on every instruction set: against the reference, and against long double, at
+// positions where f32 angles would fail.
 #include "kernels/ops/elementwise/rope_table.h"
 
 #include <cmath>
@@ -38,7 +38,8 @@ TEST_P(RopeTableTest, MatchesTheReference) {
       reference().rope_table(*reference_stream, args);
       args.table = reinterpret_cast<float*>(actual.data());
       ops().rope_table(*stream, args);
-      // The same f64 functions, rounded once: equal to the bit.
+      // The library and the reference call the same f64 functions and round once, so the bits are
+      // equal.
       ExpectSameBits({actual.data(), DType::kF32, rows, head_dim, head_dim},
                      {expected.data(), DType::kF32, rows, head_dim, head_dim}, what);
     };
@@ -55,7 +56,7 @@ TEST_P(RopeTableTest, MatchesTheReference) {
   }
 }
 
-// Partial rotary embedding: the magnitude is for what turns.
+// Partial rotary embedding: the magnitude applies only to pairs that rotate.
 TEST_P(RopeTableTest, APairWithoutAFrequencyStaysAsItIs) {
   constexpr int64_t kDim = 20;
   std::vector<double> inv_freq = InverseFrequencies(kDim, 1e4);
@@ -108,7 +109,8 @@ TEST_P(RopeTableTest, AnglesOfLongPositionsAreExact) {
     for (size_t i = 0; i < kDim / 2; ++i) {
       const long double angle =
           static_cast<long double>(positions[t]) * static_cast<long double>(inv_freq[i]);
-      // The angle's rounding to f64: 1.2e8 2^-53 = 1.4e-8; that of the result to f32: 2^-25.
+      // Rounding the angle to f64 costs 1.2e8 2^-53 = 1.4e-8, rounding the result to f32 costs
+      // 2^-25.
       EXPECT_NEAR(out[t * kDim + i], std::cos(angle), 5e-8);
       EXPECT_NEAR(out[t * kDim + kDim / 2 + i], std::sin(angle), 5e-8);
     }

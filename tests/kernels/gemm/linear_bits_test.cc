@@ -1,5 +1,5 @@
 // The linear op on every library: a row has the same bits in any batch, with any number of threads,
-// and where an earlier call has prepared it.
+// and if an earlier call has prepared it.
 #include <algorithm>
 #include <string>
 #include <type_traits>
@@ -17,8 +17,8 @@ class LinearBitsTest : public OpTest {
     return {weight.data(), static_cast<int64_t>(weight.size()), 1e-6f};
   }
 
-  // Projects rows [first, first + count) of `x` into those of `out`; with `decode` all are decode
-  // rows, else none. args: all but these rows.
+  // Projects rows [first, first + count) of `x` into the same rows of `out`. With `decode` they are
+  // all decode rows, else none is. `args` holds the other arguments.
   void ProjectRows(Stream& stream, LinearArgs args, const OwnedMatrix& x, const OwnedMatrix& out,
                    int64_t first, int64_t count, bool decode) {
     LinearRows in = args.in.rows();
@@ -31,8 +31,9 @@ class LinearBitsTest : public OpTest {
     ops().linear(stream, args);
   }
 
-  // All rows of `before` at once and one by one, where the first ones are decode rows and the
-  // others prefill rows.
+  // Computes all rows in one call and in calls of one row each, and expects the same bits. Rows [0,
+  // num_decode_rows) are decode rows, the others prefill rows. `before` is the output before the
+  // calls.
   void CompareSingleRows(LinearArgs args, const OwnedMatrix& x, const OwnedMatrix& before) {
     const int64_t rows = x.rows();
     const PackedWeight& weight = args.in.weight();
@@ -68,13 +69,13 @@ TEST_P(LinearBitsTest, ARowHasTheSameBitsInAnyBatch) {
     args.in = {{.x = {}, .norm = NormOf(norm_weight)}, weight.Pack(ops())};
     OwnedStream stream(LinearWorkspace(kRows, kK), ExecutorOf(3));
     for (bool decode : {false, true}) {
-      // Steps have fewer decode rows. Interpreted kernels take 64 rows at once: two such blocks and
-      // a rest.
+      // 130 rows are more decode rows than a step has. Interpreted kernels compute 64 rows at once,
+      // so 130 rows are two such blocks and a rest.
       const int64_t rows = decode || traits().interpreted ? 130 : kRows;
       OwnedMatrix whole(rows, kN);
       ProjectRows(*stream, args, x, whole, 0, rows, decode);
       for (int64_t batch : {1, 2, 3, 5, 7, 13, 100}) {
-        // EveryNumberOfRowsGivesTheSameBits has the small ones.
+        // The test EveryNumberOfRowsGivesTheSameBits covers the small batches.
         if (traits().interpreted && IsQuantised(type) && batch < 13) continue;
         OwnedMatrix parts(rows, kN);
         for (int64_t first = 0; first < rows; first += batch) {
@@ -117,8 +118,8 @@ TEST_P(LinearBitsTest, AGatedRowHasTheSameBitsInAnyBatch) {
   }
 }
 
-// The decode rows and the prefill rows of a step do not see each other. The inputs are long enough
-// to be shared out.
+// The decode rows and the prefill rows of a call do not change each other's outputs. The inputs are
+// so long that the warps of a GPU share the sum of an output.
 TEST_P(LinearBitsTest, DecodeAndPrefillRowsMix) {
   Random random(8);
   constexpr int64_t kRows = 75, kN = 50, kK = 2100;
@@ -149,7 +150,7 @@ TEST_P(LinearBitsTest, DecodeAndPrefillRowsMix) {
   }
 }
 
-// Every number of decode rows that a launch or a tile may have.
+// Every number of decode rows that one launch or one tile may have.
 TEST_P(LinearBitsTest, EveryNumberOfRowsGivesTheSameBits) {
   Random random(9);
   constexpr int64_t kRows = 70, kN = 33, kK = 300;
@@ -169,8 +170,8 @@ TEST_P(LinearBitsTest, EveryNumberOfRowsGivesTheSameBits) {
   }
 }
 
-// A few decode rows and many, with everything that comes before the product: a GPU computes it in
-// one kernel or in two.
+// A few decode rows and many, with everything that may come before the product. A GPU computes few
+// rows in one kernel, many rows in two.
 TEST_P(LinearBitsTest, AFewRowsHaveTheBitsOfMany) {
   Random random(12);
   constexpr int64_t kRows = 9, kN = 33;
@@ -234,14 +235,15 @@ TEST_P(LinearBitsTest, TheThreadsDoNotMatter) {
   }
 }
 
-// Prepared rows cannot be read as f32, nor meet another weight, nor be made without a call.
+// Prepared rows cannot be read as f32, cannot meet another weight, and cannot be made without a
+// call.
 static_assert(!std::is_convertible_v<LinearInput, Matrix>);
 static_assert(!std::is_convertible_v<LinearInput, LinearOutput>);
 static_assert(!std::is_constructible_v<LinearInput, LinearInput, PackedWeight>);
 static_assert(!std::is_constructible_v<LinearInput, LinearOutput>);
 static_assert(!std::is_constructible_v<LinearOutput, Matrix, PackedWeight>);
 
-// A product of prepared rows has the bits that it has with the same rows as f32.
+// A product of prepared rows has the same bits as a product of the same rows in f32.
 TEST_P(LinearBitsTest, LeavesRowsForTheirReader) {
   Random random(10);
   constexpr int64_t kD = 33, kK = 65;

@@ -1,5 +1,4 @@
-// The first half of an MLP, gated or not, as a call of the linear op: on every library against the
-// reference.
+// The linear op as the first half of an MLP, gated or not, on every library against the reference.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -35,8 +34,8 @@ class GatedLinearTest : public OpTest {
     reference().linear(*reference_stream, args);
     args.in = {in, gate.Pack(ops())};
     if (gated) args.up = up.Pack(ops());
-    // Both factors are off by the tolerance of a dot product; the slope of each activation is
-    // below 1.13 and the factors are below 5 here. An activation itself is off by less.
+    // Both factors have at most the error of a dot product. The slope of each activation is below
+    // 1.13, and the factors are below 5 here. An activation's own error is smaller.
     double dot = DotTolerance(k);
     if (norm) dot += RowRoundingTolerance(type, k);
     for (int64_t num_decode_rows : {int64_t{0}, rows}) {
@@ -68,7 +67,7 @@ TEST_P(GatedLinearTest, MatchesTheReference) {
   }
 }
 
-// A GPU has a kernel for blocks of up to 8, 16, 32 and 64 tokens each, and one for more.
+// A GPU has one kernel each for blocks of up to 8, 16, 32 and 64 tokens, and one for more.
 TEST_P(GatedLinearTest, MatchesTheReferenceAtMoreRows) {
   Random random(5);
   for (DType type : kWeightTypes) {
@@ -119,8 +118,8 @@ TEST_P(GatedLinearTest, WithoutAGate) {
   }
 }
 
-// Both sums are off by their tolerance at most and below 1 in size, and the slope of silu is below
-// 1.1.
+// Each of the two sums has an error of at most FlatTolerance and is at most 1 in size. The slope of
+// silu is below 1.1. So the error of the product is below 3 FlatTolerance.
 TEST_P(GatedLinearTest, SumsOfTheLargestIntegers) {
   constexpr int64_t kFf = 35;
   for (DType type : {DType::kI8, DType::kI4}) {

@@ -1,5 +1,5 @@
-// The linear op on every library against the reference, with every optional argument; the first
-// halves of MLPs are in linear_gated_test.cc, equal bits in linear_bits_test.cc.
+// The linear op on every library against the reference, with every optional argument.
+// linear_gated_test.cc tests the first halves of MLPs, linear_bits_test.cc tests for equal bits.
 #include "kernels/ops/gemm/linear.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct Shape {
   int64_t k;
 };
 
-// Which optional arguments are given.
+// The optional arguments that a call gives.
 struct Options {
   bool norm = false;
   bool centred = false;
@@ -86,7 +86,7 @@ class LinearTest : public OpTest {
     }
   }
 
-  // out = x W^T, where either no row or each is a decode row.
+  // out = x W^T. With `decode` all rows are decode rows, else none is.
   static void Project(const OpTable& ops, Stream& stream, const OwnedMatrix& x,
                       const PackedWeight& weight, const OwnedMatrix& out, bool decode = false) {
     ops.linear(stream, {.in = {{.x = x.view()}, weight},
@@ -107,7 +107,7 @@ TEST_P(LinearTest, MatchesTheReferenceAtOddSizes) {
   }
 }
 
-// Longer than a block of inputs, more rows than a block of rows.
+// The inputs are longer than a block of inputs, and there are more rows than a block has.
 TEST_P(LinearTest, MatchesTheReferenceAcrossBlocks) {
   Random random(2);
   for (DType type : kWeightTypes) {
@@ -168,7 +168,8 @@ TEST_P(LinearTest, AddsABranchWithEveryOption) {
   }
 }
 
-// A number that is not finite shows in all outputs of its row and in no other row.
+// An infinity or a NaN in a row makes every output of that row infinite or NaN, and no output of
+// another row.
 TEST_P(LinearTest, WhatIsNoNumberSurfaces) {
   Random random(10);
   constexpr int64_t kRows = 3, kN = 40, kK = 70;
@@ -191,7 +192,8 @@ TEST_P(LinearTest, WhatIsNoNumberSurfaces) {
   }
 }
 
-// Rows of zeros, and of numbers too small for a scale, are zeros; large ones keep their scale.
+// A row of zeros, or of numbers too small for a scale, gives zeros. Rows of large numbers keep
+// their scale.
 TEST_P(LinearTest, RowsOfEveryMagnitude) {
   Random random(11);
   const std::vector<float> magnitudes = {0.0f, 1e-40f, 1e-32f, 1e-29f, 1e-20f, 1.0f, 1e20f, 1e30f};
@@ -271,7 +273,7 @@ TEST_P(LinearTest, FailsWithoutWorkspaceAndThenDoesNothing) {
   EXPECT_TRUE(std::isnan(out.at(0, 0)));
 }
 
-// Every library refuses the same calls, the reference too.
+// All libraries, the reference included, refuse the same calls.
 TEST_P(LinearTest, RefusesWhatNoModelNeeds) {
   constexpr int64_t kRows = 2, kN = 3, kK = 4;
   Random random(15);
@@ -281,8 +283,8 @@ TEST_P(LinearTest, RefusesWhatNoModelNeeds) {
   OwnedWeight reader(5, kN, DType::kBF16, random), longer_reader(5, kN + 1, DType::kBF16, random);
   const Buffer memory(PreparedBytes(kRows, kN + 1));
   for (const OpTable* table : {&ops(), &reference()}) {
-    // The status after `change` of a call that every library serves; with a reader, of one that
-    // prepares its rows.
+    // The status of a call after `change` has changed its arguments. Unchanged, every library
+    // serves the call. With `prepared_for`, the call prepares its rows for that weight.
     const auto status = [&](const std::function<void(LinearArgs&)>& change,
                             OwnedWeight* prepared_for = nullptr) {
       OwnedStream stream(LinearWorkspace(kRows, kK, kN));

@@ -1,5 +1,6 @@
-// Packing on every instruction set: what goes in comes out (read back as an embedding table), from
-// one source or several, whatever the threads; and nothing of it changes by compressing.
+// Packing on every instruction set. The embed op reads a packed weight back, so the tests see that
+// packing keeps the weights, from one source or several and on any number of threads, and that
+// compressing changes none.
 #include "kernels/ops/gemm/pack.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 class PackTest : public OpTest {
  protected:
-  // All rows of a packed weight, through the embed op.
+  // All rows of a packed weight, as the embed op reads them.
   OwnedMatrix Unpack(const OpTable& table, const PackedWeight& weight) {
     std::vector<int32_t> ids(static_cast<size_t>(weight.n));
     std::iota(ids.begin(), ids.end(), 0);
@@ -62,7 +63,8 @@ TEST_P(PackTest, RoundTripOfEveryConversion) {
   }
 }
 
-// Elements are those of QuantiseGroup, and a weight takes 8.5 or 4.5 bits, in whole panels.
+// The packed elements are those of QuantiseGroup. In whole panels a weight takes 8.5 bits (int8) or
+// 4.5 bits (int4).
 TEST_P(PackTest, RoundTripOfGroups) {
   Random random(3);
   for (DType from : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -95,14 +97,15 @@ TEST_P(PackTest, RoundTripOfGroups) {
   EXPECT_EQ(ops().packed_bytes(DType::kI4, 256, 1024), size_t{256 * 1024 * 9 / 16});
 }
 
-// Q, K and V become one weight: sources at rows that are no multiple of a panel.
+// Several sources, such as Q, K and V, become one weight. They begin at rows that are no multiple
+// of a panel.
 TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
   Random random(2);
   constexpr int64_t kN = 101, kK = 35;
   const int64_t cuts[] = {0, 1, 40, 63, 101};
   for (DType type : kWeightTypes) {
     OwnedWeight source(kN, kK, type, random);
-    const PackedWeight whole = source.Pack(ops());  // compressed too
+    const PackedWeight whole = source.Pack(ops());  // packed and compressed
     Buffer parts(ops().packed_bytes(type, kN, kK));
     std::memset(parts.data(), 0, parts.size());
     for (int i = 0; i < 4; ++i) {
@@ -117,7 +120,7 @@ TEST_P(PackTest, SeveralSourcesGiveTheBytesOfOne) {
   }
 }
 
-// Bits of bf16 weights [n, k] of which some cannot be compressed.
+// bf16 weights [n, k]; bits(row, i) gives the bits of each.
 std::vector<BF16> Bits(int64_t n, int64_t k,
                        const std::function<uint16_t(int64_t, int64_t)>& bits) {
   std::vector<BF16> numbers;
@@ -127,8 +130,8 @@ std::vector<BF16> Bits(int64_t n, int64_t k,
   return numbers;
 }
 
-// Numbers near 1, of 16 upper bytes, but for one in `distance` inputs of rows 5 and 21, whose
-// patches lie in different registers.
+// Numbers near 1, which have 16 different upper bytes. In rows 5 and 21, one in `distance` inputs
+// has another upper byte and needs a patch. The patches of the two rows lie in different registers.
 std::vector<BF16> BitsWithExceptions(int64_t n, int64_t k, int64_t distance, Random& random) {
   return Bits(n, k, [&](int64_t row, int64_t i) {
     if ((row == 5 || row == 21) && (i + row) % distance == distance - 1) {
@@ -141,7 +144,7 @@ std::vector<BF16> BitsWithExceptions(int64_t n, int64_t k, int64_t distance, Ran
 
 class CompressTest : public PackTest {
  protected:
-  // Packed, `compressed` or not.
+  // Packs the numbers, and compresses them if `compressed`.
   PackedWeight Pack(const std::vector<BF16>& numbers, int64_t n, int64_t k, bool compressed) {
     Buffer& packed = buffers_.emplace_back(ops().packed_bytes(DType::kBF16, n, k));
     std::memset(packed.data(), 0, packed.size());
@@ -156,7 +159,7 @@ class CompressTest : public PackTest {
     for (int64_t row = 0; row < weight.n; ++row) {
       for (int64_t i = 0; i < weight.k; ++i) {
         const BF16 stored = numbers[static_cast<size_t>(row * weight.k + i)];
-        // Times 1, so a NaN may have become quiet.
+        // The embed op multiplies by 1, which makes a signalling NaN quiet.
         const bool is_nan = (stored.bits & 0x7fff) > 0x7f80;
         const float read = rows.at(row, i);
         ASSERT_TRUE(is_nan ? std::isnan(read)
@@ -166,8 +169,8 @@ class CompressTest : public PackTest {
     }
   }
 
-  // Both weights give 1 to 257 rows the same bits, though only the bytes of `weight` that ReadBytes
-  // names are there.
+  // Expects the same bits from both weights for 1 to 257 rows. Of `weight`, only the bytes that ops
+  // may read (ReadBytes) are in memory.
   void ExpectSameProducts(PackedWeight weight, const PackedWeight& other) {
     Random random(6);
     Buffer read(ops().read_bytes(weight));
@@ -186,7 +189,8 @@ class CompressTest : public PackTest {
     }
   }
 
-  // Compressed, whose rows and products are those of the plain weight.
+  // Packs and compresses the numbers. Expects the rows and products of the plain weight, and
+  // returns the compressed one.
   PackedWeight ExpectLossless(const std::vector<BF16>& numbers, int64_t n, int64_t k) {
     const PackedWeight compressed = Pack(numbers, n, k, true);
     ExpectRows(compressed, numbers);
@@ -200,7 +204,7 @@ class CompressTest : public PackTest {
 LONGSTREAM_INSTANTIATE_OP_TEST(CompressTest);
 
 TEST_P(CompressTest, EveryNumberThereIs) {
-  // 65536 of them, in an order that spreads the upper bytes over all panels, or does not.
+  // All 65536 bf16 numbers, once in order, and once so that each panel has all upper bytes.
   for (const int64_t factor : {1, 25173}) {
     const std::vector<BF16> numbers = Bits(256, 256, [&](int64_t row, int64_t i) {
       return static_cast<uint16_t>((row * 256 + i) * factor);
@@ -209,11 +213,11 @@ TEST_P(CompressTest, EveryNumberThereIs) {
   }
 }
 
-// Sizes that end within a panel, a step or two steps; exceptions from none to everywhere, which
-// are more than a panel can patch.
+// The sizes end within a panel, within a step or within a pair of steps. Exceptions range from none
+// to all inputs, which are more than a panel can patch.
 TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
   Random random(5);
-  constexpr int64_t kN = 230;  // more than one row passes side by side
+  constexpr int64_t kN = 230;  // more panels than a single row computes side by side
   for (const int64_t k : {1, 2, 3, 4, 31, 33, 34, 255, 256, 300, 1026, 2047}) {
     for (const int64_t distance : {10000, 600, 150, 67, 36, 3, 1}) {
       SCOPED_TRACE(std::to_string(k) + " inputs, an exception in " + std::to_string(distance));
@@ -227,8 +231,8 @@ TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
       EXPECT_LE(bytes, plain_bytes);
       if (traits().compresses_bf16) {
         if (k >= 256 && k % 4 == 0 && distance > k) {
-          // Not the last panel of eight, which has zeros in the place of rows beside 16 upper
-          // bytes.
+          // The last of the eight panels is not compressed: zeros fill its missing rows, and their
+          // upper byte comes on top of the 16.
           EXPECT_LT(bytes, 0.79 * plain_bytes);
         }
         ExpectSameProducts(compressed, plain);
@@ -240,7 +244,7 @@ TEST_P(CompressTest, ReadsTheSameNumbersAndGivesTheSameProducts) {
   }
 }
 
-// Where panels begin takes more than a line.
+// The index of the panels takes more than one cache line.
 TEST_P(CompressTest, ManyPanels) {
   Random random(7);
   constexpr int64_t kN = 1100, kK = 72;
@@ -248,7 +252,7 @@ TEST_P(CompressTest, ManyPanels) {
   ExpectLossless(numbers, kN, kK);
 }
 
-// Panels without patches, with some, and plain ones, several of each side by side.
+// Panels without patches, panels with patches and plain panels, several of each kind side by side.
 TEST_P(CompressTest, PanelsOfEveryKind) {
   Random random(8);
   constexpr int64_t kN = 512, kK = 256;
@@ -257,7 +261,7 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
     const bool plain = row < 352;
     for (int64_t i = 0; i < kK; ++i) {
       if (!plain && (row % 8 != 3 || i % 100 != 57 + row / 32 % 4)) continue;
-      // Of any upper byte, and finite.
+      // These bits may have any upper byte; the number is finite.
       numbers[static_cast<size_t>(row * kK + i)] = {
           static_cast<uint16_t>(random.Integer(0, 0x3fff) + 0x8000 * random.Integer(0, 1))};
     }
@@ -265,14 +269,14 @@ TEST_P(CompressTest, PanelsOfEveryKind) {
   ExpectLossless(numbers, kN, kK);
 }
 
-// A panel of 128 steps has 16 patches at most; 17 leave it plain.
+// A panel of 128 steps has at most 16 patches. A panel that needs 17 stays plain.
 TEST_P(CompressTest, AsManyPatchesAsAPanelMayHave) {
   Random random(9);
   constexpr int64_t kN = 32, kK = 256;
   size_t bytes[2];
   for (const int64_t patches : {16, 17}) {
     std::vector<BF16> numbers = BitsWithExceptions(kN, kK, 10000, random);
-    for (int64_t p = 0; p < patches; ++p) {  // in the first and in the last steps
+    for (int64_t p = 0; p < patches; ++p) {  // patches in the first and in the last steps
       numbers[static_cast<size_t>(p * kK + (p % 2 == 0 ? p : kK - p))] = {0x0123};
     }
     bytes[patches - 16] = ops().read_bytes(ExpectLossless(numbers, kN, kK));

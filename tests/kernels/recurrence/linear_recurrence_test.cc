@@ -1,5 +1,5 @@
-// Linear recurrence on every instruction set: the reference against a loop over tokens written
-// here, and the CPU op against the reference, in any division into steps.
+// Linear recurrence on every instruction set: the reference against a loop over tokens in this
+// file, and the library against the reference, with tokens divided into steps in many ways.
 #include "kernels/ops/recurrence/linear_recurrence.h"
 
 #include <algorithm>
@@ -26,13 +26,13 @@ struct Shape {
   }
 };
 
-// Several sub-blocks of keys, odd rests, grids that are no multiple of a sub-block, values wide
-// enough for three slices, and heads enough to fill a GPU from two or three sequences on.
+// Shapes with several or incomplete sub-blocks of keys, grids that are no multiple of a sub-block,
+// values of three slices, and so many heads that two or three sequences fill a GPU.
 constexpr Shape kShapes[] = {{1, 1, 8, 8, 64},    {2, 1, 24, 40, 40},   {3, 3, 64, 64, 64},
                              {5, 1, 80, 17, 16},  {2, 2, 128, 128, 64}, {1, 1, 96, 520, 64},
                              {4, 2, 33, 300, 24}, {1, 1, 200, 5, 56},   {40, 4, 8, 40, 16}};
 
-// Every row of one sequence.
+// All rows of one sequence.
 struct History {
   History(int64_t tokens, const Shape& shape, float gate_scale, Random& random)
       : q(tokens, shape.num_heads * shape.key_dim, random),
@@ -43,7 +43,7 @@ struct History {
   OwnedMatrix q, k, v, gate;
 };
 
-// The recurrent memory of one layer: states zero, rows NaN.
+// The recurrent memory of one layer. At first states are zero and rows are NaN.
 class Memory {
  public:
   Memory(int64_t num_slots, const Shape& shape, bool gated)
@@ -71,7 +71,7 @@ class Memory {
 
   const RecurrentCache& view() const { return view_; }
   size_t size() const { return buffer_.size(); }
-  // [H, Dk * Dv] of one slot.
+  // The state of one slot: [H, Dk * Dv].
   Matrix state(int32_t slot) const {
     const int64_t cols = int64_t{view_.key_dim} * view_.value_dim;
     return {view_.state + slot * view_.slot_stride, DType::kF32, view_.num_heads, cols, cols};
@@ -85,7 +85,7 @@ class Memory {
   RecurrentCache view_;
 };
 
-// A sequence's part of a step: which history, and which of its rows.
+// A sequence's part of a step: an index of a history, and some of the history's rows.
 struct Entry {
   int64_t history;
   TestSequence rows;
@@ -93,7 +93,7 @@ struct Entry {
 
 class LinearRecurrenceTest : public OpTest {
  protected:
-  // log_decays empty: data-dependent decay.
+  // If log_decays is empty, the decay depends on the data.
   void Prepare(const Shape& shape, int64_t num_histories, int64_t tokens,
                std::vector<float> log_decays, float gate_scale = 3.0f) {
     shape_ = shape;
@@ -109,7 +109,7 @@ class LinearRecurrenceTest : public OpTest {
   }
   Memory NewMemory() const { return {NumSlots(places_), shape_, log_decays_.empty()}; }
 
-  // One step on `memory`. With `absolute` all of q, k and v count as positive.
+  // Runs one step on `memory`. With `absolute` it takes the absolute values of q, k and v.
   OwnedMatrix Step(const OpTable& table, const Executor& executor, const Memory& memory,
                    const std::vector<Entry>& entries, bool absolute = false) const {
     std::vector<TestSequence> sequences;
@@ -146,13 +146,13 @@ class LinearRecurrenceTest : public OpTest {
     return out;
   }
 
-  // All of a history in one prefill.
+  // Runs a whole history as one prefill.
   OwnedMatrix Whole(const OpTable& table, int64_t history) const {
     const int32_t tokens = static_cast<int32_t>(histories_[0].q.rows());
     return Step(table, {}, NewMemory(), {{history, {0, tokens, false}}});
   }
 
-  // All of each history in decode rows.
+  // Runs each history as decode rows, one token a step.
   std::vector<OwnedMatrix> OneByOne(const OpTable& table) const {
     const int64_t tokens = histories_[0].q.rows();
     const Memory memory = NewMemory();
@@ -175,10 +175,10 @@ class LinearRecurrenceTest : public OpTest {
     return all;
   }
 
-  // |actual - expected| <= c eps magnitude, magnitude being the op on absolute values: the sum of
-  // the absolute values of all products that make up an element. A product passes a few dozen
-  // roundings on its way (decays, exponentials, scales, folds of the state) and is then added up
-  // among Dk + grid others, whose errors add up like a random walk.
+  // Expects |actual - expected| <= c eps magnitude. The magnitude is the op's result on absolute
+  // values: the sum of the absolute values of all products of an element. A product is rounded a
+  // few dozen times (decays, exponentials, scales, folds of the state). It is then added to
+  // Dk + grid others, whose errors add up like a random walk.
   void ExpectWithin(const Matrix& actual, const Matrix& expected, const Matrix& magnitude,
                     const std::string& what) const {
     const double c =
@@ -194,7 +194,7 @@ class LinearRecurrenceTest : public OpTest {
     }
   }
 
-  // Runs steps on op, reference and reference on absolute values; compares outputs and memory.
+  // Compares outputs and memory after steps on the library and on the reference.
   void ExpectMatch(const std::vector<std::vector<Entry>>& steps, const std::string& what) {
     const Memory actual = NewMemory(), expected = NewMemory(), magnitude = NewMemory();
     std::vector<int64_t> positions(histories_.size(), 0);
@@ -216,7 +216,7 @@ class LinearRecurrenceTest : public OpTest {
     }
   }
 
-  // The rows since the last grid line: keys and values to the bit, log-gates to rounding.
+  // Rows since the last grid line: keys and values must be equal, log-gates equal up to rounding.
   void ExpectSameRows(const Memory& actual, const Memory& expected, int32_t slot,
                       int64_t count) const {
     const RecurrentCache& cache = actual.view();
@@ -230,13 +230,13 @@ class LinearRecurrenceTest : public OpTest {
     };
     compare(&RecurrentCache::keys, int64_t{cache.num_kv_heads} * cache.key_dim, 0);
     compare(&RecurrentCache::values, int64_t{cache.num_kv_heads} * cache.value_dim, 0);
-    // exp and log are within 2 ulp each, the few operations around them within half.
+    // exp and log err by at most 2 ulp each, the few operations around them by half an ulp each.
     if (cache.gates == nullptr) return;
     compare(&RecurrentCache::gates, int64_t{cache.num_heads} * cache.key_dim, 12 * kEps);
   }
 
-  // Steps that take three histories from 0 to `tokens` in prefill pieces and decode rows of all
-  // kinds, side by side; the last is a decode row of each.
+  // Steps that take three histories from position 0 to `tokens`. A step mixes prefill pieces and
+  // decode rows of several histories. The last step is a decode row of each history.
   std::vector<std::vector<Entry>> MixedSteps(int32_t tokens) {
     std::vector<std::vector<Entry>> steps;
     std::vector<int32_t> positions(3, 0);
@@ -287,7 +287,7 @@ class LinearRecurrenceTest : public OpTest {
 };
 LONGSTREAM_INSTANTIATE_OP_TEST(LinearRecurrenceTest);
 
-// S <- f S + k^T v; o = scale q S: nothing but that, in f64.
+// The recurrence itself, in f64: S <- f S + k^T v; o = scale q S.
 std::vector<double> TokenByToken(const Shape& shape, const History& history,
                                  const std::vector<float>& log_decays, float scale) {
   std::vector<double> outputs;
@@ -315,9 +315,9 @@ std::vector<double> TokenByToken(const Shape& shape, const History& history,
   return outputs;
 }
 
-// Outputs are around 10, so that their rounding alone is 6e-7; f32 states and log-gates add some.
-// Tensor cores add an output up in at most (Dk + grid) / 8 times three instructions, each of which
-// cuts off one eps of it on average, always toward zero.
+// Outputs are around 10, so rounding them to f32 costs 6e-7; f32 states and log-gates cost some
+// more. Tensor cores sum an output in at most 3 (Dk + grid) / 8 instructions. Each truncates toward
+// zero and so takes away one eps of the output on average.
 TEST_P(LinearRecurrenceTest, IsTheRecurrence) {
   constexpr int64_t kTokens = 150;
   for (const Shape& shape : {Shape{2, 1, 8, 5, 16}, Shape{1, 1, 24, 33, 64}}) {
@@ -381,7 +381,7 @@ TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithoutAndWithStrongDecay) {
   }
 }
 
-// Gates of e^-30 ... 1 - e^-30, in any order, and long runs of nothing but weak or strong ones.
+// Gates from e^-30 to 1 - e^-30 in random order, and long runs of only weak or only strong gates.
 TEST_P(LinearRecurrenceTest, MatchesTheReferenceWithExtremeGates) {
   for (const auto& [mean, spread] :
        {std::pair{0.0f, 30.0f}, {-30.0f, 1.0f}, {30.0f, 1.0f}, {8.0f, 12.0f}}) {
@@ -443,8 +443,8 @@ TEST_P(LinearRecurrenceTest, HasTheSameBitsOnAnyThreads) {
   }
 }
 
-// A step that ends before the next grid line adds rows and leaves everything else as it is: a
-// rollback to any position since the line costs nothing.
+// A step that ends before the next grid line adds rows and changes nothing else. So a rollback to
+// any position since the last grid line costs nothing.
 TEST_P(LinearRecurrenceTest, WritesNoStateBetweenGridLines) {
   const Shape shape = {2, 1, 24, 40, 16};
   Prepare(shape, 1, 40, {});

@@ -1,4 +1,4 @@
-// Rows of numbers against rows with a NaN or an infinity anywhere in them.
+// Rows of finite numbers, and rows with a NaN or an infinity at any place.
 #include "kernels/ops/sampling/finite_rows.h"
 
 #include <cmath>
@@ -11,7 +11,8 @@ namespace {
 
 class FiniteRowsTest : public OpTest {
  protected:
-  // What both libraries find in [rows, cols] of `values`, rows `stride` apart.
+  // The result for [rows, cols] of `values`, whose rows are `stride` apart. Expects the same result
+  // from the library and the reference.
   std::vector<int32_t> Run(std::vector<float>& values, int64_t rows, int64_t cols, int64_t stride) {
     const Matrix matrix{values.data(), DType::kF32, rows, cols, stride};
     std::vector<int32_t> expected(static_cast<size_t>(rows), -1), actual(expected);

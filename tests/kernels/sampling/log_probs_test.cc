@@ -1,4 +1,4 @@
-// Log-probabilities on every instruction set against the reference, and the special rows.
+// Log-probabilities on every instruction set: against the reference, and on special rows.
 #include "kernels/ops/sampling/log_probs.h"
 
 #include <cmath>
@@ -35,8 +35,8 @@ class LogProbsTest : public OpTest {
     const Output expected = Run(reference(), logits, rows, top_stride);
     const Output actual = Run(ops(), logits, rows, top_stride);
     const std::string what = std::string("log_probs ") + GetParam();
-    // log sum: 4096 / 16 f32 additions of a lane, each eps / 2 off relative to the sum, and 2 ulp
-    // of exp. z - log sum is rounded once more.
+    // The error of log sum: 4096 / 16 f32 additions of a lane, each with a relative error of
+    // eps / 2 of the sum, and 2 ulp of exp. z - log sum is rounded once more.
     const auto expect_near = [&](float a, float e, size_t i) {
       if (std::isnan(e) || std::isinf(e)) {
         EXPECT_TRUE(std::isnan(e) ? std::isnan(a) : a == e) << what << " at " << i << ": " << a;
@@ -89,7 +89,7 @@ TEST_P(LogProbsTest, TiesGoToTheLowestId) {
   EXPECT_TRUE(std::isnan(out.log_probs[0]));
 }
 
-// Where a sampled token is named it is the target, whatever `target` says.
+// If a row names a sampled token, that token is the target, and `target` is ignored.
 TEST_P(LogProbsTest, TheTargetMayBeWhatWasSampled) {
   Random random(3);
   OwnedMatrix logits(2, 37, random);
@@ -124,7 +124,7 @@ TEST_P(LogProbsTest, SpecialRows) {
   logits.set(0, 36, kNaN);
   for (int64_t i = 0; i < 37; ++i) logits.set(1, i, -kInfinity);
   logits.set(2, 5, kInfinity);
-  for (int64_t i = 3; i < 37; ++i) logits.set(3, i, -kInfinity);  // fewer tokens than asked for
+  for (int64_t i = 3; i < 37; ++i) logits.set(3, i, -kInfinity);  // fewer tokens than num_top
   Compare(logits.view(), {{0, 1, 3}, {1, 1, 3}, {2, 1, 3}, {3, 1, 5}, {3, 9, 0}}, 5);
   const Output out = Run(ops(), logits.view(), {{0, 1, 2}}, 2);
   EXPECT_TRUE(std::isnan(out.log_probs[0]));

@@ -1,4 +1,4 @@
-// Sampling on every instruction set: against the reference, by hand-computed values, by its
+// Sampling on every instruction set: against the reference, against values computed by hand, by its
 // invariants and by its statistics.
 #include "kernels/ops/sampling/sample.h"
 
@@ -43,7 +43,7 @@ class SampleTest : public OpTest {
     return Run(ops(), logits.view(), {row}).front();
   }
 
-  // Rows with the given parameters and many seeds and positions, over random logits.
+  // Draws tokens with the given parameters from random logits, at many seeds and positions.
   void CompareManyDraws(int64_t vocabulary, float scale, SamplingRow parameters, uint64_t seed) {
     Random random(seed);
     OwnedMatrix logits(8, vocabulary, random, scale);
@@ -90,8 +90,8 @@ TEST_P(SampleTest, MatchesTheReference) {
   }
 }
 
-// A flat distribution keeps most of the vocabulary in top-p; sorted logits are the worst case of
-// selection by a rising threshold.
+// In a flat distribution top-p keeps most of the vocabulary. Sorted logits are the worst case for a
+// selection with a rising threshold.
 TEST_P(SampleTest, MatchesTheReferenceInTheWorstCasesOfSelection) {
   OwnedMatrix logits(3, 20000);
   for (int64_t i = 0; i < logits.cols(); ++i) {
@@ -118,7 +118,8 @@ TEST_P(SampleTest, MatchesTheReferenceInTheWorstCasesOfSelection) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
-// All as likely as the likeliest: 2^64 in units of 2^-44, which counts to nothing in 64 bits.
+// All tokens are equally likely, so each has the mass of the likeliest. With a mass of 2^44 each,
+// 2^20 tokens would add up to 2^64, which is 0 in 64 bits.
 TEST_P(SampleTest, DrawsFromAMillionTokens) {
   OwnedMatrix logits(1, int64_t{1} << 20);
   for (int64_t i = 0; i < logits.cols(); ++i) logits.set(0, i, 0.0f);
@@ -179,13 +180,13 @@ TEST_P(SampleTest, TheThreadsAndTheBatchDoNotMatter) {
   }
 }
 
-// As many rows together have fewer blocks each than one alone.
+// On a GPU each of many rows is divided into fewer thread blocks than a row that is drawn alone.
 TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   Random random(10);
   OwnedMatrix logits(4, 20000, random, 2.0f);
   for (int64_t i = 0; i < logits.cols(); ++i) {
-    logits.set(1, i, std::round(logits.at(1, i)));                // many equals
-    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // more of a bin than are listed
+    logits.set(1, i, std::round(logits.at(1, i)));                // many equal logits
+    logits.set(2, i, 1e-4f * std::round(100 * logits.at(2, i)));  // too many for a bin's list
   }
   std::vector<SamplingRow> rows(70);
   for (int32_t i = 0; i < 70; ++i) {
@@ -204,8 +205,8 @@ TEST_P(SampleTest, TheNumberOfRowsDoesNotMatter) {
   EXPECT_EQ(together, Run(reference(), logits.view(), rows));
 }
 
-// Where 1024 tokens, which a block of a row has, end and those of the next begin: equal logits on
-// both sides, cut between them, penalised and biased.
+// On a GPU a thread block computes 1024 tokens of a row. The borders between these blocks have
+// equal logits on both sides, cuts, penalties and biases.
 TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   OwnedMatrix logits(2, 5000);
   std::vector<TokenCount> history;
@@ -240,8 +241,8 @@ TEST_P(SampleTest, MatchesTheReferenceWhereBlocksMeet) {
   EXPECT_EQ(Run(ops(), logits.view(), rows), Run(reference(), logits.view(), rows));
 }
 
-// A likely token and equally unlikely ones, among which top-k and top-p end; some thousands of them
-// and too many to be listed.
+// One likely token and many equally unlikely ones, of which top-k and top-p keep some. The equal
+// ones fit in a list of candidates (5000 tokens) or do not (20000).
 TEST_P(SampleTest, MatchesTheReferenceWhereManyEqualsAreCut) {
   for (const int64_t vocabulary : {5000, 20000}) {
     OwnedMatrix logits(1, vocabulary);
@@ -288,7 +289,7 @@ TEST_P(SampleTest, TopK1IsGreedy) {
   }
 }
 
-// In rows that one block has and in such as several share.
+// On a GPU one thread block computes a row of 67 tokens, and several share a row of 5000.
 TEST_P(SampleTest, NaNAndBans) {
   Random random(8);
   for (const int64_t vocabulary : {67, 5000}) {
@@ -304,7 +305,7 @@ TEST_P(SampleTest, NaNAndBans) {
         const std::vector<LogitBias> ban_last = {{last, -kInfinity}};
         row.bias = ban_last.data();
         row.num_bias = 1;
-        EXPECT_EQ(Draw(logits, row), -1);  // a NaN is one where it is banned, too
+        EXPECT_EQ(Draw(logits, row), -1);  // a NaN counts even if its token is banned
         row.num_bias = 0;
         for (int64_t i = 0; i < vocabulary; ++i) logits.set(0, i, -kInfinity);
         EXPECT_EQ(Draw(logits, row), -1);
@@ -323,7 +324,7 @@ TEST_P(SampleTest, NaNAndBans) {
   }
 }
 
-// z = {2, -1, 0.5, 1.9} by hand.
+// The expected tokens are computed by hand for z = {2, -1, 0.5, 1.9}.
 TEST_P(SampleTest, PenaltiesAndBiasByHand) {
   const OwnedMatrix logits = Logits({2.0f, -1.0f, 0.5f, 1.9f});
   const std::vector<TokenCount> prompt_only = {{0, 3, 0}};
@@ -359,7 +360,7 @@ TEST_P(SampleTest, PenaltiesAndBiasByHand) {
   EXPECT_EQ(Draw(negative, penalised), 1);
 }
 
-// Which tokens are ever drawn, over many seeds at a temperature that makes them nearly equal.
+// The tokens that are ever drawn. Tests draw with many seeds.
 std::vector<int32_t> Support(const std::vector<int32_t>& sampled) {
   std::vector<int32_t> support = sampled;
   std::sort(support.begin(), support.end());
@@ -382,30 +383,31 @@ TEST_P(SampleTest, TruncationsKeepWhatTheySay) {
   using Ids = std::vector<int32_t>;
   SamplingRow row;
   EXPECT_EQ(support(row), (Ids{0, 1, 2, 3, 4, 5}));
-  row.top_k = 3;  // of the two equals the lower id
+  row.top_k = 3;  // of two equal tokens, top_k keeps the one with the lower id
   EXPECT_EQ(support(row), (Ids{0, 1, 4}));
   row.top_k = 0;
   row.top_p = 0.69f;
   EXPECT_EQ(support(row), (Ids{1, 4}));
-  row.top_p = 0.75f;  // 0.4 + 0.3 + one of the equals
+  row.top_p = 0.75f;  // 0.4 + 0.3 + one of the two equal tokens
   EXPECT_EQ(support(row), (Ids{0, 1, 4}));
   row.top_p = 0.85f;
   EXPECT_EQ(support(row), (Ids{0, 1, 3, 4}));
   row.top_p = 1.0f;
-  row.min_p = 0.2f;  // 0.08 of 0.4
+  row.min_p = 0.2f;  // keeps probabilities from 0.2 * 0.4 = 0.08 on
   EXPECT_EQ(support(row), (Ids{0, 1, 3, 4}));
   row.min_p = 1.0f;
   EXPECT_EQ(support(row), (Ids{1}));
   row.min_p = 0.0f;
-  row.top_k = 2;  // top_p is of what top_k leaves: 0.4 / 0.7 = 0.57
+  row.top_k = 2;  // top_p applies to the tokens that top_k keeps: 0.4 / 0.7 = 0.57
   row.top_p = 0.56f;
   EXPECT_EQ(support(row), (Ids{1}));
 }
 
-// Draws of a statistical test: the least probable token is to be expected five times at least.
+// The number of draws of a statistical test, so that it expects the least probable token at least
+// five times.
 int NumDraws(const LibraryTraits& traits) { return traits.interpreted ? 10000 : 40000; }
 
-// Pearson's chi-square of draws against the softmax; the 99.9% quantiles are from tables.
+// Pearson's chi-square of draws against the softmax. The 99.9% quantiles come from tables.
 TEST_P(SampleTest, DrawsFollowTheSoftmax) {
   const int num_draws = NumDraws(traits());
   const std::vector<float> z = {0.0f, 1.0f, -1.0f, 2.0f, 0.5f, -3.0f, 1.5f, -0.5f, 0.25f, 0.75f};
@@ -435,7 +437,7 @@ TEST_P(SampleTest, DrawsFollowTheSoftmax) {
   EXPECT_LT(chi_square(true, 0.7f), kQuantile);
 }
 
-// Draws at neighbouring positions and seeds are independent: chi-square of pairs.
+// Draws at neighbouring positions and seeds are independent: a chi-square test of pairs.
 TEST_P(SampleTest, NeighbouringDrawsAreIndependent) {
   const int num_draws = NumDraws(traits());
   const OwnedMatrix logits = Logits({0, 0, 0, 0});
@@ -446,7 +448,7 @@ TEST_P(SampleTest, NeighbouringDrawsAreIndependent) {
     rows[i].position = i / 2;
   }
   const std::vector<int32_t> sampled = Run(ops(), logits.view(), rows);
-  for (int stride : {1, 2}) {  // the next seed, the next position
+  for (int stride : {1, 2}) {  // 1: neighbouring seeds; 2: neighbouring positions
     std::array<int, 16> counts = {};
     for (int i = 0; i + stride < 2 * num_draws; i += 2 * stride) {
       ++counts[static_cast<size_t>(4 * sampled[i] + sampled[i + stride])];

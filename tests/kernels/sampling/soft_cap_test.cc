@@ -12,7 +12,7 @@ namespace {
 class SoftCapTest : public OpTest {};
 LONGSTREAM_INSTANTIATE_OP_TEST(SoftCapTest);
 
-// Rows of one piece of a task, of several, and of parts of a vector.
+// Rows that one task computes, rows that several tasks share, and rows that end within a vector.
 TEST_P(SoftCapTest, MatchesTheReference) {
   for (const int64_t n : {1, 15, 16, 17, 300, 8191, 8193, 20003}) {
     for (const float cap : {0.25f, 2.0f, 30.0f}) {
@@ -22,7 +22,7 @@ TEST_P(SoftCapTest, MatchesTheReference) {
       reference().soft_cap(*reference_stream, {.x = expected.view(), .cap = cap});
       ops().soft_cap(*stream, {.x = actual.view(), .cap = cap});
       ASSERT_TRUE(stream->ok());
-      // Of x / cap, of tanh and of the product.
+      // The errors of x / cap, of tanh and of the product.
       ExpectNear(actual.view(), expected.view(), 0.0, 8 * kEps, "n " + std::to_string(n));
       actual.CheckGaps();
     }

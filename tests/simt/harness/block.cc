@@ -1,4 +1,4 @@
-// The scheduler of a block's fibers, its barriers and its warp operations.
+// Schedules the fibers of a block, with its barriers and its warp operations.
 #include "tests/simt/harness/block.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct AlignedDelete {
 
 }  // namespace
 
-// The blocks of a launch, one after the other.
+// Runs the blocks of a launch one after the other.
 class Block {
  public:
   Block(const Launch& launch, const std::function<void()>& body);
@@ -50,13 +50,13 @@ class Block {
   std::byte* shared() const { return shared_.get(); }
   void BarrierOfBlock(int predicate);
   Votes votes() const { return votes_; }
-  // Waits until all lanes of the mask are there. What the running thread gives for it is in it
-  // before, what it gets behind.
+  // Waits until all lanes of the mask have come. Before the call, the running thread's Thread holds
+  // the value that it gives; after the call, the value that it receives.
   void Warp(Operation operation, uint32_t mask);
   uint32_t Vote(uint32_t mask, int predicate);
   const ShuffledBytes& Shuffle(uint32_t mask, const ShuffledBytes& value, int from);
   const GatheredBytes* Gather(const GatheredBytes& value);
-  // Waits until all threads of the warpgroup are there, then does `finish(products)` once.
+  // Waits until all threads of the warpgroup have come, then calls `finish(products)` once.
   template <typename Finish>
   void Warpgroup(Operation operation, const Finish& finish);
   void IssueProduct(const Product& product);
@@ -83,21 +83,21 @@ class Block {
   const Launch launch_;
   const std::function<void()>& body_;
   std::vector<Thread> threads_;
-  std::vector<GatheredBytes> gathered_;      // a slot a thread
-  std::vector<uint32_t> in_warp_operation_;  // of each warp the lanes
+  std::vector<GatheredBytes> gathered_;      // one for each thread
+  std::vector<uint32_t> in_warp_operation_;  // for each warp: the lanes in a warp operation
   std::unique_ptr<std::byte, AlignedDelete> shared_;
-  std::vector<Products> products_;  // a slot a warpgroup
-  std::vector<std::byte> visible_;  // what products see of shared memory, after the first fence
+  std::vector<Products> products_;  // one for each warpgroup
+  std::vector<std::byte> visible_;  // the shared memory that products see, after the first fence
   Order order_;
-  const std::vector<size_t>* round_ = nullptr;  // of all threads, by number
+  const std::vector<size_t>* round_ = nullptr;  // numbers of all threads in the order of this round
   size_t place_in_round_ = 0;
-  bool has_progress_ = false;  // one of the round has gone on
+  bool has_progress_ = false;  // some thread of the round has run
   Thread* running_ = nullptr;
-  Fiber scheduler_;  // outside all threads
+  Fiber scheduler_;  // not the fiber of a thread
   size_t waiting_at_barrier_ = 0;
   Votes votes_;
-  bool begins_early_ = false;  // threads stop where they await earlier kernels
-  bool has_begun_ = false;     // the first block is where Begin has left it
+  bool begins_early_ = false;  // threads stop when they await earlier kernels
+  bool has_begun_ = false;     // Begin has already begun the first block
   bool stop_ = false;
 };
 
@@ -131,7 +131,7 @@ Block::~Block() {
   for (Thread& thread : threads_) scheduler_.SwitchTo(&thread.fiber);
 }
 
-// What a fiber does: the thread in one block after the other.
+// The body of a fiber: runs its thread in one block after the other.
 Fiber* Block::RunThread(Thread* thread) {
   while (!stop_) {
     body_();
@@ -145,7 +145,7 @@ Fiber* Block::RunThread(Thread* thread) {
   return &scheduler_;
 }
 
-// The next thread of this round, or of another one, that can go on; nullptr: none can.
+// The next thread of this round, or of a new one, that can run; nullptr: none can.
 Thread* Block::NextReady() {
   for (;;) {
     while (place_in_round_ < round_->size()) {
@@ -165,7 +165,7 @@ void Block::BeginRound() {
   has_progress_ = false;
 }
 
-// From a thread or the scheduler to the thread that is next, without one to the scheduler.
+// Switches from a thread or the scheduler to the next thread, or to the scheduler if there is none.
 void Block::GoOnFrom(Fiber* fiber) {
   running_ = NextReady();
   if (running_ != nullptr) {
@@ -213,7 +213,7 @@ void Block::Reset() {
   visible_.clear();
 }
 
-// Until no thread can go on.
+// Runs threads until none can run.
 void Block::RunReady() {
   BeginRound();
   GoOnFrom(&scheduler_);
@@ -270,7 +270,8 @@ void Block::BarrierOfBlock(int predicate) {
   votes.any = votes.count > 0 ? 1 : 0;
   votes.all = votes.count == static_cast<int>(threads_.size()) ? 1 : 0;
   votes_ = votes;
-  // The others read the votes before any of them can come to the next barrier, which needs all.
+  // The others read the votes before the next barrier can change them, because it needs all
+  // threads.
 }
 
 void Block::Warp(Operation operation, uint32_t mask) {
@@ -313,8 +314,8 @@ const GatheredBytes* Block::Gather(const GatheredBytes& value) {
   return &gathered_[thread.number / kWarp * kWarp];
 }
 
-// Ends the operation for all lanes of the mask if all of them have come. REQUIRES: each is in some
-// operation of the warp
+// Ends the operation for all lanes of the mask if all of them have come. REQUIRES: each lane of the
+// mask is in an operation of the warp
 bool Block::CompleteWarp(const Thread& last) {
   const unsigned first = last.number / kWarp * kWarp;
   Thread* const lanes = &threads_[first];

@@ -1,16 +1,17 @@
 // Runs CUDA kernels on the CPU, thread by thread, so that tests can execute them without a GPU.
 //
-// The threads of a block are fibers. One runs until it waits (for the block at __syncthreads, for
-// its warp at a shuffle or vote), then the next; blocks follow each other. Everything happens on
-// the calling OS thread, in an order that LONGSTREAM_SIMT_ORDER chooses: forward (default),
-// backward, or a number that seeds a shuffle. A kernel whose result depends on it lacks a barrier.
+// The threads of a block are fibers. A thread runs until it waits (for the block at __syncthreads,
+// for its warp at a shuffle or vote); then the next one runs. Blocks run one after the other.
+// Everything happens on the calling OS thread, in an order that LONGSTREAM_SIMT_ORDER chooses:
+// forward (default), backward, or a number that seeds a shuffle. If a kernel's result depends on
+// it, a barrier is missing.
 //
-// What ends the process, with a sentence that names the block and the threads: a barrier that not
-// all threads reach, a shuffle from a lane outside its mask, lanes of one mask at different
-// operations, copies or products left unawaited (warpgroup.h), a thread of an overlapping launch
-// that has not awaited the kernels before. Shared memory begins as NaN and ends, for ASan, where
-// the launch says. Not modelled: threads of a warp running in lockstep, memory that other threads
-// see late, blocks that wait for each other.
+// These mistakes end the process, with a sentence that names the block and the threads: a barrier
+// that some threads never reach; a shuffle from a lane outside its mask; different operations in
+// the lanes of one mask; copies or products that nobody waits for (warpgroup.h); a thread of an
+// overlapping launch that has not awaited the earlier kernels. Shared memory is NaN at first, and
+// ASan sees its end where the launch states it. The harness does not model: threads of a warp in
+// lockstep, writes that other threads see late, blocks that wait for each other.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_BLOCK_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_BLOCK_H_
 
@@ -26,17 +27,17 @@
 namespace longstream::simt {
 
 struct Launch {
-  const void* kernel = nullptr;  // its address
+  const void* kernel = nullptr;  // address of the kernel
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
-  bool overlaps = false;  // may begin before the kernels before it have ended
+  bool overlaps = false;  // may begin before earlier kernels have ended
 };
 
 class Block;
 
-// A launch that runs: body() once for each thread of each block. While it does, those of other OS
-// threads wait.
+// Runs a launch: calls body() once for each thread of each block. Launches of other OS threads wait
+// meanwhile.
 class Running {
  public:
   Running(const Launch& launch, const std::function<void()>& body);  // both must outlive it
@@ -44,30 +45,30 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  // The first block, until its threads await earlier kernels. At most once, before Finish.
+  // Runs the first block until its threads await earlier kernels. At most once, before Finish.
   void Begin();
-  // All, or what Begin has left.
+  // Runs all blocks, or those that Begin has left.
   void Finish();
 
  private:
   const Launch& launch_;
   const std::function<void()>& body_;
-  std::unique_ptr<Block> block_;  // there from Begin to Finish
+  std::unique_ptr<Block> block_;  // exists from Begin to Finish
 };
 
-// Without it a kernel may not have more than 48 KiB of shared memory.
+// Lets a kernel have more than 48 KiB of shared memory.
 void AllowSharedBytes(const void* kernel, size_t bytes);
 
-// Below: called by kernels, in a thread of a block.
+// Kernels call the functions below, in a thread of a block.
 
 struct Place {
   uint3 thread;
   uint3 block;
   dim3 block_size;
   dim3 grid_size;
-  int lane = 0;  // of its warp
+  int lane = 0;  // the thread's lane in its warp
 };
-extern Place place;  // of the thread that runs
+extern Place place;  // the place of the running thread
 
 inline int Lane() { return place.lane; }
 std::byte* SharedMemory();  // 1024-byte aligned
@@ -83,7 +84,7 @@ Votes BlockVote(int predicate);
 void WarpBarrier(uint32_t mask);
 uint32_t Ballot(uint32_t mask, int predicate);
 
-// A value among others, of one size for all types: a copy of it takes an instruction or two.
+// A value in an array. All types take the same size, so copying it takes an instruction or two.
 template <size_t kSize>
 struct Bytes {
   template <typename T>
@@ -104,7 +105,7 @@ struct Bytes {
 using ShuffledBytes = Bytes<16>;
 using GatheredBytes = Bytes<32>;
 
-// Leaves `value` for the lanes of `mask`, returns that of lane `from`.
+// Gives `value` to the lanes of `mask`, returns the value of lane `from`.
 ShuffledBytes ShuffleBytes(uint32_t mask, const ShuffledBytes& value, int from);
 
 template <typename T>
@@ -112,11 +113,12 @@ T Shuffle(uint32_t mask, T value, int from) {
   return ShuffleBytes(mask, ShuffledBytes(value), from).As<T>();
 }
 
-// Leaves `value` for the 32 lanes of the warp; all of them take part. Returns what each left, valid
-// until the warp's next operation.
+// Gives `value` to the 32 lanes of the warp. All of them must call it. Returns the values of all
+// lanes, valid until the warp's next operation.
 const GatheredBytes* GatherBytes(const GatheredBytes& value);
 
-// One operation where a device does in one instruction what would be many shuffles.
+// Exchanges values among the lanes of a warp, for operations that are one instruction on a device
+// and would be many shuffles here.
 template <typename T>
 class Gathered {
  public:
@@ -128,7 +130,7 @@ class Gathered {
 };
 
 void AwaitEarlierKernels();
-// Reads the byte, so that it must be there.
+// Reads the byte, so it must exist.
 void Prefetch(const void* address);
 
 void CopyLater(void* to, const void* from, size_t bytes, size_t zeros);

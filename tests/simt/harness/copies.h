@@ -1,4 +1,4 @@
-// The asynchronous copies of one thread: what it has asked for and not yet waited for.
+// The asynchronous copies that one thread has started and not yet waited for.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_COPIES_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_COPIES_H_
 
@@ -14,12 +14,12 @@ struct Copy {
   void* to;
   const void* from;
   size_t bytes;
-  size_t zeros;  // the last of them, which are written as 0
+  size_t zeros;  // the last `zeros` bytes are written as 0
 };
 
 class Copies {
  public:
-  // What is wrong with a copy, or "".
+  // The problem of a copy, or "".
   static std::string ProblemOf(const Copy& copy) {
     const auto misaligned = [&copy](const void* address) {
       return reinterpret_cast<uintptr_t>(address) % copy.bytes != 0;
@@ -30,13 +30,13 @@ class Copies {
     return misaligned(copy.to) || misaligned(copy.from) ? name + " that is not aligned" : "";
   }
 
-  // It may be done at once, but remains to be waited for.
+  // Starts a copy. With at_once it is done now, but must be waited for all the same.
   void Ask(const Copy& copy, bool at_once) {
     asked_.push_back({copy, commits_});
     if (at_once) Do(copy);
   }
   void Commit() { ++commits_; }
-  // Until at most the last `groups` commits are under way.
+  // Waits until at most the last `groups` commits are under way.
   void Wait(size_t groups) {
     size_t kept = 0;
     for (const Asked& asked : asked_) {
@@ -53,7 +53,7 @@ class Copies {
  private:
   struct Asked {
     Copy copy;
-    size_t group;  // commits before it
+    size_t group;  // number of commits before it
   };
 
   static void Do(const Copy& copy) {

@@ -1,4 +1,4 @@
-// The driver's contexts: one for each device, counted.
+// The driver's contexts. Each device has one, whose holders are counted.
 #include <cstring>
 #include <map>
 #include <vector>
@@ -18,7 +18,7 @@ thread_local std::vector<CUcontext> stack;
 
 int NumDevices() { return static_cast<int>(TheMachine().devices.size()); }
 
-// The handle of a device's context, whether it is there or not.
+// The handle of a device's context, whether or not the context exists.
 CUcontext ContextOf(CUdevice device) {
   static std::map<CUdevice, CUctx_st> contexts;
   return &contexts.try_emplace(device, CUctx_st{device}).first->second;

@@ -1,4 +1,4 @@
-// Notes of executed kernels.
+// Notes which kernels were executed.
 #include "tests/simt/harness/executed_kernels.h"
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-// Where the linker has put the program's first byte.
+// The program's first byte in memory; the linker defines it.
 extern "C" const char __ehdr_start;
 
 namespace longstream::simt {

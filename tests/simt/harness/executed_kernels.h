@@ -1,12 +1,13 @@
-// Which kernels a program has executed: what executed_kernels.py holds against those compiled.
+// Notes the kernels that a program has executed. executed_kernels.py compares them with the
+// compiled kernels.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_EXECUTED_KERNELS_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_EXECUTED_KERNELS_H_
 
 namespace longstream::simt {
 
-// Appends the kernel's distance from the program's first byte, in hexadecimal, to the file that
-// LONGSTREAM_SIMT_EXECUTED names, once in each process; nothing where it is unset. REQUIRES: no
-// other thread is in here.
+// Appends a kernel's distance from the program's first byte, in hexadecimal, to the file that
+// LONGSTREAM_SIMT_EXECUTED names; once in each process. Does nothing if the variable is unset.
+// REQUIRES: no other thread is in this function.
 void NoteExecuted(const void* kernel);
 
 }  // namespace longstream::simt

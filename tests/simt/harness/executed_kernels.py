@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Every kernel that is compiled, each instantiation of a template too, was executed by the SIMT
-tests of the ops, which compare what it computes with the reference.
+"""Checks that the SIMT tests of the ops have executed every compiled kernel.
+
+Each instantiation of a template counts as a kernel. The tests compare the results of kernels with
+the reference.
 
 Usage: executed_kernels.py --nm NM --executed DIR PROGRAM...
-Reads what each program has noted of itself (executed_kernels.h) in DIR/<name of the program>.
+Reads from DIR/<name of the program> the kernels that each program has executed
+(executed_kernels.h).
 """
 
 import argparse
@@ -18,7 +21,7 @@ KERNEL = re.compile(r"^(?:void )?longstream::cuda::(?:\(anonymous namespace\)::)
 
 
 def kernels_of(symbols):
-    """{distance from the first byte: name} of the kernels in what `nm -C` prints of a program."""
+    """{distance from the first byte: name} of the kernels that `nm -C` lists for a program."""
     start, kernels = None, {}
     for line in symbols.splitlines():
         if line.endswith(" __ehdr_start"):

@@ -1,4 +1,4 @@
-// What the threads of a block are: fibers of one OS thread, which switch to each other.
+// The threads of a block as fibers of one OS thread, which switch to each other.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_FIBER_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_FIBER_H_
 
@@ -12,20 +12,20 @@
 
 namespace longstream::simt {
 
-// One that has been started must have ended when it is destroyed.
+// A fiber. If it has been started, it must have ended when it is destroyed.
 class Fiber {
  public:
-  // The running one, on whatever stack that is.
+  // The running fiber, on whatever stack it is.
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Calls body() when it is switched to first. The fiber ends with it, and what it returns, a
-  // Fiber*, goes on.
+  // Calls body() at the first switch to the fiber. When body() returns, the fiber ends, and the
+  // Fiber* that body() returns goes on.
   template <typename Body>
   void Start(const Body& body);
 
-  // Goes on with `next`. Returns when another fiber switches to this one.
+  // Switches to `next`. Returns when another fiber switches to this one.
   void SwitchTo(Fiber* next) {
     stack_switch_.Leave(next->bottom_, next->size_);
     last_left = this;
@@ -33,24 +33,25 @@ class Fiber {
   }
 
  private:
-  // Bytes at the top of a stack that stay unused: another number of lines for each of 64 stacks
-  // that lie side by side, an odd number of pages apart with their guards. At one place of their
-  // pages the tops would all be in the same few sets of the first-level cache. A stack keeps its
-  // number, since AddressSanitizer remembers the frames that the last fiber has left there.
+  // Bytes at the top of a stack that stay unused. Each of 64 neighbouring stacks skips a different
+  // number of lines. With their guards the stacks are an odd number of pages apart; if the tops
+  // were at the same place of their pages, all would be in the same few sets of the first-level
+  // cache. A stack always skips the same number, because AddressSanitizer remembers the frames of
+  // the last fiber on it.
   static size_t UnusedOf(const std::byte* top) {
     constexpr size_t kPage = 4096, kLine = 64;
     return reinterpret_cast<uintptr_t>(top) / kPage % (kPage / kLine) * kLine;
   }
 
-  // Keeps how the one that was left goes on, and where its stack is.
+  // Stores how the fiber that was left goes on, and where its stack is.
   void Arrive(boost::context::fiber from) {
     last_left->rest_ = std::move(from);
     stack_switch_.Arrive(&last_left->bottom_, &last_left->size_);
   }
 
-  static inline Fiber* last_left = nullptr;  // that switched to the running one
+  static inline Fiber* last_left = nullptr;  // the fiber that switched to the running one
 
-  boost::context::fiber rest_;  // where it goes on; empty while it runs and when it has ended
+  boost::context::fiber rest_;  // where it goes on; empty while it runs and after it has ended
   const void* bottom_ = nullptr;
   size_t size_ = 0;
   StackSwitch stack_switch_;

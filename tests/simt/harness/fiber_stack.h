@@ -1,4 +1,5 @@
-// Stacks of fibers, kept for the next launch, and what AddressSanitizer must be told about them.
+// Stacks of fibers, which are kept for the next launch, and calls that tell AddressSanitizer about
+// them.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_FIBER_STACK_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_FIBER_STACK_H_
 
@@ -13,7 +14,7 @@
 
 namespace longstream::simt {
 
-// A stack allocator of Boost.Context. Copies share one pool; used by one OS thread at a time.
+// A stack allocator of Boost.Context. Copies share one pool; one OS thread at a time may use it.
 class PooledStack {
  public:
   boost::context::stack_context allocate() {
@@ -25,11 +26,11 @@ class PooledStack {
   }
   void deallocate(boost::context::stack_context& stack) { Pool().free.push_back(stack); }
 
-  // A frame under ASan is several times as large.
+  // With ASan a frame is several times as large as without.
   static constexpr size_t kBytes = size_t{256} << 10;
 
  private:
-  // Goes with the program, or with the plugin that the harness is part of.
+  // Destroyed with the program, or with the plugin that contains the harness.
   struct FreeStacks {
     FreeStacks() = default;
     ~FreeStacks() {
@@ -48,18 +49,19 @@ class PooledStack {
   }
 };
 
-// One side of a switch between two stacks: Leave before it, Arrive after it. Without ASan nothing.
+// One side of a switch between two stacks: Leave is called before it, Arrive after it. They do
+// nothing without ASan.
 class StackSwitch {
  public:
 #if defined(__SANITIZE_ADDRESS__)
   void Leave(const void* bottom, size_t size) {
     __sanitizer_start_switch_fiber(&fake_stack_, bottom, size);
   }
-  // The stack on which this side ends for good.
+  // Leaves the stack of this side, which ends for good.
   static void LeaveForEver(const void* bottom, size_t size) {
     __sanitizer_start_switch_fiber(nullptr, bottom, size);
   }
-  // Tells which stack was left.
+  // Sets the bounds of the stack that was left.
   void Arrive(const void** bottom, size_t* size) {
     __sanitizer_finish_switch_fiber(fake_stack_, bottom, size);
   }

@@ -1,4 +1,4 @@
-// Sizes of blocks, grids and shared memory.
+// Checks the sizes of blocks, grids and shared memory.
 #include "tests/simt/harness/launch_limits.h"
 
 #include <cstdio>
@@ -10,10 +10,11 @@ namespace {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxGridYZ = 65535;
-constexpr size_t kMaxSharedBytes = 163 << 10;  // of sm_80, the least of what is compiled for
+// The limit of sm_80, which is the smallest of all architectures that are compiled for.
+constexpr size_t kMaxSharedBytes = 163 << 10;
 constexpr size_t kDefaultSharedBytes = 48 << 10;
 
-// Kernels with more than kDefaultSharedBytes of shared memory.
+// The kernels that may have more than kDefaultSharedBytes of shared memory.
 std::map<const void*, size_t>& AllowedSharedBytes() {
   static std::map<const void*, size_t> allowed;
   return allowed;

@@ -1,4 +1,4 @@
-// What a device does not take of a launch.
+// Checks that a launch keeps the limits of a device.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_LAUNCH_LIMITS_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_LAUNCH_LIMITS_H_
 
@@ -13,7 +13,7 @@ namespace longstream::simt {
 
 std::string NameOf(const uint3& index);
 
-// Ends the process where a device could not do it.
+// Ends the process if a device could not run the launch.
 void CheckLaunch(const Launch& launch);
 
 }  // namespace longstream::simt

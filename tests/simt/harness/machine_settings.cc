@@ -11,7 +11,7 @@
 namespace longstream::simt {
 namespace {
 
-// The whole of `text` as a number.
+// Parses all of `text` as a number.
 bool Read(std::string_view text, uint64_t* value) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, *value);
@@ -34,7 +34,7 @@ bool ApplyTo(MachineDevice& device, std::string_view name, uint64_t value) {
   return true;
 }
 
-// False where `setting` is none.
+// Applies a setting. Returns false if `setting` is not a valid one.
 bool Apply(std::string_view setting, Machine& machine) {
   const size_t equals = setting.find('=');
   uint64_t value = 0;

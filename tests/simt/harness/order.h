@@ -1,4 +1,4 @@
-// In which order the threads of a block run and when copies are done: LONGSTREAM_SIMT_ORDER
+// The order in which the threads of a block run, and when copies happen: LONGSTREAM_SIMT_ORDER
 // (block.h).
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_ORDER_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_ORDER_H_

@@ -1,4 +1,4 @@
-// Streams as queues of work that nobody has waited for, and graphs as lists of it.
+// Streams are queues of work that nobody has waited for yet; graphs are lists of work.
 #include "tests/simt/harness/runtime.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 using longstream::simt::Work;
 
-// Recording is ended by cudaStreamEndCapture, and spoilt by what must not happen meanwhile.
+// cudaStreamEndCapture ends a recording. Calls that must not happen meanwhile spoil it.
 struct CUstream_st {
   explicit CUstream_st(int of_device) : device(of_device) {}
   const int device;
@@ -27,7 +27,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   cudaStream_t stream = nullptr;
-  uint64_t place = 0;  // pieces of work before it
+  uint64_t place = 0;  // pieces of work before the event
 };
 struct CUgraph_st {
   std::vector<Work> work;
@@ -56,10 +56,10 @@ std::map<void*, Allocation>& Allocations() {
 // The device of the calling thread.
 thread_local int current_device = 0;
 
-// How many kernels a launch that may overlap begins before.
+// The number of earlier kernels before which a launch that may overlap begins.
 constexpr size_t kEarlierKernels = 2;
 
-// In their order, but for the beginnings of launches that may overlap.
+// Does the work in its order, but launches that may overlap begin early.
 void Do(const std::vector<Work>& list) {
   std::vector<std::unique_ptr<Running>> begun(list.size());
   for (size_t i = 0; i < list.size(); ++i) {
@@ -78,7 +78,7 @@ void Do(const std::vector<Work>& list) {
   }
 }
 
-// Until `count` pieces of work have been done since the stream was made.
+// Does work until `count` pieces of it have been done since the stream was made.
 void RunUntil(CUstream_st& stream, uint64_t count) {
   const uint64_t num_done = stream.num_enqueued - stream.work.size();
   if (count <= num_done) return;
@@ -88,7 +88,7 @@ void RunUntil(CUstream_st& stream, uint64_t count) {
   Do(list);
 }
 
-// What must not happen while a stream records spoils the recording.
+// Spoils the recordings of all streams that record. Returns whether there was one.
 bool SpoilsRecording() {
   bool spoils = false;
   for (const cudaStream_t stream : Streams()) {
@@ -223,7 +223,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   Allocations()[*memory] = {current_device, size};
   return cudaSuccess;
 }
-// Waits for the device, as the real one does.
+// Waits for the device, as the real cudaFree does.
 cudaError_t cudaFree(void* memory) {
   if (SpoilsRecording()) return cudaErrorStreamCaptureUnsupported;
   for (const cudaStream_t stream : Streams()) RunUntil(*stream, stream->num_enqueued);

@@ -1,19 +1,21 @@
-// The CUDA runtime of the SIMT harness, as much of it as kernels/cuda uses. Memory of the "device"
+// The part of the CUDA runtime that kernels/cuda uses, for the SIMT harness. Memory of the "device"
 // is memory of the host.
 //
-// Work of a stream is done as late as it may be: when a host waits for it. Who reads results or
-// fills a buffer again without waiting therefore sees what was there before, or has its own
-// mistake computed with. What is recorded into a graph keeps the arguments that it was launched
-// with. The stream nullptr does its work at once.
+// Work of a stream is done as late as possible: when the host waits for it. So a host that reads
+// results without waiting sees the old bytes, and if it changes a buffer without waiting, the work
+// computes with the changed bytes. Work recorded into a graph keeps the arguments of its launch.
+// The stream nullptr does its work at once.
 //
-// The first block of a kernel that may overlap is begun before the two kernels before it: what it
-// reads before it awaits them is old, and what it writes they read. Graphs overlap with nothing.
+// The first block of a kernel that may overlap begins before the two kernels before it. So if it
+// reads values before it awaits those kernels, the values are old. If it writes values before it
+// awaits them, those kernels read the new values. Graphs overlap with nothing.
 //
-// Calls give the errors that a caller has to handle: no driver or device, no memory, what must not
-// happen while a stream records, a launch while another device than the stream's is current. Other
-// misuse ends the process with a sentence. Not thread-safe.
+// Calls return the errors that a caller has to handle: no driver or device, no memory, calls that
+// must not happen while a stream records, a launch while another device than the stream's is
+// current. Other misuse ends the process with a sentence. Not thread-safe.
 //
-// A context is on each device that was current once, or that someone holds one on (include/cuda.h).
+// A device has a context if it was current once, or while someone holds its context
+// (include/cuda.h).
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_RUNTIME_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_RUNTIME_H_
 
@@ -70,27 +72,28 @@ namespace longstream::simt {
 
 struct MachineDevice : cudaDeviceProp {
   size_t memory_bytes = size_t{256} << 20;
-  bool is_taken = false;  // another process has it for itself
+  bool is_taken = false;  // another process has the device for itself
 };
 
-// What the runtime finds, for tests to change, and what it has done, for them to look at.
+// The machine that the runtime finds, which tests may change, and records of the runtime's calls,
+// which tests may read.
 struct Machine {
   int driver_version = CUDART_VERSION;  // 0: there is no driver
   std::vector<MachineDevice> devices = {{}};
-  bool can_record = true;           // else the end of a recording fails
-  bool can_record_overlaps = true;  // else that of one with a launch that may overlap
+  bool can_record = true;           // false: the end of a recording fails
+  bool can_record_overlaps = true;  // false: it fails if a launch may overlap
   std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
-  std::map<int, int> contexts;  // by device: how often it is held, 1 for having been current
-  size_t num_graphs = 0;        // that can be launched
+  std::map<int, int> contexts;  // holders of each device's context; 1 if it has been current
+  size_t num_graphs = 0;        // graphs that can be launched
   size_t graph_launches = 0;
 };
 Machine& TheMachine();
 
-// Something that a stream does. Of a launch `run` is what each thread does.
+// A piece of work of a stream. For a launch, `run` is the body of each thread.
 struct Work {
   std::function<void()> run;
-  Launch launch;  // kernel: nullptr where it is none
+  Launch launch;  // kernel == nullptr: not a launch
   bool is_kernel() const { return launch.kernel != nullptr; }
 };
 
@@ -102,7 +105,7 @@ bool KernelsCanOverlap(cudaStream_t stream);
 // Whether the stream's device is current.
 bool IsCurrent(cudaStream_t stream);
 
-// Bytes that are free on a device.
+// The free bytes of a device.
 size_t FreeBytes(int device);
 
 }  // namespace longstream::simt
@@ -121,12 +124,12 @@ enum cudaDriverEntryPointQueryResult {
   cudaDriverEntryPointSymbolNotFound = 1
 };
 inline constexpr unsigned long long cudaEnableDefault = 0;
-// Of what include/cuda.h has.
+// Finds the functions of include/cuda.h.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* found);
 
-// Filled with 0xff: what nobody has written is NaN.
+// The memory is filled with 0xff, so a value that nobody has written is NaN.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
@@ -168,7 +171,7 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs = 0;
 };
 
-// A launch that may overlap is an error on a device that knows nothing of that.
+// A launch that may overlap is an error on a device that does not support overlap.
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {

@@ -1,5 +1,5 @@
-// The stand-in for the CUDA runtime: work is done when it is waited for, and what a graph recorded
-// is done with what memory holds then.
+// Tests the replacement of the CUDA runtime: work is done when the host waits for it, and a graph
+// computes with the values that memory holds when it runs.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ class RuntimeTest : public testing::Test {
 TEST_F(RuntimeTest, WorkIsDoneWhenItIsWaitedFor) {
   LaunchAdd(stream_, &to_, &from_, 2);
   EXPECT_EQ(to_, 0);
-  from_ = 5;  // too early: nobody has waited
+  from_ = 5;  // too early: nobody has waited, so the work reads 5
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(to_, 10);
 }
@@ -85,7 +85,7 @@ TEST_F(RuntimeTest, AGraphKeepsArgumentsAndReadsMemoryAnew) {
   EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
   cudaGraphDestroy(graph);
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
-  EXPECT_EQ(to_, 0);  // recorded, not done
+  EXPECT_EQ(to_, 0);  // recorded, not yet done
 
   scale = 100;
   from_ = 7;
@@ -108,7 +108,7 @@ TEST_F(RuntimeTest, WaitingSpoilsARecording) {
 
 // --- kernels that may overlap
 
-// from_, 3, becomes 13 before the kernel in question.
+// from_ is 3; a kernel before the tested one makes it 13.
 class OverlapTest : public RuntimeTest {
  protected:
   int Synchronized(const int& value) {
@@ -167,7 +167,7 @@ TEST_F(OverlapTest, KernelsOfAGraphOverlapWithEachOther) {
   cudaGraphDestroy(graph);
   LaunchEarly(stream_, Add, &from_, &ten_, 1);
   EXPECT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
-  EXPECT_EQ(Synchronized(to_), 13);  // not with what stands before the graph
+  EXPECT_EQ(Synchronized(to_), 13);  // the graph did not overlap with earlier work
   EXPECT_EQ(other_, 0);
   cudaGraphExecDestroy(executable);
 }

@@ -1,4 +1,4 @@
-// The harness itself: what it runs, and that it notices the mistakes it is there to notice.
+// Tests the harness: it runs kernels, and it notices the mistakes that it must notice.
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void Start(dim3 grid, dim3 block, size_t shared, void (*kernel)(Parameters...),
   ASSERT_EQ(cudaLaunchKernelEx(&config, kernel, arguments...), cudaSuccess);
 }
 
-// Runs the test under one order of threads.
+// Runs the test with one order of threads.
 class SimtTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { setenv("LONGSTREAM_SIMT_ORDER", GetParam(), 1); }
@@ -113,7 +113,8 @@ TEST_P(SimtTest, WarpsExchangeValues) {
   }
 }
 
-// Lane i adds what lanes 0 to i gave, twice, so that a lane that is ahead could spoil the first.
+// Lane i adds the values that lanes 0 to i gave. It does so twice, so that a lane that is ahead
+// could spoil the first sum.
 __global__ void SumGathered(int* out) {
   const int i = static_cast<int>(threadIdx.x);
   int sum = 0;
@@ -133,7 +134,7 @@ TEST_P(SimtTest, AWarpGathersValues) {
   }
 }
 
-// Both halves of a warp, each on its own.
+// The two halves of a warp do different operations.
 __global__ void UseHalfWarps(int* out) {
   const int i = static_cast<int>(threadIdx.x);
   if (i < 16) {
@@ -248,7 +249,7 @@ TEST(SimtDeathTest, OnlyMemoryThatIsThereIsPrefetched) {
 TEST(SimtDeathTest, AKernelMayAskForMoreSharedMemory) {
   cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 50000);
   Start(1, 1, 50000, Nothing);
-  // What was said last counts, as on a device.
+  // The last call counts, as on a device.
   cudaFuncSetAttribute(Nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 49999);
   EXPECT_DEATH(Start(1, 1, 50000, Nothing), "the kernel may have 49999");
 }

@@ -1,4 +1,4 @@
-// How tensor cores add, as far as it is known of them: nothing is rounded to nearest.
+// How tensor cores add, as far as it is known: they round no sum to nearest.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_TENSOR_SUM_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_TENSOR_SUM_H_
 
@@ -9,17 +9,17 @@
 
 namespace longstream::simt {
 
-// The sum of kCount exact products and an f32, the last of `addends`. All are brought to the
-// exponent of the largest, where 24 bits and one more of each are kept, the rest cut off; the sum
-// is cut off to f32. (Fasi et al. 2021 measured one more bit on an A100 and none on a V100, in
-// steps of 8 products; all at once, as here, loses the most.) An instruction thus errs by up to
-// kCount + 3 times 2^-24 of its largest addend or of the sum, always to the same side.
+// The sum of kCount exact products and an f32, the last of `addends`. All addends are aligned to
+// the exponent of the largest, and 24 bits and one more of each are kept; the rest is cut off. The
+// sum is cut off to f32. (Fasi et al. 2021 measured one more bit on an A100 and none on a V100, in
+// steps of 8 products. Adding all at once, as here, loses the most.) So an instruction errs by up
+// to kCount + 3 times 2^-24 of its largest addend or of the sum, always to the same side.
 //
-// Loops over all addends are such that a compiler makes vectors of them for AVX2, which compares
-// signed integers and turns doubles into those of 32 bits.
+// The loops over all addends are written so that a compiler can vectorise them for AVX2, which
+// compares signed integers and converts doubles to 32-bit integers.
 template <size_t kCount>
 float TensorSum(const double (&addends)[kCount]) {
-  // The bits of magnitudes are ordered as these are, infinity and NaN above all others.
+  // The bits of magnitudes have the order of the magnitudes; infinity and NaN are above all others.
   int64_t largest = 0;
   for (const double addend : addends) {
     const int64_t bits = std::bit_cast<int64_t>(addend) & INT64_MAX;
@@ -32,11 +32,11 @@ float TensorSum(const double (&addends)[kCount]) {
     return static_cast<float>(sum);
   }
   constexpr int kBits = 24;
-  // 2^(kBits - exponent of the largest), by its bits.
+  // 2^(kBits - exponent of the largest addend), made from its bits.
   constexpr int64_t kBias = 1023;
   const int64_t exponent = largest >> 52;
   const auto scale = std::bit_cast<double>((2 * kBias + kBits - exponent) << 52);
-  static_assert(kCount << (kBits + 1) <= INT32_MAX);  // scaled, each is below 2^(kBits + 1)
+  static_assert(kCount << (kBits + 1) <= INT32_MAX);  // scaled, an addend is below 2^(kBits + 1)
   int32_t sum = 0;
   for (const double addend : addends) sum += static_cast<int32_t>(addend * scale);
   const double cut = static_cast<double>(sum) / scale;

@@ -1,4 +1,4 @@
-// A thread of a block, as the harness sees it.
+// The state of a thread of a block.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_THREAD_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_THREAD_H_
 
@@ -19,7 +19,7 @@ enum class Operation {
   kBallot,
   kShuffle,
   kGather,
-  // Of a warpgroup.
+  // Operations of a warpgroup.
   kProduct,
   kProductFence,
   kProductCommit,
@@ -33,7 +33,7 @@ inline constexpr const char* kOperationNames[] = {"__syncwarp",     "a vote",   
 struct Thread {
   State state = State::kReady;
   unsigned number = 0;
-  // The warp operation it waits in.
+  // The warp operation in which the thread waits.
   Operation operation = Operation::kBarrier;
   uint32_t mask = 0;
   unsigned from = 0;
@@ -44,10 +44,10 @@ struct Thread {
   GatheredBytes gathered;
   Fiber fiber;
   uint3 index{};
-  Product product;  // of its warpgroup
+  Product product;  // the thread's part of its warpgroup's product
 
   Copies copies;
-  bool has_awaited = false;        // the kernels before
+  bool has_awaited = false;        // has awaited the earlier kernels
   bool has_fenced_writes = false;  // since the last barrier
 };
 

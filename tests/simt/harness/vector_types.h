@@ -1,4 +1,4 @@
-// CUDA's built-in vector types, as far as kernels use them.
+// The built-in vector types of CUDA that kernels use.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_VECTOR_TYPES_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_VECTOR_TYPES_H_
 

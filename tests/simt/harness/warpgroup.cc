@@ -1,4 +1,4 @@
-// What products of a warpgroup compute, and when.
+// Computes products of a warpgroup, at once or when they are waited for.
 #include "tests/simt/harness/warpgroup.h"
 
 #include <bit>
@@ -10,12 +10,12 @@
 namespace longstream::simt {
 namespace {
 
-constexpr int kAtomRows = 8;    // of the pattern that swizzling repeats
-constexpr int kAtomWidth = 64;  // bf16 in 128 bytes
+constexpr int kAtomRows = 8;    // rows of the pattern that swizzling repeats
+constexpr int kAtomWidth = 64;  // bf16 numbers in 128 bytes
 constexpr size_t kRowBytes = 128;
 constexpr size_t kElementBytes = 2;
 
-// Of a descriptor: 14 bits from `first` on, in units of 16 bytes.
+// A field of a descriptor: 14 bits from `first` on, in units of 16 bytes.
 size_t BytesAt(uint64_t matrix, int first) { return (matrix >> first & 0x3fff) * 16; }
 
 float Widen(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
@@ -29,7 +29,7 @@ float At(const std::byte* shared, size_t place) {
 // Element k of row `row` of A.
 float OfA(const Products::Given& given, const std::byte* shared, int row, int k) {
   if (given[0].a == nullptr) return At(shared, PlaceOf(given[0].a_matrix, false, row, k));
-  // Row g + 8 of a warp is in the odd registers, columns from 8 on in the last two.
+  // Row g + 8 of a warp is in the odd registers; columns from 8 on are in the last two.
   const int lane = row % 8 * 4 + k % 8 / 2;
   const int from = row / 16 * 32 + lane;
   const uint32_t pair = given[static_cast<size_t>(from)].a[row % 16 / 8 + k / 8 * 2];
@@ -55,7 +55,8 @@ size_t PlaceOf(uint64_t matrix, bool is_mn_major, int mn, int k) {
     at_byte += number(mn / kAtomRows) * stride;
     at_byte += number(mn % kAtomRows) * kRowBytes + number(k) * kElementBytes;
   }
-  // The 16-byte pieces of each 128 bytes change places by the number of these in 1024.
+  // Swizzle: in each 1024 bytes, the number of a 128-byte row permutes the 16-byte pieces of that
+  // row.
   return at_byte ^ (at_byte >> 7 & 7) << 4;
 }
 
@@ -94,7 +95,7 @@ void Products::Issue(const Given& given, const std::byte* shared, const std::byt
       Fail("a product whose operands differ between the threads of a warpgroup");
     }
   }
-  // Not every other group: a kernel may have two products in turn.
+  // Not simply every other group is computed at once: a kernel may alternate between two products.
   const bool at_once = std::popcount(commits_) % 2 != 0;
   for (Issued& earlier : issued_) {
     if (!at_once || earlier.is_done || earlier.given[0].d != first.d) continue;

@@ -1,14 +1,15 @@
-// Products of a warpgroup (PTX: wgmma), four neighbouring warps that compute 64 rows together.
+// Products of a warpgroup (PTX: wgmma): four neighbouring warps compute 64 rows together.
 //
-// They are asynchronous: a device reads shared memory and registers, and writes the results, at any
-// time between the instruction and the wait for it. Here each group of products, that is what is
-// committed together, is either computed at once, from what fences have made visible to it, or when
-// it is waited for, from what is there then; both come up in every kernel of some groups. A missing
-// fence or wait, an operand overwritten or a result read too early thus gives wrong results.
+// They are asynchronous. A device reads shared memory and registers, and writes the results, at any
+// time between the instruction and the wait for it. Here a group of products (those that are
+// committed together) is computed in one of two ways: at once, from the memory that fences have
+// made visible to it; or when it is waited for, from the memory of that moment. Every kernel with
+// several groups has both. So a missing fence or wait, an operand that is overwritten and a result
+// that is read too early give wrong results.
 //
-// What ends the process: warps of a group at different operations, operands that differ between
-// them, products without a fence since the registers could last be accessed, products left
-// unawaited, a descriptor with bits that have no meaning.
+// These mistakes end the process: warps of a group at different operations; operands that differ
+// between them; products without a fence since the registers could last be accessed; products that
+// nobody waits for; a descriptor with bits that have no meaning.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_WARPGROUP_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_WARPGROUP_H_
 
@@ -20,35 +21,36 @@
 namespace longstream::simt {
 
 inline constexpr int kWarpgroup = 128;
-inline constexpr int kProductRows = 64;   // of A and D
+inline constexpr int kProductRows = 64;   // rows of A and D
 inline constexpr int kProductDepth = 16;  // columns of A, rows of B: 32 bytes of bf16
 
-// d = A B, or d + A B, of bf16 in f32: A [64, 16], B [16, columns]. What a thread gives.
+// One thread's part of d = A B, or of d = d + A B, with bf16 factors and f32 sums: A [64, 16], B
+// [16, columns].
 struct Product {
-  // Of 8 columns 4 results: those of rows g and g + 8 of the warp's 16, columns 2t and 2t + 1, in
-  // lane 4 g + t, as those of mma.m16n8k16 are (kernels/cuda/primitives/mma.cuh).
+  // Of each 8 columns the thread has 4 results: lane 4 g + t has rows g and g + 8 of the warp's 16
+  // at columns 2t and 2t + 1, as in mma.m16n8k16 (kernels/cuda/primitives/mma.cuh).
   float* d = nullptr;
   int columns = 0;
-  const uint32_t* a = nullptr;  // [4], as of mma.m16n8k16; nullptr: a_matrix
+  const uint32_t* a = nullptr;  // [4], as in mma.m16n8k16; nullptr: a_matrix is used
   uint64_t a_matrix = 0;        // descriptors (kernels/cuda/primitives/wgmma.cuh)
   uint64_t b_matrix = 0;
   bool adds = true;
-  bool b_is_mn_major = false;  // a row of B lies in one piece, not a column
+  bool b_is_mn_major = false;  // a row of B, not a column, is contiguous
 };
 
-// Where bf16 element `k` of row or column `mn` lies, in bytes of the block's shared memory.
+// The place of bf16 element `k` of row or column `mn`, in bytes of the block's shared memory.
 size_t PlaceOf(uint64_t matrix, bool is_mn_major, int mn, int k);
 
-// Those of one warpgroup.
+// The products of one warpgroup.
 class Products {
  public:
   using Given = std::array<Product, kWarpgroup>;
 
   void Fence() { is_fenced_ = true; }
-  // shared: the block's memory; visible: as much of it as products see.
+  // shared: the block's memory; visible: the state of it that products see.
   void Issue(const Given& given, const std::byte* shared, const std::byte* visible);
   void Commit();
-  // Until at most the last `groups` commits are under way.
+  // Waits until at most the last `groups` commits are under way.
   void Wait(size_t groups);
   bool all_awaited() const { return issued_.empty(); }
 
@@ -67,10 +69,10 @@ class Products {
   bool is_fenced_ = false;
 };
 
-// Below: called by kernels, by all threads of a warpgroup.
+// Kernels call the functions below, by all threads of a warpgroup.
 
-// What a thread has written to shared memory can be read by products behind the block's next
-// barrier, when all its threads have called this before it.
+// Products after the block's next barrier can read a thread's writes to shared memory if the thread
+// has called this before the barrier.
 void FenceSharedWrites();
 void FenceProducts();
 void Multiply(const Product& product);

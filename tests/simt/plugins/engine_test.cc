@@ -1,6 +1,6 @@
-// The engine over CUDA plugins: sessions, steps in flight, graphs, rollback and budgets, with the
-// plugins whose kernels the harness executes. What several sessions give at once, each gives alone
-// with one step at a time, to the last bit; and greedy tokens are the CPU's.
+// The engine with CUDA plugins whose kernels the harness executes: sessions, steps in flight,
+// graphs, rollback and budgets. Sessions that run together give, to the last bit, the same results
+// as each alone with one step at a time. Greedy tokens are those of the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kBytes = 256;         // the tokens of a model without a tokenizer
-constexpr uint64_t kMemory = 64 << 20;  // of a device
+constexpr uint64_t kMemory = 64 << 20;  // memory of a device
 constexpr uint64_t kBudget = 2 << 20;
 constexpr char kF32[] = R"({"weights": "f32", "cache": "f32"})";
 
@@ -58,7 +58,7 @@ class PluginEngineTest : public testing::TestWithParam<Case> {
   const TemporaryDirectory directory_;
 };
 
-// Reads until there is a token, from when on two steps are in flight.
+// Reads until there is a token. From then on two steps are in flight.
 void AwaitToken(Turn& turn) {
   while (true) {
     const TurnStream::Item item = turn.stream.Next();
@@ -68,7 +68,7 @@ void AwaitToken(Turn& turn) {
   }
 }
 
-// Turns that generate and append, forks, cancellations, stop rules, penalties.
+// Sessions with turns that generate and append, forks, cancellations, stop rules and penalties.
 TEST_P(PluginEngineTest, SessionsAtOnceGiveWhatEachGivesAlone) {
   ExpectSameWithTwoInFlight(
       OnSimt(), {.num_scripts = 14, .longest_prompt = 100, .max_tokens = 16, .num_stops = 20});
@@ -101,8 +101,8 @@ TEST_P(PluginEngineTest, GreedyTokensAreTheCpus) {
   }
 }
 
-// Of two turns in flight one session is closed; the other has noticed nothing, and the memory is
-// there again.
+// Closes one of two sessions whose turns are in flight. The other one goes on undisturbed, and the
+// memory becomes free again.
 TEST_P(PluginEngineTest, CloseWhileItGenerates) {
   TestEngine engine("{}", kBudget, {}, OnSimt());
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "other", 10))).text;
@@ -124,7 +124,7 @@ TEST_P(PluginEngineTest, CloseWhileItGenerates) {
   EXPECT_EQ(engine->model().backend().memory().reserved, before);
 }
 
-// Sessions until no turn of one more is promised its memory; one that is closed makes room.
+// Opens sessions until a turn of a new one is refused memory. Closing sessions makes room.
 TEST_P(PluginEngineTest, BudgetIsExhausted) {
   TestEngine engine("{}", kBudget, {}, OnSimt());
   const std::string expected = RunTurn(*engine, NewTurn(Generate(engine.Open(), "a", 3))).text;
@@ -135,7 +135,7 @@ TEST_P(PluginEngineTest, BudgetIsExhausted) {
     refused = session.status();
     if (!session.ok()) break;
     sessions.push_back(*session);
-    // One token of the prompt is read; what it was promised stays with it.
+    // The turn reads one token of the prompt. Its session keeps the memory that was promised.
     refused = RunTurn(*engine, NewTurn(Generate(sessions.back(), "a", 1))).end.status;
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
@@ -148,8 +148,8 @@ TEST_P(PluginEngineTest, BudgetIsExhausted) {
   EXPECT_EQ(RunTurn(*engine, NewTurn(Generate(engine.Open(), "a", 3))).text, expected);
 }
 
-// Somebody else takes the rest of the device: turns that need more for their steps' arguments are
-// refused, sessions stay as they were, and go on where memory comes back.
+// Another process takes the rest of the device. Turns that need more memory for the arguments of
+// their steps are refused. Their sessions stay as they were, and go on when there is memory again.
 TEST_P(PluginEngineTest, MemoryIsTakenMeanwhile) {
   TestEngine engine(R"({"context_limit": 8192})", kBudget, {}, OnSimt());
   const auto session = engine.Open();

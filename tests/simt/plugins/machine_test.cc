@@ -1,5 +1,5 @@
-// What a CUDA plugin says through the ABI of machines that lack something (the table of
-// docs/cuda.md): simt_dense on machines that LONGSTREAM_SIMT_MACHINE describes.
+// The errors that a CUDA plugin reports through the ABI on machines that lack something (the table
+// of docs/cuda.md). simt_dense runs on machines that LONGSTREAM_SIMT_MACHINE describes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,12 +40,13 @@ class PluginMachineTest : public testing::Test {
   static void SetMachine(const std::string& settings) {
     setenv("LONGSTREAM_SIMT_MACHINE", settings.c_str(), 1);
   }
-  // Of the device from the next model_open on, for those that are open too.
+  // Sets the memory of the device from the next model_open on, also for models that are already
+  // open.
   static void SetMemory(uint64_t bytes) { SetMachine("memory=" + std::to_string(bytes)); }
 
   const ls_backend& backend() const { return *plugin_.backend(); }
 
-  // A model is opened, and closed where that succeeds.
+  // Opens a model, and closes it if that succeeds.
   Opened Open(const std::string& device = "cuda:0") {
     OpenOptions options = options_;
     options.device = device;
@@ -111,14 +112,14 @@ TEST_F(PluginMachineTest, DevicesThatCannotBeUsed) {
   EXPECT_EQ(Open("cuda").code, LS_OK);
 }
 
-// Models that name no number spread over the devices: the first goes where the most memory is free,
-// the second where it is then.
+// Models with device "cuda" spread over the devices: the first takes the device with the most free
+// memory, the second the one that then has the most.
 TEST_F(PluginMachineTest, ModelsSpreadOverDevices) {
   const std::string machine = "devices=3,memory:0=1000,memory:1=" + std::to_string(kEnough) +
                               ",memory:2=" + std::to_string(kEnough - 1000);
   SetMachine(machine);
   OpenOptions options = options_;
-  options.cache_bytes_budget = 0;  // all there is
+  options.cache_bytes_budget = 0;  // 0: all memory that is free
   options.device = "cuda";
   const Model first(backend(), kModel, options, host_);   // on cuda:1
   const Model second(backend(), kModel, options, host_);  // on cuda:2
@@ -131,11 +132,12 @@ TEST_F(PluginMachineTest, ModelsSpreadOverDevices) {
   }
 }
 
-// At whatever allocation memory ends: the purpose and the bytes, and nothing is kept of it.
+// Memory may run out at any allocation. The error names the purpose and the bytes, and no memory
+// stays allocated.
 TEST_F(PluginMachineTest, TooLittleMemoryForAModel) {
   SetMemory(1000);
   EXPECT_THAT(Open().error, MatchesRegex("weights: the device has no [0-9]+ bytes, 1000 are free"));
-  uint64_t least = 0;  // that is enough
+  uint64_t least = 0;  // the least memory that is enough
   uint64_t refusals = 0;
   for (uint64_t memory = 0; least == 0 && memory <= kEnough; memory += kEnough / 512) {
     SetMemory(memory);
@@ -162,8 +164,8 @@ TEST_F(PluginMachineTest, TooLittleMemoryForAModel) {
   }
 }
 
-// A step's memory comes before the caches, whose pools take the rest but a sixteenth. The longest
-// session there can be and the largest step find room.
+// The memory of a step is allocated before the caches. The pools of the caches take the rest,
+// except for at most a sixteenth. The longest possible session and the largest step have room.
 TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
   constexpr uint64_t kMemory = uint64_t{4} << 20;
   constexpr uint32_t kRows = 512;
@@ -175,7 +177,7 @@ TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
   EXPECT_GT(memory.workspace, kMemory / 16);
   const uint64_t rest = kMemory / 16 * 15 - memory.weights - memory.workspace;
   EXPECT_LE(memory.budget, rest);
-  EXPECT_GT(memory.budget, rest - kMemory / 16);  // arguments, the spare page
+  EXPECT_GT(memory.budget, rest - kMemory / 16);  // a sixteenth: step arguments, spare page
   EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED) << "there is nothing left";
 
   Sequence sequence = model.Create();
@@ -194,8 +196,7 @@ TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
   }
 }
 
-// Between what a model needs besides and a session's bytes there are sizes of memory for which the
-// sentence is about caches.
+// With memory for the model's other needs but not for a session, the error is about caches.
 TEST_F(PluginMachineTest, TooLittleMemoryForASession) {
   struct Case {
     uint64_t budget;
@@ -233,7 +234,7 @@ TEST_F(PluginMachineTest, TooLittleMemoryForASession) {
   }
 }
 
-// The first on a device takes what its budget says, one without a budget all the rest.
+// The first model on a device takes its budget. A later model without a budget takes all the rest.
 TEST_F(PluginMachineTest, TheSecondModelGetsWhatIsLeft) {
   OpenOptions options = options_;
   const Model first(backend(), kModel, options, host_);
@@ -245,8 +246,8 @@ TEST_F(PluginMachineTest, TheSecondModelGetsWhatIsLeft) {
   EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED);
 }
 
-// What a step's arguments need grows with the longest reservation. Where another process has taken
-// the rest of the device, a longer one is refused and everything else goes on.
+// The memory for the arguments of a step grows with the longest reservation. If another process has
+// taken the rest of the device, a longer reservation is refused and everything else goes on.
 TEST_F(PluginMachineTest, TooLittleMemoryForALongerReservation) {
   const OpenOptions options = {.options = R"({"context_limit": 8192})",
                                .cache_bytes_budget = 4 << 20,
@@ -276,7 +277,7 @@ TEST_F(PluginMachineTest, TooLittleMemoryForALongerReservation) {
   EXPECT_EQ(model.Step(Decode(sequence, 2)).logits, model.Step(Decode(control, 2)).logits);
 }
 
-// The lists of penalties come with a step, in memory that grows as they do.
+// The lists of penalties come with a step. Their memory grows when they do.
 TEST_F(PluginMachineTest, TooLittleMemoryForTheListsOfAStep) {
   Model model(backend(), kModel, options_, host_);
   Sequence sequence = model.Create();

@@ -1,4 +1,4 @@
-// longstream-server with a CUDA plugin, whose kernels the harness executes: which device a model
+// longstream-server with a CUDA plugin whose kernels the harness executes: the device that a model
 // gets, and a few tokens through gRPC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kPatience{60};
 constexpr uint32_t kTokens = 8;
 
-// A server with the plugins of hypenet for both kinds of device, on a machine as
-// LONGSTREAM_SIMT_MACHINE describes it, and a model served under the name of each of `devices`.
-// (The harness's runtime serves one model at a time.)
+// A server with hypenet's plugins for the CPU and for CUDA, on a machine that
+// LONGSTREAM_SIMT_MACHINE describes. It serves a model for each of `devices`, under the device's
+// name. (The harness's runtime serves one model at a time.)
 class Server {
  public:
   Server(const char* machine, const std::vector<std::string>& devices) {
@@ -51,7 +51,7 @@ class Server {
     connection_ = std::make_unique<client::Connection>(process_->address());
   }
 
-  // As listed once it is loaded, or has failed.
+  // The model as it is listed after it was loaded or has failed.
   v1::Model Model(const std::string& name) {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     v1::Model model = connection_->Model(name);
@@ -62,7 +62,7 @@ class Server {
     return model;
   }
 
-  // Greedy, in one session that two turns use.
+  // Greedy texts of one session with two turns.
   std::vector<std::string> Texts(const std::string& model) {
     const std::string session = connection_->Open(model).session_id();
     std::vector<std::string> texts;

@@ -1,5 +1,5 @@
-// Stands in for <cuda.h>: what kernels/cuda asks of the driver itself
-// (tests/simt/harness/driver.cc). The functions are found by cudaGetDriverEntryPointByVersion.
+// Replaces <cuda.h>: the driver functions that kernels/cuda uses (tests/simt/harness/driver.cc).
+// cudaGetDriverEntryPointByVersion finds them.
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_
 
@@ -16,13 +16,13 @@ using CUcontext = struct CUctx_st*;
 
 CUresult cuGetErrorString(CUresult error, const char** text);
 CUresult cuDeviceGet(CUdevice* device, int ordinal);
-// The context of a device is there while anyone holds it.
+// A device's context exists while anyone holds it.
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease(CUdevice device);
-// A context that nobody holds is an error.
+// Pushing a context that nobody holds is an error.
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuCtxPopCurrent(CUcontext* context);
-// Of the context on top.
+// The memory of the device whose context is on top.
 CUresult cuMemGetInfo(size_t* free, size_t* total);
 
 #endif  // LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_

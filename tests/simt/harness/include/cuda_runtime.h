@@ -1,5 +1,5 @@
-// Stands in for <cuda_runtime.h> where kernels are compiled as C++ for the SIMT harness: the CUDA
-// C++ language as macros, and the runtime (tests/simt/harness/runtime.h).
+// Replaces <cuda_runtime.h> when kernels are compiled as C++ for the SIMT harness: the CUDA C++
+// language as macros, and the runtime (tests/simt/harness/runtime.h).
 #ifndef LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_RUNTIME_H_
 #define LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_RUNTIME_H_
 
@@ -21,11 +21,11 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Shared memory comes from the launch (kernels/cuda/primitives/shared.cuh), so that ASan sees its
-// bounds.
+// The launch states the size of shared memory (kernels/cuda/primitives/shared.cuh), so ASan sees
+// its bounds.
 #define __shared__ static_assert(false, "use SharedMemory()")
 
-// Names of the CUDA language, in the global namespace as there.
+// Names of the CUDA language. They are in the global namespace, as in CUDA.
 inline constexpr const uint3& threadIdx = longstream::simt::place.thread;
 inline constexpr const uint3& blockIdx = longstream::simt::place.block;
 inline constexpr const dim3& blockDim = longstream::simt::place.block_size;
@@ -76,7 +76,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
   return longstream::simt::Shuffle(mask, value, from >= lane / width * width ? from : lane);
 }
 
-// Threads run one at a time between barriers, so that plain operations are atomic.
+// Threads run one at a time between barriers, so plain operations are atomic.
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 template <typename T>
@@ -116,8 +116,8 @@ T atomicCAS(T* address, T expected, T value) {
   return old;
 }
 
-// There is no __ldg: a load of what does not change while the kernel runs may be moved before the
-// wait for the kernel that writes it (kernels/cuda/primitives/overlap.cuh).
+// There is no __ldg. A compiler may move such a load before the wait for the kernel that writes the
+// memory (kernels/cuda/primitives/overlap.cuh).
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
