@@ -28,7 +28,7 @@ class LoadOptions {
   std::optional<DType> weights() const { return weights_; }
   // "cache": auto, f32, f16, bf16, int8: the type of cached keys and values. int8 applies only to
   // keys and values in pages. auto means f32 if the weights are f32, else bf16. `weights` is the
-  // type of the loaded projections (ModelWeights::layers[0].mixer_in.type).
+  // type of the loaded projections (ModelWeights::layers[0].mixer.in.type).
   DType CacheType(DType weights) const {
     return cache_.value_or(weights == DType::kF32 ? DType::kF32 : DType::kBF16);
   }

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
-#include "backends/model/assemble.h"
 #include "backends/model/feed_forward/feed_forward.h"
+#include "backends/model/layers.h"
 #include "backends/model/mixers/mixers.h"
 
 namespace longstream {
 
 Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
-                 DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
-                 int64_t max_sequences, Device& device)
+                 const CacheLayout& layout, const OpTable& ops, const Executor& executor,
+                 int64_t max_rows, int64_t max_sequences, Device& device)
     : spec_(spec),
       weights_(weights),
       caches_(caches),
@@ -22,8 +22,8 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
                        {.max_rows = max_rows,
                         .max_decode_rows = std::min(max_rows, max_sequences),
                         .context_limit = spec.context_limit}),
-               max_rows, ring_type, device),
-      near_rings_(spec, tables_, ops, device) {}
+               max_rows, layout.ring_type, device),
+      near_rings_(layout, tables_, ops, device) {}
 
 //   x = embedding_multiplier * embed[token], normed where the model has a norm there
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(FeedForward_l(Norm(x)))
@@ -53,12 +53,12 @@ OpStatus Decoder::Forward(const StepRows& rows, const LogitRows& logit_rows,
   for (size_t layer = 0; layer < spec_.layers.size(); ++layer) {
     const LayerWeights& weights = weights_.layers[layer];
     // The MLP of a parallel block reads x before the mixer changes it.
-    LinearInput begun;
-    if (spec_.parallel) begun = feed_forward.Begin(pass, layer, weights.mixer_norm);
+    LinearInput hidden;
+    if (spec_.parallel) hidden = feed_forward.Hidden(pass, layer, weights.mixer_norm);
     MixerOf(spec_.layers[layer]).Forward(pass, layer);
     if (pass.num_rows == 0) break;  // no row needs logits
-    if (!spec_.parallel) begun = feed_forward.Begin(pass, layer, weights.mlp_norm);
-    feed_forward.End(pass, layer, begun);
+    if (!spec_.parallel) hidden = feed_forward.Hidden(pass, layer, weights.mlp_norm);
+    feed_forward.AddHidden(pass, layer, hidden);
     pass.NormResidual(weights.stream_norm);
   }
   pass.KeepLogitRows({});
@@ -72,10 +72,8 @@ OpStatus Decoder::Forward(const StepRows& rows, const LogitRows& logit_rows,
 OpStatus Decoder::Logits(int64_t first, int64_t num_rows, float* logits) {
   Stream stream = buffers_.MakeStream(executor_);
   const Matrix out = {logits, DType::kF32, num_rows, spec_.vocabulary, spec_.vocabulary};
-  const NormWeights& norm = weights_.final_norm;
-  const LinearRows x = {
-      .x = buffers_.Residual(num_logit_rows_).Rows(first, num_rows),
-      .norm = {norm.weight, spec_.width, spec_.norm_eps, spec_.layer_norm, norm.bias}};
+  const LinearRows x = {.x = buffers_.Residual(num_logit_rows_).Rows(first, num_rows),
+                        .norm = StreamNorm(spec_, weights_.final_norm)};
   ops_.linear(stream, {.in = {x, weights_.head},
                        .scale = spec_.logit_multiplier,
                        .num_decode_rows = num_rows,

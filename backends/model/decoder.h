@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/caches/cache_layout.h"
 #include "backends/caches/cache_store.h"
 #include "backends/caches/sequence_cache.h"
-#include "backends/model/near_rings.h"
+#include "backends/model/mixers/near_rings.h"
 #include "backends/model/step/forward_pass.h"
 #include "backends/model/step/position_tables.h"
 #include "backends/model/step/step_buffers.h"
@@ -25,10 +26,10 @@ namespace longstream {
 class Decoder {
  public:
   // Forward and RebuildNearRings are the first to use `caches`, so `caches` may be constructed
-  // after the decoder, from the memory of `device` that the decoder leaves. ring_type: see
-  // StepBuffers.
+  // after the decoder, from the memory of `device` that the decoder leaves. layout: that of
+  // `caches`.
   Decoder(const ModelSpec& spec, const ModelWeights& weights, const CacheStore& caches,
-          DType ring_type, const OpTable& ops, const Executor& executor, int64_t max_rows,
+          const CacheLayout& layout, const OpTable& ops, const Executor& executor, int64_t max_rows,
           int64_t max_sequences, Device& device);
 
   // Runs the rows through all layers: fills their caches, and keeps the last hidden states of the

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/packing/packed_cache.h"
 #include "backends/packing/weight_memory.h"
 #include "backends/packing/weight_reader.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@
 #include "backends/checkpoint/safetensors.h"
 #include "backends/errors/device_failure.h"
 #include "backends/errors/error.h"
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/packing/load_weights.h"
 #include "backends/runtime/decode_bucket.h"
 
@@ -64,12 +65,11 @@ void CheckBudget(const CacheStore& caches, int64_t context_limit) {
 
 // Refuses sizes that the decoder's ops do not serve, before the first step would.
 void CheckServed(const ModelSpec& spec, const Config& config) {
-  int32_t most = 0;
-  const MixerSpec* mixer = FindTooWideHead(spec, &most);
-  if (mixer == nullptr) return;
-  config.Unsupported(mixer->gau ? "gau_key_dim" : "head_dim",
-                     "must be at most " + std::to_string(most) + " in attention layers, found " +
-                         std::to_string(mixer->head_dim));
+  const std::optional<TooWideHead> head = FindTooWideHead(spec);
+  if (!head) return;
+  config.Unsupported(head->mixer.gau ? "gau_key_dim" : "head_dim",
+                     "must be at most " + std::to_string(head->most) +
+                         " in attention layers, found " + std::to_string(head->mixer.head_dim));
 }
 
 // Refuses options that the ops do not serve.
@@ -90,7 +90,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
       weights_(std::move(weights)),
       limits_(limits),
       layout_(MakeCacheLayout(spec_, cache_type)),
-      decoder_(spec_, weights_, caches_, layout_.ring_type, ops, executor, limits.max_batch_tokens,
+      decoder_(spec_, weights_, caches_, layout_, ops, executor, limits.max_batch_tokens,
                limits.max_batch_sequences, device),
       rows_(limits.max_batch_tokens, limits.max_batch_sequences, spec_.chunk_size, device),
       outputs_(decoder_, ops, device, executor, spec_.vocabulary, limits.max_batch_tokens,

@@ -9,10 +9,10 @@
 namespace longstream {
 namespace {
 
-const char* PositionName(const MixerSpec& mixer) {
+const char* PositionName(const MixerSpec& mixer, bool recurrent) {
   switch (mixer.position) {
     case PositionKind::kNone:
-      return mixer.recurrent() ? "none" : "nope";
+      return recurrent ? "none" : "nope";
     case PositionKind::kRope:
       return "rope";
     case PositionKind::kRerope:
@@ -30,7 +30,7 @@ const char* PositionName(const MixerSpec& mixer) {
 ls_layer_info Describe(const MixerSpec& mixer, const LayerCacheLayout& layout) {
   ls_layer_info info{};
   info.kind = layout.recurrent ? LS_LAYER_RECURRENT : layout.ring ? LS_LAYER_WINDOW : LS_LAYER_FULL;
-  info.position = PositionName(mixer);
+  info.position = PositionName(mixer, layout.recurrent.has_value());
   if (layout.ring) info.window = static_cast<uint64_t>(layout.ring->window);
   if (layout.near) info.window = static_cast<uint64_t>(layout.near->window);
   info.bytes_per_token = layout.bytes_per_token;
@@ -82,6 +82,7 @@ uint64_t FingerprintOf(const ModelSpec& spec, const ModelWeights& weights,
                   spec.embedding_multiplier, spec.residual_multiplier, spec.logit_multiplier,
                   spec.chunk_size);
   if (spec.layer_norm || spec.parallel) fingerprint.Add(spec.layer_norm, spec.parallel);
+  // 1 stands for gated attention units in existing snapshots.
   if (spec.feed_forward == FeedForwardKind::kNone) fingerprint.Add(1);
   if (spec.logit_softcap > 0.0f) fingerprint.Add(spec.logit_softcap);
   if (spec.activation != Activation::kSilu) fingerprint.Add(spec.activation);

@@ -62,7 +62,7 @@ Matrix StepOutputs::Logits(size_t num_rows) const {
 // --- arguments
 
 void StepOutputs::Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows) {
-  DivideIntoBlocks(ticket.wanted());
+  DivideIntoBlocks(ticket.logit_rows());
   DescribeRows(batch, ticket);
   Pad(num_rows);
   layout_ = OutputLayout(sampling_.size(), rows_.size(), scores_.size(), ticket.most_top());
@@ -73,12 +73,12 @@ void StepOutputs::Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows
   arguments_.Upload();
 }
 
-void StepOutputs::DivideIntoBlocks(const std::vector<WantedRow>& wanted) {
+void StepOutputs::DivideIntoBlocks(const std::vector<LogitRow>& logit_rows) {
   blocks_.clear();
   rows_.clear();
   Range sampled;
   Range scored;
-  for (const WantedRow& row : wanted) {
+  for (const LogitRow& row : logit_rows) {
     if (rows_.size() % kBlockRows == 0) {
       blocks_.push_back({{rows_.size(), 0},
                          {sampled.begin + sampled.count, 0},
@@ -99,7 +99,7 @@ void StepOutputs::DivideIntoBlocks(const std::vector<WantedRow>& wanted) {
 void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
   history_.clear();
   bias_.clear();
-  for (const WantedRow& row : ticket.wanted()) {
+  for (const LogitRow& row : ticket.logit_rows()) {
     if (row.sampled < 0) continue;
     const ls_sampling& sampling = *batch.entries[row.entry].sampling;
     Append(&history_, sampling.history, sampling.num_history);
@@ -113,8 +113,8 @@ void StepOutputs::DescribeRows(const ls_batch& batch, const Ticket& ticket) {
   const LogitBias* bias = lists_.Add(bias_);
   sampling_.clear();
   scores_.clear();
-  for (size_t i = 0; i < ticket.wanted().size(); ++i) {
-    const WantedRow& row = ticket.wanted()[i];
+  for (size_t i = 0; i < ticket.logit_rows().size(); ++i) {
+    const LogitRow& row = ticket.logit_rows()[i];
     const ls_batch_entry& entry = batch.entries[row.entry];
     const auto row_of_block = static_cast<int32_t>(i % kBlockRows);
     if (row.sampled >= 0) {
@@ -195,9 +195,9 @@ OpStatus StepOutputs::Score(size_t index, Ticket& ticket) {
                     .top = Output<TopToken>(layout_.top) + block.scored.begin * layout_.top_stride,
                     .top_stride = static_cast<int32_t>(layout_.top_stride)});
   }
-  const size_t end = std::min(block.rows.begin + block.rows.count, ticket.wanted().size());
+  const size_t end = std::min(block.rows.begin + block.rows.count, ticket.logit_rows().size());
   for (size_t i = block.rows.begin; i < end; ++i) {
-    float* to = ticket.LogitsFor(ticket.wanted()[i]);
+    float* to = ticket.LogitsFor(ticket.logit_rows()[i]);
     if (to == nullptr) continue;
     device_.Download(to, LogitsOf(i - block.rows.begin), LogitBytes(1, vocabulary_));
   }

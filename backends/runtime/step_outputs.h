@@ -16,7 +16,7 @@
 
 namespace longstream {
 
-// Runs the head over the wanted rows, one block at a time, then sampling and log-probabilities. It
+// Runs the head over the logit rows, one block at a time, then sampling and log-probabilities. It
 // never waits for the device: OpStatus only reports the ops' arguments and their start. Not
 // thread-safe; the constructor's arguments must outlive it.
 class StepOutputs {
@@ -28,13 +28,13 @@ class StepOutputs {
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,
               int64_t vocabulary, int64_t max_rows, int64_t max_sequences);
 
-  // The last step's tokens, by WantedRow::sampled, valid until Draw replaces them; -1: sampling
+  // The last step's tokens, by LogitRow::sampled, valid until Draw replaces them; -1: sampling
   // drew no token. Device memory.
   const int32_t* sampled() const { return Output<int32_t>(0); }
 
   // Uploads the arguments of a step's head and sampling, and tells the ticket the layout of the
   // outputs. num_rows: the rows of a padded step. All of them are drawn, and the first ones are the
-  // wanted ones. 0: the step is not padded.
+  // logit rows. 0: the step is not padded.
   void Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows);
 
   // For the uploaded step, whose first num_decode_rows rows are decode rows.
@@ -56,14 +56,14 @@ class StepOutputs {
     size_t begin = 0;
     size_t count = 0;
   };
-  // A block: its wanted rows, and its share of the sampled rows and of the scored rows.
+  // A block: its logit rows, and its share of the sampled rows and of the scored rows.
   struct Block {
     Range rows;
     Range sampled;
     Range scored;
   };
 
-  void DivideIntoBlocks(const std::vector<WantedRow>& wanted);
+  void DivideIntoBlocks(const std::vector<LogitRow>& logit_rows);
   void Pad(int32_t num_rows);
   // Describes sampled and scored rows for the ops. Uploads the arguments whose place may change
   // from step to step: the lists to which sampled rows refer, and the rows of Score.
@@ -89,7 +89,7 @@ class StepOutputs {
 
   // The step.
   std::vector<Block> blocks_;
-  std::vector<int32_t> rows_;          // [<= max_rows] wanted
+  std::vector<int32_t> rows_;          // [<= max_rows] the logit rows
   std::vector<SamplingRow> sampling_;  // [<= max_sequences]
   std::vector<LogProbsRow> scores_;    // [<= max_rows]
   std::vector<TokenCount> history_;

@@ -45,12 +45,12 @@ Ticket::Ticket(Device& device, int64_t max_rows, int64_t max_sequences, int64_t 
       top_(static_cast<size_t>(max_rows) * LS_MAX_TOP),
       logits_(HostMemory(), static_cast<size_t>(max_rows * vocabulary) * sizeof(float),
               "rows of logits") {
-  wanted_.reserve(static_cast<size_t>(max_rows));
+  logit_rows_.reserve(static_cast<size_t>(max_rows));
 }
 
 void Ticket::Begin(const ls_batch& batch) {
   num_entries_ = batch.num_entries;
-  wanted_.clear();
+  logit_rows_.clear();
   num_sampled_ = num_scored_ = 0;
   most_top_ = 0;
   spoilt_.clear();
@@ -85,12 +85,12 @@ void Ticket::Add(size_t index, const ls_batch_entry& entry, int32_t first_row, i
 
   if (result.num_log_prob_rows > 0) most_top_ = std::max(most_top_, entry.num_top);
   for (uint32_t to_come = NumLogitRows(entry); to_come-- > 0;) {
-    WantedRow row{.entry = index,
-                  .row = first_row + static_cast<int32_t>(entry.num_tokens - 1 - to_come),
-                  .to_come = to_come};
+    LogitRow row{.entry = index,
+                 .row = first_row + static_cast<int32_t>(entry.num_tokens - 1 - to_come),
+                 .to_come = to_come};
     if (is_sampled && to_come == 0) row.sampled = num_sampled_++;
     if (to_come < result.num_log_prob_rows) row.scored = num_scored_++;
-    wanted_.push_back(row);
+    logit_rows_.push_back(row);
   }
 }
 
@@ -102,7 +102,7 @@ void Ticket::Fail(size_t index, ls_code code, const char* message) {
   results_[index].sampled = -1;
 }
 
-float* Ticket::LogitsFor(const WantedRow& row) {
+float* Ticket::LogitsFor(const LogitRow& row) {
   const ls_result& result = results_[row.entry];
   if (row.to_come >= result.num_logit_rows) return nullptr;
   auto* all = reinterpret_cast<float*>(logits_.data());
@@ -118,12 +118,12 @@ void Ticket::Collect() {
     return;
   }
   const auto* finite = Output<int32_t>(layout_.finite);
-  for (size_t i = 0; i < wanted_.size(); ++i) {
-    if (!failed(wanted_[i].entry)) CollectRow(wanted_[i], finite[i]);
+  for (size_t i = 0; i < logit_rows_.size(); ++i) {
+    if (!failed(logit_rows_[i].entry)) CollectRow(logit_rows_[i], finite[i]);
   }
 }
 
-void Ticket::CollectRow(const WantedRow& row, int32_t is_finite) {
+void Ticket::CollectRow(const LogitRow& row, int32_t is_finite) {
   const Part& part = parts_[row.entry];
   if (is_finite == 0) {
     const std::string position = std::to_string(part.end - 1 - row.to_come);
@@ -138,7 +138,7 @@ void Ticket::CollectRow(const WantedRow& row, int32_t is_finite) {
   if (row.scored >= 0) CollectScores(row);
 }
 
-void Ticket::CollectScores(const WantedRow& row) {
+void Ticket::CollectScores(const LogitRow& row) {
   const ls_result& result = results_[row.entry];
   const uint32_t num_top = parts_[row.entry].num_top;
   const size_t index = result.num_log_prob_rows - 1 - row.to_come;

@@ -1,4 +1,4 @@
-// A step from Submit to Wait: its wanted rows, its ops' outputs and its results.
+// A step from Submit to Wait: its logit rows, its ops' outputs and its results.
 #ifndef LONGSTREAM_BACKENDS_RUNTIME_TICKET_H_
 #define LONGSTREAM_BACKENDS_RUNTIME_TICKET_H_
 
@@ -17,7 +17,7 @@ namespace longstream {
 
 // One row of logits and its uses. Sampled rows have an index among themselves, in the order of the
 // rows; so have rows with log-probabilities. -1: the row is not one of them.
-struct WantedRow {
+struct LogitRow {
   size_t entry = 0;
   int32_t row = 0;       // in the step
   uint32_t to_come = 0;  // rows behind it in the entry
@@ -32,7 +32,7 @@ struct OutputLayout {
   OutputLayout(size_t num_sampled, size_t num_rows, size_t num_scored, uint32_t num_top);
 
   // [num_sampled] int32 is always at 0: the next step finds its tokens there.
-  size_t finite = 0;        // [num_rows] int32, of the wanted rows
+  size_t finite = 0;        // [num_rows] int32, of the logit rows
   size_t log_probs = 0;     // [num_scored] f32
   size_t top = 0;           // [num_scored, top_stride] TopToken
   uint32_t top_stride = 0;  // the largest number that a row wants
@@ -62,14 +62,14 @@ class Ticket {
   void Add(size_t index, const ls_batch_entry& entry, int32_t first_row, int64_t begin);
   void Fail(size_t index, ls_code code, const char* message);
 
-  const std::vector<WantedRow>& wanted() const { return wanted_; }
+  const std::vector<LogitRow>& logit_rows() const { return logit_rows_; }
   int32_t num_sampled() const { return num_sampled_; }
   int32_t num_scored() const { return num_scored_; }
   uint32_t most_top() const { return most_top_; }
   const Part& part(size_t index) const { return parts_[index]; }
   uint32_t num_log_prob_rows(size_t index) const { return results_[index].num_log_prob_rows; }
-  // The destination of a row's logits; nullptr: they are not wanted.
-  float* LogitsFor(const WantedRow& row);
+  // The destination of a row's logits; nullptr: nobody asked for them.
+  float* LogitsFor(const LogitRow& row);
 
   // The layout of outputs().
   void set_layout(const OutputLayout& layout) { layout_ = layout; }
@@ -97,16 +97,16 @@ class Ticket {
   const T* Output(size_t offset) const {
     return reinterpret_cast<const T*>(outputs_.data() + offset);
   }
-  void CollectRow(const WantedRow& row, int32_t is_finite);
-  void CollectScores(const WantedRow& row);
+  void CollectRow(const LogitRow& row, int32_t is_finite);
+  void CollectScores(const LogitRow& row);
 
   const int64_t vocabulary_;
   const std::unique_ptr<DeviceEvent> done_;
   StagingMemory outputs_;  // laid out as layout_
 
   uint32_t num_entries_ = 0;
-  std::vector<Part> parts_;        // [max_sequences]
-  std::vector<WantedRow> wanted_;  // [<= max_rows], by row
+  std::vector<Part> parts_;           // [max_sequences]
+  std::vector<LogitRow> logit_rows_;  // [<= max_rows], by row
   int32_t num_sampled_ = 0;
   int32_t num_scored_ = 0;
   uint32_t most_top_ = 0;
@@ -118,8 +118,8 @@ class Ticket {
   std::vector<std::string> messages_;  // [max_sequences]
   std::vector<float> log_probs_;       // [max_rows]
   std::vector<ls_top_token> top_;      // [max_rows, LS_MAX_TOP]
-  DeviceMemory logits_;                // [max_rows, vocabulary] f32, host memory, touched if wanted
-  size_t used_log_probs_ = 0;          // by entries added
+  DeviceMemory logits_;        // [max_rows, vocabulary] f32, host memory, touched if asked for
+  size_t used_log_probs_ = 0;  // by entries added
   size_t used_top_ = 0;
   size_t used_logits_ = 0;  // rows
 };

@@ -1,7 +1,7 @@
 // The spec of a model: its sizes, the form of its blocks and its layers, as data.
 //
-// A backend turns a config.json (and load-time overrides) into a ModelSpec. Weights, caches and the
-// forward pass read the spec and know no model family. Equations: docs/models.md.
+// A backend turns a config.json (and load-time overrides) into a ModelSpec. Weights and the forward
+// pass read the spec and know no model family. Equations: docs/models.md.
 #ifndef LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
 #define LONGSTREAM_BACKENDS_SPEC_MODEL_SPEC_H_
 
@@ -14,8 +14,7 @@
 
 namespace longstream {
 
-// What mixes the tokens of a layer. Each kind has a file in backends/model/mixers, which holds all
-// that a kind decides: weights, caches, buffers and the forward pass.
+// What mixes the tokens of a layer. backends/model/mixers/mixers.cc says which mixer serves a kind.
 enum class MixerKind {
   kFull,       // attention over all tokens, paged
   kWindow,     // attention over the last `window` tokens, in a ring
@@ -100,7 +99,6 @@ struct MixerSpec {
   bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
   bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
 
-  bool recurrent() const { return kind == MixerKind::kLightning || kind == MixerKind::kGatedRnn; }
   // An attention layer stores a value as this many heads of width D.
   int32_t value_slices() const { return value_dim / head_dim; }
   bool rerope() const {

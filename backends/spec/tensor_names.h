@@ -41,7 +41,8 @@ struct TensorNames {
   std::string_view mlp_norm = "post_attention_layernorm";
   std::string_view mlp_post_norm = "";
   std::string_view gate = "mlp.gate_proj";
-  std::string_view up = "mlp.up_proj";  // not read where the MLP has no gate: it uses `gate`
+  std::string_view up =
+      "mlp.up_proj";  // kGated only; the only input projection of a kPlain MLP is `gate`
   std::string_view down = "mlp.down_proj";
   std::string_view stream_norm = "";  // of the residual stream, behind a layer; "": none
 };

@@ -31,8 +31,8 @@ struct WeightPart {
   int64_t all_rows() const { return stored_rows == 0 ? rows : stored_rows; }
 };
 
-// A model asks for its tensors one after another, always in the same order. The source owns the
-// memory that it returns. Used by one thread.
+// A model asks for its tensors one after another, always in the same order. Each class says who
+// owns the memory that it returns. Used by one thread.
 class WeightSource {
  public:
   WeightSource() = default;

@@ -71,10 +71,10 @@ ROOMS = {
     "backends/model/step": "backends/caches backends/errors backends/spec kernels/core kernels/ops"
                            " kernels/ops/*",
     "backends/model/mixers": "backends/caches backends/model/step backends/spec kernels/core"
-                             " kernels/ops/*",
+                             " kernels/ops kernels/ops/*",
     "backends/model/feed_forward": "backends/model/step backends/spec kernels/ops/*",
     "backends/model": "backends/caches backends/model/feed_forward backends/model/mixers"
-                      " backends/model/step backends/spec kernels/core kernels/ops",
+                      " backends/model/step backends/spec kernels/core kernels/ops kernels/ops/*",
     "backends/packing": "backends/checkpoint backends/errors backends/model backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
     "backends/architectures/transformer": "backends/checkpoint backends/errors backends/spec",

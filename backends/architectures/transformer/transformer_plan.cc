@@ -76,7 +76,7 @@ int64_t ContextLimit(const Config& config, int64_t max_position_embeddings) {
 }
 
 // Whether the layers are gated attention units.
-bool ReadBlockType(const Config& config, const TransformerDefaults& defaults) {
+bool IsGau(const Config& config, const TransformerDefaults& defaults) {
   if (!defaults.gau) {
     RequireString(config, "block_type", "transformer");
     return false;
@@ -112,7 +112,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
   TransformerPlan plan;
   ModelSpec& spec = plan.spec;
   spec.architecture = architecture;
-  const bool gau = ReadBlockType(config, defaults);
+  const bool gau = IsGau(config, defaults);
   if (gau) spec.feed_forward = FeedForwardKind::kNone;
   spec.vocabulary = ReadSize(config, {"vocab_size"}, INT32_MAX, defaults.vocabulary);
   const SizeKeys& keys = defaults.keys;

@@ -15,7 +15,7 @@ class Mlp final : public FeedForward {
  public:
   explicit Mlp(bool gated) : gated_(gated) {}
 
-  void Read(const LayerTensors& tensors, MlpWeights* weights) const override {
+  void Read(const NamedTensors& tensors, MlpWeights* weights) const override {
     const TensorNames& names = tensors.names();
     const ModelSpec& spec = tensors.spec();
     std::vector<NamedRows> in = {{names.gate, spec.mlp_width}};
@@ -35,14 +35,14 @@ class Mlp final : public FeedForward {
     weights->down_bias = tensors.Bias(down);
   }
 
-  void AddSizes(const StepLimits& limits, const ModelSpec& spec, StepSizes* sizes) const override {
+  void RaiseSizes(const StepLimits& limits, const ModelSpec& spec,
+                  StepSizes* sizes) const override {
     StepSizes::Raise(sizes->hidden, spec.mlp_width);
     StepSizes::Raise(sizes->workspace,
                      LinearWorkspace(limits.max_rows, spec.width, spec.mlp_width));
   }
 
-  // The result is `hidden`, prepared for W_down.
-  LinearInput Begin(ForwardPass& pass, size_t layer, const NormWeights& norm) const override {
+  LinearInput Hidden(ForwardPass& pass, size_t layer, const NormWeights& norm) const override {
     const MlpWeights& weights = pass.weights.layers[layer].mlp;
     const LinearRows x = {.x = pass.Residual(), .norm = pass.StreamNorm(norm)};
     return LinearFor(weights.down, pass.num_rows, pass.buffers.Hidden(), pass.ops.linear,
@@ -56,9 +56,9 @@ class Mlp final : public FeedForward {
                       .out = {}});
   }
 
-  void End(ForwardPass& pass, size_t layer, const LinearInput& begun) const override {
+  void AddHidden(ForwardPass& pass, size_t layer, const LinearInput& hidden) const override {
     const LayerWeights& weights = pass.weights.layers[layer];
-    pass.AddBranch(begun, weights.mlp.down_bias, weights.mlp_post_norm);
+    pass.AddBranch(hidden, weights.mlp.down_bias, weights.mlp_post_norm);
   }
 
  private:
@@ -67,10 +67,10 @@ class Mlp final : public FeedForward {
 
 class NoFeedForward final : public FeedForward {
  public:
-  void Read(const LayerTensors&, MlpWeights*) const override {}
-  void AddSizes(const StepLimits&, const ModelSpec&, StepSizes*) const override {}
-  LinearInput Begin(ForwardPass&, size_t, const NormWeights&) const override { return {}; }
-  void End(ForwardPass&, size_t, const LinearInput&) const override {}
+  void Read(const NamedTensors&, MlpWeights*) const override {}
+  void RaiseSizes(const StepLimits&, const ModelSpec&, StepSizes*) const override {}
+  LinearInput Hidden(ForwardPass&, size_t, const NormWeights&) const override { return {}; }
+  void AddHidden(ForwardPass&, size_t, const LinearInput&) const override {}
 };
 
 }  // namespace

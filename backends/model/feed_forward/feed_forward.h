@@ -6,15 +6,20 @@
 
 #include "backends/model/step/forward_pass.h"
 #include "backends/model/step/step_buffers.h"
-#include "backends/spec/layer_tensors.h"
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"
+#include "backends/spec/named_tensors.h"
 #include "kernels/ops/gemm/linear.h"
 
 namespace longstream {
 
-// Has no state: each kind is one constant object, which any thread may use. In a parallel block
-// Begin runs before the mixer and End after it; otherwise both run after the mixer.
+// Has no state: each kind is one constant object, which any thread may use. Its work has two
+// halves, because in a parallel block the first half reads the residual stream before the mixer
+// changes it. Otherwise both halves run after the mixer.
+//
+// To add a kind: its FeedForwardKind (backends/spec/model_spec.h), its class and a line of
+// FeedForwardOf (feed_forward.cc), its weights beside MlpWeights (backends/spec/model_weights.h),
+// and the config key that asks for it (backends/architectures).
 class FeedForward {
  public:
   FeedForward() = default;
@@ -22,17 +27,18 @@ class FeedForward {
   FeedForward(const FeedForward&) = delete;
   FeedForward& operator=(const FeedForward&) = delete;
 
-  virtual void Read(const LayerTensors& tensors, MlpWeights* weights) const = 0;
+  virtual void Read(const NamedTensors& tensors, MlpWeights* weights) const = 0;
 
-  // Raises the sizes of the buffers that Begin and End use.
-  virtual void AddSizes(const StepLimits& limits, const ModelSpec& spec,
-                        StepSizes* sizes) const = 0;
+  // Raises the sizes of the buffers that both halves use.
+  virtual void RaiseSizes(const StepLimits& limits, const ModelSpec& spec,
+                          StepSizes* sizes) const = 0;
 
-  // Reads the residual stream through `norm`. The result is for End.
-  virtual LinearInput Begin(ForwardPass& pass, size_t layer, const NormWeights& norm) const = 0;
+  // The first half: reads the residual stream through `norm`. Returns the hidden rows of an MLP, in
+  // the form that the second half multiplies.
+  virtual LinearInput Hidden(ForwardPass& pass, size_t layer, const NormWeights& norm) const = 0;
 
-  // Adds the branch to the residual stream.
-  virtual void End(ForwardPass& pass, size_t layer, const LinearInput& begun) const = 0;
+  // The second half: adds the branch to the residual stream.
+  virtual void AddHidden(ForwardPass& pass, size_t layer, const LinearInput& hidden) const = 0;
 };
 
 const FeedForward& FeedForwardOf(FeedForwardKind kind);

@@ -33,7 +33,7 @@ void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
 
 // The arguments that every layer passes to rope_cache_write: it norms heads that share one norm's
 // weights, rotates q and k, and scales q by position (PositionTables).
-RopeCacheWriteArgs Write(const ForwardPass& pass, size_t layer, const Projections& in) {
+RopeCacheWriteArgs CacheWriteArgs(const ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   const MixerWeights& weights = pass.weights.layers[layer].mixer;
   const LayerTables tables = pass.tables.layer(layer);
@@ -65,17 +65,18 @@ class AttentionMixer final : public Mixer {
 
   LayerCacheLayout Caches(const MixerSpec& mixer) const override { return AttentionCaches(mixer); }
 
-  void Read(const LayerTensors& tensors, const MixerSpec& mixer,
+  void Read(const NamedTensors& tensors, const MixerSpec& mixer,
             MixerWeights* weights) const override {
     GateTensor gate = {.name = tensors.names().output_gate};
     if (mixer.output_gate) gate.rows = ProjectionWidths(mixer).out;
-    ReadProjections(tensors, mixer, gate, weights);
-    ReadSlopes(tensors, mixer, weights);
+    ReadInput(tensors, mixer, gate, weights);
+    MakeSlopes(tensors, mixer, weights);
+    ReadOutput(tensors, mixer, weights);
   }
 
-  void AddSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
-                StepSizes* sizes) const override {
-    AddAttentionSizes(limits, mixer, weights, sizes);
+  void RaiseSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
+                  StepSizes* sizes) const override {
+    RaiseAttentionSizes(limits, mixer, weights, sizes);
   }
 
   void Forward(ForwardPass& pass, size_t layer) const override {
@@ -104,14 +105,14 @@ LayerCacheLayout AttentionCaches(const MixerSpec& mixer) {
   return caches;
 }
 
-void ReadSlopes(const LayerTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
+void MakeSlopes(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
   if (mixer.position != PositionKind::kAlibi) return;
   weights->alibi_slopes = tensors.source().Constants(AlibiSlopes(mixer.num_heads, mixer.alibi_max));
 }
 
-void AddAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
-                       const MixerWeights& weights, StepSizes* sizes) {
-  AddProjectionSizes(limits, mixer, weights, sizes);
+void RaiseAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
+                         const MixerWeights& weights, StepSizes* sizes) {
+  RaiseProjectionSizes(limits, mixer, weights, sizes);
   const ProjectionWidths widths(mixer);
   StepSizes::Raise(sizes->keys, widths.k);
   StepSizes::Raise(sizes->values, widths.v);
@@ -127,7 +128,7 @@ void AddAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
 Matrix Attend(ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   ClipAndNorm(pass, layer, in);
-  RopeCacheWriteArgs write = Write(pass, layer, in);
+  RopeCacheWriteArgs write = CacheWriteArgs(pass, layer, in);
 
   // Where the step's keys and values go, and the keys that its rows see.
   KeyView keys;

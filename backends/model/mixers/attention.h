@@ -3,15 +3,14 @@
 #define LONGSTREAM_BACKENDS_MODEL_MIXERS_ATTENTION_H_
 
 #include <cstddef>
-#include <cstdint>
 
 #include "backends/caches/cache_layout.h"
 #include "backends/model/mixers/projections.h"
 #include "backends/model/step/forward_pass.h"
 #include "backends/model/step/step_buffers.h"
-#include "backends/spec/layer_tensors.h"
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"
+#include "backends/spec/named_tensors.h"
 #include "kernels/core/matrix.h"
 
 namespace longstream {
@@ -20,11 +19,11 @@ namespace longstream {
 LayerCacheLayout AttentionCaches(const MixerSpec& mixer);
 
 // Computes the slopes of ALiBi, where the layer has them.
-void ReadSlopes(const LayerTensors& tensors, const MixerSpec& mixer, MixerWeights* weights);
+void MakeSlopes(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights);
 
 // Raises the sizes for Attend and for the projections around it.
-void AddAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
-                       const MixerWeights& weights, StepSizes* sizes);
+void RaiseAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
+                         const MixerWeights& weights, StepSizes* sizes);
 
 // o = softmax(score_scale * q K^T) V over the keys that the layer's rows see. Rotates `in` in
 // place, and writes its keys and values to the caches. Returns o [num_rows, H*Dv].

@@ -1,6 +1,10 @@
 // Gated attention units (Hua et al., Transformer Quality in Linear Time): one head whose queries
 // and keys come from one projection z, whose values are as wide as its output, and whose output is
 // gated with u. No MLP follows.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
 #include "backends/model/mixers/attention.h"
 #include "backends/model/mixers/mixers.h"
 #include "kernels/ops/attention/attention.h"
@@ -10,7 +14,7 @@ namespace {
 
 //   [u v z] = W_in x,  v = silu(v),  q = q_scale * silu(z) + q_offset,  k likewise
 //   x = x + W_o (softmax(score_scale * q K^T) V * silu(u))
-class Unit final : public Mixer {
+class GatedAttentionUnitMixer final : public Mixer {
  public:
   int32_t max_head_dim() const override { return kMaxHeadDim; }
 
@@ -18,7 +22,7 @@ class Unit final : public Mixer {
 
   // The names are ours (docs/checkpoints.md). Queries and keys are made of z, so z has the order of
   // a head.
-  void Read(const LayerTensors& tensors, const MixerSpec& mixer,
+  void Read(const NamedTensors& tensors, const MixerSpec& mixer,
             MixerWeights* weights) const override {
     const int64_t e = mixer.value_dim, s = mixer.head_dim;
     const std::vector<int32_t> order = HeadOrder(mixer);
@@ -31,14 +35,14 @@ class Unit final : public Mixer {
     weights->q_offset = vector("gau.q_offset");
     weights->k_scale = vector("gau.k_scale");
     weights->k_offset = vector("gau.k_offset");
-    ReadSlopes(tensors, mixer, weights);
+    MakeSlopes(tensors, mixer, weights);
     weights->out = tensors.Projection({{"gau.out_proj", tensors.spec().width}}, e);
   }
 
   // The projection has one part z, of which queries and keys are made.
-  void AddSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
-                StepSizes* sizes) const override {
-    AddAttentionSizes(limits, mixer, weights, sizes);
+  void RaiseSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
+                  StepSizes* sizes) const override {
+    RaiseAttentionSizes(limits, mixer, weights, sizes);
     StepSizes::Raise(sizes->projected, weights.in.n + int64_t{mixer.head_dim});
   }
 
@@ -78,7 +82,7 @@ class Unit final : public Mixer {
 }  // namespace
 
 const Mixer& GatedAttentionUnit() {
-  static const Unit kMixer;
+  static const GatedAttentionUnitMixer kMixer;
   return kMixer;
 }
 

@@ -13,16 +13,17 @@ class GatedRnnMixer final : public Mixer {
     return RecurrentCaches(mixer, /*gated=*/true);
   }
 
-  void Read(const LayerTensors& tensors, const MixerSpec& mixer,
+  void Read(const NamedTensors& tensors, const MixerSpec& mixer,
             MixerWeights* weights) const override {
-    ReadProjections(
-        tensors, mixer,
-        {.name = "self_attn.f_proj", .rows = ProjectionWidths(mixer).q, .has_bias = true}, weights);
+    ReadInput(tensors, mixer,
+              {.name = "self_attn.f_proj", .rows = ProjectionWidths(mixer).q, .has_bias = true},
+              weights);
+    ReadOutput(tensors, mixer, weights);
   }
 
-  void AddSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
-                StepSizes* sizes) const override {
-    AddRecurrenceSizes(limits, mixer, weights, sizes);
+  void RaiseSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
+                  StepSizes* sizes) const override {
+    RaiseRecurrenceSizes(limits, mixer, weights, sizes);
   }
 
   void Forward(ForwardPass& pass, size_t layer) const override {

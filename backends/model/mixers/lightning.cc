@@ -16,17 +16,23 @@ class LightningMixer final : public Mixer {
     return RecurrentCaches(mixer, /*gated=*/false);
   }
 
-  void Read(const LayerTensors& tensors, const MixerSpec& mixer,
+  void Read(const NamedTensors& tensors, const MixerSpec& mixer,
             MixerWeights* weights) const override {
     GateTensor gate = {.name = "self_attn.z_proj"};
     if (mixer.output_gate) gate.rows = ProjectionWidths(mixer).out;
-    ReadProjections(tensors, mixer, gate, weights);
+    ReadInput(tensors, mixer, gate, weights);
+    if (mixer.output_norm) {
+      const int64_t size = ProjectionWidths(mixer).out;
+      weights->output_norm =
+          tensors.source().Vector(tensors.Parts({{"self_attn.o_norm", size}}, ".weight"), 0.0f);
+    }
     weights->log_decay = tensors.source().Constants(LightningLogDecay(mixer.num_heads));
+    ReadOutput(tensors, mixer, weights);
   }
 
-  void AddSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
-                StepSizes* sizes) const override {
-    AddRecurrenceSizes(limits, mixer, weights, sizes);
+  void RaiseSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
+                  StepSizes* sizes) const override {
+    RaiseRecurrenceSizes(limits, mixer, weights, sizes);
   }
 
   void Forward(ForwardPass& pass, size_t layer) const override {

@@ -15,9 +15,9 @@ LayerCacheLayout RecurrentCaches(const MixerSpec& mixer, bool gated) {
   return caches;
 }
 
-void AddRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
-                        const MixerWeights& weights, StepSizes* sizes) {
-  AddProjectionSizes(limits, mixer, weights, sizes);
+void RaiseRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
+                          const MixerWeights& weights, StepSizes* sizes) {
+  RaiseProjectionSizes(limits, mixer, weights, sizes);
   StepSizes::Raise(sizes->workspace, LinearRecurrenceWorkspace(limits.max_rows, mixer.num_heads,
                                                                kPrefillGrid, mixer.head_dim));
 }

@@ -24,8 +24,8 @@ struct Decay {
 LayerCacheLayout RecurrentCaches(const MixerSpec& mixer, bool gated);
 
 // Raises the sizes for Recur and for the projections around it.
-void AddRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
-                        const MixerWeights& weights, StepSizes* sizes);
+void RaiseRecurrenceSizes(const StepLimits& limits, const MixerSpec& mixer,
+                          const MixerWeights& weights, StepSizes* sizes);
 
 // Norms and rotates queries and keys in place, where the layer does so, and runs
 //   S_t = f_t S_(t-1) + k_t^T v_t,   o_t = score_scale * q_t S_t

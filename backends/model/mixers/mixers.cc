@@ -1,6 +1,7 @@
 // From a layer's spec to its mixer.
 #include "backends/model/mixers/mixers.h"
 
+#include <cassert>
 #include <cstdlib>
 
 namespace longstream {
@@ -11,8 +12,10 @@ const Mixer& MixerOf(const MixerSpec& mixer) {
     case MixerKind::kWindow:
       return mixer.gau ? GatedAttentionUnit() : Attention();
     case MixerKind::kLightning:
+      assert(!mixer.gau);
       return Lightning();
     case MixerKind::kGatedRnn:
+      assert(!mixer.gau);
       return GatedRnn();
   }
   std::abort();  // no other kind exists

@@ -1,8 +1,6 @@
 // Reads and applies the projections around a mixer.
 #include "backends/model/mixers/projections.h"
 
-#include <string>
-
 #include "kernels/ops/gemm/linear.h"
 
 namespace longstream {
@@ -25,7 +23,7 @@ std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32
   return order;
 }
 
-void ReadQkNorms(const LayerTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
+void ReadQkNorms(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
   if (mixer.qk_norm == QkNorm::kNone) return;
   const ProjectionWidths widths(mixer);
   const std::vector<int32_t> order = HeadOrder(mixer);
@@ -43,24 +41,24 @@ void ReadQkNorms(const LayerTensors& tensors, const MixerSpec& mixer, MixerWeigh
 
 std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
   const int32_t half = mixer.head_dim / 2;
-  const int32_t rotated = mixer.rope.rotated == 0 ? half : mixer.rope.rotated / 2;  // pairs
-  if (!mixer.rotates() || (rotated == half && !mixer.rope.neighbours)) return {};
+  const int32_t rotated_pairs = mixer.rope.rotated == 0 ? half : mixer.rope.rotated / 2;
+  if (!mixer.rotates() || (rotated_pairs == half && !mixer.rope.neighbours)) return {};
   std::vector<int32_t> order;
   for (int32_t i = 0; i < mixer.head_dim; ++i) {
-    if (i >= 2 * rotated) {
-      const int32_t pair = i - rotated;  // of the first half, then of the second
+    if (i >= 2 * rotated_pairs) {
+      const int32_t pair = i - rotated_pairs;  // of the first half, then of the second
       order.push_back(pair < half ? pair : i);
     } else if (mixer.rope.neighbours) {
       order.push_back(i / 2 + (i % 2 == 0 ? 0 : half));
     } else {
-      order.push_back(i < rotated ? i : i - rotated + half);
+      order.push_back(i < rotated_pairs ? i : i - rotated_pairs + half);
     }
   }
   return order;
 }
 
-void ReadProjections(const LayerTensors& tensors, const MixerSpec& mixer, const GateTensor& gate,
-                     MixerWeights* weights) {
+void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTensor& gate,
+               MixerWeights* weights) {
   const TensorNames& names = tensors.names();
   WeightSource& source = tensors.source();
   const int64_t width = tensors.spec().width;
@@ -97,20 +95,20 @@ void ReadProjections(const LayerTensors& tensors, const MixerSpec& mixer, const 
     if (mixer.qkv_bias) weights->value_bias = source.Vector({value_bias}, 0.0f);
   }
   ReadQkNorms(tensors, mixer, weights);
-  if (mixer.output_norm) {
-    weights->output_norm =
-        source.Vector(tensors.Parts({{"self_attn.o_norm", widths.out}}, ".weight"), 0.0f);
-  }
-  const std::vector<NamedRows> out = {{names.out, width}};
-  weights->out = tensors.Projection(out, widths.out);
+}
+
+void ReadOutput(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights) {
+  const std::vector<NamedRows> out = {{tensors.names().out, tensors.spec().width}};
+  weights->out = tensors.Projection(out, ProjectionWidths(mixer).out);
   if (mixer.output_bias) weights->out_bias = tensors.Bias(out);
 }
 
-void AddProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
-                        const MixerWeights& weights, StepSizes* sizes) {
+void RaiseProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
+                          const MixerWeights& weights, StepSizes* sizes) {
   const int64_t mixed = ProjectionWidths(mixer).out;
   StepSizes::Raise(sizes->projected, weights.in.n + weights.value.n);
   StepSizes::Raise(sizes->mixed, mixed);
+  StepSizes::Raise(sizes->workspace, LinearWorkspace(limits.max_rows, sizes->width));
   StepSizes::Raise(sizes->workspace, LinearWorkspace(limits.max_rows, mixed));
 }
 
@@ -121,13 +119,13 @@ Projections Project(ForwardPass& pass, size_t layer) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   const LayerWeights& weights = pass.weights.layers[layer];
   const MixerWeights& projections = weights.mixer;
-  const bool chunked = mixer.position == PositionKind::kChunkedRope;
+  const bool value_apart = projections.value.n > 0;
   const int64_t in_cols = projections.in.n;
   const Matrix all = pass.buffers.Projected(pass.num_rows, in_cols + projections.value.n);
 
   const LinearRows x = {.x = pass.Residual(), .norm = pass.StreamNorm(weights.mixer_norm)};
   LinearRows in = x;
-  if (chunked) {
+  if (value_apart) {
     in.addend = pass.weights.chunk_embedding;
     in.addend_rows = pass.rows.chunks();
   }
@@ -135,7 +133,7 @@ Projections Project(ForwardPass& pass, size_t layer) {
                                 .bias = projections.in_bias,
                                 .num_decode_rows = pass.num_decode_rows,
                                 .out = all.Columns(0, in_cols)});
-  if (chunked) {
+  if (value_apart) {
     pass.ops.linear(pass.stream, {.in = {x, projections.value},
                                   .bias = projections.value_bias,
                                   .num_decode_rows = pass.num_decode_rows,

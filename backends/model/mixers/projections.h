@@ -10,9 +10,9 @@
 
 #include "backends/model/step/forward_pass.h"
 #include "backends/model/step/step_buffers.h"
-#include "backends/spec/layer_tensors.h"
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"
+#include "backends/spec/named_tensors.h"
 #include "kernels/core/matrix.h"
 
 namespace longstream {
@@ -42,16 +42,18 @@ struct GateTensor {
 // pairs that do not rotate come last. Empty if heads are stored in that order.
 std::vector<int32_t> HeadOrder(const MixerSpec& mixer);
 
-// Reads W_in = [q k v gate], with kChunkedRope W_v apart, the norms of queries and keys, and W_o.
-void ReadProjections(const LayerTensors& tensors, const MixerSpec& mixer, const GateTensor& gate,
-                     MixerWeights* weights);
+// Reads W_in = [q k v gate], with kChunkedRope W_v apart, and the norms of queries and keys.
+void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTensor& gate,
+               MixerWeights* weights);
+// Reads W_o.
+void ReadOutput(const NamedTensors& tensors, const MixerSpec& mixer, MixerWeights* weights);
 
 // Raises the sizes for Project and ProjectBack.
-void AddProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
-                        const MixerWeights& weights, StepSizes* sizes);
+void RaiseProjectionSizes(const StepLimits& limits, const MixerSpec& mixer,
+                          const MixerWeights& weights, StepSizes* sizes);
 
-// The step's rows after a mixer's input projection: views into one buffer, without data where the
-// mixer has no such part.
+// The step's rows after a mixer's input projection: views into one buffer. `gate` has no data where
+// the mixer has no gate.
 struct Projections {
   Matrix q;
   Matrix k;
@@ -61,7 +63,8 @@ struct Projections {
 Projections Project(ForwardPass& pass, size_t layer);
 
 // x += residual_multiplier * PostNorm(W_o in + bias), where in.x [num_rows, H*Dv] and in.gate are
-// rows of the step. After the last layer only the logit rows are left.
+// rows of the step. In the last layer it keeps only the logit rows (in a parallel block they are
+// kept after the layer).
 void ProjectBack(ForwardPass& pass, size_t layer, LinearRows in);
 
 }  // namespace longstream

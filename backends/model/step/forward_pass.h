@@ -12,6 +12,7 @@
 #include "backends/model/step/step_rows.h"
 #include "backends/spec/model_spec.h"
 #include "backends/spec/model_weights.h"
+#include "kernels/core/matrix.h"
 #include "kernels/core/norm.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/op_table.h"
@@ -25,6 +26,11 @@ struct LogitRows {
   int64_t num_rows = 0;
   int64_t num_decode_rows = 0;  // of them
 };
+
+// The norm of a row of the residual stream, or of a branch that is added to it.
+inline Norm StreamNorm(const ModelSpec& spec, const NormWeights& norm) {
+  return {norm.weight, spec.width, spec.norm_eps, spec.layer_norm, norm.bias};
+}
 
 // Lives as long as one step. Ops do not wait for the device: `stream.status` tells whether the ops
 // accepted their arguments and started.
@@ -45,10 +51,7 @@ struct ForwardPass {
   // [num_rows, d]
   Matrix Residual() const { return buffers.Residual(num_rows); }
 
-  // The norm of a row of the residual stream, or of a branch that is added to it.
-  Norm StreamNorm(const NormWeights& norm) const {
-    return {norm.weight, spec.width, spec.norm_eps, spec.layer_norm, norm.bias};
-  }
+  Norm StreamNorm(const NormWeights& norm) const { return longstream::StreamNorm(spec, norm); }
   // Another norm, over `size` numbers; none if weight is nullptr.
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec.norm_eps}; }
 

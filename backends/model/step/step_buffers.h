@@ -13,7 +13,7 @@ namespace longstream {
 
 // The sizes of the buffers of a step. Each part of a model raises them to what it needs.
 struct StepSizes {
-  // Columns of the buffers below.
+  // Columns of the matrices of StepBuffers.
   int64_t width = 0;
   int64_t projected = 0;
   int64_t far_queries = 0;

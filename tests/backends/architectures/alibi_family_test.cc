@@ -36,6 +36,7 @@ ModelSpec Plan(const std::string& base, const char* changes, const char* options
 
 TEST(AlibiFamilyTest, Bloom) {
   const ModelSpec spec = Plan(kBloom, "{}");
+  EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 1024);
   EXPECT_EQ(spec.mlp_width, 4096);
   ASSERT_EQ(spec.layers.size(), 24u);
@@ -61,6 +62,7 @@ TEST(AlibiFamilyTest, Bloom) {
 
 TEST(AlibiFamilyTest, Mpt) {
   const ModelSpec spec = Plan(kMpt, "{}");
+  EXPECT_EQ(spec.feed_forward, FeedForwardKind::kPlain);
   EXPECT_EQ(spec.width, 4096);
   EXPECT_EQ(spec.mlp_width, 3 * 4096);
   ASSERT_EQ(spec.layers.size(), 32u);

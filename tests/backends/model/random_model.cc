@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/packing/weight_memory.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/quantise.h"

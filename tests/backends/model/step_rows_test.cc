@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/spec/model_spec.h"
 #include "tests/backends/model/random_model.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/architectures/hypenet/hypenet_plan.h"
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/runtime/model.h"
 #include "tests/backends/caches/memory_stream.h"
 #include "tests/backends/checkpoint/expect_error.h"

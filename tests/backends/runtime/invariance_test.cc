@@ -238,9 +238,7 @@ TEST_P(InvarianceTest, CutsAtGridLines) {
 
 // A model with attention only lets a host cut more finely than a recurrence does.
 TEST_P(InvarianceTest, OnlyARecurrenceNeedsItsGrid) {
-  const ModelSpec spec = Spec();
-  const bool recurrent = std::any_of(spec.layers.begin(), spec.layers.end(),
-                                     [](const MixerSpec& mixer) { return mixer.recurrent(); });
+  const bool recurrent = model_->info().state_bytes_per_sequence > 0;
   EXPECT_EQ(model_->info().prefill_grid, recurrent ? 64u : 16u);
 }
 
@@ -297,9 +295,9 @@ TEST_P(InvarianceTest, ExportAndImport) {
 // difference, 1e-6 of a logit. Other weights multiply rounded rows (to bf16, or to 127ths of a
 // group's largest number). About once in 1e5 numbers, a sum that differs in its last bits is
 // rounded to the other side. From there on the prompt differs by whole roundings, because each one
-// causes others. This is rare (7 of 60 models of two full layers): most of 15 models agree over the
-// first tokens as they do with f32 weights. Int8 pages cause it as rarely; the test uses them in
-// models without rings, because rings beside them would be bf16.
+// causes others. This happens in 7 of 60 models of two full layers. Most of 15 models agree over
+// the first tokens as they do with f32 weights. Int8 pages cause it as rarely; the test uses them
+// in models without rings, because rings beside them would be bf16.
 TEST_P(InvarianceTest, PrefillAgreesWithDecode) {
   constexpr float kSummation = 1e-4f;
   constexpr uint64_t kModels = 15;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "backends/caches/cache_layout.h"
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "kernels/ops/op_table.h"
 #include "kernels/reference/reference_ops.h"
 #include "tests/backends/model/random_model.h"

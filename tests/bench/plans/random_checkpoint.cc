@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 #include "backends/spec/weight_source.h"
 #include "kernels/core/dtype.h"
 

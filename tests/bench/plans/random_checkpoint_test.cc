@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kGoldens[] = {"llama",
                                     "qwen2",
                                     "qwen3",
+                                    "gau",
                                     "hwfa2_rerope",
                                     "hypenet_chunked",
                                     "hypenet_published",

@@ -1,16 +1,16 @@
 // Near rings of ReRoPE layers, rebuilt from the pages after a rollback or an import.
-#ifndef LONGSTREAM_BACKENDS_MODEL_NEAR_RINGS_H_
-#define LONGSTREAM_BACKENDS_MODEL_NEAR_RINGS_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_MIXERS_NEAR_RINGS_H_
+#define LONGSTREAM_BACKENDS_MODEL_MIXERS_NEAR_RINGS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "backends/caches/cache_layout.h"
 #include "backends/caches/device_memory.h"
 #include "backends/caches/sequence_cache.h"
 #include "backends/model/step/position_tables.h"
 #include "backends/model/step/transfer.h"
-#include "backends/spec/model_spec.h"
 #include "kernels/core/stream.h"
 #include "kernels/ops/op_table.h"
 
@@ -20,7 +20,7 @@ namespace longstream {
 class NearRings {
  public:
   // Throws BackendError(LS_RESOURCE_EXHAUSTED).
-  NearRings(const ModelSpec& spec, const PositionTables& tables, const OpTable& ops,
+  NearRings(const CacheLayout& layout, const PositionTables& tables, const OpTable& ops,
             Device& device);
 
   // Allocates the memory that Rebuild needs for a sequence of that many pages; Rebuild then
@@ -45,4 +45,4 @@ class NearRings {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_NEAR_RINGS_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_MIXERS_NEAR_RINGS_H_

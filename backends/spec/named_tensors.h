@@ -1,6 +1,6 @@
 // The tensors below one prefix of a checkpoint, by the names that the spec gives them.
-#ifndef LONGSTREAM_BACKENDS_SPEC_LAYER_TENSORS_H_
-#define LONGSTREAM_BACKENDS_SPEC_LAYER_TENSORS_H_
+#ifndef LONGSTREAM_BACKENDS_SPEC_NAMED_TENSORS_H_
+#define LONGSTREAM_BACKENDS_SPEC_NAMED_TENSORS_H_
 
 #include <cstdint>
 #include <string>
@@ -22,10 +22,10 @@ struct NamedRows {
 };
 
 // Borrows its arguments.
-class LayerTensors {
+class NamedTensors {
  public:
   // prefix: such as "model.layers.3."
-  LayerTensors(const ModelSpec& spec, std::string prefix, WeightSource& source)
+  NamedTensors(const ModelSpec& spec, std::string prefix, WeightSource& source)
       : spec_(spec), prefix_(std::move(prefix)), source_(source) {}
 
   const ModelSpec& spec() const { return spec_; }
@@ -58,4 +58,4 @@ class LayerTensors {
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_SPEC_LAYER_TENSORS_H_
+#endif  // LONGSTREAM_BACKENDS_SPEC_NAMED_TENSORS_H_

@@ -1,5 +1,5 @@
 // Asks each layer's mixer and feed-forward part.
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 
 #include <cstddef>
 #include <string>
@@ -8,12 +8,13 @@
 
 #include "backends/model/feed_forward/feed_forward.h"
 #include "backends/model/mixers/mixers.h"
-#include "backends/spec/layer_tensors.h"
+#include "backends/spec/named_tensors.h"
+#include "kernels/ops/gemm/linear.h"
 
 namespace longstream {
 namespace {
 
-LayerWeights ReadLayer(const LayerTensors& tensors, const MixerSpec& mixer) {
+LayerWeights ReadLayer(const NamedTensors& tensors, const MixerSpec& mixer) {
   const TensorNames& names = tensors.names();
   LayerWeights layer;
   layer.mixer_norm = tensors.StreamNorm(names.mixer_norm);
@@ -37,13 +38,12 @@ CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type) {
 ModelWeights ReadWeights(const ModelSpec& spec, const TensorRoot& root, WeightSource& source) {
   ModelWeights weights;
   const std::string prefix(root.prefix);
-  const LayerTensors tensors(spec, prefix, source);
-  const std::string embedding = prefix + std::string(spec.names.embedding) + ".weight";
+  const NamedTensors tensors(spec, prefix, source);
   const std::string head = std::string(root.head) + ".weight";
-  weights.embedding = source.Projection({{embedding, spec.vocabulary}}, spec.width);
+  weights.embedding = tensors.Projection({{spec.names.embedding, spec.vocabulary}}, spec.width);
   if (spec.tied_head) {
     weights.head = weights.embedding;
-    source.RequireCopy(head, embedding);
+    source.RequireCopy(head, prefix + std::string(spec.names.embedding) + ".weight");
   } else {
     weights.head = source.Projection({{head, spec.vocabulary}}, spec.width);
   }
@@ -54,7 +54,7 @@ ModelWeights ReadWeights(const ModelSpec& spec, const TensorRoot& root, WeightSo
   weights.embedding_norm = tensors.StreamNorm(spec.names.embedding_norm);
   const std::string layers = prefix + std::string(spec.names.layers) + ".";
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const LayerTensors layer(spec, layers + std::to_string(i) + ".", source);
+    const NamedTensors layer(spec, layers + std::to_string(i) + ".", source);
     weights.layers.push_back(ReadLayer(layer, spec.layers[i]));
   }
   weights.final_norm = tensors.StreamNorm(spec.names.final_norm);
@@ -71,18 +71,18 @@ StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const Step
     if (layer.mixer_post_norm.weight != nullptr || layer.mlp_post_norm.weight != nullptr) {
       sizes.branch = spec.width;
     }
-    MixerOf(spec.layers[i]).AddSizes(limits, spec.layers[i], layer.mixer, &sizes);
-    FeedForwardOf(spec.feed_forward).AddSizes(limits, spec, &sizes);
+    MixerOf(spec.layers[i]).RaiseSizes(limits, spec.layers[i], layer.mixer, &sizes);
+    FeedForwardOf(spec.feed_forward).RaiseSizes(limits, spec, &sizes);
   }
   return sizes;
 }
 
-const MixerSpec* FindTooWideHead(const ModelSpec& spec, int32_t* most) {
+std::optional<TooWideHead> FindTooWideHead(const ModelSpec& spec) {
   for (const MixerSpec& mixer : spec.layers) {
-    *most = MixerOf(mixer).max_head_dim();
-    if (mixer.head_dim > *most) return &mixer;
+    const int32_t most = MixerOf(mixer).max_head_dim();
+    if (mixer.head_dim > most) return TooWideHead{mixer, most};
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace longstream

@@ -1,9 +1,8 @@
 // Rebuilds near rings block by block.
-#include "backends/model/near_rings.h"
+#include "backends/model/mixers/near_rings.h"
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include "backends/caches/cache_store.h"
 
@@ -15,12 +14,12 @@ constexpr int64_t kBlock = 256;
 
 }  // namespace
 
-NearRings::NearRings(const ModelSpec& spec, const PositionTables& tables, const OpTable& ops,
+NearRings::NearRings(const CacheLayout& layout, const PositionTables& tables, const OpTable& ops,
                      Device& device)
     : tables_(tables), ops_(ops), arguments_(device) {
   int32_t head_dim = 0;
-  for (const MixerSpec& mixer : spec.layers) {
-    if (mixer.rerope()) head_dim = std::max(head_dim, mixer.head_dim);
+  for (const LayerCacheLayout& layer : layout.layers) {
+    if (layer.near) head_dim = std::max(head_dim, layer.near->head_dim);
   }
   if (head_dim == 0) return;
   positions_.resize(kBlock);

@@ -1,9 +1,14 @@
 // What the layers of a model need: bytes of caches as docs/models.md states them.
-#include "backends/model/assemble.h"
+#include "backends/model/layers.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "backends/spec/model_spec.h"
+#include "kernels/ops/gemm/linear.h"
+#include "kernels/reference/reference_ops.h"
+#include "tests/backends/model/random_model.h"
 
 namespace longstream {
 namespace {
@@ -17,7 +22,7 @@ MixerSpec Mixer(MixerKind kind, int32_t heads, int32_t kv_heads, int32_t dim) {
   return mixer;
 }
 
-TEST(AssembleTest, CountsBytesOfCachesByKind) {
+TEST(LayersTest, CountsBytesOfCachesByKind) {
   ModelSpec spec;
   spec.layers.push_back(Mixer(MixerKind::kFull, 8, 2, 16));
   spec.layers.push_back(Mixer(MixerKind::kWindow, 8, 2, 16));
@@ -55,11 +60,12 @@ TEST(AssembleTest, CountsBytesOfCachesByKind) {
 }
 
 // A gated attention unit with s = 16 and e = 5 s.
-TEST(AssembleTest, CountsBytesOfWideValues) {
+TEST(LayersTest, CountsBytesOfWideValues) {
   ModelSpec spec;
   for (const MixerKind kind : {MixerKind::kFull, MixerKind::kWindow, MixerKind::kFull}) {
     spec.layers.push_back(Mixer(kind, 1, 1, 16));
     spec.layers.back().value_dim = 5 * 16;
+    spec.layers.back().gau = true;
   }
   spec.layers[1].window = 100;
   spec.layers[2].position = PositionKind::kRerope;
@@ -73,7 +79,7 @@ TEST(AssembleTest, CountsBytesOfWideValues) {
   EXPECT_EQ(MakeCacheLayout(spec, DType::kI8).layers[0].bytes_per_token, 16 + 80 + 6 * 2u);
 }
 
-TEST(AssembleTest, CountsBytesOfInt8Pages) {
+TEST(LayersTest, CountsBytesOfInt8Pages) {
   ModelSpec spec;
   spec.layers.push_back(Mixer(MixerKind::kFull, 8, 2, 16));
   spec.layers.push_back(Mixer(MixerKind::kWindow, 8, 2, 16));
@@ -89,6 +95,60 @@ TEST(AssembleTest, CountsBytesOfInt8Pages) {
   EXPECT_EQ(layout.layers[1].bytes_fixed, (100 + kPrefillGrid) * 2 * 2 * 16 * 2u);
   EXPECT_EQ(layout.layers[2].bytes_fixed, (50 + kPrefillGrid) * 4 * 24 * 2u);
   EXPECT_EQ(layout.ring_type, DType::kBF16);
+}
+
+// The largest buffer of a step is that of the layer that needs most of it.
+TEST(LayersTest, BuffersAreAsLargeAsTheLargestLayerNeeds) {
+  constexpr StepLimits kLimits = {.max_rows = 8, .max_decode_rows = 2, .context_limit = 100};
+  // H = 4, H_kv = 2, D = 6, d = 26, ff = 38.
+  struct Case {
+    const char* plan;
+    int64_t projected, far_queries, keys, mixed;
+  };
+  for (const Case& c :
+       {Case{"full", 24 + 12 + 12, 0, 12, 24},
+        Case{"nope", 24 + 12 + 12 + 24, 0, 12, 24},  // with an output gate
+        Case{"window", 48, 0, 12, 24}, Case{"rerope", 48, 24, 12, 24},
+        Case{"chunked", 48, 0, 12, 24}, Case{"lightning", 48 + 24, 0, 0, 24},
+        Case{"gated", 24 + 24 + 32 + 24, 0, 0, 32}, Case{"gated+rerope", 104, 24, 12, 32}}) {
+    ModelSpec spec = RandomSpec(c.plan, {.chunk_size = 16});
+    const ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+    const StepSizes sizes = SizesOf(spec, weights, kLimits);
+    EXPECT_EQ(sizes.width, 26) << c.plan;
+    EXPECT_EQ(sizes.projected, c.projected) << c.plan;
+    EXPECT_EQ(sizes.far_queries, c.far_queries) << c.plan;
+    EXPECT_EQ(sizes.keys, c.keys) << c.plan;
+    EXPECT_EQ(sizes.values, c.keys) << c.plan;
+    EXPECT_EQ(sizes.mixed, c.mixed) << c.plan;
+    EXPECT_EQ(sizes.hidden, 38) << c.plan;
+    EXPECT_EQ(sizes.branch, 0) << c.plan;
+    EXPECT_GE(sizes.workspace, LinearWorkspace(8, 26, 38)) << c.plan;
+    spec.feed_forward = FeedForwardKind::kNone;
+    EXPECT_EQ(SizesOf(spec, weights, kLimits).hidden, 0) << c.plan;
+  }
+}
+
+TEST(LayersTest, ABranchWithItsOwnNormHasABuffer) {
+  ModelSpec spec = RandomSpec("full+full");
+  spec.names.mlp_post_norm = "post_feedforward_layernorm";
+  const ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  EXPECT_EQ(
+      SizesOf(spec, weights, {.max_rows = 1, .max_decode_rows = 1, .context_limit = 100}).branch,
+      26);
+}
+
+TEST(LayersTest, AGatedAttentionUnitProjectsQueriesAndKeysApart) {
+  ModelSpec spec = RandomSpec("full");
+  MixerSpec& mixer = spec.layers[0];
+  mixer.gau = true;
+  mixer.num_heads = mixer.num_kv_heads = 1;
+  mixer.value_dim = 18;
+  const ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
+  EXPECT_EQ(weights.layers[0].mixer.in.n, 18 + 18 + 6);
+  const StepSizes sizes =
+      SizesOf(spec, weights, {.max_rows = 1, .max_decode_rows = 1, .context_limit = 100});
+  EXPECT_EQ(sizes.projected, 18 + 18 + 6 + 6);
+  EXPECT_EQ(sizes.values, 18);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // What all layers of a model need together: caches, weights, and buffers for a step.
-#ifndef LONGSTREAM_BACKENDS_MODEL_ASSEMBLE_H_
-#define LONGSTREAM_BACKENDS_MODEL_ASSEMBLE_H_
+#ifndef LONGSTREAM_BACKENDS_MODEL_LAYERS_H_
+#define LONGSTREAM_BACKENDS_MODEL_LAYERS_H_
+
+#include <cstdint>
+#include <optional>
 
 #include "backends/caches/cache_layout.h"
 #include "backends/model/step/step_buffers.h"
@@ -16,15 +19,20 @@ namespace longstream {
 // no machine can hold. REQUIRES: `type` is not kI4.
 CacheLayout MakeCacheLayout(const ModelSpec& spec, DType type);
 
-// Asks for every tensor of the model, in the order of the forward pass. The result borrows from
-// `source`: its storage is empty.
+// Asks `source` for every tensor of the model, always in the same order. The memory of the result
+// stays where `source` has put it: the result's storage is empty.
 ModelWeights ReadWeights(const ModelSpec& spec, const TensorRoot& root, WeightSource& source);
 
+// The sizes of the buffers of a step within `limits`.
 StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const StepLimits& limits);
 
-// The first layer whose heads are wider than its ops serve, or nullptr.
-const MixerSpec* FindTooWideHead(const ModelSpec& spec, int32_t* most);
+// The first layer whose heads are wider than the ops of its mixer serve.
+struct TooWideHead {
+  const MixerSpec& mixer;  // of the spec
+  int32_t most = 0;        // the widest head that they serve
+};
+std::optional<TooWideHead> FindTooWideHead(const ModelSpec& spec);
 
 }  // namespace longstream
 
-#endif  // LONGSTREAM_BACKENDS_MODEL_ASSEMBLE_H_
+#endif  // LONGSTREAM_BACKENDS_MODEL_LAYERS_H_

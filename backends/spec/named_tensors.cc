@@ -1,9 +1,9 @@
 // From names of tensors to parts of weights.
-#include "backends/spec/layer_tensors.h"
+#include "backends/spec/named_tensors.h"
 
 namespace longstream {
 
-std::vector<WeightPart> LayerTensors::Parts(const std::vector<NamedRows>& named,
+std::vector<WeightPart> NamedTensors::Parts(const std::vector<NamedRows>& named,
                                             std::string_view suffix) const {
   std::vector<WeightPart> parts;
   for (const NamedRows& rows : named) {
@@ -19,7 +19,7 @@ std::vector<WeightPart> LayerTensors::Parts(const std::vector<NamedRows>& named,
   return parts;
 }
 
-NormWeights LayerTensors::StreamNorm(std::string_view name) const {
+NormWeights NamedTensors::StreamNorm(std::string_view name) const {
   NormWeights norm;
   if (name.empty()) return norm;
   const std::vector<NamedRows> rows = {{name, spec_.width}};
