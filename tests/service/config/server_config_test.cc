@@ -373,7 +373,7 @@ TEST(ServerConfigErrorTest, RelationsBetweenValues) {
 
 TEST(CheckConfigTest, ThereIsAModel) {
   EXPECT_EQ(CheckConfig(ServerConfig()).message(),
-            "models: there is none; name one in the file or with --model NAME=DIR");
+            "models: no model is configured; name one in the file or with --model NAME=DIR");
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   const auto session = engine.Open();
   const absl::Status full = engine.Start(NewAppend(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
+  EXPECT_EQ(full.message(), "model m: the queue has no room for another turn; it holds at most 2");
   // A place is free again when one is admitted, and when one that waits gives up.
   turns[0]->CloseInput();
   turns[4]->Cancel();
@@ -175,7 +175,7 @@ TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   }
   const absl::Status full = engine.Start(NewAppend(sessions[8]));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
+  EXPECT_EQ(full.message(), "model m: the queue has no room for another turn; it holds at most 4");
   go_on.Notify();
   CancelAll(*engine, turns);
 }
