@@ -107,7 +107,7 @@ absl::StatusOr<const ChatTemplate*> ChatTemplates::Choose(bool has_tools) const 
   return absl::FailedPreconditionError(
       empty() ? "the model has no chat template: there is neither a chat_template.jinja nor a "
                 "chat_template in tokenizer_config.json"
-              : absl::StrCat("the model has no chat template called default; there are: ", names));
+              : absl::StrCat("the model has no chat template called default; available: ", names));
 }
 
 absl::StatusOr<ChatTemplates> ReadChatTemplates(const fs::path& model_dir) {

@@ -303,7 +303,7 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
       options.push_back(JsonMember(key.substr(sizeof("options.") - 1), value));
     } else {
       return ModelFlagError(flag, absl::StrCat("unknown key '", key,
-                                               "'; there are: backend, cache_bytes, device, "
+                                               "'; expected one of: backend, cache_bytes, device, "
                                                "options.KEY, version"));
     }
   }

@@ -122,7 +122,7 @@ absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Read
       std::vector<std::string> known;
       for (const auto& [name, reader] : keys) known.emplace_back(name);
       return at_key.Error(
-          absl::StrCat("unknown key '", key, "'; there are: ", absl::StrJoin(known, ", ")));
+          absl::StrCat("unknown key '", key, "'; expected one of: ", absl::StrJoin(known, ", ")));
     }
     if (!seen.insert(key).second) return at_key.Error(absl::StrCat("key '", key, "' is repeated"));
     if (absl::Status status = found->second(value); !status.ok()) return status;

@@ -14,7 +14,7 @@ std::string Quoted(const Value& value) { return "'" + std::string(value.TypeName
 [[noreturn]] void FailOperands(std::string_view op, const Value& left, const Value& right) {
   RequireDefined(left);
   RequireDefined(right);
-  Fail("'" + std::string(op) + "' cannot be applied to " + Quoted(left) + " and " + Quoted(right));
+  Fail("'" + std::string(op) + "' does not apply to " + Quoted(left) + " and " + Quoted(right));
 }
 
 [[noreturn]] void FailOverflow() { Fail("a whole number exceeds 64 bits"); }
@@ -275,8 +275,7 @@ Value Binary(std::string_view op, const Value& left, const Value& right, Meter* 
 
 Value Unary(std::string_view op, const Value& operand) {
   RequireDefined(operand);
-  if (!operand.is_number())
-    Fail("'" + std::string(op) + "' needs a number, not " + Quoted(operand));
+  if (!operand.is_number()) Fail("'" + std::string(op) + "' does not apply to " + Quoted(operand));
   if (operand.is_float()) {
     return Value::MakeFloat(op == "-" ? -operand.number() : operand.number());
   }
