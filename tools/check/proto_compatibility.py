@@ -32,7 +32,8 @@ BASELINE = OURS / "baseline.txt"
 ADD = f"python3 tools/check/{pathlib.Path(__file__).name} --update"
 
 PREAMBLE = f"""\
-# What the .proto files below {OURS} promise. Lines are only ever added:
+# Every message, field, value, service and call of the .proto files below {OURS}.
+# Lines may be added but never changed or removed. To add new ones:
 # {ADD}"""
 
 
