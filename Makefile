@@ -1,19 +1,21 @@
-# Commands for daily work. Each installs the packages that it needs and builds in build/<preset>.
+# Commands for daily work. Each command installs the packages that it needs and builds in
+# build/<preset>.
 .DEFAULT_GOAL := help
 .PHONY: help demo eval test test-services bench golden tokenizer-parity check tidy bits fuzz asan tsan \
         gpu-pack gpu-check gpu-peers install packages release
 
 PREFIX ?= /usr/local
-# Parallel jobs of a build, e.g. make test JOBS=8.
+# The number of parallel jobs of a build, for example: make test JOBS=8.
 JOBS ?= $(shell nproc)
-# Arguments of `make bench`: for the benchmarks of kernels (Google Benchmark's options), of kinds of
-# layers (backends_bench), of whole models (model_bench --help) and of the service
-# (tools/bench/service.py --help). The defaults take about 20 minutes on two idle cores and 4 GB.
-# A run of two minutes:
+# Arguments of `make bench`. KERNEL_BENCH is for the benchmarks of kernels (options of Google
+# Benchmark), LAYER_BENCH for kinds of layers (backends_bench), MODEL_BENCH for whole models
+# (model_bench --help) and SERVICE_BENCH for the service (tools/bench/service.py --help). The
+# defaults take about 20 minutes on two idle cores and need 4 GB of memory.
+# This run takes two minutes:
 #   make bench KERNEL_BENCH='--benchmark_filter=^Project/bf16 --benchmark_min_time=0.05' \
 #     LAYER_BENCH='--rounds 1' MODEL_BENCH='--plan dense --depths 0 --rounds 1' \
 #     SERVICE_BENCH='--streams 1 --rounds 1 --prefill 0'
-# Hybrids at greater depth: MODEL_BENCH='--plan hwfa2,hypenet,chunked --depths 0,32768,131072'.
+# For hybrids at greater depth: MODEL_BENCH='--plan hwfa2,hypenet,chunked --depths 0,32768,131072'.
 KERNEL_BENCH ?= --benchmark_min_time=0.2
 LAYER_BENCH ?= --rounds 2
 MODEL_BENCH ?= --weights bf16,int8,int4 --threads 1,0 --depths 0,4096,16384 --prefill 256 --rounds 1
@@ -37,7 +39,7 @@ test: release  ## Build the release preset and run every test that needs no othe
 	@ctest --preset release
 
 # These tests have the ctest label `services`. `ctest -N` lists tests and runs none.
-test-services: release  ## Run the tests against PostgreSQL, Envoy and Chromium (none yet).
+test-services: release  ## Run the tests that need PostgreSQL, Envoy or Chromium (no such tests yet).
 	@tools/install_packages.sh services
 	@cmake --build --preset services --parallel $(JOBS)
 	@if ctest --preset services -N | grep -qx 'Total Tests: 0'; then \
@@ -49,13 +51,14 @@ test-services: release  ## Run the tests against PostgreSQL, Envoy and Chromium 
 bench: release  ## Run the benchmarks (20 minutes): tables, and JSON in build/release/figures.
 	@tools/bench/all.sh build/release build/release/figures
 
-golden: packages  ## Make the golden values and reference logits again (downloads PyTorch).
+golden: packages  ## Compute the golden values and reference logits again (downloads PyTorch).
 	@tools/golden/make_golden.sh
 
-# For other texts: make tokenizer-parity SEED=21. For tokenizers of models: DIRECTORIES="DIR ...".
+# To compare other texts: make tokenizer-parity SEED=21. To compare the tokenizers of model
+# directories: DIRECTORIES="DIR ...".
 SEED ?= 20
 DIRECTORIES ?=
-tokenizer-parity: packages  ## Compare tokenizers with PyPI's libraries on 10 000 texts each.
+tokenizer-parity: packages  ## Compare each tokenizer with a library from PyPI on 10 000 texts.
 	@cmake --preset release
 	@cmake --build --preset release --parallel $(JOBS) --target tokenizer_parity_test
 	@tools/golden/tokenizer_parity.sh --seed $(SEED) $(addprefix --directory ,$(DIRECTORIES))
@@ -63,12 +66,13 @@ tokenizer-parity: packages  ## Compare tokenizers with PyPI's libraries on 10 00
 check: release  ## Run the checks: format, layers, names, lengths, pages, protos, symbols, lint of changes.
 	@tools/check/run_all.sh
 
-# `make check` reads what changed in the day before HEAD, as CI does. Since another commit:
-# tools/check/tidy.py --base COMMIT. The tests: tools/check/tidy.py tests.
-tidy: release  ## Run clang-tidy over all that is shipped.
+# `make check` only reads the sources that changed in the day before HEAD, as CI does. To read the
+# changes since another commit: tools/check/tidy.py --base COMMIT. To read the tests:
+# tools/check/tidy.py tests.
+tidy: release  ## Run clang-tidy over all shipped sources.
 	@tools/check/tidy.py
 
-# Each fuzz test of make asan takes at least 10 seconds; here it takes SECONDS.
+# Each fuzz test runs for SECONDS here. In `make asan` it runs for at least 10 seconds.
 SECONDS ?= 60
 fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
 	@cmake --preset asan -D LONGSTREAM_BUILD_GRPC=OFF
@@ -77,10 +81,10 @@ fuzz: packages  ## Run each fuzz test for SECONDS=60 under ASan and UBSan.
 	  echo "=== $$test"; LONGSTREAM_FUZZ_SECONDS=$(SECONDS) "$$test" || exit 1; \
 	done
 
-# make bits OLD=../before/build/release: flags of tools/check/bits.sh in BITS.
+# Example: make bits OLD=../before/build/release. BITS holds further flags of tools/check/bits.sh.
 OLD ?=
 BITS ?=
-bits: release  ## Compare the tokens and log-probabilities of two builds to the bit: OLD=BUILD.
+bits: release  ## Check that two builds give the same bits: OLD=BUILD is compared with this build.
 	@tools/check/bits.sh $(BITS) $(OLD) build/release
 
 asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UBSan.
@@ -88,12 +92,12 @@ asan: packages  ## Run the tests that need no gRPC under AddressSanitizer and UB
 	@cmake --build --preset asan --parallel $(JOBS)
 	@ctest --preset asan
 
-tsan: packages  ## Run the engine's, the sessions' and the thread pool's tests under TSan.
+tsan: packages  ## Run the tests of the engine, the sessions and the thread pool under ThreadSanitizer.
 	@cmake --preset tsan
 	@cmake --build --preset tsan --parallel $(JOBS)
 	@ctest --preset tsan
 
-gpu-pack: release  ## Pack sources, tests and the demo for a bare GPU machine: build/gpu-pack.
+gpu-pack: release  ## Pack sources, tests and the demo for a GPU machine without packages: build/gpu-pack.
 	@tools/gpu/pack.sh
 
 gpu-check:  ## On a GPU machine: build, test, sanitise and measure the CUDA backends.

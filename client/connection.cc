@@ -1,4 +1,4 @@
-// Calls and their errors.
+// Implements the calls and converts their errors.
 #include "client/connection.h"
 
 #include <grpcpp/grpcpp.h>
@@ -40,15 +40,15 @@ const char* CodeName(grpc::StatusCode code) {
   return code >= 0 && code < 17 ? kNames[code] : "UNKNOWN";
 }
 
-// The deadline of Close. It leaves the server time to end a running turn, and ends a call to a
-// server that hangs.
+// The deadline of Close. It gives the server time to end a running turn, and ends the call if the
+// server hangs.
 constexpr std::chrono::seconds kCloseTimeout{5};
 
 void Check(const grpc::Status& status) {
   if (!status.ok()) throw CallError(status);
 }
 
-// The context of a call that an interrupt cancels.
+// The context of a call. An interrupt cancels the call.
 struct Call {
   grpc::ClientContext context;
   OnInterrupt on_interrupt{[this] { context.TryCancel(); }};
@@ -77,7 +77,8 @@ class Collector final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override {
-    // Notifies under the lock: once it is released, Run may return and this object may be gone.
+    // Notify while the lock is held. Once it is released, Run may return and this object may be
+    // destroyed.
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
     ended_.notify_one();
@@ -141,7 +142,7 @@ void Connection::WaitUntilServing(const std::string& model, std::chrono::millise
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (Clock::now() < until);
   throw CallError(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                               "not serving within the time of --wait" +
+                               "the server did not serve within the time of --wait" +
                                    (status.ok() ? "" : ": " + status.error_message())));
 }
 
@@ -197,7 +198,7 @@ v1::AppendResponse Connection::Append(const std::string& id, const std::string& 
   request.set_session_id(id);
   request.mutable_input()->set_text(text);
   const auto writer = stubs_->longstream.Append(&call.context, &response);
-  // If writing fails, Finish returns why.
+  // If a write fails, Finish returns the reason.
   writer->Write(request);
   writer->WritesDone();
   Check(writer->Finish());
@@ -240,7 +241,7 @@ Generation Connection::Generate(const v1::GenerateRequest& request, const OnMess
     try {
       if (!thrown && on_message && !on_message(response)) call.context.TryCancel();
     } catch (...) {
-      // gRPC requires that the call is read to its end; the exception is thrown after that.
+      // gRPC requires that the client reads the call to its end. Throw the exception after that.
       thrown = std::current_exception();
       call.context.TryCancel();
     }

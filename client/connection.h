@@ -16,7 +16,8 @@
 
 namespace longstream::client {
 
-// The program's exit codes, which --help documents. An interrupted program returns 128 + signal.
+// The exit codes of the program, which --help documents. An interrupted program returns 128 +
+// signal number.
 enum ExitCode { kOk = 0, kCallFailed = 1, kUsage = 2, kNoServer = 3, kOutputFailed = 4 };
 
 // A call that the server refused or did not answer.
@@ -54,8 +55,8 @@ class Connection {
  public:
   explicit Connection(const std::string& server);
 
-  // Waits until the server is reachable and serves `model` (empty: serves at all). Throws CallError
-  // after `timeout`, and Interruption on an interrupt.
+  // Waits until the server is reachable and serves `model` (empty: serves any model). Throws
+  // CallError after `timeout`, and Interruption on an interrupt.
   void WaitUntilServing(const std::string& model, std::chrono::milliseconds timeout);
 
   std::vector<v1::Model> Models();
@@ -66,8 +67,8 @@ class Connection {
   // Sends the text in one message.
   v1::AppendResponse Append(const std::string& id, const std::string& text);
   std::vector<v1::Session> Sessions(const std::string& model);
-  // An interrupt does not cancel this call, because the program closes its sessions after one.
-  // Gives up after a few seconds.
+  // An interrupt does not cancel this call, because the program must still close its sessions after
+  // an interrupt. Gives up after a few seconds.
   v1::CloseSessionResponse Close(const std::string& id);
 
   // Calls `on_message` (may be empty) for each message. If it returns false, cancels the call and
@@ -75,8 +76,8 @@ class Connection {
   using OnMessage = std::function<bool(const v1::GenerateResponse& response)>;
   Generation Generate(const v1::GenerateRequest& request, const OnMessage& on_message = {});
 
-  // As Generate, for many calls at once: gRPC's few threads collect the messages, and a caller
-  // wakes only at the end of its call.
+  // Like Generate, but efficient for many calls at once: gRPC's few threads collect the messages,
+  // and the calling thread wakes only at the end of its call.
   Generation Collect(const v1::GenerateRequest& request);
 
   // Returns the summary. Calls `on_piece` (may be empty) for each message.
@@ -84,7 +85,7 @@ class Connection {
   v1::ScoreSummary Score(const v1::ScoreRequest& request, const OnPiece& on_piece = {});
 
  private:
-  struct Stubs;  // defined in connection.cc: gRPC's headers for calls take seconds to compile
+  struct Stubs;  // defined in connection.cc, because gRPC's call headers take seconds to compile
   std::shared_ptr<Stubs> stubs_;
 };
 

@@ -17,8 +17,8 @@ namespace longstream::client {
 
 namespace {
 
-// Waits until standard input has bytes and appends them to `buffer`. False at the end of the input
-// and after an interrupt.
+// Waits until standard input has bytes and appends them to `buffer`. Returns false at the end of
+// the input and after an interrupt.
 bool ReadMore(std::string* buffer) {
   std::array<pollfd, 2> descriptors = {
       {{STDIN_FILENO, POLLIN, 0}, {InterruptDescriptor(), POLLIN, 0}}};
@@ -44,7 +44,7 @@ std::string ReadStandardInput() {
 std::string ReadFile(const std::string& path, const std::string& argument) {
   if (path == "-") return ReadStandardInput();
   std::error_code error;
-  // A directory can be opened, but the first read would throw.
+  // A directory can be opened, but the first read from it would throw.
   if (std::filesystem::is_directory(path, error)) {
     throw CLI::ValidationError(argument, path + " is a directory");
   }

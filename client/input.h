@@ -14,11 +14,12 @@ std::string ReadFile(const std::string& path, const std::string& argument);
 // Reads lines of standard input until an interrupt. Nothing else may read standard input.
 class LineReader {
  public:
-  // The next line, without its newline. Nothing at the end of the input or after an interrupt.
+  // Returns the next line without its newline. Returns nothing at the end of the input or after an
+  // interrupt.
   std::optional<std::string> Next();
 
  private:
-  std::string buffer_;  // read but not yet returned
+  std::string buffer_;  // bytes that were read but not yet returned
 };
 
 }  // namespace longstream::client

@@ -1,5 +1,4 @@
-// A thread waits for the signals, so that its reaction, unlike a signal handler, may lock and call
-// anything.
+// A thread waits for the signals. Unlike a signal handler, it may take locks and call any function.
 #include "client/interrupt.h"
 
 #include <pthread.h>
@@ -21,7 +20,7 @@ struct State {
   const int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 };
 
-// Lives as long as the process, because calls may end while main returns.
+// Never destroyed, because calls may still end while main returns.
 State& TheState() {
   static auto* const state = new State();
   return *state;

@@ -1,4 +1,5 @@
-// Ctrl-C and the like: before the program ends, it stops its calls and closes its sessions.
+// Handles Ctrl-C and similar signals. The program cancels its calls and closes its sessions before
+// it ends.
 #ifndef LONGSTREAM_CLIENT_INTERRUPT_H_
 #define LONGSTREAM_CLIENT_INTERRUPT_H_
 
@@ -9,9 +10,10 @@
 
 namespace longstream::client {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP interrupt the program instead of ending it: every
-// OnInterrupt is called. A second signal before ClearInterrupt() ends the program at once, in case
-// it is stuck. There is at most one; construct it before any other thread starts.
+// While the object exists, SIGINT, SIGTERM and SIGHUP do not end the program but interrupt it: the
+// function of every OnInterrupt is called. A second signal before ClearInterrupt() ends the program
+// at once, in case it hangs. There may be only one such object. Construct it before any other
+// thread starts.
 class InterruptListener {
  public:
   InterruptListener();
@@ -24,10 +26,11 @@ class InterruptListener {
   std::thread thread_;
 };
 
-// Thrown by work that an interrupt ended outside of a call. (A call throws CANCELLED.)
+// Thrown if an interrupt ends work outside of a call. (A call throws CallError with CANCELLED.)
 struct Interruption {};
 
-// The signal that interrupted the program, or 0. This and all below is thread-safe.
+// Returns the signal that interrupted the program, or 0. This function and all below are
+// thread-safe.
 int InterruptSignal();
 inline bool Interrupted() { return InterruptSignal() != 0; }
 
@@ -37,8 +40,9 @@ void ClearInterrupt();
 // A file descriptor that poll() reports as readable while the program is interrupted.
 int InterruptDescriptor();
 
-// Calls `cancel` from another thread when the program is interrupted while this object lives, or
-// from the constructor if it is already interrupted. Never calls it after the destructor returns.
+// Calls `cancel` from another thread if the program is interrupted while this object exists, or
+// from the constructor if the program is already interrupted. Never calls it after the destructor
+// has returned.
 class OnInterrupt {
  public:
   explicit OnInterrupt(std::function<void()> cancel);

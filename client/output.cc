@@ -1,4 +1,4 @@
-// Writes standard output.
+// Writes to standard output.
 #include "client/output.h"
 
 #include <cerrno>
@@ -24,7 +24,7 @@ void FlushOutput() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return;
-  // The stream remembers that an earlier write failed, but not why.
+  // If an earlier write failed, the stream remembers the failure but not its reason.
   throw OutputError(errno != 0 ? errno : EIO);
 }
 

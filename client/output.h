@@ -1,4 +1,4 @@
-// Writes to standard output and reports failures: a full disk, a reader that went away.
+// Writes to standard output and reports failures, such as a full disk or a closed pipe.
 #ifndef LONGSTREAM_CLIENT_OUTPUT_H_
 #define LONGSTREAM_CLIENT_OUTPUT_H_
 
@@ -7,12 +7,12 @@
 
 namespace longstream::client {
 
-// Standard output cannot be written.
+// Thrown if standard output cannot be written.
 class OutputError : public std::runtime_error {
  public:
   explicit OutputError(int error_number);
 
-  // The reader went away (`| head`); nothing needs to be printed about it.
+  // Whether the reader closed the pipe (as in `| head`). Then no message needs to be printed.
   bool broken_pipe() const { return broken_pipe_; }
 
  private:
@@ -22,7 +22,7 @@ class OutputError : public std::runtime_error {
 // Writes `text` to standard output at once. Throws OutputError.
 void Print(std::string_view text);
 
-// Writes what printf left in its buffer. Throws OutputError if that or an earlier write failed.
+// Writes the buffered output of printf. Throws OutputError if this or an earlier write failed.
 void FlushOutput();
 
 }  // namespace longstream::client

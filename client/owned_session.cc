@@ -7,7 +7,7 @@
 namespace longstream::client {
 namespace {
 
-// A random OpenSessionRequest.session_id: 32 hexadecimal digits.
+// Returns a random id for OpenSessionRequest.session_id: 32 hexadecimal digits.
 std::string RandomId() {
   constexpr char kDigits[] = "0123456789abcdef";
   std::random_device random;
@@ -28,8 +28,8 @@ void CloseQuietly(Connection& connection, const std::string& id) {
   }
 }
 
-// Runs `open`, a call that creates the session `id`. If the call was cancelled, closes the session,
-// which may exist. Throws what `open` throws.
+// Runs `open`, a call that creates the session `id`. If the call was cancelled, the session may
+// exist all the same, so closes it. Rethrows the exceptions of `open`.
 template <typename Open>
 void MakeSession(Connection& connection, const std::string& id, const Open& open) {
   try {

@@ -1,4 +1,4 @@
-// A session that the program opens for itself and always closes.
+// A session that the program opens and always closes.
 #ifndef LONGSTREAM_CLIENT_OWNED_SESSION_H_
 #define LONGSTREAM_CLIENT_OWNED_SESSION_H_
 
@@ -8,13 +8,14 @@
 
 namespace longstream::client {
 
-// Opens a session; the destructor closes it. Borrows the connection. The object draws the id
-// itself, so that it can close a session whose opening was cancelled before the answer arrived.
+// The constructor opens a session and the destructor closes it. The connection is borrowed. The
+// client draws the id of the session, so that it can close the session even if the call that opens
+// it is cancelled before the answer arrives.
 class OwnedSession {
  public:
   // Opens a session on `model`. Throws CallError.
   OwnedSession(Connection& connection, const std::string& model);
-  // Forks `parent` as it is now. Throws CallError.
+  // Opens a fork of `parent` in its present state. Throws CallError.
   OwnedSession(Connection& connection, const OwnedSession& parent);
   ~OwnedSession();
   OwnedSession(const OwnedSession&) = delete;

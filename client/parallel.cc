@@ -1,4 +1,4 @@
-// Each thread takes the next number until none is left.
+// Each thread takes the next number until no number is left.
 #include "client/parallel.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void ForEach(int count, int threads, const std::function<void(int)>& work) {
       next = count;
     }
   };
-  // The vector joins the threads, even if one of them cannot be started.
+  // The destructor of the vector joins the threads, even if one of them cannot be started.
   std::vector<std::jthread> running(static_cast<size_t>(std::min(count, threads)));
   for (std::jthread& thread : running) thread = std::jthread(draw);
   running.clear();

@@ -10,18 +10,17 @@
 namespace longstream::client {
 
 // Calls work(i) for i = 0 … count − 1 on up to `threads` threads, and begins the calls in this
-// order. After a call throws or the program is interrupted, begins no further call. Returns when
-// all calls have ended, and throws the first exception. An exception after an interrupt is not a
-// failure: then it returns without throwing.
+// order. Begins no further call after a call has thrown or the program was interrupted. When all
+// calls have ended, throws the first exception; but after an interrupt, returns without throwing.
 void ForEach(int count, int threads, const std::function<void(int)>& work);
 
-// As ForEach, for calls that return a result: calls take(result) one at a time, in the order of i,
-// whichever call ends first.
+// Like ForEach, for calls that return a result. Calls take(result) for one result at a time, in the
+// order of i.
 template <typename Result>
 void ForEachInOrder(int count, int threads, const std::function<Result(int)>& work,
                     const std::function<void(const Result&)>& take) {
   std::mutex mutex;
-  std::map<int, Result> ahead;  // results that wait for earlier ones
+  std::map<int, Result> ahead;  // results that wait for the results before them
   int next = 0;
   ForEach(count, threads, [&](int i) {
     Result result = work(i);

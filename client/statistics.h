@@ -6,8 +6,8 @@
 
 namespace longstream::client {
 
-// The value below which the fraction `p` (0 ... 1) of the values lies, interpolated linearly
-// between the closest ranks. NaN if there are no values.
+// Returns the value below which the fraction `p` (0 ... 1) of the values lies, interpolated
+// linearly between the closest ranks. Returns NaN if there are no values.
 double Percentile(std::vector<double> values, double p);
 
 struct Summary {

@@ -1,10 +1,10 @@
-// Cuts texts between characters of UTF-8.
+// Cuts texts only between UTF-8 characters.
 #include "client/text_windows.h"
 
 namespace longstream::client {
 namespace {
 
-// Whether a character begins at `offset`, or the text ends there.
+// Whether a character begins or the text ends at `offset`.
 bool IsBetweenCharacters(const std::string& text, size_t offset) {
   return offset >= text.size() || (static_cast<unsigned char>(text[offset]) & 0xc0) != 0x80;
 }

@@ -1,4 +1,4 @@
-# Settings for all targets: language level, visibility, warnings, sanitizers, ccache.
+# Settings for all targets: language version, visibility, warnings, sanitizers, ccache.
 include(GNUInstallDirs)
 
 set(CMAKE_C_STANDARD 11)
@@ -7,7 +7,8 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-# Static libraries are linked into plugins, and a plugin exports only one symbol.
+# Static libraries need position-independent code, because plugins link them. Symbols are hidden,
+# because a plugin exports only one symbol.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
@@ -24,13 +25,14 @@ set(LONGSTREAM_INSTALL_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/longstream")
 find_program(LONGSTREAM_CCACHE ccache)
 mark_as_advanced(LONGSTREAM_CCACHE)
 if(LONGSTREAM_CCACHE)
-  # Checkouts share compiled objects, because ccache hashes paths below the root as relative ones.
-  # So debug information may name another checkout's directory.
+  # ccache hashes paths below the root as relative paths, so that all checkouts share compiled
+  # objects. As a consequence, debug information may name the directory of another checkout.
   set(LONGSTREAM_LAUNCHER
     "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=true
     CCACHE_ABSSTDERR=true)
-  # In depend mode ccache hashes the files that were read. Otherwise it would hash the output of
-  # `nvcc -E`, which has the code of one architecture only, and overlook changes for others.
+  # In depend mode ccache hashes the files that the compiler reads. Otherwise it would hash the
+  # output of `nvcc -E`. That output has the code of one architecture only, so ccache would miss
+  # changes for the others.
   set(LONGSTREAM_LAUNCHER_OPTIONS_CUDA CCACHE_DEPEND=true)
   foreach(language C CXX CUDA)
     if(NOT CMAKE_${language}_COMPILER_LAUNCHER AND

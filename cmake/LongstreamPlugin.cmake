@@ -1,8 +1,10 @@
-# Builds backend plugins, in this tree and outside it: find_package(Longstream) includes this file.
+# Builds backend plugins. find_package(Longstream) includes this file, so that plugins outside this
+# tree can use it.
 
 # longstream_plugin(NAME name DEVICE device SOURCES ... [DEPS ...])
-# Builds a backend: the target <name>.<device> and the file <build>/plugins/<name>.<device>.so.
-# Installs it where a server looks for plugins. Links DEPS privately: the device's op library, say.
+# Builds a backend: the target <name>.<device>, which makes the file
+# <build>/plugins/<name>.<device>.so. Installs it where a server looks for plugins. Links DEPS
+# privately, for example the op library of the device.
 function(longstream_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;DEVICE" "SOURCES;DEPS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_DEVICE OR NOT arg_SOURCES)
@@ -15,8 +17,8 @@ function(longstream_plugin)
 endfunction()
 
 # longstream_module(name sources deps directory)
-# Builds the loadable module <directory>/<name>.so. It exports only the ABI's symbol, and leaves no
-# symbol undefined.
+# Builds the loadable module <directory>/<name>.so. It exports only the symbol of the ABI and has no
+# undefined symbols.
 function(longstream_module name sources deps directory)
   # In an installation the version script is beside this file.
   set(export_map "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/export.map")
@@ -30,7 +32,8 @@ function(longstream_module name sources deps directory)
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL
                       "-Wl,--version-script=${export_map}")
   set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${export_map}")
-  # With Clang, the program resolves a shared object's references to the sanitizer's runtime.
+  # With Clang, the sanitizer's runtime is part of the program, so a shared object refers to
+  # undefined symbols of it.
   if(NOT (LONGSTREAM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()

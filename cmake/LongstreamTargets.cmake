@@ -1,9 +1,9 @@
-# One function for each kind of target. Every target includes from the repository root, compiles
-# with longstream_warnings, and links DEPS PUBLIC.
+# Each kind of target has a function. Every target has the repository root as an include directory,
+# compiles with longstream_warnings, and links DEPS as PUBLIC.
 
 # longstream_library(NAME longstream_<part> [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-# A static library; without SOURCES an interface library. Its headers need DEPS; only its sources
-# need PRIVATE_DEPS.
+# Makes a static library, or an interface library if there are no SOURCES. Its headers need DEPS;
+# only its sources need PRIVATE_DEPS.
 function(longstream_library)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS")
   longstream_check_arguments(longstream_library)
@@ -22,8 +22,8 @@ function(longstream_library)
 endfunction()
 
 # longstream_test_plugin(NAME name SOURCES ... [DEPS ...])
-# A plugin that only tests load: <build>/test_plugins/<name>.so, never installed. For other plugins
-# see longstream_plugin (LongstreamPlugin.cmake).
+# Makes a plugin that only tests load: <build>/test_plugins/<name>.so. It is never installed. For
+# other plugins see longstream_plugin (LongstreamPlugin.cmake).
 function(longstream_test_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_test_plugin)
@@ -33,7 +33,7 @@ function(longstream_test_plugin)
 endfunction()
 
 # longstream_binary(NAME name SOURCES ... [DEPS ...])
-# A program that users run: <build>/bin/<name>, installed.
+# Makes and installs a program for users: <build>/bin/<name>.
 function(longstream_binary)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_binary)
@@ -42,8 +42,8 @@ function(longstream_binary)
 endfunction()
 
 # longstream_time_limit(test seconds)
-# Stops a test that hangs; with sanitizers after three times as long. Choose a limit that holds on a
-# busy machine.
+# Stops a test that runs longer than this; with sanitizers, three times as long. Choose a limit that
+# is long enough on a busy machine.
 function(longstream_time_limit test seconds)
   if(LONGSTREAM_SANITIZE)
     math(EXPR seconds "3 * ${seconds}")
@@ -53,7 +53,7 @@ endfunction()
 
 # longstream_test(NAME name SOURCES ... [DEPS ...] [LABELS ...] [ARGS ...] [TIMEOUT seconds]
 #                 [COST seconds] [SERIAL])
-# A GoogleTest program in <build>/tests, with one ctest entry for all its tests, because starting a
+# Makes a GoogleTest program in <build>/tests. All its tests are one ctest entry, because starting a
 # process takes longer than a short test.
 #   SERIAL   for tests that measure time
 #   COST     roughly, for long tests: ctest starts the longest first, so that cores end together
@@ -65,7 +65,7 @@ endfunction()
 #            services  it starts another project's server (PostgreSQL, Envoy, Chromium): only the
 #                      target `services_tests` builds it and only `make test-services` runs it. It
 #                      fails, and does not skip, where that server is not installed
-# Sources find data by the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
+# Sources find their data with the macros LONGSTREAM_SOURCE_DIR and LONGSTREAM_BINARY_DIR.
 function(longstream_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TIMEOUT;COST" "SOURCES;DEPS;LABELS;ARGS")
   longstream_check_arguments(longstream_test)
@@ -99,8 +99,8 @@ function(longstream_test)
 endfunction()
 
 # longstream_benchmark(NAME name SOURCES ... [DEPS ...])
-# A Google Benchmark program in <build>/bench. `make bench` runs all programs there. A build with
-# sanitizers has none, because its figures mean nothing.
+# Makes a Google Benchmark program in <build>/bench. `make bench` runs all programs in this folder.
+# A build with sanitizers has no benchmarks, because its figures would mean nothing.
 function(longstream_benchmark)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS")
   longstream_check_arguments(longstream_benchmark)
@@ -112,8 +112,8 @@ function(longstream_benchmark)
 endfunction()
 
 # longstream_install_library(longstream_<part>...)
-# Installs libraries and their targets, as Longstream::<part>. The module installs their headers
-# with longstream_install_headers.
+# Installs libraries and their targets with the names Longstream::<part>. Call
+# longstream_install_headers to install their headers.
 function(longstream_install_library)
   foreach(target IN LISTS ARGV)
     string(REGEX REPLACE "^longstream_" "" part ${target})
@@ -124,8 +124,8 @@ function(longstream_install_library)
 endfunction()
 
 # longstream_install_headers(header...)
-# Installs headers under their path from the repository root. Arguments are relative to the current
-# directory.
+# Installs headers under their paths from the repository root. The arguments are relative to the
+# current directory.
 function(longstream_install_headers)
   file(RELATIVE_PATH directory "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   foreach(header IN LISTS ARGV)
@@ -135,9 +135,10 @@ function(longstream_install_headers)
   endforeach()
 endfunction()
 
-# The functions above share the rest.
+# The rest is shared by the functions above.
 
-# Without this check a misspelt keyword would become a source file or vanish.
+# Checks the arguments of a function. Without this check, a misspelt keyword would count as a source
+# file or be ignored.
 macro(longstream_check_arguments function)
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${function}(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")

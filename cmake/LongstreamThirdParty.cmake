@@ -1,6 +1,6 @@
-# Uses GoogleTest and the JSON library from sources instead of installed packages. A tree that
-# tools/gpu/pack.sh has packed for a GPU machine is built like this. find_package finds these two;
-# tests and benchmarks that need other packages are left out.
+# Builds GoogleTest and the JSON library from sources, for machines without their packages. A tree
+# that tools/gpu/pack.sh has packed for a GPU machine is built in this way. find_package then finds
+# these two libraries. Tests and benchmarks that need other packages are left out.
 set(LONGSTREAM_THIRD_PARTY_DIR "" CACHE PATH
     "Directory with googletest/ and nlohmann/; empty: installed packages")
 if(NOT LONGSTREAM_THIRD_PARTY_DIR)
@@ -21,7 +21,7 @@ add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED GLOBAL)
 target_include_directories(nlohmann_json::nlohmann_json SYSTEM INTERFACE
                            "${LONGSTREAM_THIRD_PARTY_DIR}")
 
-# find_package looks into this directory first.
+# Write package files to this directory, which find_package searches first.
 foreach(package GTest nlohmann_json)
   file(WRITE "${CMAKE_FIND_PACKAGE_REDIRECTS_DIR}/${package}Config.cmake"
        "set(${package}_FOUND TRUE)\n")

@@ -1,7 +1,7 @@
-"""The training text: the Python standard library's own sources, split by file into two parts.
+"""The training text: the sources of the Python standard library, divided by file into two parts.
 
-A file belongs to the held-out part when the SHA-256 of its path relative to the library falls
-below a threshold, so the split depends on nothing but the names of the files.
+A file belongs to the held-out part if the SHA-256 of its path, relative to the library, is below a
+threshold. So the division depends only on the names of the files.
 """
 
 import hashlib
@@ -11,9 +11,10 @@ import sysconfig
 import numpy as np
 
 HELD_OUT_FRACTION = 0.03
-SAMPLE_BYTES = 48 * 4096  # The committed sample: 48 windows of 4096, 384 of 512.
-SAMPLE_FILE_SIZE = (6_000, 32_000)  # Several documents, none of which dominates.
-# Tables rather than text: they are large, and telling their next byte is no sign of anything.
+SAMPLE_BYTES = 48 * 4096  # Size of the committed sample: 48 windows of 4096 bytes or 384 of 512.
+SAMPLE_FILE_SIZE = (6_000, 32_000)  # Bounds that give several documents of similar size.
+# Leave out folders of tables: they are large, and a prediction of their bytes says nothing about a
+# model.
 EXCLUDED_TOP = {"site-packages", "encodings", "pydoc_data", "__pycache__"}
 
 
@@ -27,7 +28,7 @@ def is_held_out(relative_path: str) -> bool:
 
 
 def source_files(root: pathlib.Path) -> list[tuple[str, bytes]]:
-    """Every usable .py file as (path relative to root, text), sorted by path."""
+    """Returns every usable .py file as (path relative to root, text), sorted by path."""
     files = []
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
@@ -45,14 +46,16 @@ def source_files(root: pathlib.Path) -> list[tuple[str, bytes]]:
 
 
 def training_bytes(root: pathlib.Path, seed: int) -> np.ndarray:
-    """The training files in a seeded order, each preceded by the separator byte 0: uint8 [n]."""
+    """Returns the training files as uint8 [n], in an order drawn from the seed. A byte 0 precedes
+    each file."""
     documents = [text for name, text in source_files(root) if not is_held_out(name)]
     order = np.random.default_rng(seed).permutation(len(documents))
     return np.frombuffer(b"".join(b"\0" + documents[i] for i in order), dtype=np.uint8)
 
 
 def held_out_sample(root: pathlib.Path) -> bytes:
-    """SAMPLE_BYTES of held-out text; ASCII files only, so that a cut anywhere is valid UTF-8."""
+    """Returns SAMPLE_BYTES bytes of held-out text. Takes only ASCII files, so that any cut is valid
+    UTF-8."""
     low, high = SAMPLE_FILE_SIZE
     chosen = [
         (hashlib.sha256(name.encode()).digest(), text)
@@ -61,5 +64,5 @@ def held_out_sample(root: pathlib.Path) -> bytes:
     ]
     text = b"".join(text for _, text in sorted(chosen))
     if len(text) < SAMPLE_BYTES:
-        raise SystemExit(f"{root}: only {len(text)} held-out bytes, {SAMPLE_BYTES} wanted")
+        raise SystemExit(f"{root}: only {len(text)} held-out bytes, expected {SAMPLE_BYTES}")
     return text[:SAMPLE_BYTES]

@@ -1,4 +1,4 @@
-"""config.json of the demo models, and of two whose block is a gated attention unit."""
+"""config.json of the demo models, and of two models whose blocks are gated attention units."""
 
 TRAINING_LENGTH = 512
 
@@ -22,7 +22,7 @@ _COMMON = {
     "torch_dtype": "bfloat16",
 }
 
-# Two units for one layer of attention and MLP.
+# Two gated attention units replace one layer of attention and MLP.
 _GAU = {
     **{
         key: value
@@ -48,7 +48,7 @@ CONFIGS = {
         "use_qk_norm": True,
         "sliding_window": 64,
         "num_full_layers": 2,
-        # ⌊k·8/3⌋, k = 1, 2: layers 2 and 5.
+        # The full layers are ⌊k·8/3⌋ for k = 1, 2: layers 2 and 5.
         "layer_types": [
             "full_attention" if layer in (2, 5) else "sliding_attention" for layer in range(8)
         ],
@@ -67,7 +67,7 @@ CONFIGS = {
         **_GAU,
         "sliding_window": 64,
         "num_full_layers": 2,
-        # ⌊k·16/3⌋, k = 1, 2: layers 5 and 10.
+        # The full layers are ⌊k·16/3⌋ for k = 1, 2: layers 5 and 10.
         "layer_types": [
             "full_attention" if layer in (5, 10) else "sliding_attention" for layer in range(16)
         ],

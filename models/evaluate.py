@@ -1,10 +1,12 @@
-"""Next-byte accuracy of a checkpoint on the held-out text, in windows of 512 and of 4096 bytes.
+"""Measures the next-byte accuracy of checkpoints on the held-out text, in windows of 512 and of
+4096 bytes.
 
     python evaluate.py demo/dense demo/hwfa2 demo/hypenet
 
-A window of n bytes is n - 1 predictions, each from the window's own bytes alone. Both lengths cover
-the same text. The full layers of hwfa2 use ReRoPE at both lengths, as they are served.
---reference N also compares the logits of N bytes with the token-by-token golden_reference.py.
+A window of n bytes has n - 1 predictions, each from the earlier bytes of the window. Both lengths
+cover the same text. The full layers of hwfa2 use ReRoPE at both lengths, as in the server.
+--reference N also compares the logits of N bytes with golden_reference.py, which computes them
+token by token.
 """
 
 import argparse
@@ -30,7 +32,7 @@ TAIL = 512
 
 
 def load(directory):
-    """The config and the float32 tensors of a checkpoint directory."""
+    """Returns the config and the float32 tensors of a checkpoint directory."""
     config = json.loads((directory / "config.json").read_text())
     tensors = load_file(directory / "model.safetensors")
     return config, {name: value.float() for name, value in tensors.items()}
@@ -38,7 +40,7 @@ def load(directory):
 
 @torch.no_grad()
 def measure(model, text, length, full_position):
-    """Per-position hits and losses: two arrays [windows, length - 1]."""
+    """Returns whether each prediction is right, and its loss: two arrays [windows, length - 1]."""
     windows = text[: len(text) // length * length].reshape(-1, length)
     hits, losses = [], []
     for rows in windows.split(max(1, BATCH_BYTES // length)):
@@ -49,7 +51,7 @@ def measure(model, text, length, full_position):
 
 
 def compare_with_reference(config, tensors, model, text, full_position):
-    """The largest difference of a logit between the parallel form and the reference."""
+    """Returns the largest difference of a logit between the parallel form and the reference."""
     reference = Reference(config, tensors)
     with torch.no_grad():
         parallel = model(text[None], full_position)[0]
@@ -64,9 +66,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoints", type=pathlib.Path, nargs="+")
     parser.add_argument("--text", type=pathlib.Path, default=here / "demo" / "heldout.txt")
-    parser.add_argument("--limit", type=int, help="bytes of the text to use")
-    parser.add_argument("--reference", type=int, metavar="N", help="a multiple of 64")
-    parser.add_argument("--full-position", choices=["rope", "rerope"], help="for hwfa2")
+    parser.add_argument("--limit", type=int, help="how many bytes of the text to use")
+    parser.add_argument("--reference", type=int, metavar="N",
+                        help="compare the logits of N bytes with the reference; a multiple of 64")
+    parser.add_argument("--full-position", choices=["rope", "rerope"],
+                        help="position embedding of the full layers of hwfa2")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=JSON", help="config changes")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()

@@ -1,7 +1,8 @@
 """The demo models as PyTorch modules, in the parallel form that training needs.
 
-Module names are the checkpoints' tensor names, so state_dict() is the checkpoint. Shapes:
-x [B, T, d]; q, k, v [B, H, T, D], values of any width. Norms, softmax, recurrence and logits are computed in float32.
+The names of the modules are those of the tensors in a checkpoint, so state_dict() is the
+checkpoint. Shapes: x [B, T, d]; q, k, v [B, H, T, D], where v may have another width. Norms,
+softmax, recurrence and logits are computed in float32.
 """
 
 import math
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 LIGHTNING_CHUNK = 64
-EVALUATION_BLOCK = 256  # Queries scored at a time; bounds the memory of ReRoPE.
+EVALUATION_BLOCK = 256  # How many queries are scored at once; bounds the memory of ReRoPE.
 
 
 def rms_norm(x, weight, eps):
@@ -32,7 +33,7 @@ class RMSNorm(nn.Module):
 
 
 def rotation(positions, width, theta):
-    """cos and sin of p·θ^(-2i/D): [T, D/2] each, from angles in float64."""
+    """Returns cos and sin of p·θ^(-2i/D), [T, D/2] each. The angles are computed in float64."""
     half = width // 2
     frequency = theta ** (-torch.arange(half, dtype=torch.float64) / half)
     angle = positions.double()[:, None] * frequency
@@ -40,7 +41,8 @@ def rotation(positions, width, theta):
 
 
 def rotate(x, turn):
-    """R_p x in the half-split form: pairs (i, i + D/2); turn is rotation() of the positions."""
+    """Returns R_p x, where the pairs (i, i + D/2) rotate. `turn` is the result of rotation() for
+    the positions."""
     cos, sin = turn
     a, b = x.float().chunk(2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
@@ -59,7 +61,8 @@ def merge_heads(x):
 
 
 def window_attention(q, k, v, window):
-    """Keys i−w+1 … i for each query i, by blocks of w queries over 2w keys. T a multiple of w."""
+    """Attention of each query i to the keys i−w+1 … i, in blocks of w queries over 2w keys. T must
+    be a multiple of w."""
     b, h, t, d = q.shape
     blocks = t // window
 
@@ -71,7 +74,7 @@ def window_attention(q, k, v, window):
     row = torch.arange(window)[:, None] + window
     column = torch.arange(2 * window)
     band = (column <= row) & (column > row - window)
-    first = band & (column >= window)  # The first block has nothing before it.
+    first = band & (column >= window)  # No block comes before the first one.
     mask = torch.stack([first] + [band] * (blocks - 1)).repeat(b, 1, 1)[:, None]
     q = q.reshape(b, h, blocks, window, d).transpose(1, 2).reshape(b * blocks, h, window, d)
     out = F.scaled_dot_product_attention(q, with_previous(k), with_previous(v), attn_mask=mask)
@@ -79,7 +82,8 @@ def window_attention(q, k, v, window):
 
 
 def rerope_attention(q, k, v, window, theta, turn):
-    """s_ij = q_iᵀ R_{-min(i-j, w)} k_j / √D over unrotated q, k; quadratic, for evaluation."""
+    """ReRoPE: s_ij = q_iᵀ R_{-min(i-j, w)} k_j / √D for unrotated q and k. Takes quadratic time;
+    only for evaluation."""
     q_near, k_near, k_far = rotate(q, turn), rotate(k, turn), k.float()
     q_far = rotate(q, rotation(torch.tensor([window]), q.shape[-1], theta))
     out = []
@@ -95,7 +99,7 @@ def rerope_attention(q, k, v, window, theta, turn):
 
 
 def query_factor(config, positions):
-    """What q of a full (hwfa2) or attn (hypenet) layer is multiplied by: [T, 1], or None."""
+    """Returns the factor for q of a full (hwfa2) or attn (hypenet) layer: [T, 1], or None."""
     if config.model_type == "hypenet" and config.attn_logits_scaling is not None:
         name, a = config.attn_logits_scaling.split()
         if name != "hype":
@@ -111,7 +115,8 @@ def query_factor(config, positions):
 
 
 def attend(config, kind, q, k, v, tables, full_position):
-    """Softmax attention of one layer's heads, not yet turned, and as many of keys and values."""
+    """Softmax attention of one layer, given unrotated queries and the same number of heads of keys
+    and values."""
     length = q.shape[2]
     turn = tables.cos[:length], tables.sin[:length]
     if kind != "sliding_attention" and tables.query_factor is not None:
@@ -121,7 +126,7 @@ def attend(config, kind, q, k, v, tables, full_position):
         return rerope_attention(q, k, v, config.rerope_window, config.rope_theta, turn)
     if kind != "attn" and not (full and config.full_position == "nope"):
         q, k = rotate(q, turn), rotate(k, turn)
-    # float32: on the CPU its backward pass is the faster one.
+    # Use float32, because its backward pass is faster on the CPU.
     with torch.autocast("cpu", enabled=False):
         q, k, v = q.float(), k.float(), v.float()
         if kind == "sliding_attention":
@@ -130,7 +135,8 @@ def attend(config, kind, q, k, v, tables, full_position):
 
 
 class Attention(nn.Module):
-    """Softmax attention of one layer. kind: full_attention, sliding_attention or attn (HyPE)."""
+    """Softmax attention of one layer. `kind` is full_attention, sliding_attention or attn
+    (HyPE)."""
 
     def __init__(self, config, kind):
         super().__init__()
@@ -171,7 +177,7 @@ class Lightning(nn.Module):
         self.z_proj, self.o_proj = linear(d, width), linear(width, d)
         self.q_norm, self.k_norm = RMSNorm(self.head_dim, eps), RMSNorm(self.head_dim, eps)
         self.o_norm = RMSNorm(width, eps)
-        # Powers of γ_h = exp(−2^(−8h/H)), h = 1…H, for one chunk; H is a power of two here.
+        # The powers of γ_h = exp(−2^(−8h/H)), h = 1…H, for one chunk. H must be a power of two.
         rate = 2.0 ** (-8.0 * torch.arange(1, self.heads + 1) / self.heads)
         row = torch.arange(LIGHTNING_CHUNK)
         self.register_buffer("rate", rate, persistent=False)
@@ -183,12 +189,12 @@ class Lightning(nn.Module):
             self.register_buffer(name, self.decay(steps)[:, None], persistent=False)
 
     def decay(self, steps):
-        """γ_h^steps, zero where steps < 0: [H, *steps.shape]."""
+        """Returns γ_h^steps, or zero where steps < 0: [H, *steps.shape]."""
         rate = self.rate.view(-1, *[1] * steps.dim())
         return torch.exp(-rate * steps.clamp(min=0)) * (steps >= 0)
 
     def forward(self, x, tables, full_position):
-        del full_position  # This layer has one form only.
+        del full_position  # This layer has no position embedding to choose.
         turn = tables.cos[: x.shape[1]], tables.sin[: x.shape[1]]
         q = self.q_norm(split_heads(self.q_proj(x), self.heads))
         k = self.k_norm(split_heads(self.k_proj(x), self.heads))
@@ -198,11 +204,12 @@ class Lightning(nn.Module):
         return self.o_proj(self.o_norm(out) * torch.sigmoid(self.z_proj(x).float()))
 
     def recurrence(self, q, k, v):
-        """The recurrence by chunks: a masked product within, a decayed sum of states between."""
+        """Computes the recurrence in chunks: a masked product within each chunk, and a decayed sum
+        of the states of earlier chunks."""
         q, k, v = (x.unflatten(2, (-1, LIGHTNING_CHUNK)) for x in (q, k, v))
         out = (q @ k.mT * self.within) @ v  # [B, H, chunks, size, D]
-        state = (k * self.to_end).mT @ v.float()  # What each chunk adds by its end.
-        # Before chunk c: Σ_{c'<c} γ^{size·(c−c'−1)} state_{c'}.
+        state = (k * self.to_end).mT @ v.float()  # What each chunk adds to its end state.
+        # The state before chunk c is Σ_{c'<c} γ^{size·(c−c'−1)} state_{c'}.
         chunk = torch.arange(q.shape[2])
         between = self.decay(LIGHTNING_CHUNK * (chunk[:, None] - chunk - 1))
         before = (between @ state.float().flatten(3)).view_as(state)
@@ -233,7 +240,8 @@ class Block(nn.Module):
 
 
 class GatedUnit(nn.Module):
-    """[u v z] = silu(W_i x), q and k from z; W_o (u ⊙ softmax(q kᵀ / √s) v)."""
+    """A gated attention unit: [u v z] = silu(W_i x), q and k from z, y = W_o (u ⊙ softmax(q kᵀ /
+    √s) v)."""
 
     def __init__(self, config, kind):
         super().__init__()
@@ -272,7 +280,8 @@ def layer_kinds(config):
 
 
 class Tables(typing.NamedTuple):
-    """What depends on the position only, for positions below the model's length."""
+    """Computes the tables that depend on the position only, for positions below the model's
+    length."""
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -280,7 +289,7 @@ class Tables(typing.NamedTuple):
 
 
 class Decoder(nn.Module):
-    """Byte-level decoder with tied embeddings; config is the dictionary of config.json."""
+    """A byte-level decoder with tied embeddings. `config` is the dictionary of config.json."""
 
     def __init__(self, config, length):
         super().__init__()
@@ -292,7 +301,7 @@ class Decoder(nn.Module):
         gau = config.block_type == "gau"
         block = GatedBlock if gau else Block
         self.model.layers = nn.ModuleList(block(config, kind) for kind in layer_kinds(config))
-        # The last gated unit ends with a norm.
+        # A gated attention unit ends with its own norm.
         self.model.norm = nn.Identity() if gau else RMSNorm(config.hidden_size, config.rms_norm_eps)
         positions = torch.arange(length)
         width = config.gau_key_dim if gau else config.head_dim
@@ -311,7 +320,8 @@ class Decoder(nn.Module):
             nn.init.normal_(weight, std=std)
 
     def forward(self, tokens, full_position="rope"):
-        """Logits [B, T, V] of tokens [B, T]; full_position: rope (training) or rerope."""
+        """Returns logits [B, T, V] for tokens [B, T]. `full_position` is rope (for training) or
+        rerope."""
         x = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
             x = layer(x, self.tables, full_position)

@@ -1,7 +1,7 @@
-"""Training windows of the tasks that `longstream eval` asks: passkey, associative recall, ListOps.
+"""Training windows for the tasks of `longstream eval`: passkey, associative recall, ListOps.
 
-The formats are those of client/eval/tasks.cc; the texts are drawn here anew. A window holds many
-questions with their answers, at all distances that fit into it.
+The formats are those of client/eval/tasks.cc, but the texts are different. A window has many
+questions and their answers, at all distances that fit into it.
 """
 
 import numpy as np
@@ -10,17 +10,18 @@ FILLER = (
     b"The river is wide and the boats are slow. A bird sits on the roof and looks at the hills. "
     b"Rain came in the night and left in the morning. The road goes on past the mill.\n"
 )
-# How often each is drawn.
+# The probability of each task.
 SHARES = {"passkey": 0.35, "recall": 0.55, "listops": 0.1}
 
 
 def lines(text, length):
-    """The whole lines among the first bytes of a text."""
+    """Returns the whole lines within the first bytes of a text."""
     return text[: text.rfind(b"\n", 0, length) + 1]
 
 
 def passkey(random, code, size):
-    """A number, then questions for it, in sentences or in a stretch of the training text."""
+    """Returns a number and then questions for it, among filler sentences or in a part of the
+    training text."""
     filler = FILLER * (size // len(FILLER) + 1) if random.random() < 0.5 else code
     key = str(random.integers(10 ** random.integers(2, 6) + 1)).encode().zfill(3)
     text = lines(filler, random.integers(size // 2))
@@ -32,7 +33,7 @@ def passkey(random, code, size):
 
 
 def recall(random, code, size):
-    """Pairs of a key and a value, then some of them again."""
+    """Returns pairs of a key and a value, and then some of the pairs again."""
     del code
     pairs = [
         b"%s = %02d\n" % (bytes(random.integers(97, 123, 3, np.uint8)), random.integers(100))
@@ -53,7 +54,7 @@ OPERATORS = {
 
 
 def expression(random, depth):
-    """One operator over two to five digits or expressions: its text and its value."""
+    """Returns the text and the value of one operator over two to five digits or expressions."""
     name = random.choice(list(OPERATORS))
     parts = [
         expression(random, depth - 1)
@@ -74,7 +75,7 @@ def listops(random, code, size):
 
 
 def window(random, data, size):
-    """`size` bytes of one task: uint8 [size]. data: the training text, for fillers."""
+    """Returns `size` bytes of one task: uint8 [size]. `data` is the training text, for fillers."""
     start = random.integers(0, len(data) - size)
     code = data[start : start + size].tobytes().replace(b"\0", b"\n")
     draw = {"passkey": passkey, "recall": recall, "listops": listops}

@@ -3,12 +3,12 @@
     python train.py --model hwfa2 --out demo/hwfa2
     python train.py --model hwfa2 --start demo/hwfa2 --tasks 4 --steps 500 --out demo/hwfa2
 
-From scratch, or from the weights of --start; --tasks of the windows of a batch are questions with
-their answers (tasks.py).
+Starts from random weights, or from the weights of --start. In each batch, --tasks windows are
+questions with their answers (tasks.py).
 
-Muon for the layers' matrices, AdamW for the rest; the learning rate is constant and then falls
-linearly to zero over the last part. Every --save-every steps the whole state goes to --state, from
-which the same command goes on after an interruption.
+Muon trains the matrices of the layers, and AdamW the other weights. The learning rate is constant
+and then falls linearly to zero over the last part. Every --save-every steps the whole state is
+written to --state. After an interruption, the same command continues from there.
 """
 
 import argparse
@@ -38,21 +38,22 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=sorted(CONFIGS), required=True)
     parser.add_argument("--steps", type=int, default=800)
-    parser.add_argument("--batch", type=int, default=8, help="windows of 512 bytes a step")
-    parser.add_argument("--tasks", type=int, default=0, help="windows of them that are tasks")
-    parser.add_argument("--start", type=pathlib.Path, help="checkpoint directory to begin with")
+    parser.add_argument("--batch", type=int, default=8, help="windows of 512 bytes per step")
+    parser.add_argument("--tasks", type=int, default=0, help="how many of these windows are tasks")
+    parser.add_argument("--start", type=pathlib.Path,
+                        help="checkpoint directory with the initial weights")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--stdlib", type=pathlib.Path, default=corpus.default_root())
     parser.add_argument("--out", type=pathlib.Path, required=True, help="checkpoint directory")
-    parser.add_argument("--state", type=pathlib.Path, help="file to go on from")
+    parser.add_argument("--state", type=pathlib.Path, help="file with the state to continue from")
     parser.add_argument("--save-every", type=int, default=200)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     return parser.parse_args()
 
 
 def windows(data, args, step):
-    """Inputs and targets of one step, [batch, N] each, which depend on seed and step."""
+    """Returns the inputs and targets of one step, [batch, N] each. They depend on seed and step."""
     random = np.random.default_rng([args.seed, step])
     starts = random.integers(0, len(data) - TRAINING_LENGTH, args.batch - args.tasks)
     rows = [data[s : s + TRAINING_LENGTH + 1] for s in starts]
@@ -62,13 +63,13 @@ def windows(data, args, step):
 
 
 def rate(step, steps):
-    """The factor on both learning rates: warm-up, constant, linear fall."""
+    """Returns the factor for both learning rates: warm-up, then constant, then a linear fall."""
     fall = (steps - step) / (COOLDOWN_FRACTION * steps)
     return min(1.0, (step + 1) / WARMUP_STEPS, fall)
 
 
 def optimizers(model):
-    """Muon and AdamW with their peak learning rates."""
+    """Returns Muon and AdamW with their peak learning rates."""
     matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and ".layers." in n]
     rest = [p for n, p in model.named_parameters() if p.dim() != 2 or ".layers." not in n]
     muon = torch.optim.Muon(
@@ -93,7 +94,7 @@ def save_state(path, model, parts, step):
 
 
 def load_state(path, model, parts):
-    """Restores what save_state wrote and returns the step to go on from."""
+    """Restores the state that save_state wrote, and returns the step to continue from."""
     state = torch.load(path)
     model.load_state_dict(state["model"])
     for (part, _), saved in zip(parts, state["parts"]):
@@ -102,7 +103,7 @@ def load_state(path, model, parts):
 
 
 def train_step(run, model, parts, batch, factor):
-    """One update; returns the loss in nats and the accuracy of the batch."""
+    """Makes one update. Returns the loss in nats and the accuracy of the batch."""
     inputs, targets = batch
     with torch.autocast("cpu", torch.bfloat16):
         logits = run(inputs)

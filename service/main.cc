@@ -1,5 +1,6 @@
-// longstream-server: wiring only. Configuration, thread pool, plugins, models, engines, gRPC,
-// metrics; then wait for a signal and take it all down in order.
+// longstream-server: makes the parts of the server and connects them: configuration, thread pool,
+// plugins, models with their engines, gRPC and metrics. Then waits for a signal and shuts
+// everything down in order.
 #include <prometheus/registry.h>
 
 #include <CLI/CLI.hpp>
@@ -30,10 +31,11 @@
 namespace longstream {
 namespace {
 
-// Time that calls get to deliver their last messages once every turn has ended.
+// After every turn has ended, calls have this much time to deliver their last messages.
 constexpr absl::Duration kLastMessages = absl::Seconds(2);
 
-// Reads the flags over the file over the defaults. Exits on --help.
+// Reads the configuration. Flags override the file, and the file overrides the defaults. CANCELLED:
+// the program must exit with *exit_code, for example after --help.
 absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* exit_code) {
   CLI::App app("Longstream: session-based streaming generation over gRPC.");
   app.footer(
@@ -47,12 +49,13 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
   ServerConfig flags;
   app.add_option("--config", file, "YAML file; flags override it");
   app.add_option("--model", models, "NAME=DIR[,key=value...]; may be repeated");
-  CLI::Option* listen = app.add_option("--listen", flags.listen, "host:port of gRPC");
+  CLI::Option* listen = app.add_option("--listen", flags.listen, "host:port for gRPC");
   CLI::Option* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
-                                        "host:port for Prometheus; empty: none");
+                                        "host:port for Prometheus; empty: no metrics port");
   CLI::Option* plugins = app.add_option("--plugins", flags.plugin_directory, "plugin directory");
-  CLI::Option* threads = app.add_option("--threads", flags.threads, "0: one per core");
-  CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level written")
+  CLI::Option* threads =
+      app.add_option("--threads", flags.threads, "compute threads; 0: one per core");
+  CLI::Option* level = app.add_option("--log-level", flags.log_level, "lowest level that is logged")
                            ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   try {
     app.parse(argc, argv);
@@ -74,7 +77,8 @@ absl::Status ReadCommandLine(int argc, char** argv, ServerConfig* config, int* e
   return CheckConfig(*config);
 }
 
-// Found relative to the binary: as built (bin/, plugins/), or as installed under any prefix.
+// Finds the plugin directory relative to the binary: `plugins` beside `bin` in a build, or the
+// directory of an installation under any prefix.
 std::filesystem::path DefaultPluginDirectory() {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   std::filesystem::path built = here.parent_path() / "plugins";
@@ -108,8 +112,9 @@ GrpcServer::Options ServerOptions(const ServerConfig& config) {
   return options;
 }
 
-// Tells the health service and the log each model's state. Models begin to load before the server
-// listens, so earlier states wait for it. Models may still load when the server goes away.
+// Reports the state of each model to the log and to the health service. Models begin to load before
+// the server listens; reports from before wait until the server is known. Models may still be
+// loading when the server shuts down.
 class ModelAnnouncer {
  public:
   explicit ModelAnnouncer(const JsonLog* log) : log_(log) {}
@@ -119,7 +124,7 @@ class ModelAnnouncer {
     server_ = server;
     decided_ = true;
   }
-  // The server did not start or goes away: from here on only the log is told.
+  // The server did not start or is shutting down. From now on, states go to the log only.
   void ForgetServer() { SetServer(nullptr); }
 
   void Announce(const ModelStatus& status) {
@@ -156,7 +161,7 @@ int Fail(const JsonLog& log, const absl::Status& status) {
 
 int Serve(const ServerConfig& config, const sigset_t& signals) {
   const JsonLog log(config.log_level);
-  // A copy of the log, because the libraries' threads may outlive this function.
+  // Copy the log, because threads of the libraries may outlive this function.
   RedirectLibraryLogs([library_log = log](std::string_view library, std::string_view text) {
     library_log.Write(LogLevel::kWarning, "library", {{"library", library}, {"text", text}});
   });
@@ -170,7 +175,7 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
 
   if (plugins->plugins.empty()) {
     return Fail(log, absl::NotFoundError(absl::StrCat("plugin directory ", plugin_directory,
-                                                      ": there is no plugin that can be used")));
+                                                      ": found no plugin that can be used")));
   }
 
   ThreadPool pool(config.threads);
@@ -237,13 +242,15 @@ int Serve(const ServerConfig& config, const sigset_t& signals) {
 }  // namespace longstream
 
 int main(int argc, char** argv) {
-  // Before any thread starts, so that all inherit it and only sigwait sees these.
+  // Block these signals before any thread starts. All threads inherit the mask, so only sigwait
+  // receives the signals.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A write to a closed connection or beyond the file size limit must fail, not end the server.
+  // A write to a closed connection or beyond the limit of a file's size must fail. It must not end
+  // the server.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make demo`: starts the server with the three demo models, streams one prompt from each, prints a
-# table of each model's costs and how well it predicts, and stops the server.
+# `make demo`: starts the server with the three demo models, runs one prompt on each, prints a table
+# of each model's costs and accuracy, and stops the server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,7 @@ done
 echo
 echo "Scoring held-out text at 512 and at 4096 tokens ..."
 for model in "${models[@]}"; do
-  # The same 64 KiB of text at both lengths.
+  # Score the same 64 KiB of text at both lengths.
   "${client[@]}" --json score -m "$model" -w 512 --max-windows 128 models/demo/heldout.txt \
     >"$results/$model.score.512.json"
   "${client[@]}" --json score -m "$model" -w 4096 --max-windows 16 models/demo/heldout.txt \

@@ -1,6 +1,6 @@
-# Sourced by the scripts that serve the demo models: start_server MODEL_FLAG... starts one on free
-# ports and sets `client`, the command line of its client; `results` is a directory for their files.
-# Both end with the script.
+# Scripts that serve the demo models source this file. start_server MODEL_FLAG... starts a server on
+# free ports and sets `client`, the command line of the client for it. `results` is a temporary
+# directory. When the script ends, the server is stopped and the directory is removed.
 
 build=build/release
 results=$(mktemp -d)
@@ -16,7 +16,7 @@ stop_server() {
 trap stop_server EXIT
 
 start_server() {
-  # The server's log says which ports it got.
+  # The server picks free ports and writes them to its log.
   "$build/bin/longstream-server" "$@" --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 \
     2>"$results/server.log" &
   server=$!

@@ -6,7 +6,7 @@ import sys
 
 
 def human(count):
-    """Bytes for people."""
+    """Formats a number of bytes for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

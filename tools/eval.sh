@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `make eval`: measures the demo models, and the dense one with ReRoPE added at load time, through the
-# service beyond their training length. Writes the tables and plots of docs/length-extrapolation.md
-# anew.
+# `make eval`: measures the demo models beyond their training length, by calls to the service. Also
+# measures the dense model with ReRoPE, which is added at load time. Rewrites the tables and plots
+# of docs/length-extrapolation.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/demo_server.sh

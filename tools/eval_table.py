@@ -7,7 +7,7 @@ import json
 import pathlib
 import sys
 
-# Marker in the document, file, grid, figure, format.
+# (marker in the document, file, grid, figure, format)
 TABLES = [
     ("accuracy by length", "text", "length", "accuracy", "{:.2%}"),
     ("accuracy by position", "text", "position", "accuracy", "{:.2%}"),
@@ -19,13 +19,14 @@ TABLES = [
 
 
 def table(results, grid, figure, style):
-    """A Markdown table: one row per position or length, one column per model."""
+    """Returns a Markdown table with a row for each position or length and a column for each
+    model."""
     models = results["models"]
     lines = [f"| {grid} | " + " | ".join(f"`{name}`" for name in models) + " | n |"]
     lines.append("|---" * (len(models) + 2) + "|")
     for row in results[f"by_{grid}"]:
         figures = [row["models"][name] for name in models]
-        # An empty row has no figures.
+        # A row without predictions has no figures.
         cells = [row[grid]]
         cells += ["-" if found[figure] is None else style.format(found[figure]) for found in figures]
         cells.append(str(max(found["count"] for found in figures)))
@@ -34,7 +35,7 @@ def table(results, grid, figure, style):
 
 
 def replaced(document, name, text):
-    """The document with `text` between the two comments named `name`."""
+    """Returns the document with `text` between the two comments that have this name."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
     before, found_begin, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)

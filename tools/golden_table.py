@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The table of families in docs/checkpoints.md, from the measurements of the parity tests.
+"""Checks or writes the table of families in docs/checkpoints.md, from the measurements of the
+parity tests.
 
     build/release/tests/backend_golden_test --gtest_output=json:golden.json
     tools/golden_table.py golden.json [--write]
 
-A row is a case of tests/golden: its family, its note from tests/golden/README.md, and the largest
-|Δ logit| over all ways of feeding it and all kernel libraries, rounded up to a power of ten. Without
---write, the table in the file must equal this one; a power of ten may be off by one, because machines
-have different instruction sets.
+A row is a case of tests/golden. It has the family, the note from tests/golden/README.md, and the
+largest |Δ logit| over all ways to feed the tokens and all kernel libraries, rounded up to a power
+of ten. Without --write, the table in the file must have these rows. A power of ten may be off by
+one, because machines have different instruction sets.
 """
 
 import argparse
@@ -27,7 +28,7 @@ DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 def distances(results):
-    """The largest distance of each case in GoogleTest's JSON."""
+    """Returns the largest distance of each case in GoogleTest's JSON."""
     largest = {}
     for suite in results["testsuites"]:
         for test in suite["testsuite"]:
@@ -35,7 +36,7 @@ def distances(results):
             if name != "LogitsAndGreedyTokens":
                 continue
             case = parameter.rpartition("_")[0]
-            # The test records a distance per way of feeding, beside GoogleTest's own keys.
+            # The test records a distance for each way to feed the tokens, beside GoogleTest's keys.
             found = [float(value) for key, value in test.items() if key.startswith("distance")]
             if not found:
                 raise SystemExit(f"{test['name']} recorded no distance")
@@ -44,7 +45,7 @@ def distances(results):
 
 
 def table(largest):
-    """Lines of the table without their last cell, and the power of ten that it holds."""
+    """Returns the lines of the table without their last cell, and the power of ten in that cell."""
     rows = []
     for line in (GOLDEN / "README.md").read_text().splitlines():
         match = README_ROW.match(line)
@@ -52,7 +53,7 @@ def table(largest):
             continue
         case, source, note = match.groups()
         if case not in largest:
-            raise SystemExit(f"{case} is in tests/golden/README.md and not among the results")
+            raise SystemExit(f"{case} is in tests/golden/README.md but not among the results")
         config = json.loads((GOLDEN / case / "config.json").read_text())
         exponent = min(9, math.floor(-math.log10(max(largest[case], 1e-9))))
         cells = f"| `{config['model_type']}` | `{case}` | {note} | {source} | "
@@ -91,7 +92,7 @@ def main():
     failures = 0
     for (cells, old), (_, new) in zip(there, rows):
         if abs(old - new) > 1:
-            print(f"{cells}is 10⁻{DIGITS[new]}, the table says 10⁻{DIGITS[old]}")
+            print(f"{cells}measured 10⁻{DIGITS[new]}, but the table says 10⁻{DIGITS[old]}")
             failures += 1
     return 1 if failures else 0
 

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Longstream is built, tested and checked with:
+# Installs the Debian packages that are needed to build, test and check Longstream:
 #   install_packages.sh            what every target of the Makefile needs
 #   install_packages.sh services   what only `make test-services` needs beside these
-# Silent and quick (one dpkg-query) when nothing is missing.
+# If no package is missing, it prints nothing and is fast (one dpkg-query).
 set -euo pipefail
 
 packages=(
   # Build tools.
   cmake ninja-build g++ clang ccache git
-  # Checks: formatter, the sanitizers' runtime for clang. The linter: tools/check/tidy.py.
+  # Checks: the formatter, and clang's sanitizer runtime. tools/check/tidy.py installs the linter.
   clang-format libclang-rt-14-dev
   # Service: RPC, messages, status and synchronisation types, metrics.
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libprotoc-dev
   libabsl-dev prometheus-cpp-dev
   # Tokenizer, configuration, command line.
   libpcre2-dev libicu-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
-  # Tests and benchmarks; fibers for running CUDA kernels on the CPU.
+  # Tests and benchmarks; Boost's fibers run CUDA kernels on the CPU.
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
-  # Demo, golden values, checks; the README's client in Python.
+  # Demo, golden values, checks, and the Python client of the README.
   python3 python3-venv python3-grpcio python3-protobuf curl ca-certificates
 )
-# Servers and browsers that tests with the label services start. The first such test adds its own.
+# Servers and browsers that tests with the label `services` start. No test has this label yet.
 services=()
 
 case ${1-} in
@@ -30,8 +30,8 @@ case ${1-} in
 esac
 ((${#packages[@]})) || exit 0
 
-# dpkg-query prints nothing on stdout for an unknown name, so the missing packages are those of the
-# list above that it does not report as installed.
+# dpkg-query prints nothing to standard output for an unknown name. So the missing packages are
+# those of the list above that it does not report as installed.
 installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
   sed -n -E 's/^([^ :]+)(:[^ ]+)? installed$/\1/p') || true
 

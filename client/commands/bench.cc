@@ -1,4 +1,4 @@
-// `longstream bench`: many streams at once, and the latency of their tokens.
+// `longstream bench`: runs many streams at once and measures the latency of their tokens.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -31,23 +31,24 @@ struct BenchOptions {
   bool times = false;
 };
 
-// When a request was sent and when each of its tokens came.
+// When a request was sent and when each of its tokens arrived.
 struct Timeline {
   double start = 0;                   // seconds since the Unix epoch
-  std::vector<double> token_seconds;  // since the start, one per token
+  std::vector<double> token_seconds;  // arrival of each token, since `start`
 };
 
-// What all streams measured together.
+// The measurements of all streams.
 struct Measured {
   std::mutex mutex;
   std::vector<double> first_token_seconds;
   std::vector<double> inter_token_seconds;
-  std::vector<Timeline> timelines;  // with --times
-  int requests = 0;                 // finished
+  std::vector<Timeline> timelines;  // filled if --times is set
+  int requests = 0;                 // finished requests
   uint64_t generated_tokens = 0;
 };
 
-// Random token ids, because bench measures the machine, not the text.
+// Makes a request with a prompt of random token ids. The text does not matter, because bench
+// measures the machine.
 v1::GenerateRequest Request(const BenchOptions& options, uint32_t vocabulary, int number) {
   std::mt19937_64 random(options.seed * 1'000'003 + static_cast<uint64_t>(number));
   v1::GenerateRequest request;
@@ -87,7 +88,7 @@ void RunOne(Connection& connection, const BenchOptions& options, uint32_t vocabu
   const std::vector<double>& times = generation.token_seconds;
   if (!times.empty()) measured->first_token_seconds.push_back(times.front());
   for (size_t i = 1; i < times.size(); ++i) {
-    // A message may carry several tokens; its gap is shared among them.
+    // A message may carry several tokens. Divide the time since the previous message among them.
     const int tokens = std::max(1, generation.token_counts[i]);
     const double gap = (times[i] - times[i - 1]) / tokens;
     measured->inter_token_seconds.insert(measured->inter_token_seconds.end(),
@@ -119,7 +120,7 @@ void PrintRow(const char* name, const Summary& summary, double scale) {
               summary.p99 * scale, summary.max * scale);
 }
 
-// Prints the figures of the finished requests; an interrupt may have left out some.
+// Prints the figures of the finished requests. After an interrupt, some requests are missing.
 void Report(const Global& global, const BenchOptions& options, const Measured& measured,
             double seconds) {
   const Summary first = Summarize(measured.first_token_seconds);
@@ -149,8 +150,8 @@ void Report(const Global& global, const BenchOptions& options, const Measured& m
 
 void Bench(const Global& global, const BenchOptions& options) {
   Connection connection = Connect(global, options.model);
-  // A model that is loading or has failed has no vocabulary. Opening a session then fails and tells
-  // why.
+  // Open a session first: if the model is loading or has failed, its vocabulary is unknown, and
+  // this call fails with the reason.
   { const OwnedSession probe(connection, options.model); }
   const uint32_t vocabulary =
       static_cast<uint32_t>(connection.Model(options.model).vocabulary_size());
@@ -167,11 +168,11 @@ void Bench(const Global& global, const BenchOptions& options) {
 void AddBench(CLI::App* app, const Global* global) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app->add_subcommand("bench", "Measure latency and throughput under load");
-  command->add_option("-m,--model", options->model, "model; empty: the only one");
+  command->add_option("-m,--model", options->model, "model name; empty: the server's only model");
   command->add_option("--streams", options->streams, "requests at the same time")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--requests", options->requests, "requests in all")
+  command->add_option("--requests", options->requests, "total number of requests")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--prompt-tokens", options->prompt_tokens, "random ids per prompt")
@@ -183,11 +184,14 @@ void AddBench(CLI::App* app, const Global* global) {
   command->add_option("--seed", options->seed, "seed of prompts and sampling")
       ->check(WholeNumber())
       ->capture_default_str();
-  command->add_option("-t,--temperature", options->temperature, "0: the most probable token")
+  command
+      ->add_option("-t,--temperature", options->temperature,
+                   "sampling temperature; 0: the most probable token")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  command->add_flag("--times", options->times,
-                    "with --json: when each request began (Unix time) and when its tokens came");
+  command->add_flag(
+      "--times", options->times,
+      "with --json: print when each request began (Unix time) and when its tokens arrived");
   command->footer(
       "Example:\n  longstream bench -m hypenet --streams 16 --requests 64 --prompt-tokens 512");
   command->callback([=] { Bench(*global, *options); });

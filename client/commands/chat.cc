@@ -1,4 +1,4 @@
-// `longstream chat`: turn after turn on one session.
+// `longstream chat`: a dialogue on one session, a turn for each line of the user.
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -17,8 +17,9 @@
 namespace longstream::client {
 namespace {
 
-// Waits until a cancelled turn has ended on the server, because the session takes no other turn
-// before. Gives up after two seconds or another interrupt; the next turn then fails and tells why.
+// Waits until a cancelled turn has ended on the server, because the session accepts no other turn
+// before that. Gives up after two seconds or another interrupt. Then the next turn fails and prints
+// the reason.
 void WaitUntilIdle(Connection& connection, const std::string& session) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries && connection.Get(session).turn_running(); ++i) {
@@ -26,7 +27,7 @@ void WaitUntilIdle(Connection& connection, const std::string& session) {
   }
 }
 
-// Prints why a turn failed; with --json also as the turn's line.
+// Prints why a turn failed. With --json, also prints the JSON line of the turn.
 void TellFailure(const CallError& error, const std::string& session, bool json) {
   std::cerr << "\n" << error.what() << "\n";
   if (!json) return;
@@ -34,8 +35,8 @@ void TellFailure(const CallError& error, const std::string& session, bool json) 
   FlushOutput();
 }
 
-// Runs a turn and prints its answer, as it arrives or as a line of JSON. Ctrl-C stops only this
-// answer; the session keeps the tokens that have arrived. Returns the turn's exit code.
+// Runs a turn and prints its answer while it arrives, or as a line of JSON. Ctrl-C stops only this
+// answer; the session keeps the tokens that have arrived. Returns the exit code of the turn.
 int Answer(Connection& connection, const v1::GenerateRequest& request, bool json) {
   int exit_code = kOk;
   try {
@@ -66,7 +67,8 @@ struct ChatOptions {
   std::string template_arguments;
 };
 
-// Turns the user's lines into input: messages if the model has a chat template, else text.
+// Converts the user's lines to inputs: to messages if the model has a chat template, otherwise to
+// text.
 class Inputs {
  public:
   // Throws CLI::ValidationError if an option needs messages and the input is text.
@@ -75,13 +77,13 @@ class Inputs {
     const bool needs_messages = !options.system.empty() || !options.tools_file.empty() ||
                                 !options.template_arguments.empty();
     if (needs_messages && !uses_messages_) {
-      const std::string why = options.raw                  ? "not together with --raw"
+      const std::string why = options.raw                  ? "cannot be used with --raw"
                               : model.chat_error().empty() ? "the model has no chat template"
                                                            : model.chat_error();
       throw CLI::ValidationError("--system, --tools, --template-args", why);
     }
     if (!options.system.empty() && !is_new) {
-      throw CLI::ValidationError("--system", "the session has begun already");
+      throw CLI::ValidationError("--system", "the session already has tokens");
     }
     if (!options.tools_file.empty()) tools_ = ReadFile(options.tools_file, "--tools");
   }
@@ -124,7 +126,7 @@ void Chat(const Global& global, const ChatOptions& options) {
   if (!model.chat_error().empty() && !options.raw) std::cerr << model.chat_error() << "\n";
   std::cerr << "session " << request.session_id()
             << "; an empty line or Ctrl-D ends, Ctrl-C stops an answer\n";
-  int exit_code = kOk;  // of the last turn that failed
+  int exit_code = kOk;  // the exit code of the last failed turn
   LineReader lines;
   for (;;) {
     std::cerr << "> ";
@@ -147,8 +149,8 @@ void AddChat(CLI::App* app, const Global* global) {
   CLI::App* command = app->add_subcommand("chat", "Talk to a model, a line at a time");
   options->turn.AddTo(command);
   command->add_flag("--raw", options->raw,
-                    "send lines as they are, even where the model has a chat template");
-  command->add_option("--system", options->system, "system message to begin with");
+                    "send lines as plain text, even if the model has a chat template");
+  command->add_option("--system", options->system, "system message at the beginning of the chat");
   command->add_option("--tools", options->tools_file,
                       "file with a JSON array of the functions that the model may call");
   command->add_option("--template-args", options->template_arguments,

@@ -1,4 +1,4 @@
-// The commands of the client, one function each.
+// The commands of the client. Each has a function that adds it.
 #ifndef LONGSTREAM_CLIENT_COMMANDS_COMMANDS_H_
 #define LONGSTREAM_CLIENT_COMMANDS_COMMANDS_H_
 
@@ -9,14 +9,15 @@
 
 namespace longstream::client {
 
-// The options that all commands share.
+// Options that all commands have.
 struct Global {
   std::string server = "127.0.0.1:50051";
   bool json = false;
-  double wait_seconds = 0;  // how long to wait for the server to come up
+  double wait_seconds = 0;  // how long to wait until the server serves
 };
 
-// Thrown by a command that has already printed what failed and then went on to its end.
+// Thrown at the end of a command that has already printed its errors. The program exits with
+// `exit_code`.
 struct ToldFailure {
   int exit_code;
 };
@@ -35,14 +36,14 @@ void AddBench(CLI::App* app, const Global* global);
 // it serves).
 Connection Connect(const Global& global, const std::string& model = "");
 
-// For --server: accepts any address that is not blank. gRPC decides what else an address may be.
+// Validates --server: accepts any address that is not blank. gRPC checks the rest.
 CLI::Validator ServerAddress();
 
-// For options of 64 bits: accepts 0 ... 2^64 - 1. Without it CLI11 turns -1 and larger numbers into
-// 2^64 - 1.
+// Validates options of 64 bits: accepts 0 ... 2^64 - 1. Without this check, CLI11 would read -1 and
+// numbers beyond 64 bits as 2^64 - 1.
 CLI::Validator WholeNumber();
 
-// "12.3 MiB"
+// Formats bytes for people, such as "12.3 MiB".
 std::string HumanBytes(uint64_t bytes);
 double Seconds(const google::protobuf::Duration& duration);
 

@@ -1,4 +1,4 @@
-// `longstream generate`: one turn.
+// `longstream generate`: runs one turn.
 #include <memory>
 #include <optional>
 #include <vector>
@@ -73,17 +73,18 @@ void AddGenerate(CLI::App* app, const Global* global) {
   command->add_flag("--parse-special", options->parse_special,
                     "special tokens that the prompt spells out become their ids");
   command
-      ->add_option("--expected-position", options->expected_position,
-                   "fail unless the session is at this position: a retry is not applied twice")
+      ->add_option(
+          "--expected-position", options->expected_position,
+          "fail unless the session is at this position, so that a retry is not applied twice")
       ->check(WholeNumber());
   command
       ->add_option("--on-abort", options->on_abort,
-                   "what to do with the tokens of an interrupted turn: rollback or keep")
+                   "whether the session keeps the tokens of an interrupted turn: rollback or keep")
       ->check(CLI::IsMember({"rollback", "keep"}))
       ->capture_default_str();
   command->add_flag("--log-probs", options->log_probs, "print the log-probability of each token");
   command->add_option("--top-log-probs", options->top_log_probs,
-                      "and those of this many most probable tokens at each step, at most 20");
+                      "also print this many most probable tokens at each step, at most 20");
   command->footer(
       "Examples:\n"
       "  longstream generate -m hypenet -n 100 -t 0.8 'def main():'\n"

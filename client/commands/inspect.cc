@@ -20,7 +20,7 @@ void PrintJson(const google::protobuf::Message& message) {
   if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) Print(text);
 }
 
-// "7 recurrent, 3 full (nope)"
+// Describes the layers of a model, such as "7 recurrent, 3 full (nope)".
 std::string PlanOf(const v1::Model& model) {
   std::map<std::string, int> counts;
   for (const v1::Layer& layer : model.layers()) {

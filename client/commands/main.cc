@@ -10,8 +10,8 @@
 int main(int argc, char** argv) {
   namespace client = longstream::client;
   using client::CallError;
-  // Constructed before gRPC starts threads. Without SIGPIPE, a write to a reader that went away
-  // fails instead of ending the program.
+  // Construct this before gRPC starts threads. SIGPIPE is ignored, so that a write to a closed pipe
+  // fails and does not end the program.
   const client::InterruptListener interrupts;
   signal(SIGPIPE, SIG_IGN);
   CLI::App app("Client of a Longstream server: sessions that remember, and streams of tokens.");

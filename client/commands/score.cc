@@ -1,4 +1,4 @@
-// `longstream score`: how well a model predicts a text.
+// `longstream score`: measures how well a model predicts a text.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -40,7 +40,7 @@ void Score(const Global& global, const ScoreOptions& options) {
     sum += summary.sum_log_prob();
     bytes = summary.bytes();
   }
-  // If no token was scored these are NaN, which JSON writes as null.
+  // If no token was scored, these values are NaN. The JSON library writes NaN as null.
   const double count = static_cast<double>(tokens);
   const double accuracy = static_cast<double>(top1) / count;
   const double perplexity = std::exp(-sum / count);

@@ -16,7 +16,7 @@ v1::Priority PriorityOf(const std::string& name) {
   return name == "high" ? v1::PRIORITY_HIGH : v1::PRIORITY_NORMAL;
 }
 
-// Parses ID=BIAS, such as "17=-2.5"; nothing if the text does not have this form.
+// Parses ID=BIAS, such as "17=-2.5". Returns nothing if the text does not have this form.
 std::optional<std::pair<int32_t, float>> ParseBias(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
@@ -37,17 +37,18 @@ std::string CheckBias(const std::string& text) {
 
 void TurnOptions::AddTo(CLI::App* app) {
   app_ = app;
-  app->add_option("-m,--model", model_, "model; empty: the only one");
+  app->add_option("-m,--model", model_, "model name; empty: the server's only model");
   app->add_option("-s,--session", session_,
-                  "session to continue, which stays open; default: a new one");
+                  "session to continue, which stays open; default: a new session");
   app->add_flag("--keep", keep_, "leave a new session open and print its id");
   app->add_option("-t,--temperature", temperature_,
                   "sampling temperature; 0: the most probable token");
   app->add_option("--top-k", top_k_, "sample from the K most probable tokens; 0: off");
-  app->add_option("--top-p", top_p_,
-                  "sample from the most probable tokens of total probability P, in (0, 1]; 1: off");
+  app->add_option(
+      "--top-p", top_p_,
+      "sample from the most probable tokens whose probabilities sum to P, in (0, 1]; 1: off");
   app->add_option("--min-p", min_p_,
-                  "drop tokens below P times the highest probability, in [0, 1]; 0: off");
+                  "drop tokens with less than P times the highest probability, in [0, 1]; 0: off");
   app->add_option("--repetition-penalty", repetition_penalty_, "> 0; 1: off");
   app->add_option("--presence-penalty", presence_penalty_, "in [-2, 2]; 0: off");
   app->add_option("--frequency-penalty", frequency_penalty_, "in [-2, 2]; 0: off");
@@ -61,11 +62,12 @@ void TurnOptions::AddTo(CLI::App* app) {
   app->add_option("--stop-id", stop_ids_, "token id that stops; may be repeated")
       ->allow_extra_args(false);
   app->add_option("--min-tokens", min_tokens_, "do not stop before this many tokens");
-  app->add_option("-n,--max-tokens", max_tokens_,
-                  "the most tokens to generate; 0: until a stop or the end of the context")
+  app->add_option(
+         "-n,--max-tokens", max_tokens_,
+         "maximum number of tokens to generate; 0: until a stop rule or the end of the context")
       ->capture_default_str();
   app->add_flag("--ignore-eos", ignore_eos_, "do not stop at the model's end ids");
-  app->add_option("--priority", priority_, "which turns go first when many wait")
+  app->add_option("--priority", priority_, "turns of higher priority go first when many wait")
       ->check(CLI::IsMember({"low", "normal", "high"}))
       ->capture_default_str();
 }
@@ -112,7 +114,7 @@ std::string TurnOptions::Session(Connection& connection,
     const v1::Session session = connection.Get(session_);
     if (!model_.empty() && session.model() != model_) {
       throw CLI::ValidationError(
-          "--model", "session " + session_ + " is of " + session.model() + ", not of " + model_);
+          "--model", "session " + session_ + " is on " + session.model() + ", not on " + model_);
     }
     return session_;
   }

@@ -1,4 +1,4 @@
-// The options of commands that generate: which session, how to sample, when to stop.
+// The options of commands that generate: which session to use, how to sample, when to stop.
 #ifndef LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
 #define LONGSTREAM_CLIENT_COMMANDS_TURN_OPTIONS_H_
 
@@ -20,12 +20,14 @@ class TurnOptions {
 
   const std::string& model() const { return model_; }
 
-  // Sets a sampling value only if its option was given; else the server uses the model's default.
+  // Fills in the request. Sets a sampling value only if its option was given; otherwise the server
+  // uses the model's default.
   void Fill(v1::GenerateRequest* request) const;
 
-  // Returns the id of the session to run turns on: the one of --session, which stays open, or a new
-  // one. With --keep a new session stays open and its id is printed; otherwise *owned closes it.
-  // Throws CallError, and CLI::ValidationError if --session has another model than --model.
+  // Returns the id of the session to run turns on. With --session it is that session, which stays
+  // open. Otherwise it is a new session: with --keep it stays open and its id is printed, otherwise
+  // *owned closes it. Throws CallError. Throws CLI::ValidationError if the session of --session has
+  // another model than --model says.
   std::string Session(Connection& connection, std::unique_ptr<OwnedSession>* owned) const;
 
  private:

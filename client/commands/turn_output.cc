@@ -1,4 +1,4 @@
-// Prints text, progress bar, usage and JSON.
+// Prints the text, the progress bar, the usage and the JSON of a turn.
 #include "client/commands/turn_output.h"
 
 #include <unistd.h>
@@ -32,13 +32,13 @@ const char* ReasonName(v1::FinishReason reason) {
   }
 }
 
-// Mean time between tokens of the whole stream.
+// The mean time between two tokens, over the whole stream.
 double InterTokenMilliseconds(const v1::TurnUsage& usage) {
   const double gaps = static_cast<double>(usage.generated_tokens()) - 1;
   return gaps > 0 ? 1e3 * Seconds(usage.decode_time()) / gaps : 0;
 }
 
-// Replaces bytes that are not UTF-8: a token may be part of a character.
+// Writes JSON. Replaces bytes that are not UTF-8, because a token may be part of a character.
 std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
@@ -61,7 +61,7 @@ Json LogProbsJson(const Generation& generation) {
 }
 
 constexpr int kBarWidth = 30;
-// The server reads a shorter prompt faster than a person reads a bar.
+// Shorter prompts get no progress bar, because the server reads them before a person could see it.
 constexpr uint64_t kBarTokens = 1024;
 
 void PrintProgress(const v1::PrefillProgress& progress) {

@@ -8,22 +8,23 @@
 
 namespace longstream::client {
 
-// Runs the turn. Unless `quiet`, prints its text to standard output as it arrives, and a progress
-// bar to standard error while the server reads a long prompt, if that is a terminal. Throws
-// CallError and OutputError.
+// Runs the turn. Unless `quiet` is set, prints its text to standard output while it arrives. If
+// standard error is a terminal, also shows a progress bar there while the server reads a long
+// prompt. Throws CallError and OutputError.
 Generation StreamTurn(Connection& connection, const v1::GenerateRequest& request, bool quiet);
 
-// Prints one line to standard error: why the turn ended, tokens, times, bytes of the session.
+// Prints one line to standard error: why the turn ended, its tokens and times, and the bytes of the
+// session.
 void PrintUsage(const Generation& generation);
 
 // Prints the requested log-probabilities to standard output, one line per token.
 void PrintLogProbs(const Generation& generation);
 
-// Everything about the turn as a JSON object: indented for people, or in one line.
+// Returns all results of the turn as a JSON object, indented for people or in one line.
 std::string TurnJson(const Generation& generation, const std::string& session,
                      bool one_line = false);
 
-// A failed turn as a JSON object in one line.
+// Returns a failed turn as a JSON object in one line.
 std::string FailedTurnJson(const CallError& error, const std::string& session);
 
 }  // namespace longstream::client

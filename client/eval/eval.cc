@@ -1,4 +1,4 @@
-// `longstream eval`: its subcommands, and the parts that they share.
+// `longstream eval`: adds the subcommands, and implements the parts that they share.
 #include "client/eval/eval.h"
 
 #include <fstream>
@@ -15,7 +15,7 @@ double BytesPerToken(Connection& connection, const std::string& model, const std
   v1::ScoreRequest request;
   request.set_model(model);
   request.mutable_input()->set_text(text);
-  // The first token is not scored.
+  // Add one for the first token, which is not scored.
   const uint64_t tokens = connection.Score(request).tokens() + 1;
   return static_cast<double>(text.size()) / static_cast<double>(tokens);
 }
@@ -26,8 +26,9 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
                         EvalOptions* options) {
   CLI::App* command = eval->add_subcommand(name, description);
   command
-      ->add_option("-m,--model", options->models,
-                   "model; repeat it to compare models; absent: the only one")
+      ->add_option(
+          "-m,--model", options->models,
+          "model name; repeat the option to compare models; default: the server's only model")
       ->allow_extra_args(false);
   command
       ->add_option("--lengths", options->lengths,
@@ -35,7 +36,7 @@ CLI::App* AddEvaluation(CLI::App* eval, const std::string& name, const std::stri
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 24))
       ->capture_default_str();
-  command->add_option("--streams", options->streams, "calls at the same time")
+  command->add_option("--streams", options->streams, "number of calls at the same time")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command->add_option("--svg", options->svg, "write a plot to this file");
@@ -71,7 +72,7 @@ void Publish(const Global& global, const EvalOptions& options, const Report& rep
       throw CLI::ValidationError("--svg", options.svg + " cannot be written");
     }
   }
-  // A model's text may be cut off within a character.
+  // The text of a model may end in the middle of a character.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   Print(global.json ? json.dump(2, ' ', false, kReplace) + "\n" : Table(report));
 }

@@ -1,4 +1,5 @@
-// `longstream eval passkey`, `listops` and `recall`: generated questions of chosen lengths.
+// `longstream eval passkey`, `listops` and `recall`: ask generated questions with contexts of given
+// lengths.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -28,25 +29,26 @@ struct TaskOptions {
   std::string name;
   std::string title;
   bool by_depth = false;
-  bool constant = false;  // add a column: the accuracy of always giving the commonest answer
+  bool constant = false;  // add a column: the accuracy if every answer were the most frequent one
   DrawSample draw;
 };
 
 // A question that was asked.
 struct Asked {
   Question question;
-  uint64_t tokens = 0;  // before the answer
+  uint64_t tokens = 0;  // tokens before the answer
   std::string text;     // the model's continuation
   bool correct = false;
 };
 
-// Asks for the most probable continuation of `prompt`.
+// Generates the most probable continuation of `prompt`.
 Asked Ask(Connection& connection, const OwnedSession& session, const std::string& prompt,
           const Question& question) {
   v1::GenerateRequest request;
   request.set_session_id(session.id());
   request.mutable_input()->set_text(prompt);
-  // At most: one token per byte of the answer, a blank before it and one token behind it.
+  // The answer has at most one token per byte. Add one token for a blank before it and one token
+  // after it.
   request.set_max_tokens(static_cast<uint32_t>(question.answer.size()) + 2);
   v1::Sampling& sampling = *request.mutable_sampling();
   sampling.set_temperature(0);
@@ -62,7 +64,8 @@ std::string WholeText(const Sample& sample) {
   return sample.context + sample.questions.front().text;
 }
 
-// Asks every question of the sample. For several questions, computes the context once and forks it.
+// Asks every question of the sample. If there are several, computes the context once and forks its
+// session.
 std::vector<Asked> AskAll(Connection& connection, const std::string& model, const Sample& sample) {
   const OwnedSession session(connection, model);
   if (sample.questions.size() == 1) {
@@ -113,7 +116,7 @@ Figures Count(const std::vector<Asked>& all, double from_depth, double to_depth)
   return figures;
 }
 
-// The figures of giving the commonest answer to every question.
+// Counts how many questions would be right if every answer were the most frequent one.
 Figures CountConstant(const std::vector<Asked>& all) {
   std::map<std::string, uint64_t> answers;
   Figures figures{all.size(), 0, 0};
@@ -123,7 +126,7 @@ Figures CountConstant(const std::vector<Asked>& all) {
   return figures;
 }
 
-// answers: by model, then by length.
+// `answers` has a list per model, which has a list per length.
 Report MakeReport(const TaskOptions& options,
                   const std::vector<std::vector<std::vector<Asked>>>& answers) {
   Report report{options.name, options.title, options.eval.models, /*likelihood=*/false, {}, 0};
@@ -194,7 +197,7 @@ CLI::App* AddTask(CLI::App* eval, const Global* global, const std::string& descr
                   std::vector<uint64_t> lengths, const std::shared_ptr<TaskOptions>& options) {
   options->eval.lengths = std::move(lengths);
   CLI::App* command = AddEvaluation(eval, options->name, description, &options->eval);
-  command->add_option("--samples", options->samples, "contexts per length")
+  command->add_option("--samples", options->samples, "number of contexts per length")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "seed of the questions")
@@ -204,7 +207,7 @@ CLI::App* AddTask(CLI::App* eval, const Global* global, const std::string& descr
   return command;
 }
 
-// For --needle and --question.
+// Validates --needle and --question.
 CLI::Validator HasNumber() {
   return {[](const std::string& text) {
             return text.find("{}") != std::string::npos
@@ -235,7 +238,9 @@ void AddPasskey(CLI::App* eval, const Global* global) {
         if (task->filler.empty()) throw CLI::ValidationError("--filler", path + " is empty");
       },
       "file with the long text; default: built-in sentences");
-  command->add_option("--needle", task->needle, "line that states the number, {}")
+  command
+      ->add_option("--needle", task->needle,
+                   "line that states the number; {} stands for the number")
       ->check(HasNumber());
   command
       ->add_option("--question", task->question,
@@ -254,10 +259,10 @@ void AddListOps(CLI::App* eval, const Global* global) {
   options->constant = true;
   CLI::App* command = AddTask(eval, global, "Compute nested operations on lists of digits",
                               {128, 256, 512, 1024}, options);
-  command->add_option("--examples", task->examples, "worked examples before the question")
+  command->add_option("--examples", task->examples, "number of solved examples before the question")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  command->add_option("--arguments", task->arguments, "at most so many arguments for an operator")
+  command->add_option("--arguments", task->arguments, "maximum number of arguments of an operator")
       ->check(CLI::Range(2, 100))
       ->capture_default_str();
 }
@@ -273,7 +278,7 @@ void AddRecall(CLI::App* eval, const Global* global) {
   };
   CLI::App* command = AddTask(eval, global, "Recall the values of keys in a list; chance is 1 %",
                               {128, 256, 512, 1024, 2048}, options);
-  command->add_option("--questions", task->questions, "questions per context")
+  command->add_option("--questions", task->questions, "number of questions per context")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
 }

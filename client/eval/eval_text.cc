@@ -1,4 +1,4 @@
-// `longstream eval text`: next-token accuracy and perplexity by position and by length.
+// `longstream eval text`: measures next-token accuracy and perplexity by position and by length.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -21,10 +21,10 @@ struct TextOptions {
   std::vector<uint64_t> edges;
 };
 
-// Figures for each position in windows of one length. Position 0 has none.
+// Figures for each position in windows of one length. Position 0 has no figures.
 using ByPosition = std::vector<Figures>;
 
-// Scores windows of about `length` tokens, each from an empty history. Leaves out positions from
+// Scores windows of about `length` tokens, each from an empty history. Ignores the positions from
 // `length` on.
 ByPosition ScoreWindows(Connection& connection, const std::string& model, const std::string& text,
                         double bytes_per_token, uint64_t length, int streams) {
@@ -53,7 +53,7 @@ ByPosition ScoreWindows(Connection& connection, const std::string& model, const 
     });
     return of_window;
   };
-  // Adds in order, so that sums have the same bits in every run.
+  // Add the figures in order, so that sums have the same bits in every run.
   ByPosition sums(length);
   ForEachInOrder<ByPosition>(static_cast<int>(windows.size()), streams, score,
                              [&sums](const ByPosition& of_window) {
@@ -70,8 +70,8 @@ Figures Sum(const ByPosition& by_position, uint64_t begin, uint64_t end) {
   return sum;
 }
 
-// The ends of the ranges of positions: those of --positions or powers of two, and the length
-// itself.
+// Returns the ends of the ranges of positions: the values of --positions or powers of two, and the
+// length itself.
 std::vector<uint64_t> Edges(const TextOptions& options, uint64_t length) {
   std::vector<uint64_t> edges = options.edges;
   if (edges.empty()) {
@@ -84,7 +84,7 @@ std::vector<uint64_t> Edges(const TextOptions& options, uint64_t length) {
   return edges;
 }
 
-// figures: by model, then by length.
+// `figures` has a list per model, with an entry per length.
 Report MakeReport(const TextOptions& options, const std::vector<std::vector<ByPosition>>& figures) {
   const std::vector<uint64_t>& lengths = options.eval.lengths;
   Report report{"text", "Next token", options.eval.models, /*likelihood=*/true, {}, 0};

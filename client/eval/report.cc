@@ -20,7 +20,7 @@ std::string Number(double value, const char* format) {
   return text;
 }
 
-// Aligns the first column to the left, the others to the right.
+// Formats lines as columns. Aligns the first column to the left and the others to the right.
 std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
@@ -38,7 +38,8 @@ std::string Aligned(const std::vector<std::vector<std::string>>& lines) {
   return text;
 }
 
-// A table of one figure: a line for each row, a column for each model, and the largest count.
+// Returns a table of one figure: a line for each row, a column for each model, and a column with
+// the largest count.
 std::string TableOf(const Grid& grid, const std::vector<std::string>& models,
                     const std::string& title, const char* format,
                     const std::function<double(const Figures&)>& figure) {

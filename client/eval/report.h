@@ -1,4 +1,4 @@
-// The result of an evaluation, and its three forms: a table, JSON and a plot.
+// The result of an evaluation, and its three output forms: a table, JSON and a plot.
 #ifndef LONGSTREAM_CLIENT_EVAL_REPORT_H_
 #define LONGSTREAM_CLIENT_EVAL_REPORT_H_
 
@@ -10,23 +10,23 @@
 
 namespace longstream::client {
 
-// Predictions of one model that are counted together.
+// The counts of one model over a group of predictions.
 struct Figures {
   uint64_t count = 0;
   uint64_t correct = 0;
-  double sum_log_prob = 0;  // in nats; only for texts
+  double sum_log_prob = 0;  // natural logarithm; only for texts
 
   void Add(const Figures& other);
-  // NaN if nothing was counted.
+  // NaN if `count` is 0.
   double accuracy() const;
-  double standard_error() const;  // of the accuracy, for independent predictions
+  double standard_error() const;  // of the accuracy, if the predictions are independent
   double perplexity() const;
 };
 
-// Predictions from one range of positions, or at one length.
+// The figures for one range of positions, or for one length.
 struct Row {
   std::string label;
-  double x = 0;                 // where a plot draws it
+  double x = 0;                 // the x coordinate in a plot
   std::vector<Figures> models;  // in the order of Report::models
 };
 
@@ -39,18 +39,20 @@ struct Report {
   std::string task;
   std::string title;
   std::vector<std::string> models;
-  bool likelihood = false;  // the figures have a perplexity
-  std::vector<Grid> grids;  // the first is drawn
+  bool likelihood = false;  // true: the figures have a perplexity
+  std::vector<Grid> grids;  // the plot shows the first grid
   double mark = 0;          // a position that the plot marks, such as the training length; 0: none
 };
 
-// For people: accuracy in percent, and perplexity if report.likelihood.
+// Returns a table for people: accuracy in percent, and perplexity if report.likelihood is set.
 std::string Table(const Report& report);
 
-// {"task", "models", "by_position": [{"position", "models": {NAME: {"count", "accuracy", ...}}}]}
+// Returns {"task", "models", "by_position": [{"position", "models": {NAME: {"count", "accuracy",
+// ...}}}]}.
 nlohmann::ordered_json Json(const Report& report);
 
-// A complete SVG file: accuracy over the rows of the first grid, one line per model.
+// Returns a complete SVG file: the accuracy over the rows of the first grid, with one line per
+// model.
 std::string Plot(const Report& report);
 
 }  // namespace longstream::client

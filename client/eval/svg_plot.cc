@@ -9,7 +9,7 @@
 namespace longstream::client {
 namespace {
 
-// In pixels. The legend is to the right of the plot.
+// Sizes in pixels. The legend is to the right of the plot.
 constexpr double kWidth = 760;
 constexpr double kHeight = 400;
 constexpr double kLeft = 60;
@@ -19,8 +19,8 @@ constexpr double kBottom = 345;
 constexpr double kLegend = 575;
 constexpr double kLegendLine = 20;
 
-// Okabe and Ito's colours, which people with any colour vision can tell apart. Further lines repeat
-// them dashed.
+// The colours of Okabe and Ito, which people with any colour vision can distinguish. Further lines
+// repeat the colours and are dashed.
 constexpr std::array<const char*, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                  "#e69f00", "#56b4e9", "#000000"};
 
@@ -68,7 +68,7 @@ class Axes {
         most = std::max(most, point.x);
       }
     }
-    // From one power of two to another, with at least one step.
+    // The axis goes from one power of two to another, over at least one step.
     if (least <= most) {
       low_ = std::max(0, static_cast<int>(std::floor(std::log2(least))));
       high_ = std::max(low_ + 1, static_cast<int>(std::ceil(std::log2(most))));
@@ -80,7 +80,7 @@ class Axes {
   }
   static double Y(double y) { return kBottom - (kBottom - kTop) * y / 100; }
 
-  // Grid lines with their numbers.
+  // Draws the grid lines and their numbers.
   std::string Draw() const {
     const std::string grid = "stroke=\"#ddd\"";
     std::string svg;

@@ -15,7 +15,7 @@ struct SvgPlot {
   };
   struct Line {
     std::string name;
-    std::vector<Point> points;  // by ascending x
+    std::vector<Point> points;  // x ascends
   };
 
   std::string title;

@@ -14,12 +14,13 @@ constexpr const char* kFiller =
     "The river is wide and the boats are slow. A bird sits on the roof and looks at the hills. "
     "Rain came in the night and left in the morning. The road goes on past the mill.\n";
 
-// The same integers with every standard library.
+// Random integers that are the same with every standard library.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
-  // In 0 … n − 1. The bias of the remainder is below n / 2^64.
+  // Returns a number in 0 … n − 1. The remainder makes some numbers more probable, by less than n /
+  // 2^64.
   size_t Below(size_t n) { return static_cast<size_t>(engine_() % n); }
   char Digit() { return static_cast<char>('0' + Below(10)); }
 
@@ -35,7 +36,8 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// The beginning of `text`, at most `most` bytes: whole lines, or whole characters if no line fits.
+// Returns the beginning of `text`, at most `most` bytes: whole lines, or whole characters if not
+// even one line fits.
 std::string Beginning(const std::string& text, size_t most) {
   if (most >= text.size()) return text;
   const size_t newline = most == 0 ? std::string::npos : text.rfind('\n', most - 1);
@@ -51,7 +53,8 @@ std::string Repeated(const std::string& filler, size_t bytes) {
   return text + Beginning(filler, bytes - text.size());
 }
 
-// The beginning of a line that is nearest to `offset`; the end of `text` counts as one.
+// Returns the beginning of the line that begins nearest to `offset`. The end of `text` counts as
+// the beginning of a line.
 size_t NearestLine(const std::string& text, size_t offset) {
   const size_t before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
   const size_t low = before == std::string::npos ? 0 : before + 1;
@@ -77,9 +80,10 @@ struct Expression {
 
 constexpr size_t kShortest = 9;  // "[MIN 1 2]"
 
-// Draws an operator over digits and nested expressions, at most `bytes` long (or kShortest). Each
-// argument gets an equal share of the room that is left. So expressions nest and answers stay
-// balanced: one operator over many digits would nearly always give 0 or 9.
+// Draws an operator with digits and nested expressions as arguments, at most `bytes` long (but at
+// least kShortest). Each argument gets an equal share of the bytes that are left. So long
+// expressions are nested, and all answers stay frequent; one operator over many digits would nearly
+// always give 0 or 9.
 Expression DrawExpression(const ListOps& task, size_t bytes, Random* random) {
   const size_t operation = random->Below(4);
   Expression whole{std::string("[") + kOperators[operation], 0};
@@ -113,7 +117,7 @@ Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed) {
   while (key.size() < static_cast<size_t>(task.digits)) key += random.Digit();
   const std::string needle = Replaced(task.needle, "{}", key);
   const std::string question = task.question.substr(0, task.question.find("{}"));
-  const size_t rest = needle.size() + question.size() + 2;  // with two newlines
+  const size_t rest = needle.size() + question.size() + 2;  // 2: two newlines
 
   std::string filler =
       Repeated(task.filler.empty() ? kFiller : task.filler, bytes > rest ? bytes - rest : 0);
@@ -145,9 +149,10 @@ Sample Draw(const ListOps& task, size_t bytes, uint64_t seed) {
 }
 
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed) {
-  constexpr size_t kAnswer = 5;  // " = 12", of which two are the answer
+  constexpr size_t kAnswer = 5;  // bytes of " = 12"; its last two are the answer
   constexpr size_t kAlphabet = 26;
-  // As many letters that at least half of all keys stay unused: drawing a new key is then quick.
+  // Use so many letters that at least half of all possible keys stay unused. Then it is fast to
+  // draw a key that is not used yet.
   size_t letters = 3;
   size_t keys = kAlphabet * kAlphabet * kAlphabet;
   while (keys / 2 < bytes / (letters + kAnswer + 1)) {

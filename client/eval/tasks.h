@@ -1,7 +1,7 @@
-// Draws questions with one right answer, with a context of any length.
+// Draws questions that have one right answer and a context of any length.
 //
 // A question depends only on its seed and its parameters, and is the same on every platform. Texts
-// are ASCII, except for texts of the caller.
+// are ASCII, unless the caller gives others.
 #ifndef LONGSTREAM_CLIENT_EVAL_TASKS_H_
 #define LONGSTREAM_CLIENT_EVAL_TASKS_H_
 
@@ -14,11 +14,12 @@ namespace longstream::client {
 
 struct Question {
   std::string text;    // follows the context
-  std::string answer;  // the right continuation, after blanks
+  std::string answer;  // the right continuation, which may follow blanks
   double depth = 0;    // where in the context the answer is: 0 at its beginning, 1 at its end
 };
 
-// A context and its questions. Each question follows the context directly, without the others.
+// A context and its questions. Each question directly follows the context; the other questions are
+// not part of its prompt.
 struct Sample {
   std::string context;
   std::vector<Question> questions;
@@ -28,20 +29,21 @@ struct Sample {
 struct Passkey {
   int digits = 5;
   std::string filler;  // repeated as often as needed; empty: built-in sentences
-  // "{}" stands for the number in both. The question that is asked ends before its "{}".
+  // "{}" stands for the number in both. The question is asked only up to its "{}".
   std::string needle = "The pass key is {}. Remember it, {} is the pass key.\n";
   std::string question = "What is the pass key? The pass key is {}";
 };
 
-// Puts the needle before the line of the filler that begins nearest to `depth`. Here and below,
-// context and question have at most `bytes` together, unless the question itself needs more.
+// Inserts the needle before the line of the filler that begins nearest to `depth` (0: the
+// beginning, 1: the end). In this and the other functions, context and question together have at
+// most `bytes` bytes, unless the question alone needs more.
 Sample Draw(const Passkey& task, size_t bytes, double depth, uint64_t seed);
 
 // ListOps (Nangia and Bowman, arXiv 1804.06028): nested MIN, MAX, MED (the median; the lower one of
 // an even number) and SM (the sum modulo 10) of digits. The context has short worked examples.
 struct ListOps {
   int examples = 4;
-  int arguments = 5;  // at most so many for an operator; >= 2
+  int arguments = 5;  // maximum number of arguments of an operator; >= 2
 };
 
 Sample Draw(const ListOps& task, size_t bytes, uint64_t seed);
@@ -54,7 +56,7 @@ struct Recall {
 
 Sample Draw(const Recall& task, size_t bytes, uint64_t seed);
 
-// Whether the continuation `text` gives the answer: after blanks it begins with the answer, and no
+// Whether the continuation `text` gives the answer: it begins with blanks and the answer, and no
 // letter or digit follows directly.
 bool IsAnswer(const std::string& text, const std::string& answer);
 

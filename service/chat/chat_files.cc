@@ -1,4 +1,4 @@
-// Files in the order in which transformers looks at them.
+// Reads the files in the same order as Hugging Face's transformers.
 #include "service/chat/chat_files.h"
 
 #include <array>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::array<const char*, 7> kSpecialTokens = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-// The object in a JSON file; an empty one where there is no file.
+// Reads the JSON object in a file. Returns an empty object if the file does not exist.
 absl::StatusOr<Dict> ReadObject(const fs::path& path) {
   absl::StatusOr<std::optional<std::string>> json = FindModelFile(path);
   if (!json.ok()) return json.status();
@@ -60,7 +60,8 @@ absl::Status AddFiles(const fs::path& model_dir, ChatTemplates* templates) {
   return status;
 }
 
-// chat_template of tokenizer_config.json: a text, or [{"name": ..., "template": ...}, ...].
+// Adds the value of chat_template in tokenizer_config.json: a text, or a list [{"name": ...,
+// "template": ...}, ...].
 absl::Status AddFromConfig(const Value& entry, const std::string& file, ChatTemplates* templates) {
   if (entry.is_text()) {
     return Add("default", file + ": chat_template", entry.text().bytes(), templates);
@@ -84,7 +85,7 @@ absl::Status AddFromConfig(const Value& entry, const std::string& file, ChatTemp
   return absl::OkStatus();
 }
 
-// A special token is a string, or an object with its content.
+// A special token is a string, or an object whose key "content" holds the string.
 void AddSpecialTokens(const Dict& config, Dict* tokens) {
   for (const char* name : kSpecialTokens) {
     const Value* token = config.Find(name);
@@ -106,7 +107,7 @@ absl::StatusOr<const ChatTemplate*> ChatTemplates::Choose(bool has_tools) const 
   return absl::FailedPreconditionError(
       empty() ? "the model has no chat template: there is neither a chat_template.jinja nor a "
                 "chat_template in tokenizer_config.json"
-              : absl::StrCat("the model has no chat template called default; there are: ", names));
+              : absl::StrCat("the model has no chat template called default; available: ", names));
 }
 
 absl::StatusOr<ChatTemplates> ReadChatTemplates(const fs::path& model_dir) {

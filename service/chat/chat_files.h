@@ -15,20 +15,23 @@ namespace longstream::chat {
 struct ChatTemplates {
   bool empty() const { return by_name.empty(); }
 
-  // The template for a conversation: "tool_use" if there are tools and it exists, else "default".
-  // FAILED_PRECONDITION: the model does not have it.
+  // Chooses the template for a conversation: "tool_use" if the conversation has tools and the model
+  // has a template of that name, otherwise "default". FAILED_PRECONDITION: the model has no
+  // template "default".
   absl::StatusOr<const ChatTemplate*> Choose(bool has_tools) const;
 
-  std::map<std::string, ChatTemplate> by_name;  // a single one is "default"
-  Dict special_tokens;                          // "bos_token": "<s>" and its like
+  // A template without a name is stored as "default".
+  std::map<std::string, ChatTemplate> by_name;
+  Dict special_tokens;  // such as {"bos_token": "<s>"}
 };
 
-// Reads chat_template.jinja and chat_templates/*.jinja; if there is neither, chat_template of
-// tokenizer_config.json, a text or a list of named ones. Special tokens come from
-// tokenizer_config.json and special_tokens_map.json. Missing files give nothing.
+// Reads the templates from chat_template.jinja and chat_templates/*.jinja. If neither exists, reads
+// them from the key chat_template of tokenizer_config.json, which holds one text or a list of named
+// texts. Reads the special tokens from tokenizer_config.json and special_tokens_map.json. A missing
+// file is not an error.
 //
-// INVALID_ARGUMENT: a file is damaged, or is no template (ChatTemplate::Parse). UNIMPLEMENTED: a
-// template uses a construct that we do not support.
+// INVALID_ARGUMENT: a file is damaged, or does not hold a template (ChatTemplate::Parse).
+// UNIMPLEMENTED: a template uses a construct that we do not support.
 absl::StatusOr<ChatTemplates> ReadChatTemplates(const std::filesystem::path& model_dir);
 
 }  // namespace longstream::chat

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxSourceBytes = 1 << 20;
 
-// A message travels in a header of the answer, which takes few kilobytes.
+// gRPC sends an error message in a header, which holds only a few kilobytes.
 constexpr size_t kMaxMessageBytes = 1000;
 
 absl::Status ToStatus(const TemplateError& error, const std::string& name) {

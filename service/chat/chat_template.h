@@ -1,10 +1,12 @@
 // A chat template: writes a conversation's messages as the text that the model was trained to read.
 //
-// Jinja as Hugging Face's transformers sets it up (trim_blocks, lstrip_blocks, loop controls,
-// tojson, raise_exception, strftime_now, the sandbox), as far as chat templates use it;
-// docs/chat.md has the list. Any other construct of Jinja is an error that names it.
+// The language is Jinja with the settings of Hugging Face's transformers (trim_blocks,
+// lstrip_blocks, loop controls, tojson, raise_exception, strftime_now, the sandbox). Only the
+// constructs that chat templates use are supported; docs/chat.md lists them. Any other construct of
+// Jinja gives an error that names the construct.
 //
-// A template does not change after Parse: every method may be called from any number of threads.
+// A template does not change after Parse, so any number of threads may call its methods at the same
+// time.
 #ifndef LONGSTREAM_SERVICE_CHAT_CHAT_TEMPLATE_H_
 #define LONGSTREAM_SERVICE_CHAT_CHAT_TEMPLATE_H_
 
@@ -23,22 +25,24 @@ namespace longstream::chat {
 
 struct RenderOptions {
   RenderLimits limits;
-  std::tm now = {};  // the time for strftime_now
+  std::tm now = {};  // the time that strftime_now formats
 };
 
-// The default time for strftime_now.
+// Returns the current local time, which strftime_now formats by default.
 std::tm LocalTime();
 
 class ChatTemplate {
  public:
-  // `name` is for error messages: the file. INVALID_ARGUMENT: the source is no template, not UTF-8
-  // or longer than 1 MiB. UNIMPLEMENTED: it uses a construct that we do not support. Both with line
-  // and column.
+  // Error messages call the template `name`, which is usually its file. INVALID_ARGUMENT: the
+  // source is not a valid template, is not UTF-8, or is longer than 1 MiB. UNIMPLEMENTED: the
+  // source uses a construct that we do not support. The message of a syntax error gives the line
+  // and the column.
   static absl::StatusOr<ChatTemplate> Parse(std::string name, std::string source);
 
-  // The text for the variables. INVALID_ARGUMENT: the template refuses them (raise_exception),
-  // applies an impossible operation to them, or exceeds a limit. UNIMPLEMENTED: it uses something
-  // that we do not support. Both with line and column.
+  // Renders the template with the variables. INVALID_ARGUMENT: the template refuses the variables
+  // (raise_exception), applies an impossible operation to them, or exceeds a limit. UNIMPLEMENTED:
+  // the template uses a construct that we do not support. The message gives the line and the
+  // column.
   absl::StatusOr<Text> Render(const Dict& variables, const RenderOptions& options) const;
 
   const std::string& name() const { return name_; }

@@ -1,4 +1,5 @@
-// Messages are put right, one may be marked, and the text is cut at the mark.
+// Normalizes the messages and renders them. To continue the last message, puts a mark behind it and
+// cuts the rendered text at the mark.
 #include "service/chat/conversation.h"
 
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-// Names under which a message's reasoning comes; templates read the first two.
+// Names of the member of a message that holds its reasoning. Templates read the first two.
 constexpr std::array<std::string_view, 3> kReasoning = {"reasoning_content", "thinking",
                                                         "reasoning"};
 
@@ -24,7 +25,8 @@ std::string_view Stripped(std::string_view text) {
   return text.substr(begin, StripEnd(text, begin, nullptr) - begin);
 }
 
-// The message without members that are None, its reasoning under both names.
+// Returns the message without the members that are None. If the message has reasoning, the result
+// holds it under both names that templates read.
 Dict PutRight(const Dict& message) {
   Dict given;
   for (const Dict::Entry& entry : message.entries()) {
@@ -49,8 +51,8 @@ Value Marked(const Value& text) {
   return Value::MakeText(std::move(marked));
 }
 
-// Puts the mark behind the message's content, or the last text in it; *final_text: that text
-// without the mark.
+// Puts the mark behind the content of the message, or behind the last text of a content that is a
+// list. Sets *final_text to that text without the mark.
 absl::Status Mark(Dict* message, std::string* final_text) {
   const Value* content = message->Find("content");
   if (content != nullptr && content->is_text()) {
@@ -77,7 +79,7 @@ absl::Status Mark(Dict* message, std::string* final_text) {
       "continue_final_message: the last message has no text to continue");
 }
 
-// The text up to the mark.
+// Returns the text before the mark.
 absl::StatusOr<Text> CutAtMark(const Text& text, std::string_view final_text) {
   const std::string& bytes = text.bytes();
   const size_t at = bytes.rfind(Stripped(kMark));

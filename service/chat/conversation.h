@@ -1,5 +1,5 @@
-// From a conversation to the variables of a template, as apply_chat_template of Hugging Face's
-// transformers does it.
+// Turns a conversation into the variables of a template, in the same way as the function
+// apply_chat_template of Hugging Face's transformers.
 #ifndef LONGSTREAM_SERVICE_CHAT_CONVERSATION_H_
 #define LONGSTREAM_SERVICE_CHAT_CONVERSATION_H_
 
@@ -12,18 +12,19 @@
 namespace longstream::chat {
 
 struct Conversation {
-  std::vector<Value> messages;  // dicts; members that are None count as left out
+  std::vector<Value> messages;  // dicts; a member that is None counts as absent
   Value tools;                  // a list of dicts, or None
-  Value documents;              // likewise
-  Dict arguments;               // further variables
+  Value documents;              // a list of dicts, or None
+  Dict arguments;               // further variables of the template
   bool add_generation_prompt = false;
-  // The text ends with the last message's text, and the model goes on with it.
+  // True: the rendered text ends within the last message, and the model continues that message.
   bool continue_final_message = false;
 };
 
-// `special_tokens`: bos_token and its like, unless the arguments say otherwise. INVALID_ARGUMENT:
-// there are no messages, a message is no dict, or there is no message to continue; and errors of
-// ChatTemplate::Render.
+// Renders the conversation. `special_tokens` are variables too, such as bos_token; the
+// conversation's arguments replace variables of the same name. INVALID_ARGUMENT: the conversation
+// has no messages, a message is not a dict, or the last message has no text to continue. Also
+// returns the errors of ChatTemplate::Render.
 absl::StatusOr<Text> ApplyTemplate(const ChatTemplate& chat_template, const Dict& special_tokens,
                                    const Conversation& conversation, const RenderOptions& options);
 

@@ -1,4 +1,4 @@
-// The old conversation, the reply to it and the new messages, as one text.
+// Renders the old conversation, the model's reply and the new messages as one text.
 #include "service/chat/history.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace longstream::chat {
 namespace {
 
-// The text of tokens. Bytes of special tokens are not foreign, because the model itself wrote them.
-// Invalid UTF-8 is repaired.
+// Returns the text of the tokens, with invalid UTF-8 replaced. The bytes of special tokens do not
+// count as foreign, because the model itself wrote those tokens.
 Text TextOf(const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
   std::string bytes;
   for (const int32_t token : tokens) bytes += tokenizer.TokenBytes(token);
@@ -44,7 +44,8 @@ bool IsReply(const Value& message) {
   return role != nullptr && role->is_text() && role->text().bytes() == "assistant";
 }
 
-// The reply to the conversation as its next message, or as the rest of the one it continues.
+// Adds the reply to the conversation: as a new message, or as the rest of the last message if the
+// model was asked to continue it.
 absl::Status AddReply(Text reply, Conversation* conversation) {
   Dict message;
   if (conversation->continue_final_message) {
@@ -66,7 +67,8 @@ absl::Status AddReply(Text reply, Conversation* conversation) {
   return absl::OkStatus();
 }
 
-// The whole conversation: the session's messages, the reply, the turn's messages.
+// Returns the whole conversation: the messages of the session, the model's reply and the messages
+// of the turn.
 absl::StatusOr<Conversation> Joined(const Tokenizer& tokenizer, const SessionText& session,
                                     Conversation added) {
   if (session.history == nullptr) {
@@ -79,7 +81,8 @@ absl::StatusOr<Conversation> Joined(const Tokenizer& tokenizer, const SessionTex
   const History& history = *session.history;
   Conversation joined = history.conversation;
   std::span<const int32_t> reply = session.tokens.subspan(history.position);
-  // Callers that tell text, thoughts and calls apart send the reply themselves.
+  // A caller that separates text, thoughts and calls of functions sends the reply itself, as the
+  // first message.
   const bool brings_reply = !added.messages.empty() && IsReply(added.messages[0]);
   if (!reply.empty() && !(brings_reply && !joined.continue_final_message)) {
     const auto is_end = [&](int32_t token) {
@@ -100,7 +103,7 @@ absl::StatusOr<Conversation> Joined(const Tokenizer& tokenizer, const SessionTex
   return joined;
 }
 
-// The tokens of the text from `begin` on.
+// Returns the tokens of the text that starts at byte `begin`.
 absl::StatusOr<std::vector<int32_t>> Encode(const Tokenizer& tokenizer, const Text& text,
                                             size_t begin, bool parse_special, bool continues) {
   const Text part = begin == 0 ? text : text.Part(begin, text.size());
@@ -137,14 +140,14 @@ absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Token
   const std::string& bytes = history->text.bytes();
 
   Addition addition;
-  std::string spelled;  // by the session's tokens
+  std::string spelled;  // the text of the session's tokens
   if (session.history != nullptr) {
     spelled = session.history->text.bytes();
     for (const int32_t token : session.tokens.subspan(session.history->position)) {
       spelled += tokenizer.TokenBytes(token);
     }
   }
-  // A reply may have been stopped within a character.
+  // A reply may have ended in the middle of a character.
   const bool is_text = ValidUtf8Prefix(spelled) == spelled.size();
   if (!spelled.empty() && is_text && bytes.starts_with(spelled)) {
     addition.kept_tokens = session.tokens.size();

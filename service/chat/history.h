@@ -1,10 +1,11 @@
-// Conversations of sessions: the text that a turn's messages add to a session's tokens.
+// Computes the tokens that the messages of a turn add to a session.
 //
-// A session remembers its messages and the text that the template made of them. The text of its
-// tokens after that is the model's reply; it becomes a message of its own when more messages
-// follow. A turn renders the whole conversation. If the result begins with the session's text, the
-// session's tokens stay and the rest is added. If the template has changed earlier text (it leaves
-// out old thoughts, say), the tokens that still agree stay and the others are replaced.
+// A session remembers its messages and the text that the template rendered from them. The tokens
+// behind that text are the model's reply; the reply becomes a message when more messages follow. A
+// turn renders the whole conversation. If the result begins with the session's text, the session
+// keeps its tokens and the turn adds the rest. Some templates change earlier text; for example,
+// they leave out old thoughts. Then the session keeps the tokens before the first difference, and
+// the turn replaces the others.
 #ifndef LONGSTREAM_SERVICE_CHAT_HISTORY_H_
 #define LONGSTREAM_SERVICE_CHAT_HISTORY_H_
 
@@ -22,43 +23,43 @@
 
 namespace longstream::chat {
 
-// A session's memory of its conversation. Immutable once made: forks share it.
+// The conversation that a session remembers. It never changes, so forks share it.
 struct History {
-  Conversation conversation;  // that gave `text`
+  Conversation conversation;  // `text` is this conversation, rendered
   Text text;
-  uint64_t position = 0;  // of the session, where `text` ends
-  std::tm now = {};       // of the first turn: a date in the text does not change later
+  uint64_t position = 0;  // the number of tokens of the session at the end of `text`
+  std::tm now = {};       // the time of the first turn, so that a date in the text stays the same
 };
 
-// A turn's messages.
+// The messages of a turn.
 struct Messages {
-  // The messages to add; with `whole` the whole conversation. Absent tools, documents and arguments
-  // are as in the turn before, unless `whole`.
+  // The messages to add, or the whole conversation if `whole` is set. Unless `whole` is set, tools,
+  // documents and arguments that are absent keep their values from the previous turn.
   Conversation conversation;
   bool whole = false;
-  // Text of earlier turns must stay as it is.
+  // True: refuse the turn if the template changes the text of earlier turns.
   bool require_unchanged = false;
-  // Special tokens spelled in messages become their ids.
+  // True: special tokens that the messages spell out become their ids.
   bool parse_special = false;
 };
 
-// The turn's change of the session.
+// The change that a turn makes to its session.
 struct Addition {
-  uint64_t kept_tokens = 0;     // of the session; what comes after is replaced
-  std::vector<int32_t> tokens;  // to add
+  uint64_t kept_tokens = 0;     // the session's tokens behind these are replaced
+  std::vector<int32_t> tokens;  // the tokens to add
   std::shared_ptr<const History> history;
 };
 
-// A session's present tokens, and its conversation if it has one.
+// The present tokens of a session, and its conversation if it has one.
 struct SessionText {
   std::span<const int32_t> tokens;
   std::shared_ptr<const History> history;
-  std::span<const int32_t> end_ids;  // that end a reply and are no part of it
+  std::span<const int32_t> end_ids;  // end ids: they end a reply and are not part of its text
 };
 
-// FAILED_PRECONDITION: the session's tokens are no conversation to add to; with
-// `require_unchanged`, earlier text changes (names the position). And errors of
-// ChatTemplates::Choose, ApplyTemplate and Tokenizer::Encode.
+// FAILED_PRECONDITION: the session's tokens are not a conversation; or `require_unchanged` is set
+// and the template changes earlier text (the message names the position). Also returns the errors
+// of ChatTemplates::Choose, ApplyTemplate and Tokenizer::Encode.
 absl::StatusOr<Addition> AddMessages(const ChatTemplates& templates, const Tokenizer& tokenizer,
                                      const SessionText& session, Messages messages);
 

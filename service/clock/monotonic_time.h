@@ -1,4 +1,4 @@
-// Moments of the steady clock, to measure durations by.
+// Moments of the steady clock, which measures durations.
 #ifndef LONGSTREAM_SERVICE_CLOCK_MONOTONIC_TIME_H_
 #define LONGSTREAM_SERVICE_CLOCK_MONOTONIC_TIME_H_
 
@@ -8,14 +8,14 @@
 
 namespace longstream {
 
-// A moment of the steady clock, which nobody sets. Use it for durations, idle times and deadlines.
-// absl::Time is the calendar's time, for people: an operator or NTP may set it back or ahead while
-// the server runs, and after a pause of a virtual machine it is hours later.
+// A moment of the steady clock, which only moves forward. Use it for durations, idle times and
+// deadlines. absl::Time is calendar time, for people: an operator or NTP may set it back or ahead
+// while the server runs, and after a pause of a virtual machine it may jump by hours.
 //
-// Two moments of one process compare and subtract; a moment means nothing to another process.
+// Moments of one process can be compared and subtracted. A moment means nothing to another process.
 class MonotonicTime {
  public:
-  // The clock's zero, which is some time before the process began.
+  // The zero of the clock: some moment before the process began.
   constexpr MonotonicTime() = default;
 
   static MonotonicTime Now() {
@@ -44,7 +44,7 @@ class MonotonicTime {
  private:
   constexpr explicit MonotonicTime(absl::Duration since) : since_(since) {}
 
-  absl::Duration since_;  // the clock's zero
+  absl::Duration since_;  // the time since the zero of the clock
 };
 
 }  // namespace longstream

@@ -6,7 +6,7 @@
 
 namespace longstream {
 
-// Rows of a step: a prefill piece of 512 beside 64 decode rows.
+// Rows of a step: enough for a prompt piece of 512 tokens beside 64 decode rows.
 inline constexpr uint32_t kDefaultBatchTokens = 576;
 // Entries of a step, one for each sequence in it.
 inline constexpr uint32_t kDefaultBatchSequences = 64;

@@ -1,4 +1,4 @@
-// The configuration's keys, their types and their limits.
+// The keys of the configuration, their types and their limits.
 #include "service/config/server_config.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ constexpr uint32_t kMaxThreads = 1024;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// The error if `text` is no address to listen on. It is checked here because the code that binds it
-// accepts almost anything (port 99999 becomes 34463).
+// Returns an error if `text` is not an address to listen on. The check is here because gRPC and the
+// metrics server accept almost any text (port 99999 becomes 34463).
 std::optional<std::string> AddressError(std::string_view text) {
   const size_t colon = text.rfind(':');
   const std::string_view host = text.substr(0, std::min(colon, text.size()));
@@ -59,14 +59,14 @@ absl::Status ReadMessageBytes(const YamlNode& node, uint64_t* bytes) {
   return node.Error(absl::StrCat("expected 64KiB to 1GiB, found ", *bytes, " bytes"));
 }
 
-// One message of the largest size must be able to come in. `key`: as CheckBatch's.
+// Checks that a message of the largest size fits into the transit limit. `key`: as for CheckBatch.
 absl::Status CheckTransit(const YamlNode& key, const ServerConfig& config) {
   if (config.max_transit_bytes >= config.max_message_bytes) return absl::OkStatus();
   return key.Error(absl::StrCat("max_transit_bytes must be at least max_message_bytes = ",
                                 config.max_message_bytes, ", found ", config.max_transit_bytes));
 }
 
-// The error if `device` names no device.
+// Returns an error if `device` does not name a device.
 std::optional<std::string> DeviceError(std::string_view device) {
   if (device == "auto" || device == "cpu" || device == "cuda") return std::nullopt;
   constexpr std::string_view kNumbered = "cuda:";
@@ -86,7 +86,7 @@ absl::Status ReadDevice(const YamlNode& node, std::string* device) {
   return error ? node.Error(*error) : absl::OkStatus();
 }
 
-// Timeouts must be positive: a zero one would pass before anything is done.
+// Timeouts must be positive, because a timeout of zero would pass before any work is done.
 absl::Status ReadTimeout(const YamlNode& node, absl::Duration* timeout) {
   if (absl::Status status = node.ReadDuration(timeout); !status.ok()) return status;
   return *timeout > absl::ZeroDuration() ? absl::OkStatus()
@@ -105,8 +105,9 @@ absl::Status ReadModel(const YamlNode& node, ModelConfig* model) {
   });
 }
 
-// A step must have room for a grid line's worth of prompt beside all decode rows, or prompts would
-// starve while the batch is full. `key`: the one of the two that the file names last.
+// A step must have room for kPrefillRoom prompt tokens (one interval of the prefill grid) beside
+// all decode rows. Otherwise no prompt would be read while the batch is full. `key`: whichever of
+// the two keys comes last in the file; the error names its line.
 absl::Status CheckBatch(const YamlNode& key, const ServerConfig& config) {
   constexpr uint32_t kPrefillRoom = 64;
   const uint32_t least = config.max_batch_sequences + kPrefillRoom;
@@ -143,7 +144,7 @@ absl::Status ReadScheduler(const YamlNode& node, ServerConfig* config) {
 }
 
 absl::Status ReadSessions(const YamlNode& node, ServerConfig* config) {
-  YamlNode timeout_key = node;  // the one of the two that the file names last
+  YamlNode timeout_key = node;  // whichever of the two timeouts comes last in the file
   const auto read_timeout = [&](const YamlNode& value, absl::Duration* timeout) {
     timeout_key = value;
     return ReadTimeout(value, timeout);
@@ -178,7 +179,7 @@ absl::Status ReadModels(const YamlNode& node, ServerConfig* config) {
 }
 
 absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
-  YamlNode transit_key = root;  // the one of the two that the file names last
+  YamlNode transit_key = root;  // whichever of the two byte limits comes last in the file
   absl::Status status = root.ReadMap({
       {"listen", [&](const YamlNode& value) { return ReadAddress(value, false, &config->listen); }},
       {"metrics_listen",
@@ -209,7 +210,8 @@ absl::Status ReadRoot(const YamlNode& root, ServerConfig* config) {
   return status.ok() ? CheckTransit(transit_key, *config) : status;
 }
 
-// The parts of --model, cut at commas outside brackets: a list or a map is one value.
+// Cuts the value of --model at commas. A list or a map in brackets is one value, so commas inside
+// brackets do not count.
 std::vector<std::string> PartsOf(std::string_view flag) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -261,7 +263,7 @@ absl::Status ReadConfigText(std::string_view text, std::string_view origin, Serv
 
 absl::Status ReadConfigFile(const std::string& path, ServerConfig* config) {
   std::ifstream file(path, std::ios::binary);
-  // A directory opens and then throws on the first read.
+  // A directory can be opened, but the first read from it would throw.
   if (!file || std::filesystem::is_directory(path)) {
     return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   }
@@ -301,7 +303,7 @@ absl::Status AddModelFlag(std::string_view flag, ServerConfig* config) {
       options.push_back(JsonMember(key.substr(sizeof("options.") - 1), value));
     } else {
       return ModelFlagError(flag, absl::StrCat("unknown key '", key,
-                                               "'; there are: backend, cache_bytes, device, "
+                                               "'; expected one of: backend, cache_bytes, device, "
                                                "options.KEY, version"));
     }
   }
@@ -325,7 +327,7 @@ absl::Status CheckConfig(const ServerConfig& config) {
   }
   if (config.models.empty()) {
     return absl::InvalidArgumentError(
-        "models: there is none; name one in the file or with --model NAME=DIR");
+        "models: no model is configured; name one in the file or with --model NAME=DIR");
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Strict reading on top of yaml-cpp.
+// Implements the strict reading with yaml-cpp.
 #include "service/config/yaml_reader.h"
 
 #include <yaml-cpp/yaml.h>
@@ -28,10 +28,11 @@ Json ScalarToJson(const std::string& text, bool quoted) {
   return text;
 }
 
-// Most values of one ReadJson: an alias may make a short document long, or endless.
+// The largest number of values that one ReadJson accepts. Aliases can make a short document long,
+// or even endless.
 constexpr int kMaxJsonValues = 4096;
 
-// Each value takes one of `values_left`; null if none is left.
+// Converts a value to JSON. Every value reduces *values_left by one; at zero the result is null.
 Json ToJson(const YAML::Node& node, int* values_left) {
   if (*values_left == 0) return nullptr;
   --*values_left;
@@ -101,7 +102,8 @@ YamlNode YamlNode::Child(const YAML::Node& node, std::string path) const {
 
 YamlNode YamlNode::Value(const YAML::Node& key, const YAML::Node& value, std::string path) const {
   YamlNode node = Child(value, std::move(path));
-  if (value.IsNull()) node.line_ = key.Mark().line;  // null has the line of the next text
+  // yaml-cpp reports the line of the next text for an empty value.
+  if (value.IsNull()) node.line_ = key.Mark().line;
   return node;
 }
 
@@ -120,7 +122,7 @@ absl::Status YamlNode::ReadMap(std::initializer_list<std::pair<const char*, Read
       std::vector<std::string> known;
       for (const auto& [name, reader] : keys) known.emplace_back(name);
       return at_key.Error(
-          absl::StrCat("unknown key '", key, "'; there are: ", absl::StrJoin(known, ", ")));
+          absl::StrCat("unknown key '", key, "'; expected one of: ", absl::StrJoin(known, ", ")));
     }
     if (!seen.insert(key).second) return at_key.Error(absl::StrCat("key '", key, "' is repeated"));
     if (absl::Status status = found->second(value); !status.ok()) return status;
@@ -214,7 +216,7 @@ std::string JsonMember(std::string_view key, std::string_view value) {
       int values_left = kMaxJsonValues;
       json = ToJson(YAML::Load(std::string(value)), &values_left);
     } catch (const YAML::Exception&) {
-      // A string after all, which the backend refuses by name.
+      // Keep it as a string. The backend refuses the string with an error that names the key.
     }
   }
   return absl::StrCat(Json(std::string(key)).dump(), ":", json.dump());

@@ -1,4 +1,5 @@
-// A YAML document read strictly: every key known, every value of its type, errors with lines.
+// Reads YAML documents strictly: every key must be known and every value must have the right type.
+// Errors name the line.
 #ifndef LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
 #define LONGSTREAM_SERVICE_CONFIG_YAML_READER_H_
 
@@ -21,16 +22,16 @@ class Node;
 
 namespace longstream {
 
-// A value in a document and the path that leads to it ("models[0].name"). Every error is
-// INVALID_ARGUMENT "ORIGIN:LINE: PATH: expected ..., found ...".
+// A value in a document, with its path ("models[0].name"). Every error is INVALID_ARGUMENT with the
+// message "ORIGIN:LINE: PATH: expected ..., found ...".
 class YamlNode {
  public:
   using Reader = std::function<absl::Status(const YamlNode& value)>;
 
   static absl::StatusOr<YamlNode> Parse(std::string_view text, std::string_view origin);
 
-  // Calls the reader of each key that is there. An unknown or repeated key is an error; an empty
-  // document is an empty map.
+  // Calls the reader of each key that is present. An unknown or repeated key is an error. An empty
+  // document counts as an empty map.
   absl::Status ReadMap(std::initializer_list<std::pair<const char*, Reader>> keys) const;
   absl::Status ReadList(const Reader& entry) const;
 
@@ -40,9 +41,9 @@ class YamlNode {
   absl::Status ReadBytes(uint64_t* value) const;           // "64MiB"
   absl::Status ReadDuration(absl::Duration* value) const;  // "90s", "1h30m"
   absl::Status ReadOneOf(std::initializer_list<const char*> values, std::string* value) const;
-  // A map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep their
-  // type. An alias counts as all values that it stands for, so a document that refers to itself is
-  // an error.
+  // Reads a map of scalars, lists and maps as a JSON object. Unquoted numbers, true and false keep
+  // their type. An alias counts as all the values that it stands for, so a document that refers to
+  // itself is an error.
   absl::Status ReadJson(std::string* value) const;
 
   absl::Status Error(std::string_view message) const;
@@ -52,17 +53,18 @@ class YamlNode {
 
   absl::Status Expected(std::string_view what) const;
   YamlNode Child(const YAML::Node& node, std::string path) const;
-  // The value of `key`. If the value is empty, errors name the key's line.
+  // Returns the value of `key`. If the value is empty, errors name the line of the key.
   YamlNode Value(const YAML::Node& key, const YAML::Node& value, std::string path) const;
 
   std::shared_ptr<const YAML::Node> node_;  // shared, because the node's type is incomplete here
   std::string origin_;
   std::string path_;
-  int line_;  // from 0
+  int line_;  // counts from 0
 };
 
-// `"key":value` of a JSON object. Numbers, true, false and null keep their type, [A,B,...] becomes
-// a list of such values, {key: A, ...} an object as YAML reads it, anything else a string.
+// Returns the member `"key":value` of a JSON object. Numbers, true, false and null keep their type.
+// [A,B,...] becomes a list of such values, {key: A, ...} becomes an object with YAML's rules, and
+// anything else becomes a string.
 std::string JsonMember(std::string_view key, std::string_view value);
 
 }  // namespace longstream

@@ -1,4 +1,5 @@
-// The engine's loop: messages, aborted turns, admission, a step.
+// The loop of the engine. Each round runs messages, ends aborted turns, admits turns and runs a
+// step.
 #include "service/engine/engine.h"
 
 #include <algorithm>
@@ -13,12 +14,12 @@
 namespace longstream {
 namespace {
 
-// How often the loop looks at gauges and deadlines when nothing happens.
+// When nothing happens, the loop updates gauges and checks deadlines at this interval.
 constexpr absl::Duration kIdlePeriod = absl::Milliseconds(500);
 
-// GatherTurns waits for a message for 1 / kGatheringPart of the time that reading the prompts
-// takes, at most kMostGatheringPause. Each message starts the pause anew; all pauses together are
-// at most kGatheringPauses times one pause.
+// GatherTurns pauses to wait for a message. One pause is 1 / kGatheringPart of the time that
+// reading the prompts takes, at most kMostGatheringPause. Each message starts the pause anew. All
+// pauses together last at most kGatheringPauses times one pause.
 constexpr int kGatheringPart = 32;
 constexpr absl::Duration kMostGatheringPause = absl::Milliseconds(1);
 constexpr int kGatheringPauses = 4;
@@ -145,9 +146,9 @@ void Engine::CountRefusal(const absl::Status& status) const {
 absl::Status Engine::TakePlace() {
   absl::MutexLock lock(&mutex_);
   if (num_waiting_ >= options_.max_waiting_turns + room_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("model ", model_->name(), ": no room for another waiting turn, the limit is ",
-                     options_.max_waiting_turns));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "model ", model_->name(), ": the queue has no room for another turn; it holds at most ",
+        options_.max_waiting_turns));
   }
   ++num_waiting_;
   return absl::OkStatus();
@@ -206,7 +207,7 @@ absl::Status Engine::CopySession(TurnLease& source, TurnLease& target) {
   if (from.closed()) {
     return absl::NotFoundError(absl::StrCat("session_id: no session ", from.id().ToString()));
   }
-  // A turn that could not be rolled back may have left the source without caches.
+  // The source has no caches if an earlier rollback failed and new caches could not be made.
   if (absl::Status status = EnsureCaches(from); !status.ok()) return status;
   absl::StatusOr<Sequence> sequence = model_->backend().ForkSequence(from.caches().sequence);
   if (!sequence.ok()) return sequence.status();
@@ -222,7 +223,7 @@ void Engine::Run() {
     EndAborted();
     bool any_ended = LookAtRunning();
     any_ended |= AdmitWaiting();
-    wakes_.Run();  // readers get the known tokens before the next step
+    wakes_.Run();  // readers get the drawn tokens before the next step
     if (std::exchange(has_slept, false) && GatherTurns()) continue;
     const bool stepped = Step();
     wakes_.Run();
@@ -300,7 +301,8 @@ void Engine::EndAborted() {
   for (auto* turns : {&waiting_, &running_}) {
     for (auto it = turns->begin(); it != turns->end();) {
       ActiveTurn& active = **it;
-      // gRPC cancels a call whose deadline has passed, so the deadline is looked at first.
+      // gRPC cancels a call whose deadline has passed. Check the deadline first, so that the turn
+      // ends with DEADLINE_EXCEEDED and not with CANCELLED.
       if (!active.ended() && now >= active.turn().request.deadline) {
         active.Abort(absl::DeadlineExceededError("the deadline passed during the turn"));
       } else if (!active.ended() && active.turn().cancelled()) {

@@ -34,40 +34,42 @@ namespace longstream {
 // must not block. Readers of turns are woken there and on the threads of Options::executor
 // (ReaderWakes).
 //
-// If the model's device works beside the host (LS_CAP_LOOK_AHEAD), two steps are in flight; the
-// second is composed before the first one's tokens are known (StepPipeline). A deadline or a
-// cancellation ends a turn when its steps in flight are done, two at most. Tokens drawn for a turn
-// that has ended are dropped.
+// If the device of the model works in parallel with the host (LS_CAP_LOOK_AHEAD), two steps are in
+// flight: the engine composes the second step before it knows the tokens of the first
+// (StepPipeline). A deadline or a cancellation ends a turn when its steps in flight are done; at
+// most two are in flight. The engine drops tokens that are drawn for a turn that has ended.
 //
-// The engine thread alone calls the backend and touches the caches of the model's sessions. Open,
-// Fork, Close and the start of a turn take effect in the order of their messages. A session that is
-// closed by then gets no caches and runs no turn, even if it was open when the message was posted.
+// Only the engine thread calls the backend and touches the caches of the model's sessions. Open,
+// Fork, Close and Start post messages, which take effect in the order of the calls. If a session
+// has been closed when its message runs, it gets no caches and runs no turn.
 class Engine {
  public:
   struct Options {
     uint32_t max_batch_tokens = kDefaultBatchTokens;
     uint32_t max_batch_sequences =
-        kDefaultBatchSequences;          // per step; also the most turns that compute at once
-    size_t max_open_turns = 1024;        // including turns that wait for their reader or for input
-    size_t max_waiting_turns = 256;      // beyond it: RESOURCE_EXHAUSTED
-    size_t stream_buffer_bytes = 65536;  // a reader that is further behind pauses its turn
-    double max_decode_stretch = 6;       // > 1; of a step that also reads prompts (StepCostModel)
-    size_t max_steps_in_flight = 2;      // 1 or 2; 1 is used where the backend cannot look ahead
-    // A turn that has waited this long for its client to read or to send ends: DEADLINE_EXCEEDED.
+        kDefaultBatchSequences;      // entries of a step, and turns that compute at the same time
+    size_t max_open_turns = 1024;    // includes turns that wait for their reader or for input
+    size_t max_waiting_turns = 256;  // further turns get RESOURCE_EXHAUSTED
+    size_t stream_buffer_bytes = 65536;  // a turn pauses if its reader is further behind
+    double max_decode_stretch = 6;       // > 1; `stretch` of StepCostModel
+    size_t max_steps_in_flight = 2;      // 1 or 2; 1 if the backend cannot look ahead
+    // A turn ends with DEADLINE_EXCEEDED if it has waited this long for its client to read or to
+    // send.
     absl::Duration client_timeout = absl::Minutes(5);
-    // Its threads wake readers; if it has none, the engine thread does. Borrowed, outlives the
-    // engine.
+    // The threads that wake readers. If there are none, the engine thread wakes them. Borrowed;
+    // outlives the engine.
     Executor executor = {};
     FailureListener on_failure = nullptr;  // may be empty
-    // Runs once, on the engine thread, when the model's device is lost: `lost` is UNAVAILABLE and
-    // says why. Every turn has ended with it by then; later turns fail likewise. May be empty.
+    // Called once, on the engine thread, when the device of the model is lost. `lost` is
+    // UNAVAILABLE and says why. Before the call, every turn has been aborted with `lost`; later
+    // turns fail in the same way. May be empty.
     std::function<void(const absl::Status& lost)> on_lost = nullptr;
   };
 
   // `metrics` outlives the engine.
   Engine(std::shared_ptr<ServedModel> model, const Options& options, ModelMetrics* metrics);
-  // Ends every turn with UNAVAILABLE and frees every session's caches. Sessions may live on; they
-  // are empty shells.
+  // Ends every turn with UNAVAILABLE, closes the sessions and frees their caches. Other owners may
+  // still hold the session objects.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -77,29 +79,30 @@ class Engine {
   using Done = std::function<void(absl::Status)>;
   using Closed = std::function<void(uint64_t position)>;
 
-  // Gives a new session its caches, then drops the lease. Not OK: the session is closed; CANCELLED:
-  // another caller has closed it.
+  // Gives a new session its caches, then drops the lease. On an error the session is closed.
+  // CANCELLED: another caller has closed the session.
   void Open(TurnLease session, Done done);
-  // Copies the session `source` into the new session `target`, then drops both leases. Not OK:
-  // `target` is closed; NOT_FOUND: `source` was closed.
+  // Copies the session `source` into the new session `target`, then drops both leases. On an error
+  // `target` is closed. NOT_FOUND: `source` was closed. CANCELLED: another caller has closed
+  // `target`.
   void Fork(TurnLease source, TurnLease target, Done done);
-  // Frees the caches of a session that was closed (Session::Close), once; a running turn is
-  // cancelled.
+  // Frees the caches of a session that was closed (Session::Close) and cancels its running turn.
+  // Call it once per session.
   void Close(std::shared_ptr<Session> session, Closed closed);
 
-  // Queues a turn of the leased session; a kScore turn has a session of its own. turn->stream has
-  // the outcome. Not OK: the turn is refused, its stream stays empty and the lease is dropped.
-  // INVALID_ARGUMENT: as CheckPrompt; RESOURCE_EXHAUSTED: the queue is full; DEADLINE_EXCEEDED: the
-  // deadline cannot be met; UNAVAILABLE: the engine drains.
+  // Queues a turn of the leased session. A kScore turn has its own session. turn->stream reports
+  // the outcome. On an error the turn is refused, its stream stays empty and the lease is dropped.
+  // INVALID_ARGUMENT: as for CheckPrompt. RESOURCE_EXHAUSTED: the queue is full. DEADLINE_EXCEEDED:
+  // the deadline cannot be met. UNAVAILABLE: the engine is draining.
   absl::Status Start(std::shared_ptr<Turn> turn, TurnLease lease);
 
-  // Counts a turn of this model that was refused before Start.
+  // Counts, in the metrics, a turn of this model that was refused before Start.
   void CountRefusal(const absl::Status& status) const;
 
-  // Looks at cancellations, input and readers now rather than at the next step.
+  // Wakes the engine thread, so that it checks cancellations, input and readers now.
   void Wake();
 
-  // Blocks until the work of all earlier calls is done. Not from a callback.
+  // Blocks until the work of all earlier calls is done. Must not be called from a callback.
   void Flush();
 
   // Refuses new turns from now on.
@@ -116,31 +119,33 @@ class Engine {
   bool RunMailbox() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sleeps until there is a message, or until the earliest deadline.
   void Sleep() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Before the first step after a sleep: waits for turns that arrive together with the present
-  // ones. Otherwise the first turn's prompt would be read alone, and the others would be decoded
-  // one step behind it: that takes more steps, each of which reads all weights. The wait is a small
-  // part of the time that reading the prompts takes; it ends when messages no longer follow each
-  // other closely or the engine is woken. True: there is something to look at before the step.
+  // Runs before the first step after a sleep, and waits for turns that arrive at almost the same
+  // time as the present ones. Without the wait, the prompt of the first turn would be read alone
+  // and the other turns would be decoded one step later; that takes more steps, and each step reads
+  // all weights. The wait is a small part of the time that reading the prompts takes. It ends when
+  // no further message comes soon, or when the engine is woken. True: there are messages to run
+  // before the step.
   bool GatherTurns() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Runs on the engine thread, once; may own leases, so it can be moved but not copied.
+  // Runs once, on the engine thread. A message may own leases, so it can be moved but not copied.
   using Message = absl::AnyInvocable<void()>;
   void Post(Message message) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Enqueue(std::shared_ptr<Turn> turn, TurnLease lease);
-  // A place in the queue. RESOURCE_EXHAUSTED: it is full.
+  // Takes a place in the queue. RESOURCE_EXHAUSTED: the queue is full.
   absl::Status TakePlace() ABSL_LOCKS_EXCLUDED(mutex_);
   void GivePlaces(size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // CANCELLED: the session is closed, and gets no caches.
+  // Makes caches for the session if it has none. CANCELLED: the session is closed.
   absl::Status EnsureCaches(Session& session);
   absl::Status CopySession(TurnLease& source, TurnLease& target);
 
   // The parts of one round of the loop.
   void EndAborted();
-  // Takes in the clients' input, and looks once at each running turn's part in the next step. Ends
-  // turns whose client is silent for too long. True: a turn has ended.
+  // Takes in the input of clients and decides, for each running turn, its part in the next step.
+  // Ends turns whose client has been silent for too long. True: a turn has ended.
   bool LookAtRunning();
-  // Admits turns from the front of the queue (AdmissionRound). True: this has ended a turn.
+  // Admits turns from the front of the queue (AdmissionRound). True: an admitted turn has already
+  // ended.
   bool AdmitWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   // False: there was nothing to do.
   bool Step();
@@ -155,7 +160,7 @@ class Engine {
   uint64_t FreeBytes() const;
   AdmissionBudget Budget() const;
   AdmissionPlaces Places() const;
-  // Tells TakePlace how many turns have left the queue and which places there are.
+  // Tells TakePlace how many turns have left the queue and how many places are free.
   void PublishRoom(size_t left_queue, const AdmissionPlaces& places) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<ServedModel> model_;  // shared with callers that describe the model
@@ -169,20 +174,20 @@ class Engine {
   absl::Mutex mutex_;
   std::vector<Message> mailbox_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // turns, also those in the mailbox
-  size_t room_ ABSL_GUARDED_BY(mutex_);             // turns that could be admitted at once
+  size_t num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // waiting turns, including those in the mailbox
+  size_t room_ ABSL_GUARDED_BY(mutex_);             // how many turns could be admitted now
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Owned by the engine thread.
   using Turns = StepPipeline::Turns;
   Turns waiting_;  // by priority, then arrival
   Turns running_;
-  StepPipeline pipeline_;  // of running_
+  StepPipeline pipeline_;  // composes steps of the turns in running_
   ReaderWakes wakes_;
   std::vector<std::shared_ptr<Session>> open_sessions_;
   bool gave_up_ = false;
 
-  std::thread thread_;  // last: starts when everything above stands
+  std::thread thread_;  // the last member: starts when all others are constructed
 };
 
 }  // namespace longstream

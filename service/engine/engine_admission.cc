@@ -1,4 +1,4 @@
-// Admission: the turns of the queue that get their memory in this round.
+// Admission: decides which turns of the queue get their memory in this round.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -59,7 +59,7 @@ Engine::Admission Engine::TryToAdmit(ActiveTurn& turn, AdmissionRound& round) co
 bool Engine::AdmitWaiting() {
   AdmissionRound round(Places(), waiting_.empty() ? AdmissionBudget{} : Budget());
   const size_t num_waiting = waiting_.size();
-  std::vector<ActiveTurn*> waits;  // in the order of round.waiting()
+  std::vector<ActiveTurn*> waits;  // in the same order as round.waiting()
   bool any_ended = false;
   for (auto it = waiting_.begin(); it != waiting_.end() && round.GoesOn();) {
     switch (TryToAdmit(**it, round)) {

@@ -1,4 +1,4 @@
-// How fast a model reads prompts: its engine learns it, callers ask for it.
+// How fast a model reads prompts. The engine measures it, and other threads read it.
 #ifndef LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
 #define LONGSTREAM_SERVICE_ENGINE_SHARED_PREFILL_SPEED_H_
 
@@ -12,7 +12,7 @@
 
 namespace longstream {
 
-// PrefillSpeed for several threads.
+// A PrefillSpeed that several threads may use.
 class SharedPrefillSpeed {
  public:
   void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_) {

@@ -1,4 +1,4 @@
-// Composition and results of steps.
+// Composes and submits steps, and takes in their results.
 #include "service/engine/step_pipeline.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace longstream {
 namespace {
 
-// A prompt piece of so many tokens, alone in its step, measures the cost of a token; a shorter one
-// measures the cost of a step.
+// The time of a prompt piece of at least so many tokens, alone in its step, shows the cost of a
+// token. The time of a shorter piece mostly shows the fixed cost of a step.
 constexpr uint64_t kTellingTokens = 64;
 
 absl::Status Failure(const absl::Status& status) {
@@ -102,7 +102,8 @@ void StepPipeline::TakeInOldest() {
   }
   const MonotonicTime now = MonotonicTime::Now();
   if (results.ok()) {
-    // The step has the device to itself when the step before is done.
+    // The step's own time begins when the previous step is done, because only then does it have the
+    // device to itself.
     const absl::Duration time = now - std::max(step.submitted, last_done_);
     cost_model_.Learn(step.decode_rows, step.prompt_tokens, time);
     if (step.decode_rows == 0 && step.prompt_tokens >= kTellingTokens) {

@@ -1,4 +1,4 @@
-// The steps of one model: composed, submitted, waited for.
+// Composes, submits and completes the steps of one model.
 #ifndef LONGSTREAM_SERVICE_ENGINE_STEP_PIPELINE_H_
 #define LONGSTREAM_SERVICE_ENGINE_STEP_PIPELINE_H_
 
@@ -19,24 +19,25 @@
 
 namespace longstream {
 
-// Keeps one step in flight, or two. With two, the model's device begins the second step while the
-// host takes in the tokens of the first one, streams them and looks at new messages. Each turn gets
-// the same tokens with one and with two.
+// Keeps one or two steps in flight. With two, the device begins the second step while the host
+// takes in the tokens of the first step, streams them and runs new messages. The number of steps in
+// flight does not change the tokens of any turn.
 //
-// A second step is submitted only if no turn has to wait for the first one's results. A turn waits
-// if its penalties count the token that is being drawn, or if that token could not be taken back
-// for free. It would be in every other step only, and the steps without it would cost as much.
+// A second step is submitted only if no turn has to wait for the results of the first one. A turn
+// has to wait if its penalties count the token that is being drawn, or if taking that token back
+// would cost a recomputation. Without this rule, such a turn would be part of every other step
+// only, and the steps without it would cost as much.
 //
-// The backend refuses a step as a whole for one malformed entry. That ends no turn by itself: the
-// turns are submitted again one by one, and the turn whose entry is refused then ends.
+// The backend refuses a whole step if one entry is malformed. Such a refusal ends no turn. The
+// turns are submitted again one by one, and a turn ends if its entry alone is refused.
 //
 // Used by the engine thread alone.
 class StepPipeline {
  public:
   using Turns = std::list<std::unique_ptr<ActiveTurn>>;
 
-  // `most_in_flight` 2 needs LS_CAP_LOOK_AHEAD. `backend` and `prefill_clock` outlive the pipeline;
-  // turns live until they have ended.
+  // If `most_in_flight` is 2, the backend must have LS_CAP_LOOK_AHEAD. `backend` and
+  // `prefill_speed` outlive the pipeline. A turn must exist until it has ended.
   StepPipeline(BackendModel& backend, const StepLimits& limits, double max_decode_stretch,
                size_t most_in_flight, SharedPrefillSpeed* prefill_speed)
       : backend_(backend),
@@ -45,33 +46,33 @@ class StepPipeline {
         most_in_flight_(most_in_flight),
         prefill_speed_(prefill_speed) {}
 
-  // Submits a step of the turns that were candidates at their last look, if a step can be
-  // submitted. Takes in the oldest step's results unless another step may join it in flight. False:
-  // there was nothing to do.
+  // Submits a step of the turns that are candidates (ActiveTurn::candidate), if any. Then takes in
+  // the results of the oldest step, unless another step may be submitted first. False: there was
+  // nothing to do.
   bool Advance(const Turns& turns);
 
-  // The time that reading the turns' prompts takes, if the next step has no decode rows and room
-  // for more prompts. Zero otherwise, and if the time is not known or a step is in flight.
+  // The time that reading the prompts of the turns takes, if the next step has no decode rows and
+  // has room for more prompts. Zero if not, if the time is unknown, or if a step is in flight.
   absl::Duration PromptTime(const Turns& turns) const;
 
-  // Takes in all steps in flight.
+  // Waits for all steps in flight and takes in their results.
   void Drain();
 
-  // Not OK once a step has failed because the model's device is lost: UNAVAILABLE with the
-  // backend's sentence. No step succeeds from then on.
+  // OK until a step fails because the device of the model is lost. Then UNAVAILABLE with the
+  // message of the backend, and all later steps fail too.
   const absl::Status& lost() const { return lost_; }
 
  private:
   struct Step {
     uint64_t ticket = 0;
-    std::vector<ActiveTurn*> turns;  // in the order of its entries
+    std::vector<ActiveTurn*> turns;  // in the order of the step's entries
     uint64_t decode_rows = 0;
     uint64_t prompt_tokens = 0;
     MonotonicTime submitted;
   };
 
   bool Submit(const Turns& turns);
-  // The backend has refused the step as a whole, and has changed nothing.
+  // Handles a step that the backend has refused as a whole. The backend has changed nothing.
   static void Refused(const Step& step, const absl::Status& status);
   void TakeInOldest();
 
@@ -84,7 +85,7 @@ class StepPipeline {
   std::deque<Step> in_flight_;
   uint64_t step_number_ = 0;
   MonotonicTime last_done_ =
-      MonotonicTime::InfinitePast();  // of the step before the oldest in flight
+      MonotonicTime::InfinitePast();  // when the last completed step was done
   absl::Status lost_;
 };
 

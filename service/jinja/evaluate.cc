@@ -1,4 +1,4 @@
-// Expressions and the functions of the environment.
+// Evaluates expressions and the global functions of templates.
 #include <array>
 #include <string>
 #include <utility>
@@ -150,7 +150,7 @@ Value Interpreter::EvaluateConcat(const Expression& expression) {
 Value Interpreter::EvaluateConditional(const Expression& expression) {
   if (Evaluate(*expression.parts[0]).Truth()) return Evaluate(*expression.parts[1]);
   if (expression.parts[2] != nullptr) return Evaluate(*expression.parts[2]);
-  return Value::MakeUndefined("the inline if-expression is false and has no else");
+  return Value::MakeUndefined("the condition of an inline if is false and it has no else");
 }
 
 Value Interpreter::EvaluateSlice(const Expression& expression) {
@@ -223,10 +223,10 @@ Value Interpreter::CallFunction(std::string_view name, const Arguments& argument
   if (name == "range") return Range(arguments);
   // dict(other, key=value ...)
   Dict dict;
-  if (arguments.positional.size() > 1) Fail("dict takes one argument at most");
+  if (arguments.positional.size() > 1) Fail("dict takes at most one positional argument");
   if (!arguments.positional.empty()) {
     const Value& other = arguments.positional[0];
-    if (!other.is_dict()) FailUnsupported("dict() of something else than a dict");
+    if (!other.is_dict()) FailUnsupported("dict() with an argument that is not a dict");
     meter_.MakeList(other.dict().size());
     dict = other.dict();
   }
@@ -248,7 +248,7 @@ Value Interpreter::MakeNamespace(const Arguments& arguments) {
 }
 
 Value Interpreter::Range(const Arguments& arguments) {
-  constexpr int64_t kMostElements = 100'000;  // Jinja's sandbox has the same
+  constexpr int64_t kMostElements = 100'000;  // the limit of Jinja's sandbox
   const ArgumentReader reader("range", arguments, {"start", "stop", "step"}, 1);
   const bool has_stop = reader.Has(1);
   const int64_t start = has_stop ? reader.Integer(0, 0) : 0;
@@ -272,7 +272,7 @@ Value Interpreter::FormatNow(const Arguments& arguments) {
   const Value given = reader.Get(0);
   const std::string& format = RequireText(given, "strftime_now").bytes();
   constexpr size_t kMostBytes = 1000;
-  // Letters of date and time parts that mean the same on every platform.
+  // Only format letters that mean the same on every platform are supported.
   constexpr std::string_view kDirectives = "aAbBdeHIjmMpSUwWyY%";
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') continue;

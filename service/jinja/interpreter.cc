@@ -1,4 +1,4 @@
-// Statements and calls.
+// Executes statements and calls.
 #include "service/jinja/interpreter.h"
 
 #include <algorithm>
@@ -102,7 +102,8 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
     if (error.place.line == 0) error.place = statement.expression->place;
     throw;
   }
-  // Jinja checks the condition as the loop goes, unless `loop` must know the later items.
+  // Like Jinja, checks the condition of an item when the loop reaches the item. Only if the body
+  // uses `loop`, which knows the number of items, all conditions are checked before.
   const auto passes = [&](const Value& item) {
     if (statement.condition == nullptr) return true;
     const InScope scope(this, scope_);
@@ -124,7 +125,7 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement) {
     const Flow flow = Execute(statement.body);
     ++loop->index;
     if (flow == Flow::kBreak) break;
-    // As in Jinja: a loop that was left early in every round has not run.
+    // As in Jinja: if every round of the loop ended with break or continue, the else branch runs.
     ran |= flow == Flow::kNext;
   }
   if (ran) return Flow::kNext;
@@ -158,7 +159,7 @@ void Interpreter::SetName(std::string_view name, Value value) {
 void Interpreter::SetAttribute(const Target& target, Value value) {
   const Value* object = FindName(target.names[0]);
   if (object == nullptr || !object->is_namespace()) {
-    Fail("'" + target.names[0] + "' is no namespace, so its attributes cannot be set",
+    Fail("'" + target.names[0] + "' is not a namespace, so its attributes cannot be set",
          target.place);
   }
   if (target.attribute.starts_with('_')) {

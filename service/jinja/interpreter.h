@@ -1,4 +1,4 @@
-// Runs a syntax tree.
+// Renders a template by running its syntax tree.
 #ifndef LONGSTREAM_SERVICE_JINJA_INTERPRETER_H_
 #define LONGSTREAM_SERVICE_JINJA_INTERPRETER_H_
 
@@ -16,11 +16,11 @@
 
 namespace longstream::chat {
 
-// One rendering of one template. Throws TemplateError. Not thread-safe.
+// Renders one template once. Throws TemplateError. Not thread-safe.
 class Interpreter {
  public:
-  // `variables`: the names that the template may use besides the functions of the environment; they
-  // outlive the interpreter. `now`: the local time that strftime_now tells.
+  // `variables`: the names that the template may use in addition to the global functions. They
+  // outlive the interpreter. `now`: the local time that strftime_now formats.
   Interpreter(const Dict& variables, const std::tm& now, const RenderLimits& limits)
       : variables_(variables), now_(now), meter_(limits) {}
   Interpreter(const Interpreter&) = delete;
@@ -31,13 +31,14 @@ class Interpreter {
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
-  // The names of one block; outer names are visible through it.
+  // The names of one block. Names of outer scopes are visible in it too.
   struct Scope {
     Scope* outer = nullptr;
     std::vector<std::pair<std::string_view, Value>> names;
   };
 
-  // Enters a scope, or writes elsewhere, while it lives.
+  // While the object exists: InScope enters a scope, InOutput redirects the output, Level counts a
+  // level of nesting.
   class InScope;
   class InOutput;
   class Level;
@@ -48,7 +49,7 @@ class Interpreter {
   Flow ExecuteFor(const Statement& statement);
   void Print(const Value& value);
   Text Capture(const Body& body);
-  // The body in a scope of its own, through a chain of filters.
+  // Runs the body in a new scope and applies the chain of filters to its text.
   Value CaptureFiltered(const Statement& statement);
 
   void Assign(const Target& target, Value value);

@@ -1,4 +1,5 @@
-// Scopes, outputs and levels that the interpreter enters and leaves.
+// Objects that enter a scope, an output or a level of the interpreter and leave it when they are
+// destroyed.
 #ifndef LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 #define LONGSTREAM_SERVICE_JINJA_INTERPRETER_SCOPE_H_
 
@@ -40,7 +41,8 @@ class Interpreter::InOutput {
   Text* const before_;
 };
 
-// A level of evaluation. They are bounded, as each takes stack and macros may call themselves.
+// A level of nested evaluation. The number of levels is bounded, because each level takes stack
+// memory and macros may call themselves.
 class Interpreter::Level {
  public:
   Level(Interpreter* interpreter, Place place) : interpreter_(interpreter) {

@@ -1,4 +1,4 @@
-// Formatting of log lines.
+// Formats and writes log lines.
 #include "service/metrics/json_log.h"
 
 #include <unistd.h>
@@ -35,7 +35,8 @@ void JsonLog::Write(LogLevel level, std::string_view event,
   for (const LogField& field : fields) line[std::string(field.first)] = field.second;
   std::string text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  // One write call, so that lines of several threads do not mix. A failure cannot be reported.
+  // Write the line with one call, so that lines of several threads do not mix. A failure cannot be
+  // reported anywhere.
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }
 

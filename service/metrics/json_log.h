@@ -1,4 +1,4 @@
-// The server's log: one JSON object a line on standard error.
+// The log of the server: one JSON object per line, on standard error.
 #ifndef LONGSTREAM_SERVICE_METRICS_JSON_LOG_H_
 #define LONGSTREAM_SERVICE_METRICS_JSON_LOG_H_
 
@@ -12,13 +12,14 @@ enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
 using LogField = std::pair<std::string_view, std::string_view>;
 
-// Thread-safe; a line is written whole. Bytes that are not UTF-8 are replaced.
+// Thread-safe: lines of several threads do not mix. Bytes that are not UTF-8 are replaced.
 class JsonLog {
  public:
-  // "debug", "info", "warning" or "error"; anything else means info.
+  // `lowest_level`: "debug", "info", "warning" or "error". Any other text means "info".
   explicit JsonLog(std::string_view lowest_level);
 
-  // {"time": RFC 3339, "level": ..., "event": ..., fields...}
+  // Writes the line {"time": ..., "level": ..., "event": ..., fields...}; the time is in the format
+  // of RFC 3339.
   void Write(LogLevel level, std::string_view event,
              std::initializer_list<LogField> fields = {}) const;
 

@@ -14,10 +14,10 @@ class Registry;
 
 namespace longstream {
 
-// GET /metrics answers with the text format. Thread-safe.
+// Answers GET /metrics in Prometheus's text format. Thread-safe.
 class MetricsServer {
  public:
-  // `listen`: host:port; port 0: any free one. UNAVAILABLE: it cannot be bound.
+  // `listen`: host:port. Port 0 takes any free port. UNAVAILABLE: the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const std::string& listen, const std::shared_ptr<prometheus::Registry>& registry);
   ~MetricsServer();
@@ -33,7 +33,7 @@ class MetricsServer {
   int port_ = 0;
 };
 
-// build_info{version}: 1.
+// Adds the metric longstream_build_info with the label `version`. Its value is 1.
 void AddBuildInfo(prometheus::Registry* registry, const std::string& version);
 
 }  // namespace longstream

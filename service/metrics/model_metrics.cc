@@ -1,4 +1,4 @@
-// Registration of each metric and its updates.
+// Registers and updates each metric.
 #include "service/metrics/model_metrics.h"
 
 #include <prometheus/counter.h>
@@ -15,14 +15,14 @@ namespace {
 using LabelMap = std::map<std::string, std::string>;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// 1, 2.5, 5 per decade from 100 microseconds to 100 seconds.
+// Bucket bounds in seconds: 1, 2.5 and 5 per decade, from 100 microseconds to 100 seconds.
 const Buckets& LatencyBuckets() {
   static const Buckets buckets = {1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1,
                                   0.25, 0.5,    1,    2.5,  5,      10,   25,   50,    100};
   return buckets;
 }
 
-// Powers of four from 4 KiB to 64 GiB.
+// Bucket bounds in bytes: powers of four from 4 KiB to 64 GiB.
 const Buckets& ByteBuckets() {
   static const Buckets buckets = [] {
     Buckets powers;
@@ -42,7 +42,7 @@ struct ModelMetrics::Families {
   Families(prometheus::Registry* metrics_registry, LabelMap model_labels)
       : registry(*metrics_registry), labels(std::move(model_labels)) {}
 
-  // One more label on top of the model's.
+  // Returns the labels of the model with one more label.
   LabelMap With(std::string_view name, std::string_view value) const {
     LabelMap all = labels;
     all.emplace(name, value);
@@ -61,11 +61,11 @@ struct ModelMetrics::Families {
                                                                                      buckets);
   }
   prometheus::Gauge& Pool(const char* pool) {
-    return Gauge("longstream_cache_usage_ratio", "Share of the cache budget a pool holds",
+    return Gauge("longstream_cache_usage_ratio", "Share of the cache budget that a pool holds",
                  With("pool", pool));
   }
   prometheus::Gauge& Memory(const char* kind) {
-    return Gauge("longstream_memory_bytes", "Bytes the model holds", With("kind", kind));
+    return Gauge("longstream_memory_bytes", "Bytes that the model holds", With("kind", kind));
   }
   prometheus::Gauge& Sessions(const char* which) {
     return Gauge("longstream_sessions", "Open sessions", With("state", which));
@@ -74,9 +74,10 @@ struct ModelMetrics::Families {
   prometheus::Registry& registry;
   const LabelMap labels;
 
-  prometheus::Gauge& running = Gauge("longstream_requests_running", "Turns taking steps", labels);
+  prometheus::Gauge& running =
+      Gauge("longstream_requests_running", "Turns that were admitted and have not ended", labels);
   prometheus::Gauge& waiting =
-      Gauge("longstream_requests_waiting", "Turns waiting for admission", labels);
+      Gauge("longstream_requests_waiting", "Turns that wait for admission", labels);
   prometheus::Gauge& active = Sessions("active");
   prometheus::Gauge& idle = Sessions("idle");
   prometheus::Gauge& kv_ratio = Pool("kv");
@@ -91,35 +92,37 @@ struct ModelMetrics::Families {
   prometheus::Gauge& queued = Gauge("longstream_stream_queued_bytes",
                                     "Bytes generated that readers have not taken", labels);
   prometheus::Counter& prompt =
-      Counter("longstream_prompt_tokens_total", "Tokens given by callers");
+      Counter("longstream_prompt_tokens_total", "Tokens in the prompts of callers");
   prometheus::Counter& generated =
-      Counter("longstream_generated_tokens_total", "Tokens drawn by the model");
+      Counter("longstream_generated_tokens_total", "Tokens that the model generated");
   prometheus::Counter& reused =
-      Counter("longstream_reused_tokens_total", "Tokens of the history found in the caches");
+      Counter("longstream_reused_tokens_total", "History tokens that were in the caches");
   prometheus::Counter& recomputed =
-      Counter("longstream_recomputed_tokens_total", "Tokens of the history computed again");
+      Counter("longstream_recomputed_tokens_total", "History tokens that were computed again");
   prometheus::Family<prometheus::Counter>& requests =
       prometheus::BuildCounter()
           .Name("longstream_requests_total")
-          .Help("Turns ended, by status and finish reason")
+          .Help("Turns that ended, by status and finish reason")
           .Register(registry);
   prometheus::Histogram& first_token = Histogram("longstream_time_to_first_token_seconds",
-                                                 "From a turn's arrival to its first token");
+                                                 "Time from a turn's arrival to its first token");
   prometheus::Histogram& inter_token =
-      Histogram("longstream_inter_token_latency_seconds", "Between two tokens of a turn");
+      Histogram("longstream_inter_token_latency_seconds", "Time between two tokens of a turn");
   prometheus::Histogram& queue =
-      Histogram("longstream_request_queue_seconds", "From a turn's arrival to its admission");
+      Histogram("longstream_request_queue_seconds", "Time from a turn's arrival to its admission");
   prometheus::Histogram& prefill =
-      Histogram("longstream_request_prefill_seconds", "From admission to the end of the prompt");
+      Histogram("longstream_request_prefill_seconds",
+                "Time from a turn's admission to the end of its prompt");
   prometheus::Histogram& decode =
-      Histogram("longstream_request_decode_seconds", "From the prompt's end to the last token");
+      Histogram("longstream_request_decode_seconds",
+                "Time from the end of a turn's prompt to its last token");
   prometheus::Histogram& end_to_end =
-      Histogram("longstream_request_e2e_seconds", "From a turn's arrival to its end");
-  prometheus::Histogram& session_bytes =
-      Histogram("longstream_session_bytes", "Bytes a session holds after a turn", ByteBuckets());
+      Histogram("longstream_request_e2e_seconds", "Time from a turn's arrival to its end");
+  prometheus::Histogram& session_bytes = Histogram(
+      "longstream_session_bytes", "Bytes that a session holds after a turn", ByteBuckets());
   prometheus::Family<prometheus::Gauge>& load = prometheus::BuildGauge()
                                                     .Name("longstream_model_load_seconds")
-                                                    .Help("Time a model's loading took, by phase")
+                                                    .Help("Time to load the model, by phase")
                                                     .Register(registry);
 };
 

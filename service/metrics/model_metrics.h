@@ -1,4 +1,4 @@
-// The Prometheus metrics of one model. Names and meanings: docs/metrics.md.
+// The Prometheus metrics of one model. docs/metrics.md lists their names and meanings.
 #ifndef LONGSTREAM_SERVICE_METRICS_MODEL_METRICS_H_
 #define LONGSTREAM_SERVICE_METRICS_MODEL_METRICS_H_
 
@@ -24,7 +24,7 @@ class ModelMetrics {
     std::string device;
   };
 
-  // Bytes by kind; the ratios of cache_usage_ratio are taken against the budget.
+  // Bytes by kind of memory. The metric cache_usage_ratio is a kind's bytes divided by the budget.
   struct Memory {
     uint64_t weights = 0;
     uint64_t kv = 0;
@@ -51,7 +51,8 @@ class ModelMetrics {
   void AddGeneratedTokens(uint64_t tokens);
   void AddReusedTokens(uint64_t tokens);
   void AddRecomputedTokens(uint64_t tokens);
-  // `code`: gRPC's canonical name ("OK", "CANCELLED"); `finish_reason`: "stop_token", ... or "".
+  // `code`: the gRPC name of the status, such as "OK" or "CANCELLED". `finish_reason`: the name of
+  // the reason, such as "stop_token", or "".
   void CountRequest(std::string_view code, std::string_view finish_reason);
 
   // Histograms.

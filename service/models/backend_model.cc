@@ -1,4 +1,4 @@
-// Calls through the ABI table.
+// Calls the functions of the backend's table.
 #include "service/models/backend_model.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace longstream {
 namespace {
 
-// The buffer a backend writes its sentence into.
+// The buffer into which a backend writes its error message.
 class ErrorText {
  public:
   ErrorText() { text_[0] = '\0'; }
@@ -21,8 +21,9 @@ class ErrorText {
   std::array<char, 1024> text_;
 };
 
-// Checks the prefill grid, which the engine divides by and cuts prompts at. Beside a full batch of
-// decode rows a step must reach the next grid line, or a prompt would wait for ever.
+// Checks the prefill grid. The engine divides by it, so it must not be 0. The engine cuts prompts
+// at its multiples; so a step with a full batch of decode rows must have room for one interval of
+// the grid, or a prompt would wait forever.
 absl::Status CheckInfo(const ls_model_info& info, const BackendModel::Options& options) {
   const uint32_t decode_rows = std::min(options.max_batch_sequences, options.max_batch_tokens);
   const uint32_t room = options.max_batch_tokens - decode_rows;
@@ -50,7 +51,7 @@ absl::Status StatusFromCode(ls_code code, std::string_view message) {
     case LS_UNAVAILABLE:
     case LS_DATA_LOSS:
       return absl::Status(static_cast<absl::StatusCode>(code), text);
-    default:  // a code outside the ABI is itself a defect of the backend
+    default:  // the backend is defective: the ABI does not have this code
       return absl::InternalError(text);
   }
 }
@@ -94,7 +95,7 @@ absl::StatusOr<std::unique_ptr<BackendModel>> BackendModel::Open(
   std::unique_ptr<BackendModel> model(new BackendModel(std::move(plugin), handle));
   model->info_.struct_size = sizeof(ls_model_info);
   if (const ls_code code = model->table().model_info(handle, &model->info_); code != LS_OK) {
-    return StatusFromCode(code, "the backend gave no information on the model it opened");
+    return StatusFromCode(code, "the backend gave no information on the model that it opened");
   }
   if (absl::Status status = CheckInfo(model->info_, options); !status.ok()) return status;
   return model;

@@ -1,4 +1,5 @@
-// An opened model and its sequences: the backend ABI as C++ with ownership and absl::Status.
+// An opened model and its sequences: C++ classes around the backend ABI, with ownership and
+// absl::Status.
 #ifndef LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 #define LONGSTREAM_SERVICE_MODELS_BACKEND_MODEL_H_
 
@@ -17,15 +18,15 @@
 
 namespace longstream {
 
-// The status that an ABI code and its sentence stand for.
+// Returns the status for an ABI code and its message.
 absl::Status StatusFromCode(ls_code code, std::string_view message);
-// The status of the turn that this result ends. REQUIRES: it is not LS_OK.
+// Returns the status of a turn that ends with this result. REQUIRES: result.code != LS_OK.
 absl::Status FailureOf(const ls_result& result);
 
 class Sequence;
 
-// Thread-safety is the ABI's: one thread at a time, any thread, uses the model and its sequences;
-// memory() and info() may be called at any time.
+// Thread-safety as in the ABI: any thread may use the model and its sequences, but only one at a
+// time. memory() and info() may be called at any time.
 class BackendModel {
  public:
   struct Options {
@@ -37,7 +38,8 @@ class BackendModel {
     uint32_t max_batch_sequences = kDefaultBatchSequences;
   };
 
-  // `host` outlives the model. FAILED_PRECONDITION: its prefill_grid does not fit into a step.
+  // `host` outlives the model. FAILED_PRECONDITION: the model's prefill_grid does not fit into a
+  // step. Other errors are those of the backend.
   static absl::StatusOr<std::unique_ptr<BackendModel>> Open(std::shared_ptr<const Plugin> plugin,
                                                             const Options& options,
                                                             const Host* host);
@@ -48,17 +50,18 @@ class BackendModel {
   const Plugin& plugin() const { return *plugin_; }
   const ls_model_info& info() const { return info_; }
   ls_memory memory() const;
-  // LS_CAP_LOOK_AHEAD: two tickets in flight gain time, the second fed by the first.
+  // Whether it gains time to have two steps in flight, where the second reads the tokens that the
+  // first draws (LS_CAP_LOOK_AHEAD).
   bool CanLookAhead() const {
     return plugin_->Can(LS_CAP_LOOK_AHEAD) && plugin_->Can(LS_CAP_IN_FLIGHT_TOKENS);
   }
 
   absl::StatusOr<Sequence> CreateSequence();
-  // UNIMPLEMENTED where the backend cannot fork.
+  // UNIMPLEMENTED: the backend cannot fork.
   absl::StatusOr<Sequence> ForkSequence(const Sequence& source);
 
-  // One step; two may be in flight. The results' pointers are valid until the second Submit after
-  // this one.
+  // Submit starts a step, and Wait returns its results. Two steps may be in flight. The pointers in
+  // the results are valid until the second Submit after this one.
   absl::StatusOr<uint64_t> Submit(std::span<const ls_batch_entry> entries);
   absl::StatusOr<std::span<const ls_result>> Wait(uint64_t ticket);
 
@@ -68,13 +71,14 @@ class BackendModel {
 
   const ls_backend& table() const { return plugin_->table(); }
 
-  // Shared, because a library stays loaded for as long as any model of it is open.
+  // Shared, because the library must stay loaded while any of its models is open.
   const std::shared_ptr<const Plugin> plugin_;
   ls_model* const model_;
   ls_model_info info_{};
 };
 
-// A session's caches on a model. Movable; freed with the object, before its model.
+// The caches of one session in a model. Movable. The destructor frees the caches; it must run
+// before the destructor of the model.
 class Sequence {
  public:
   Sequence() = default;
@@ -91,7 +95,8 @@ class Sequence {
 
   absl::Status Reserve(uint64_t tokens);
   absl::Status MarkRollbackPoint();
-  // The position restored, <= `position`.
+  // Rolls back to `position`, or to an earlier position if the backend cannot restore it. Returns
+  // the new position.
   absl::StatusOr<uint64_t> Truncate(uint64_t position);
 
  private:

@@ -1,4 +1,4 @@
-// The host table as thin calls into the executor and the log sink.
+// The functions of the host table call the executor and the log sink.
 #include "service/models/host.h"
 
 #include <algorithm>

@@ -12,14 +12,15 @@
 
 namespace longstream {
 
-// Severity of a line a backend logs.
+// The severity of a line that a backend logs.
 enum class LogSeverity : int32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
-// Where log lines go. Called from any thread.
+// Receives log lines. Called from any thread.
 using LogSink = std::function<void(LogSeverity severity, std::string_view text)>;
 
-// Owns an ls_host table. Neither copied nor moved: models keep a pointer to table(), so a Host
-// outlives every model opened with it. The executor's pool is borrowed and outlives the Host.
+// Owns an ls_host table. Models keep a pointer to table(), so a Host cannot be copied or moved, and
+// it must outlive every model that was opened with it. The pool of the executor is borrowed and
+// must outlive the Host.
 class Host {
  public:
   Host(const Executor& executor, LogSink log);
@@ -28,7 +29,7 @@ class Host {
 
   const ls_host* table() const { return &table_; }
 
-  // Logs a line of the server itself about a backend. Thread-safe.
+  // Logs a line that the server itself writes about a backend. Thread-safe.
   void Write(LogSeverity severity, std::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// Loading and checking of backend plugins.
+// Loads and checks backend plugins.
 #include "service/models/plugin.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ absl::Status Refuse(const std::filesystem::path& file, std::string_view reason) 
       "plugin ", file.string(), ": ", absl::string_view(reason.data(), reason.size())));
 }
 
-// A function of the table, and the capability that makes it required (0: always).
+// A function of the table, and the capability that requires it. 0: every plugin needs the function.
 struct RequiredFunction {
   const char* name;
   bool present;
@@ -59,7 +59,7 @@ absl::Status CheckTable(const std::filesystem::path& file, const ls_backend* tab
   if (table->abi_major != LS_ABI_MAJOR) {
     return Refuse(file,
                   absl::StrCat("built for backend ABI ", table->abi_major, ".", table->abi_minor,
-                               ", this server speaks ", LS_ABI_MAJOR, ".", LS_ABI_MINOR));
+                               ", this server needs ", LS_ABI_MAJOR, ".", LS_ABI_MINOR));
   }
   if (table->struct_size < LS_BACKEND_SIZE_1_0) {
     return Refuse(file, absl::StrCat("its table has ", table->struct_size,
@@ -123,7 +123,7 @@ absl::StatusOr<PluginDirectory> LoadPluginDirectory(const std::filesystem::path&
         });
     if (is_second) {
       found.refused.push_back(absl::FailedPreconditionError(
-          absl::StrCat("plugin ", file.string(), ": another file has the backend ",
+          absl::StrCat("plugin ", file.string(), ": an earlier file has the backend ",
                        (*plugin)->name(), " for the device ", (*plugin)->device())));
       continue;
     }

@@ -1,4 +1,4 @@
-// A backend plugin: a shared library that was loaded and whose table was checked.
+// A backend plugin: a loaded shared library with a checked table of functions.
 #ifndef LONGSTREAM_SERVICE_MODELS_PLUGIN_H_
 #define LONGSTREAM_SERVICE_MODELS_PLUGIN_H_
 
@@ -13,13 +13,14 @@
 
 namespace longstream {
 
-// Immutable and thread-safe. Shared by the models opened through it: the library is unloaded when
-// the last of them is gone.
+// Immutable and thread-safe. Models share the plugin that opened them. The library is unloaded when
+// the last owner releases the plugin.
 class Plugin {
  public:
-  // Loads `file` with RTLD_NOW | RTLD_LOCAL and checks its table: the exported symbol, the ABI
-  // major, the structure's size, and that every function the capabilities promise is there.
-  // FAILED_PRECONDITION, with one sentence that names the file and what was expected and found.
+  // Loads `file` with RTLD_NOW | RTLD_LOCAL and checks the exported symbol, the ABI's major
+  // version, the size of the table, and that the table has every function that its capabilities
+  // need. FAILED_PRECONDITION: a check failed; the message names the file, and what was expected
+  // and found.
   static absl::StatusOr<std::shared_ptr<const Plugin>> Load(const std::filesystem::path& file);
 
   ~Plugin();
@@ -40,15 +41,15 @@ class Plugin {
   const ls_backend* const table_;
 };
 
-// The plugins of a directory.
+// The plugins in a directory.
 struct PluginDirectory {
-  std::vector<std::shared_ptr<const Plugin>> plugins;  // by file name
-  std::vector<absl::Status> refused;                   // one per file that could not be used
+  std::vector<std::shared_ptr<const Plugin>> plugins;  // sorted by file name
+  std::vector<absl::Status> refused;                   // one error per file that could not be used
 };
 
-// Loads every *.so in `directory`, in the order of their names; if two have the same backend and
-// device, only the first. A file that is refused does not keep the others from loading; a directory
-// that cannot be read is an error.
+// Loads every *.so file in `directory`, in the order of their names. If two files have the same
+// backend and device, loads only the first one. A refused file does not prevent the others from
+// loading. NOT_FOUND: the directory cannot be read.
 absl::StatusOr<PluginDirectory> LoadPluginDirectory(const std::filesystem::path& directory);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Choosing a plugin for a checkpoint and opening it.
+// Chooses a plugin for a checkpoint and opens the model.
 #include "service/models/served_model.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ std::vector<std::string> DevicesOf(const ModelSource& source) {
   return {source.device};
 }
 
-// The plugin that serves the checkpoint on `device` best, or an error that says why none does.
+// Returns the plugin that fits the checkpoint on `device` best, or an error that says why no plugin
+// fits.
 absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
                                                      const std::string& device, Plugins plugins) {
   std::shared_ptr<const Plugin> best;
@@ -40,7 +41,7 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
   bool any_matches = false;
   std::vector<std::string> reasons;
   for (const std::shared_ptr<const Plugin>& plugin : plugins) {
-    // "cuda:0" is served by the plugin for "cuda".
+    // The plugin for "cuda" also serves "cuda:0".
     if (plugin->device() != device.substr(0, device.find(':'))) continue;
     any_matches = true;
     if (!source.backend.empty()) {
@@ -61,20 +62,21 @@ absl::StatusOr<std::shared_ptr<const Plugin>> Choose(const ModelSource& source,
   }
   if (best != nullptr) return best;
   if (!any_matches) {
-    return absl::NotFoundError(absl::StrCat("device: there is no plugin for ", source.device));
+    return absl::NotFoundError(absl::StrCat("device: no plugin was found for ", source.device));
   }
   if (!source.backend.empty()) {
     return absl::NotFoundError(absl::StrCat("backend: no plugin '", source.backend, "' for device ",
                                             source.device,
-                                            "; there are: ", absl::StrJoin(reasons, ", ")));
+                                            "; available: ", absl::StrJoin(reasons, ", ")));
   }
   return absl::InvalidArgumentError(absl::StrCat("no plugin for device ", source.device, " serves ",
                                                  source.directory, " (",
                                                  absl::StrJoin(reasons, "; "), ")"));
 }
 
-// Opens the model on the first present device that has a plugin for it. If that device lacks
-// memory, the operator must decide: the next one may be a hundred times slower.
+// Opens the model on the first device that is present and has a plugin for the model. If that
+// device lacks memory, the error is returned and the next device is not tried: it may be a hundred
+// times slower, so the operator must decide.
 absl::StatusOr<std::unique_ptr<BackendModel>> OpenBackend(const ModelSource& source,
                                                           Plugins plugins, const Host* host) {
   BackendModel::Options options;
@@ -114,7 +116,8 @@ absl::StatusOr<Json> ReadJson(const std::filesystem::path& file) {
   return json;
 }
 
-// A value as an error shows it: lists and objects only by their kind, as they may be deep.
+// Returns the text of a value for an error message. For a list or an object, which may be deep,
+// names only its kind.
 std::string Found(const Json& value) {
   return value.is_structured() ? absl::StrCat("an ", value.type_name()) : value.dump();
 }
@@ -137,8 +140,8 @@ absl::StatusOr<std::vector<int32_t>> EndIds(const std::filesystem::path& file, c
   return ids;
 }
 
-// Reads keys of generation_config.json one by one; absent and null are skipped. The first wrong
-// value sets the status.
+// Reads keys of generation_config.json one by one. Skips keys that are absent or null. The first
+// wrong value sets the status.
 class DefaultsReader {
  public:
   DefaultsReader(const std::filesystem::path& file, const Json& json) : file_(file), json_(json) {}
@@ -191,9 +194,9 @@ uint64_t MaxTextBytes(const Tokenizer& tokenizer, uint64_t context_limit) {
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     longest = std::max<uint64_t>(longest, tokenizer.TokenBytes(id).size());
   }
-  // A normalizer turns at most three bytes into one: three letters into a Hangul syllable, a
-  // full-width letter into an ASCII one. Only texts of almost nothing but dropped spaces may be
-  // refused too early.
+  // A normalizer turns at most three bytes into one byte: for example, three letters of a Hangul
+  // syllable into the syllable, or a full-width letter into an ASCII letter. Only a text that
+  // consists almost entirely of dropped spaces may be refused although it would fit.
   constexpr uint64_t kNormalised = 3;
   const uint64_t per_token = longest * (tokenizer.kind() == "byte" ? 1 : kNormalised);
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();

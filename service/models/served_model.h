@@ -1,4 +1,4 @@
-// A model that is served: the backend that runs it, its tokenizer and its defaults.
+// A model that the server serves: its backend, its tokenizer and its defaults.
 #ifndef LONGSTREAM_SERVICE_MODELS_SERVED_MODEL_H_
 #define LONGSTREAM_SERVICE_MODELS_SERVED_MODEL_H_
 
@@ -20,12 +20,12 @@
 
 namespace longstream {
 
-// Where a model comes from and how it is opened.
+// The files of a model and the options to open it.
 struct ModelSource {
-  std::string name;             // what clients call it
+  std::string name;             // the name that clients use
   std::string directory;        // a Hugging Face model directory
-  std::string backend;          // plugin name; empty: the plugin with the best fit
-  std::string device = "auto";  // "auto": a GPU where one can be used, else cpu
+  std::string backend;          // plugin name; empty: the plugin that fits best
+  std::string device = "auto";  // "auto": a GPU if one can be used, else the CPU
   std::string options_json = "{}";
   std::string version = "1";
   uint64_t cache_bytes_budget = 0;
@@ -33,24 +33,25 @@ struct ModelSource {
   uint32_t max_batch_sequences = kDefaultBatchSequences;
 };
 
-// The model directory's defaults for fields that a request leaves out.
+// The defaults of the model directory for fields that are absent in a request.
 struct GenerationDefaults {
-  std::vector<int32_t> end_token_ids;  // of generation_config.json, else config.json
-  std::optional<float> temperature;    // do_sample false: 0; true: 1 where none is stated
+  std::vector<int32_t> end_token_ids;  // from generation_config.json, else config.json
+  std::optional<float>
+      temperature;  // 0 if do_sample is false; 1 if it is true and no temperature is given
   std::optional<int32_t> top_k;
   std::optional<float> top_p;
   std::optional<float> min_p;
   std::optional<float> repetition_penalty;
 };
 
-// Reads the two files of `directory`; a missing file gives nothing. INVALID_ARGUMENT: a file is
-// damaged, or a value has a wrong type or range. Ids are checked against the vocabulary. `eos_id`,
-// the tokenizer's, is the only end id if both files name none.
+// Reads generation_config.json and config.json in `directory`. Either file may be missing. `eos_id`
+// comes from the tokenizer and is the only end id if both files name none. INVALID_ARGUMENT: a file
+// is damaged, a value has a wrong type or range, or an id is outside the vocabulary.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::string& directory,
                                                           uint32_t vocabulary_size,
                                                           std::optional<int32_t> eos_id);
 
-// Immutable, except the backend, which belongs to the engine thread (BackendModel).
+// Immutable, except for the backend, which only the engine thread uses (BackendModel).
 class ServedModel {
  public:
   struct LoadTimes {
@@ -58,7 +59,7 @@ class ServedModel {
     absl::Duration tokenizer;
   };
 
-  // Chooses the plugin, opens the model, loads its tokenizer. Errors name the model.
+  // Chooses a plugin, opens the model and loads its tokenizer. Errors name the model.
   static absl::StatusOr<std::shared_ptr<ServedModel>> Load(
       const ModelSource& source, std::span<const std::shared_ptr<const Plugin>> plugins,
       const Host* host);
@@ -69,9 +70,10 @@ class ServedModel {
   const BackendModel& backend() const { return *backend_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const GenerationDefaults& defaults() const { return defaults_; }
-  // Not OK: why the model's chat templates cannot be used. The model serves without them.
+  // The chat templates of the model, or an error that says why they cannot be used. The model is
+  // served without them.
   const absl::StatusOr<chat::ChatTemplates>& chat() const { return chat_; }
-  // A longer text has more tokens than the context, however it is cut into tokens.
+  // Any longer text has more tokens than the context, whatever its tokens are.
   uint64_t max_text_bytes() const { return max_text_bytes_; }
   const LoadTimes& load_times() const { return load_times_; }
 

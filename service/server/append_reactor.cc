@@ -1,4 +1,4 @@
-// Reads pieces of a prompt and hands them to the engine as they arrive.
+// Reads the pieces of a prompt and passes them to the engine as they arrive.
 #include "service/server/append_reactor.h"
 
 #include <memory>
@@ -18,9 +18,9 @@
 namespace longstream {
 namespace {
 
-// Once the turn has begun only its end finishes the call: a malformed message cancels the turn, and
-// the turn's end carries the refusal. So Finish is called once. It may come while a long text waits
-// for its thread; after it nothing may touch the call, because gRPC is done with it.
+// Once the turn has begun, only the end of the turn finishes the call. A malformed message cancels
+// the turn, and the end of the turn carries the error. So Finish is called exactly once. It may be
+// called while a long text waits for its thread. After Finish, no function of the call may be used.
 class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
                             public TurnPump::Sink,
                             public std::enable_shared_from_this<AppendReactor> {
@@ -50,7 +50,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   void OnDone() override { self_.reset(); }
 
  private:
-  // Messages come one after the other: the next is read when this one has been dealt with.
+  // Handles one message, then reads the next one.
   void OnMessage(bool ok) {
     if (!pump_.started()) {
       const absl::Status begun =
@@ -62,8 +62,8 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     ReadNext();
   }
 
-  // First rolls back a turn that has begun, so that the session is free when the client gets the
-  // refusal.
+  // Ends the call with an error. A turn that has begun is cancelled and rolled back first, so that
+  // the session is free when the client gets the error.
   void Refuse(const absl::Status& status) {
     if (!pump_.started()) return FinishCall(status);
     pump_.Cancel(status);
@@ -98,7 +98,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     request->deadline = DeadlineOf(*context_);
     first_ = request_;
     if (has_messages) {
-      // first_ keeps empty messages: by them CheckContinuation refuses later inputs.
+      // Keep an empty `messages` in first_. CheckContinuation then knows that no input may follow.
       request_.clear_input();
       first_.mutable_input()->mutable_messages()->Clear();
     } else {
@@ -120,7 +120,7 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
     pump_.turn().CloseInput();
   }
 
-  // The client gets only the end.
+  // The client gets no message for an event, only the response at the end.
   bool OnEvent(const TurnEvent& /*event*/) override { return false; }
   void OnEnd(const TurnEnd& end) override {
     if (end.status.ok()) {
@@ -136,13 +136,13 @@ class AppendReactor final : public grpc::ServerReadReactor<v1::AppendRequest>,
   const SessionManager* const sessions_;
   TextThreads* const threads_;
 
-  // Used by the reads, which come one after the other.
+  // Used by OnMessage, which runs for one message at a time.
   v1::AppendRequest request_;
-  v1::AppendRequest first_;  // without its input; messages leave an empty one
+  v1::AppendRequest first_;  // the first message without its input
   std::optional<TurnInput> input_;
 
   TurnPump pump_{this};
-  std::shared_ptr<AppendReactor> self_;  // until OnDone
+  std::shared_ptr<AppendReactor> self_;  // keeps this object alive until OnDone
 
   absl::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

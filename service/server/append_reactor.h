@@ -1,4 +1,4 @@
-// The client-streaming call that adds tokens to a session.
+// Append, the client-streaming call that adds tokens to a session.
 #ifndef LONGSTREAM_SERVICE_SERVER_APPEND_REACTOR_H_
 #define LONGSTREAM_SERVICE_SERVER_APPEND_REACTOR_H_
 
@@ -11,7 +11,7 @@
 
 namespace longstream {
 
-// A reactor that deletes itself when its call is done. The arguments outlive it.
+// Makes a reactor that deletes itself when its call is done. The arguments must outlive it.
 grpc::ServerReadReactor<v1::AppendRequest>* NewAppendReactor(grpc::CallbackServerContext* context,
                                                              v1::AppendResponse* response,
                                                              const SessionManager* sessions,

@@ -1,4 +1,5 @@
-// Counts the calls of our service in progress, so that a shutdown can wait for just these.
+// Counts the calls of our service that are in progress, so that a shutdown can wait for them and
+// not for calls of other services.
 #ifndef LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
 #define LONGSTREAM_SERVICE_SERVER_CALL_COUNT_H_
 
@@ -10,10 +11,11 @@
 
 namespace longstream {
 
-// Thread-safe. Outlives its calls.
+// Thread-safe. Must outlive its calls.
 class CallCount {
  public:
-  // One call; a member of its reactor, which lives until gRPC is done with it.
+  // Counts one call while the object exists. It is a member of the call's reactor, which exists
+  // until gRPC is done with the call.
   class Call {
    public:
     explicit Call(CallCount* count) : count_(count) { count_->Add(1); }

@@ -1,4 +1,4 @@
-// Building, health and shutdown of the gRPC server.
+// Builds the gRPC server, reports its health and shuts it down.
 #include "service/server/grpc_server.h"
 
 #include <grpcpp/ext/channelz_service_plugin.h>
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   server->service_ = std::make_unique<ServiceImpl>(models, sessions, options.max_transit_bytes);
 
   grpc::ServerBuilder builder;
-  // One process owns the port: a second server must fail to start, not share its traffic.
+  // A second server on the same port must fail to start, and not take a share of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
     return absl::UnavailableError(absl::StrCat("listen: cannot bind ", options.listen));
   }
   server->server_->GetHealthCheckService()->SetServingStatus(false);
-  // A model that is loading is known, and does not serve.
+  // The health service knows every model from the beginning. A model that is loading is
+  // NOT_SERVING.
   for (const ModelStatus& model : models->List()) server->SetModelServing(model.name, false);
   return server;
 }
@@ -94,8 +95,8 @@ void GrpcServer::Shutdown(MonotonicTime deadline) {
   service_->WaitForCalls(deadline);
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
-  // gRPC is done with every call, so their turns have ended. The thread that woke a call last, or
-  // that reads a text of it, may still hold it for a moment.
+  // gRPC is done with every call, so all turns have ended. A thread that woke a call or that
+  // encodes its text may still use the call for a moment.
   service_->WaitForCalls(MonotonicTime::InfiniteFuture());
 }
 

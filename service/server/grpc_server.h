@@ -25,24 +25,25 @@ class ServiceImpl;
 class GrpcServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:50051";  // host:port; port 0: any free one
-    int max_message_bytes = 64 << 20;        // of a request; more is RESOURCE_EXHAUSTED
-    // The limit of two buffers, for each of them: messages that arrive and are not read yet, and
-    // messages whose long texts wait for a thread. Beyond it gRPC reads no further, and calls end
-    // with RESOURCE_EXHAUSTED.
+    std::string listen = "127.0.0.1:50051";  // host:port; port 0 takes any free port
+    int max_message_bytes = 64 << 20;        // limit for a request; RESOURCE_EXHAUSTED above it
+    // The limit for each of two buffers: received bytes that were not read yet, and messages whose
+    // long texts wait for a thread. If the first buffer is full, gRPC stops reading. If the second
+    // is full, calls end with RESOURCE_EXHAUSTED.
     uint64_t max_transit_bytes = 1 << 30;
-    int max_concurrent_streams = 1024;  // calls of one connection; a client holds back more
-    // HTTP/2 pings: a host that has vanished is noticed after the two together, and its calls end.
-    absl::Duration keepalive_time = absl::Minutes(1);  // without a frame from the client
+    int max_concurrent_streams = 1024;  // calls per connection; the client delays further ones
+    // HTTP/2 pings. The server notices a vanished host after the sum of the two times, and ends its
+    // calls.
+    absl::Duration keepalive_time = absl::Minutes(1);  // silence before a ping
     absl::Duration keepalive_timeout = absl::Seconds(20);
-    // Least time between a client's own pings while nothing else is sent. A client that pings more
-    // often is cut off. gRPC's default is five minutes; many proxies drop a silent connection
-    // sooner.
+    // The least time between two pings of a client on a connection without other traffic. The
+    // server disconnects a client that pings more often. gRPC's default is five minutes, but many
+    // proxies drop a silent connection sooner, so clients must be able to ping more often.
     absl::Duration least_ping_interval = absl::Seconds(5);
   };
 
-  // Listens from here on. UNAVAILABLE: the address cannot be bound. `models` and `sessions` outlive
-  // the server.
+  // Starts a server that listens. `models` and `sessions` must outlive it. UNAVAILABLE: the address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
                                                            const ModelRegistry* models,
                                                            SessionManager* sessions);
@@ -52,16 +53,16 @@ class GrpcServer {
 
   int port() const { return port_; }
 
-  // grpc.health.v1: the status of one model, by its name. Before the first call each model of the
-  // registry is NOT_SERVING. The server as a whole (the empty service name) serves while at least
-  // one model does.
+  // Sets the status of one model in the health service (grpc.health.v1). Before the first call,
+  // each model of the registry is NOT_SERVING. The server as a whole (the empty service name) is
+  // SERVING while at least one model is.
   void SetModelServing(const std::string& model, bool serving) ABSL_LOCKS_EXCLUDED(mutex_);
-  // NOT_SERVING for everything.
+  // Sets every status to NOT_SERVING.
   void SetNotServing() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for the running calls of our service, at most until `deadline`. Then cancels the
-  // remaining calls and closes every connection, idle ones too. When it returns, every call is
-  // gone.
+  // remaining calls and closes every connection, including idle ones. When it returns, no call
+  // exists any more.
   void Shutdown(MonotonicTime deadline);
 
  private:
@@ -72,7 +73,7 @@ class GrpcServer {
   int port_ = 0;
 
   absl::Mutex mutex_;
-  std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // models
+  std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);  // names of models
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Status conversion.
+// Converts statuses.
 #include "service/server/grpc_status.h"
 
 #include <string>
@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// Long enough for some turn to end, short enough that a client does not notice much.
+// The delay before a retry. It is long enough for some turn to end, and short enough that a client
+// hardly notices it.
 constexpr int64_t kRetrySeconds = 1;
 
 std::string RetryDetails(const absl::Status& status) {

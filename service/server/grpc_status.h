@@ -1,4 +1,4 @@
-// absl::Status as a gRPC status, with the details clients act on.
+// Converts an absl::Status to a gRPC status, with the details that clients use.
 #ifndef LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
 #define LONGSTREAM_SERVICE_SERVER_GRPC_STATUS_H_
 
@@ -8,7 +8,7 @@
 
 namespace longstream {
 
-// Codes are the same numbers. RESOURCE_EXHAUSTED carries google.rpc.RetryInfo.
+// The numbers of the codes do not change. RESOURCE_EXHAUSTED carries google.rpc.RetryInfo.
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace longstream

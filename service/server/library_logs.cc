@@ -1,4 +1,5 @@
-// Uses the log hooks of both libraries, which take plain functions.
+// Uses the log hooks of gRPC and protobuf. The hooks take plain functions, so the sink is a global
+// object.
 #include "service/server/library_logs.h"
 
 #include <google/protobuf/stubs/logging.h>
@@ -11,7 +12,7 @@ namespace longstream {
 namespace {
 
 LibraryLogSink& TheSink() {
-  // Never destroyed: a thread of gRPC may have something to say until the process is gone.
+  // Never destroyed, because a thread of gRPC may log until the process ends.
   static LibraryLogSink& sink = *new LibraryLogSink();
   return sink;
 }

@@ -7,11 +7,12 @@
 
 namespace longstream {
 
-// A line of `library`, "grpc" or "protobuf". Called from any thread.
+// Receives a line of the library "grpc" or "protobuf". Called from any thread.
 using LibraryLogSink = std::function<void(std::string_view library, std::string_view text)>;
 
-// Gives both libraries' lines to `sink`, until the process ends. GRPC_VERBOSITY selects gRPC's
-// lines; if it is not set, only errors. Call it once, before either library is used.
+// Passes the lines of both libraries to `sink` until the process ends. The environment variable
+// GRPC_VERBOSITY selects gRPC's lines; if it is not set, gRPC only logs errors. Call this function
+// once, before either library is used.
 void RedirectLibraryLogs(LibraryLogSink sink);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Passes messages from the wire to the chat library, and the result to a turn.
+// Converts messages of a request to those of the chat library, and renders them.
 #include "service/server/messages_check.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("input.messages.", parts...));
 }
 
-// A role is part of the template's text, of special tokens even, so it is no free text.
+// Templates copy the role into their own text, even next to special tokens. So a role may only have
+// safe characters.
 bool IsRole(std::string_view role) {
   const auto is_good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -29,7 +30,7 @@ bool IsRole(std::string_view role) {
   return !role.empty() && role.size() <= kMaxRoleBytes && std::ranges::all_of(role, is_good);
 }
 
-// JSON of a field; None where it is empty.
+// Reads the JSON of a field. Returns None if the field is empty.
 absl::StatusOr<chat::Value> ReadField(const std::string& field, const std::string& json) {
   if (json.empty()) return chat::Value();
   absl::StatusOr<chat::Value> value = chat::ReadJson(json, /*is_foreign=*/true);
@@ -64,7 +65,7 @@ absl::StatusOr<chat::Value> ReadMessage(const v1::Message& message, int index) {
   if (!more.ok()) return more.status();
   for (const chat::Dict::Entry& entry : more->entries()) {
     if (dict.Find(entry.key.bytes()) != nullptr) {
-      return Invalid(name, ".json: ", entry.key.bytes(), " is a field of its own");
+      return Invalid(name, ".json: ", entry.key.bytes(), " must be given in its own field");
     }
     dict.Set(entry.key, entry.value);
   }

@@ -9,10 +9,10 @@
 
 namespace longstream {
 
-// The change that a request's messages make to a session's tokens. `generates`: unless the messages
-// say otherwise, the text ends with the beginning of an answer. INVALID_ARGUMENT names the field;
-// UNIMPLEMENTED, FAILED_PRECONDITION: the model's chat template cannot be used; and the errors of
-// chat::AddMessages.
+// Returns the change that the messages of a request make to the tokens of a session. `generates`:
+// unless the request says otherwise, the text ends with the template's beginning of an answer.
+// INVALID_ARGUMENT: a field is wrong; the message names it. UNIMPLEMENTED or FAILED_PRECONDITION:
+// the chat template of the model cannot be used. Also returns the errors of chat::AddMessages.
 absl::StatusOr<chat::Addition> AddMessages(const v1::Messages& request, bool parse_special,
                                            bool generates, const ServedModel& model,
                                            const chat::SessionText& session);

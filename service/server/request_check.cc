@@ -1,4 +1,4 @@
-// The limits of each field, in the order of the contract.
+// Checks the limits of each field, in the order of the wire contract.
 #include "service/server/request_check.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ absl::Status Invalid(const Parts&... parts) {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-// NaN is in no range.
+// NaN fails the check.
 absl::Status CheckRange(const std::string& field, float value, float low, float high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Invalid(field, ": expected ", low, " ... ", high, ", found ", value);
@@ -37,7 +37,7 @@ uint64_t DrawSeed() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-// The request's sampling values, and the model's where the request has none.
+// Reads the sampling values. If a value is absent in the request, uses the default of the model.
 absl::Status ReadSampling(const v1::Sampling& request, const ServedModel& model,
                           SamplingParams* params) {
   const GenerationDefaults& defaults = model.defaults();
@@ -142,8 +142,8 @@ absl::StatusOr<Priority> ReadPriority(v1::Priority value) {
   }
 }
 
-// INVALID_ARGUMENT: every token is banned, so none can be drawn. At first min_tokens bans the stop
-// ids as well.
+// INVALID_ARGUMENT: every token is banned, so none can be drawn. Before min_tokens tokens are
+// generated, the stop ids are banned too.
 absl::Status CheckNotAllBanned(const SamplingParams& params, const StopParams& stop,
                                uint32_t vocabulary_size) {
   std::set<int32_t> banned;
@@ -241,7 +241,8 @@ absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request) {
 
 absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first) {
   const auto differs = [](const char* field) {
-    return Invalid(absl::StrCat(field, ": belongs to the first message, and differs from it"));
+    return Invalid(
+        absl::StrCat(field, ": differs from the first message; only the first message may set it"));
   };
   if (!message.session_id().empty() && message.session_id() != first.session_id()) {
     return differs("session_id");

@@ -1,7 +1,6 @@
-// The fields of requests, checked and turned into plain values. Inputs: turn_input.h.
+// Checks the fields of requests and converts them to plain values. For inputs see turn_input.h.
 //
-// Every refusal is INVALID_ARGUMENT (or NOT_FOUND for ids) with one sentence that names the field,
-// the value and the limit.
+// Every error is INVALID_ARGUMENT. Its message names the field, the value and the limit.
 #ifndef LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 #define LONGSTREAM_SERVICE_SERVER_REQUEST_CHECK_H_
 
@@ -18,12 +17,12 @@
 
 namespace longstream {
 
-inline constexpr uint32_t kMaxTopLogProbs = 20;  // and no more than the vocabulary has
+inline constexpr uint32_t kMaxTopLogProbs = 20;  // and at most the vocabulary's size
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 256;
 inline constexpr int kMaxStopIds = 64;
 
-// The id that the client chose; nothing if the field is empty.
+// Returns the id that the client chose, or nothing if the field is empty.
 absl::StatusOr<std::optional<SessionId>> CheckSessionId(const std::string& text,
                                                         std::string_view field);
 absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
@@ -32,14 +31,14 @@ absl::StatusOr<std::optional<absl::Duration>> CheckIdleTimeout(
 // INVALID_ARGUMENT: an id of the list `field` is outside the vocabulary.
 absl::Status CheckTokenId(const char* field, int64_t index, int64_t id, uint32_t vocabulary_size);
 
-// Check the fields that need no session: all but the input. For Append these are the fields of the
-// first message.
+// Check all fields except the input, which depends on the session. CheckAppend checks the first
+// message.
 absl::StatusOr<TurnRequest> CheckGenerate(const v1::GenerateRequest& request,
                                           const ServedModel& model);
 absl::StatusOr<TurnRequest> CheckAppend(const v1::AppendRequest& request);
 absl::StatusOr<TurnRequest> CheckScore(const v1::ScoreRequest& request, const ServedModel& model);
 
-// Checks a later message of an Append: the fields of the first message are absent or the same.
+// Checks a later message of an Append: the fields of the first message must be absent or equal.
 absl::Status CheckContinuation(const v1::AppendRequest& message, const v1::AppendRequest& first);
 
 }  // namespace longstream

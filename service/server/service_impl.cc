@@ -1,4 +1,4 @@
-// The unary calls; the streaming ones have reactors of their own.
+// Implements the unary calls. The streaming calls have their own reactors.
 #include "service/server/service_impl.h"
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kDefaultPageSize = 100;
 constexpr int kMaxPageSize = 1000;
 
-// A unary call, counted until gRPC is done with it.
+// The reactor of a unary call, which is counted until gRPC is done with it.
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
   explicit UnaryReactor(CallCount* calls) : call_(calls) {}
@@ -32,8 +32,9 @@ grpc::ServerUnaryReactor* Finish(CallCount* calls, const absl::Status& status) {
   return reactor;
 }
 
-// Answers a call with a session once it is there. `is_drawn`: the server drew its id. If the caller
-// has gone, nobody knows the id and could close the session, so it is closed here.
+// Returns a callback that answers a call with the new session. `is_drawn`: the server drew the
+// session's id. If the caller has gone by then, no client knows the drawn id and could close the
+// session. Therefore the callback closes it.
 SessionManager::Opened AnswerWith(grpc::ServerUnaryReactor* reactor,
                                   const grpc::CallbackServerContext* context, bool is_drawn,
                                   SessionManager* sessions, v1::Session* response) {
@@ -115,7 +116,7 @@ grpc::ServerUnaryReactor* ServiceImpl::ListSessions(grpc::CallbackServerContext*
     if (!model.ok()) return Finish(&calls_, model.status());
   }
   const size_t limit = page_size == 0 ? kDefaultPageSize : static_cast<size_t>(page_size);
-  // One more than the page tells whether there is another.
+  // Ask for one session more than the page holds, to know whether there is another page.
   const std::vector<SessionView> views = sessions_->List(*after, limit + 1, request->model());
   for (size_t i = 0; i < views.size() && i < limit; ++i) {
     ToProto(views[i], response->add_sessions());

@@ -1,4 +1,5 @@
-// The gRPC service: one reactor a call, each a translation to the session manager.
+// The gRPC service. Each call has a reactor that translates between messages and the session
+// manager.
 #ifndef LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 #define LONGSTREAM_SERVICE_SERVER_SERVICE_IMPL_H_
 
@@ -11,10 +12,10 @@
 
 namespace longstream {
 
-// Thread-safe. The arguments of the constructor outlive every call.
+// Thread-safe. The arguments of the constructor must outlive every call.
 class ServiceImpl final : public v1::Longstream::CallbackService {
  public:
-  // `max_waiting_bytes`: limit for requests whose long texts wait to be read.
+  // `max_waiting_bytes`: the limit for requests whose long texts wait for a thread.
   ServiceImpl(const ModelRegistry* models, SessionManager* sessions, uint64_t max_waiting_bytes)
       : models_(models), sessions_(sessions), text_threads_(kTextThreads, max_waiting_bytes) {}
 
@@ -50,13 +51,13 @@ class ServiceImpl final : public v1::Longstream::CallbackService {
                                      v1::Model* response) override;
 
  private:
-  // Two, so that one text of many megabytes does not block the next.
+  // Two threads, so that one text of many megabytes does not block the next text.
   static constexpr int kTextThreads = 2;
 
   const ModelRegistry* const models_;
   SessionManager* const sessions_;
   CallCount calls_;
-  TextThreads text_threads_;  // last: its work uses the calls
+  TextThreads text_threads_;  // the last member: its work uses the others
 };
 
 }  // namespace longstream

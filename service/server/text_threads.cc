@@ -1,4 +1,4 @@
-// A queue and the threads that empty it.
+// A queue, and threads that run its entries.
 #include "service/server/text_threads.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace longstream {
 namespace {
 
-// A tokenizer takes a millisecond for so much text, at worst 20.
+// Up to this many bytes a text counts as short. A tokenizer takes 1 ms for it, at worst 20 ms.
 constexpr size_t kShortText = 16 << 10;
-// Memory of a queued call besides its text.
+// Memory of a queued call in addition to its text.
 constexpr uint64_t kCallBytes = 4 << 10;
 
 }  // namespace
@@ -39,8 +39,8 @@ absl::Status TextThreads::Run(size_t text_bytes, uint64_t held_bytes, std::funct
   if (!queue_.empty() &&
       bytes > max_waiting_bytes_ - std::min(max_waiting_bytes_, waiting_bytes_)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("input: ", bytes, " bytes, and long texts of ", waiting_bytes_,
-                     " bytes wait to be read already; the limit is ", max_waiting_bytes_));
+        absl::StrCat("input: ", bytes, " bytes, but long texts of ", waiting_bytes_,
+                     " bytes already wait to be read; the limit is ", max_waiting_bytes_));
   }
   waiting_bytes_ += bytes;
   queue_.push_back({bytes, std::move(work)});

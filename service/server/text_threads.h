@@ -18,17 +18,17 @@ namespace longstream {
 // Thread-safe.
 class TextThreads {
  public:
-  // `max_waiting_bytes`: the limit of queued work, by Run's `held_bytes`.
+  // `max_waiting_bytes`: the limit for the sum of `held_bytes` of queued work.
   TextThreads(int num_threads, uint64_t max_waiting_bytes);
-  // Runs all queued work first.
+  // Waits until all queued work has run.
   ~TextThreads();
   TextThreads(const TextThreads&) = delete;
   TextThreads& operator=(const TextThreads&) = delete;
 
-  // Runs `work` on a text of so many bytes: at once if the text is short, else on one of the
-  // threads, in the order of the calls. Queued work keeps a request of `held_bytes` in memory.
-  // RESOURCE_EXHAUSTED: `work` is not run, because other work waits already and with it the queue
-  // would exceed max_waiting_bytes.
+  // Runs `work`, which handles a text of `text_bytes` bytes. If the text is short, runs it at once;
+  // otherwise queues it for the threads, which take it in the order of the calls. While it is
+  // queued, its request keeps `held_bytes` in memory. RESOURCE_EXHAUSTED: other work waits already,
+  // and with this work the queue would exceed max_waiting_bytes. `work` is not run.
   absl::Status Run(size_t text_bytes, uint64_t held_bytes, std::function<void()> work)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -43,7 +43,7 @@ class TextThreads {
   const uint64_t max_waiting_bytes_;
   absl::Mutex mutex_;
   std::deque<Item> queue_ ABSL_GUARDED_BY(mutex_);
-  uint64_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_
+  uint64_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the sum over queue_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

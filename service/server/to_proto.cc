@@ -1,4 +1,4 @@
-// Field by field translation; nothing is decided here.
+// Translates field by field.
 #include "service/server/to_proto.h"
 
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace longstream {
 namespace {
 
-// The bytes of a plugin, a file or a path as UTF-8. Clients cannot read a message, such as a whole
-// list of models, if one string in it is not UTF-8.
+// Returns the text of a plugin, a file or a path, with invalid UTF-8 replaced. If one string of a
+// message is not UTF-8, clients cannot read the whole message, such as a list of models.
 std::string Text(absl::string_view bytes) {
   Utf8Stream stream;
   std::string text;

@@ -1,4 +1,4 @@
-// Plain values of the service as messages of the wire contract.
+// Converts plain values of the service to messages of the wire contract.
 #ifndef LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 #define LONGSTREAM_SERVICE_SERVER_TO_PROTO_H_
 
@@ -14,12 +14,13 @@ void ToProto(const SessionView& view, v1::Session* message);
 void ToProto(const ModelStatus& status, v1::Model* message);
 void ToProto(const TurnUsage& usage, v1::TurnUsage* message);
 
-// One event of a generating turn.
+// Converts one event of a generating turn.
 void ToProto(const TurnEvent& event, const Tokenizer& tokenizer, v1::GenerateResponse* message);
-// How it ended; `end.status` is OK.
+// Converts the end of a generating turn. REQUIRES: `end.status` is OK.
 void ToProto(const TurnEnd& end, v1::Finish* message);
 
-// `num_top`: most probable tokens the caller asked for; the event may hold more.
+// Converts an event of a scored text. `num_top`: how many alternatives the caller asked for; the
+// event may hold more.
 void ToProto(const ScoreEvent& event, const Tokenizer& tokenizer, uint32_t num_top,
              v1::ScoreResponse* message);
 

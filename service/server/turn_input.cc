@@ -1,4 +1,4 @@
-// Texts, token ids and messages to prompts.
+// Converts texts, token ids and messages to prompts.
 #include "service/server/turn_input.h"
 
 #include <limits>

@@ -1,4 +1,5 @@
-// A turn's input, read against the history that the turn's lease protects.
+// Encodes the input of a turn as the continuation of the session's history, which the turn's lease
+// protects.
 #ifndef LONGSTREAM_SERVICE_SERVER_TURN_INPUT_H_
 #define LONGSTREAM_SERVICE_SERVER_TURN_INPUT_H_
 
@@ -16,42 +17,42 @@
 
 namespace longstream {
 
-// Bytes of text in an input, for TextThreads. A conversation counts as the longest text there is:
-// it is rendered as a whole.
+// The size of an input's text for TextThreads. Messages count as a text of the greatest size,
+// because the whole conversation is rendered.
 size_t TextBytes(const v1::Input& input);
 
-// Turns inputs into the token ids that they add to a history, one after the other. Each text is
-// encoded once: the token before it decides whether the tokenizer begins a sequence (BOS) or goes
-// on after other text.
+// Converts the inputs of a turn, one after the other, to the token ids that they add to a history.
+// Each text is encoded once. The token before a text decides whether the tokenizer begins a
+// sequence (BOS) or continues after other text.
 //
-// Refusals are INVALID_ARGUMENT and name the field, the value and the limit; for messages also the
-// errors of chat::AddMessages, and UNIMPLEMENTED or FAILED_PRECONDITION where the model's chat
-// template cannot be used. Not thread-safe.
+// INVALID_ARGUMENT: an input is wrong; the message names the field, the value and the limit. For
+// messages there are more errors: those of chat::AddMessages, and UNIMPLEMENTED or
+// FAILED_PRECONDITION if the model's chat template cannot be used. Not thread-safe.
 class TurnInput {
  public:
   // `history` is not used after the constructor. `model` outlives the input.
   TurnInput(const ServedModel& model, const SessionState& history, bool parse_special);
 
-  // The ids that a text, token ids or messages add to the history and to the inputs before; none
-  // for an absent input. Messages are read as a conversation of their own.
+  // Returns the ids that an input adds after the history and all earlier inputs. Returns no ids for
+  // an absent input. Messages are read as a new conversation.
   absl::StatusOr<std::vector<int32_t>> Read(const v1::Input& input);
 
-  // Reads messages that go on with the conversation of `history`, the same as the constructor's:
-  // sets the prompt, the kept tokens and the conversation of `turn`.
+  // Reads messages that continue the conversation of `history`. Sets the prompt, the kept tokens
+  // and the conversation of `turn`. `history` must be the same object as in the constructor.
   absl::Status ReadMessages(const v1::Messages& messages, const SessionState& history,
                             TurnRequest* turn);
 
-  // Tokens of the history and of the inputs.
+  // The number of tokens of the history and of all inputs so far.
   uint64_t position() const { return position_; }
 
  private:
-  // Counts added tokens. Refuses tokens that exceed the context.
+  // Counts the added tokens. Returns an error if they exceed the context.
   absl::Status Add(const std::vector<int32_t>& tokens);
 
   const ServedModel& model_;
   const bool parse_special_;
   uint64_t position_;
-  std::optional<int32_t> last_token_;  // before `position_`
+  std::optional<int32_t> last_token_;  // the token before `position_`
 };
 
 }  // namespace longstream

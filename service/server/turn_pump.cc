@@ -1,4 +1,4 @@
-// Events of a turn, one at a time.
+// Passes the events of a turn on, one at a time.
 #include "service/server/turn_pump.h"
 
 #include <utility>
@@ -8,8 +8,8 @@ namespace longstream {
 
 absl::Status TurnPump::Start(NewTurn turn, TurnRequest request, std::shared_ptr<void> owner) {
   turn_ = turn.Make(std::move(request), [this, owner = std::move(owner)] { Pump(); });
-  // Cancel stores its reason before it reads started_, so Start sees the reason or Cancel sees the
-  // handle.
+  // Cancel stores its reason before it reads started_. So either Start finds the reason here, or
+  // Cancel finds the handle set.
   started_.store(true);
   absl::Status reason;
   {
@@ -18,7 +18,7 @@ absl::Status TurnPump::Start(NewTurn turn, TurnRequest request, std::shared_ptr<
   }
   if (!reason.ok()) turn_.Cancel(reason);
   absl::Status status = turn.Start(turn_);
-  if (!status.ok()) turn_.SetReader(nullptr);  // it holds the owner
+  if (!status.ok()) turn_.SetReader(nullptr);  // the reader holds the owner
   return status;
 }
 
@@ -44,7 +44,7 @@ void TurnPump::Pump() {
     const TurnStream::Item item = turn_.Next();
     if (std::holds_alternative<std::monostate>(item)) return;
     if (const auto* end = std::get_if<TurnEnd>(&item)) {
-      turn_.SetReader(nullptr);  // it holds the owner; the caller of Pump holds it too
+      turn_.SetReader(nullptr);  // the reader holds the owner; so does Pump's caller
       return sink_->OnEnd(*end);
     }
     const auto& event = std::get<TurnEvent>(item);

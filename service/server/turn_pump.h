@@ -1,4 +1,4 @@
-// Passes the events of a turn's stream to its call.
+// Passes the events of a turn's stream to its gRPC call.
 #ifndef LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
 #define LONGSTREAM_SERVICE_SERVER_TURN_PUMP_H_
 
@@ -14,21 +14,21 @@
 
 namespace longstream {
 
-// Passes the events of one turn to a sink, one at a time: the next event follows when the sink has
-// written the message of the last one. A call may have several pumps, whose sinks take turns to
-// write.
+// Passes the events of one turn to a sink, one at a time. The next event follows when the sink has
+// written the message of the previous one. A call may have several pumps; then their sinks write in
+// turn.
 //
-// At any moment either the sink calls Written next, or the turn's stream wakes the pump when it has
-// more. So events come one after the other, on changing threads, and the sink needs no lock.
+// At any moment, either the sink will call Written, or the stream of the turn will wake the pump.
+// So the sink gets one event at a time, on changing threads, and needs no lock.
 class TurnPump {
  public:
   class Sink {
    public:
     virtual ~Sink() = default;
-    // True: the event's message is being written, and Written will be called. False: the event
-    // needs no message.
+    // Returns true if a message for the event is being written; Written will then be called.
+    // Returns false if the event needs no message.
     virtual bool OnEvent(const TurnEvent& event) = 0;
-    // The turn has ended. Nothing comes after it.
+    // The turn has ended. This is the last call.
     virtual void OnEnd(const TurnEnd& end) = 0;
   };
 
@@ -36,20 +36,21 @@ class TurnPump {
   TurnPump(const TurnPump&) = delete;
   TurnPump& operator=(const TurnPump&) = delete;
 
-  // Starts the turn, whose lease was taken. `owner` keeps the pump and the sink alive until the
-  // turn has ended. Not OK: the turn was refused, and the sink hears nothing. Called once.
+  // Starts the turn, whose lease must have been taken. `owner` keeps the pump and the sink alive
+  // until the turn has ended. On an error the turn was refused, and the sink is not called. Call
+  // Start once.
   absl::Status Start(NewTurn turn, TurnRequest request, std::shared_ptr<void> owner);
 
-  // The message of the last event was written. Not `ok`: it could not be, and the turn is
-  // cancelled.
+  // The message of the last event was written. If `ok` is false, it could not be written, and the
+  // turn is cancelled.
   void Written(bool ok);
 
-  // Ends the turn with `reason`, at any time and from any thread: before Start it takes effect
-  // there.
+  // Ends the turn with `reason`. May be called at any time and from any thread. Before Start, it
+  // takes effect in Start.
   void Cancel(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether Start has made the turn's handle. Start's caller knows; another thread may use the
-  // handle only if this is true.
+  // Whether Start has made the handle of the turn. Threads other than the caller of Start may use
+  // turn() only if this is true.
   bool started() const { return started_.load(); }
   TurnHandle& turn() { return turn_; }
   const TurnHandle& turn() const { return turn_; }
@@ -58,9 +59,9 @@ class TurnPump {
   void Pump();
 
   Sink* const sink_;
-  TurnHandle turn_;  // set once, before started_
+  TurnHandle turn_;  // set once, before started_ becomes true
   std::atomic<bool> started_{false};
-  uint64_t position_ = 0;  // that the delta being written reaches
+  uint64_t position_ = 0;  // the position after the latest delta
 
   absl::Mutex mutex_;
   absl::Status cancel_reason_ ABSL_GUARDED_BY(mutex_);

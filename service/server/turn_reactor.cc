@@ -1,4 +1,4 @@
-// Calls that stream one turn's events, one message in flight at a time.
+// Calls that stream the events of one turn. One message is in flight at a time.
 #include "service/server/turn_reactor.h"
 
 #include <chrono>
@@ -18,19 +18,20 @@
 namespace longstream {
 namespace {
 
-// A turn with a valid request and its session's lease.
+// A turn that holds its session's lease, and its checked request.
 struct CheckedTurn {
   NewTurn turn;
   TurnRequest request;
 };
 
-// A call that is one turn. `self_` keeps the reactor until OnDone; pending work keeps it too.
+// A call that runs one turn. `self_` keeps the reactor alive until OnDone. Pending work keeps it
+// alive too.
 template <typename Response>
 class TurnReactor : public grpc::ServerWriteReactor<Response>,
                     public TurnPump::Sink,
                     public std::enable_shared_from_this<TurnReactor<Response>> {
  public:
-  // Looks at the request, once.
+  // Checks the request and takes the lease. Called once.
   using Check = std::function<absl::StatusOr<CheckedTurn>()>;
 
   TurnReactor(CallCount* calls, const grpc::CallbackServerContext* context, Check check)
@@ -51,14 +52,14 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   const TurnRequest& request() const { return pump_.turn().request(); }
   const ServedModel& model() const { return pump_.turn().model(); }
 
-  // The message for an event; false: there is none to send.
+  // Writes the message for an event. Returns false if the event needs no message.
   virtual bool Translate(const TurnEvent& event, Response* response) = 0;
-  // The last message of a turn that ended well.
+  // Writes the last message of a turn that ended with OK.
   virtual void TranslateEnd(const TurnEnd& end, Response* response) = 0;
 
  private:
   void Start() {
-    // The caller may have gone while its text waited for this thread.
+    // The caller may have cancelled the call while its text waited for this thread.
     absl::StatusOr<CheckedTurn> checked =
         context_->IsCancelled() ? absl::CancelledError("the caller cancelled the call") : check_();
     if (!checked.ok()) return this->Finish(ToGrpc(checked.status()));
@@ -85,8 +86,8 @@ class TurnReactor : public grpc::ServerWriteReactor<Response>,
   const grpc::CallbackServerContext* const context_;
   const Check check_;
   TurnPump pump_{this};
-  Response response_;                  // of the message in flight
-  std::shared_ptr<TurnReactor> self_;  // until OnDone
+  Response response_;                  // the message in flight
+  std::shared_ptr<TurnReactor> self_;  // keeps this object alive until OnDone
 };
 
 class GenerateReactor final : public TurnReactor<v1::GenerateResponse> {
@@ -131,7 +132,8 @@ class ScoreReactor final : public TurnReactor<v1::ScoreResponse> {
   v1::ScoreSummary summary_;
 };
 
-// Takes the lease, then reads the input against the history that it protects.
+// Takes the lease, then encodes the input as the continuation of the history that the lease
+// protects.
 absl::Status LeaseAndRead(const v1::GenerateRequest& request, NewTurn& turn, TurnRequest* checked) {
   if (absl::Status status = turn.Lease(ExpectedPosition(request)); !status.ok()) return status;
   TurnInput input(turn.model(), turn.history(), request.parse_special());

@@ -1,4 +1,4 @@
-// Server-streaming calls that are one turn each: Generate and Score.
+// Generate and Score, the server-streaming calls. Each runs one turn.
 #ifndef LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
 #define LONGSTREAM_SERVICE_SERVER_TURN_REACTOR_H_
 
@@ -16,7 +16,8 @@
 
 namespace longstream {
 
-// Each makes a reactor that deletes itself when its call is done. The arguments outlive the call.
+// Each function makes a reactor that deletes itself when its call is done. The arguments must
+// outlive the call.
 grpc::ServerWriteReactor<v1::GenerateResponse>* NewGenerateReactor(
     grpc::CallbackServerContext* context, const v1::GenerateRequest& request,
     const SessionManager* sessions, TextThreads* threads, CallCount* calls);
@@ -27,18 +28,18 @@ grpc::ServerWriteReactor<v1::ScoreResponse>* NewScoreReactor(grpc::CallbackServe
                                                              TextThreads* threads,
                                                              CallCount* calls);
 
-// A turn of the session that a request names.
+// Makes a turn for the session that a request names.
 absl::StatusOr<NewTurn> FindTurn(const std::string& session_id, const SessionManager& sessions);
 
-// The request's expected_position, if it has one.
+// Returns the expected_position of the request, if it has one.
 template <typename Request>
 std::optional<uint64_t> ExpectedPosition(const Request& request) {
   if (!request.has_expected_position()) return std::nullopt;
   return request.expected_position();
 }
 
-// The call's deadline; InfiniteFuture() if it has none. The wire gives a moment of the wall clock;
-// after this conversion nothing depends on that clock.
+// Returns the deadline of the call, or InfiniteFuture() if it has none. gRPC gives the deadline as
+// wall-clock time. After this conversion no code depends on the wall clock.
 MonotonicTime DeadlineOf(const grpc::CallbackServerContext& context);
 
 }  // namespace longstream

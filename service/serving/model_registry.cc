@@ -1,4 +1,4 @@
-// Loading of models and their states.
+// Loads the models and keeps their states.
 #include "service/serving/model_registry.h"
 
 #include <utility>
@@ -10,7 +10,7 @@
 namespace longstream {
 namespace {
 
-// Most bytes of a caller's unknown model name that an error repeats.
+// An error repeats at most this many bytes of an unknown model name.
 constexpr size_t kMaxEchoBytes = 64;
 
 }  // namespace
@@ -85,7 +85,7 @@ void ModelRegistry::Lose(const std::string& name, const absl::Status& why) {
   told.error = why;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return;  // the destructor frees the engine and the map
+    if (stopping_) return;  // the destructor is freeing the engine and the map
     ModelStatus& status = models_[name];
     status.state = told.state;
     status.error = told.error;
@@ -103,7 +103,7 @@ absl::StatusOr<ModelStatus> ModelRegistry::Status(std::string_view name) const {
   for (const auto& [other, status] : models_) names.push_back(other);
   return absl::NotFoundError(absl::StrCat(
       "model: no model '", absl::string_view(name.data(), name.size()).substr(0, kMaxEchoBytes),
-      name.size() > kMaxEchoBytes ? "...'" : "'", "; there are: ", absl::StrJoin(names, ", ")));
+      name.size() > kMaxEchoBytes ? "...'" : "'", "; available: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view name) const {
@@ -120,7 +120,7 @@ absl::StatusOr<std::shared_ptr<Engine>> ModelRegistry::Find(std::string_view nam
                        status->engine == nullptr ? " could not be loaded: " : " has failed: ",
                        status->error.message()));
   }
-  return absl::InternalError("a model is in no known state");
+  return absl::InternalError("a model has an unknown state");
 }
 
 std::vector<ModelStatus> ModelRegistry::List() const {

@@ -1,4 +1,4 @@
-// The models of this server by name, each with its engine, from loading to unloading.
+// The models of this server by name, each with its engine.
 #ifndef LONGSTREAM_SERVICE_SERVING_MODEL_REGISTRY_H_
 #define LONGSTREAM_SERVICE_SERVING_MODEL_REGISTRY_H_
 
@@ -28,13 +28,13 @@ namespace longstream {
 
 enum class ModelState { kLoading, kReady, kFailed };
 
-// A model's state at one moment.
+// The state of a model at one moment.
 struct ModelStatus {
   std::string name;
   ModelState state = ModelState::kLoading;
-  absl::Status error;  // with kFailed
-  // Set with kReady, and with kFailed if the model failed after loading (its device was lost): its
-  // sessions can still be closed.
+  absl::Status error;  // set if the state is kFailed
+  // Set if the state is kReady. Also set if a loaded model failed later because its device was
+  // lost, so that its sessions can still be closed.
   std::shared_ptr<Engine> engine;
 };
 
@@ -45,29 +45,30 @@ class ModelRegistry {
     std::vector<std::shared_ptr<const Plugin>> plugins;
     const Host* host = nullptr;               // outlives the registry
     prometheus::Registry* metrics = nullptr;  // outlives the registry
-    Engine::Options engine;                   // batch sizes are taken from each model's source
+    Engine::Options engine;                   // the batch sizes come from each ModelSource
   };
 
-  // Called on the loading thread when a model became ready or failed to load. If it fails later,
-  // called on its engine's thread with `engine` null.
+  // Called on the loading thread when a model is ready or could not be loaded. If a model fails
+  // later, called on its engine's thread; `engine` is then nullptr.
   using StateListener = std::function<void(const ModelStatus& status)>;
 
-  // Begins to load `sources`, one after the other, on a thread of its own.
+  // Begins to load `sources`, one after the other, on a new thread.
   ModelRegistry(const Options& options, std::vector<ModelSource> sources, StateListener listener);
-  // Waits for the model that is being loaded; engines end their turns with UNAVAILABLE.
+  // Waits for the model that is being loaded. The engines end their turns with UNAVAILABLE.
   ~ModelRegistry();
   ModelRegistry(const ModelRegistry&) = delete;
   ModelRegistry& operator=(const ModelRegistry&) = delete;
 
-  // NOT_FOUND: no such model. UNAVAILABLE: it is loading, or has failed. An empty name means the
-  // only model there is.
+  // Returns the engine of a model. If the server has only one model, an empty name means that
+  // model. NOT_FOUND: no model has this name. UNAVAILABLE: the model is loading or has failed.
   absl::StatusOr<std::shared_ptr<Engine>> Find(std::string_view name) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::StatusOr<ModelStatus> Status(std::string_view name) const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<ModelStatus> List() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Blocks until no model is loading any more. OK when all are ready; otherwise the first failure.
+  // Blocks until no model is loading any more. Returns OK if all models are ready, otherwise the
+  // first failure.
   absl::Status WaitUntilLoaded() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -81,11 +82,12 @@ class ModelRegistry {
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Before models_: its engines write to these metrics until they are destroyed.
+  // Declared before models_, because the engines in models_ use these metrics until they are
+  // destroyed.
   std::vector<std::unique_ptr<ModelMetrics>> metrics_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ModelStatus, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
 
-  std::thread loader_;  // last: starts when everything above stands
+  std::thread loader_;  // the last member: starts when all others are constructed
 };
 
 }  // namespace longstream

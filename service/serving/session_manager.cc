@@ -1,4 +1,4 @@
-// Sessions from opening to closing, and the engines of their turns.
+// Opens, closes and expires sessions, and finds the engines for their turns.
 #include "service/serving/session_manager.h"
 
 #include <algorithm>
@@ -104,7 +104,7 @@ void SessionManager::CloseSession(const SessionId& id, Closed closed) {
 
 void SessionManager::Release(const std::shared_ptr<Session>& session, Closed closed) {
   sessions_.Remove(*session);
-  // Its model may have failed since.
+  // Use Status and not Find, because the model may have failed in the meantime.
   const absl::StatusOr<ModelStatus> model = models_->Status(session->model());
   if (!model.ok()) return closed(model.status());
   model->engine->Close(session,
@@ -161,7 +161,7 @@ void SessionManager::Drain(absl::Duration grace) {
   }
   const MonotonicTime until = MonotonicTime::Now() + grace;
   while (NumTurns() > 0 && MonotonicTime::Now() < until) absl::SleepFor(kDrainPeriod);
-  // More than once: a turn may have passed its draining check just before, and start after the
+  // Repeat this: a turn may have passed its check for draining just before, and may start after the
   // first round.
   while (NumTurns() > 0) {
     for (const ModelStatus& model : models_->List()) {

@@ -1,5 +1,5 @@
-// The service without its wire: sessions are opened, forked, closed, expired and found, and turns
-// are made for them. gRPC handlers translate to this.
+// The service without gRPC: opens, forks, closes, expires and finds sessions, and makes turns for
+// them. The gRPC handlers translate their calls to it.
 #ifndef LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 #define LONGSTREAM_SERVICE_SERVING_SESSION_MANAGER_H_
 
@@ -24,30 +24,30 @@
 
 namespace longstream {
 
-// Thread-safe. Nothing here blocks, except Drain and the destructor. Longer work answers through
-// its callback, which runs on an engine thread and must not block either.
+// Thread-safe. Only Drain and the destructor block. Functions with longer work answer through a
+// callback, which runs on an engine thread and must not block.
 //
-// Several callers may use one id at the same time. Each of them gets the answer that it would get
-// if the calls came one after the other:
-//   - A session is in the table from Open or Fork on. It is leased until it has its caches, so a
-//     turn or a fork of it is ABORTED until then.
-//   - A fork takes the lease of its source. It is NOT_FOUND if the source is closed before the copy
-//     is made.
-//   - Close wins at once: no turn, fork or expiry begins after it, and the id is free for another
-//     session. A turn that began before is CANCELLED, and so is an Open or Fork that was making
-//     this session.
-//   - Exactly one Close succeeds; it answers when the caches are freed.
+// Several callers may use one session id at the same time. Each caller gets the same answer as if
+// the calls came one after the other:
+//   - OpenSession and ForkSession add the new session to the table at once. Until it has its caches
+//     it is leased, so a turn on it or a fork of it is ABORTED.
+//   - A fork takes the lease of its source. It fails with NOT_FOUND if the source is closed before
+//     the copy is made.
+//   - CloseSession takes effect at once: no turn, fork or expiry of the session begins after it,
+//     and the id is free for another session. A running turn is CANCELLED, and so is a call that is
+//     still opening or forking this session.
+//   - Exactly one CloseSession succeeds. It answers when the caches are freed.
 class SessionManager {
  public:
   struct Options {
-    size_t max_sessions = 0;  // 0: no limit but memory
+    size_t max_sessions = 0;  // 0: only memory is the limit
     absl::Duration default_idle_timeout = absl::Hours(1);
     absl::Duration max_idle_timeout = absl::Hours(24);
   };
 
-  // `models` outlives the sessions.
+  // `models` must outlive the manager.
   SessionManager(const ModelRegistry* models, const Options& options);
-  // Waits for the callbacks of everything that was asked for.
+  // Waits until all callbacks of earlier calls have run.
   ~SessionManager();
   SessionManager(const SessionManager&) = delete;
   SessionManager& operator=(const SessionManager&) = delete;
@@ -55,7 +55,8 @@ class SessionManager {
   using Opened = std::function<void(absl::StatusOr<SessionView>)>;
   using Closed = std::function<void(absl::StatusOr<uint64_t> position)>;
 
-  // `id` absent: drawn. `idle_timeout` absent: the default.
+  // Opens a session. If `id` is absent, the server draws one. If `idle_timeout` is absent, the
+  // default applies.
   void OpenSession(std::string_view model, std::optional<SessionId> id,
                    std::optional<absl::Duration> idle_timeout, Opened opened);
   void ForkSession(const SessionId& source, std::optional<SessionId> id,
@@ -64,30 +65,32 @@ class SessionManager {
 
   absl::StatusOr<SessionView> View(const SessionId& id) const;
 
-  // A turn of the session, to be leased and started. NOT_FOUND: no such session; UNAVAILABLE: its
-  // model has failed.
+  // Makes a turn for the session; the caller has to lease and start it. NOT_FOUND: no session has
+  // this id. UNAVAILABLE: the model has failed.
   absl::StatusOr<NewTurn> TurnOf(const SessionId& id) const;
-  // A turn without a session, to score a text with `model`. NOT_FOUND, UNAVAILABLE: as
-  // ModelRegistry::Find; UNIMPLEMENTED: its backend cannot score.
+  // Makes a turn that scores a text with `model`, without a session. NOT_FOUND, UNAVAILABLE: as for
+  // ModelRegistry::Find. UNIMPLEMENTED: the model's backend cannot score.
   absl::StatusOr<NewTurn> ScoreWith(std::string_view model) const;
 
   std::vector<SessionView> List(const std::optional<SessionId>& after, size_t limit,
                                 std::string_view model) const;
 
-  // Refuses new sessions and turns with UNAVAILABLE, lets running turns finish for `grace`, then
-  // ends them. Blocks until no turn is left.
+  // Refuses new sessions and turns with UNAVAILABLE. Waits at most `grace` for running turns, then
+  // ends the remaining ones. Blocks until no turn is left.
   void Drain(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   absl::StatusOr<TurnLease> MakeSession(const Engine& engine, std::optional<SessionId> id,
                                         const char* id_field,
                                         std::optional<absl::Duration> idle_timeout);
-  // Answers with the session once it is made; if that fails, takes it out of the table.
+  // Returns a callback for the engine. It answers with the session, or removes the session from the
+  // table if the engine could not make it.
   Engine::Done WhenMade(std::shared_ptr<Session> session, Opened opened);
   size_t NumTurns() const;
-  // Takes a closed session out of the table and frees its caches.
+  // Removes a closed session from the table and frees its caches.
   void Release(const std::shared_ptr<Session>& session, Closed closed);
-  // Closes sessions whose idle time-out has passed, until the manager is destroyed.
+  // Runs on the thread expiry_: closes sessions whose idle timeout has passed, until the manager is
+  // destroyed.
   void ExpireSessions() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const ModelRegistry* const models_;
@@ -98,7 +101,7 @@ class SessionManager {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread expiry_;  // last: starts when everything above stands
+  std::thread expiry_;  // the last member: starts when all others are constructed
 };
 
 }  // namespace longstream

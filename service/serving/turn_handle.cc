@@ -1,4 +1,4 @@
-// Makes a running turn from a session and an engine.
+// Prepares and starts turns.
 #include "service/serving/turn_handle.h"
 
 #include "absl/status/statusor.h"

@@ -1,4 +1,4 @@
-// A turn as its caller holds it: prepared, started, read, cancelled.
+// The objects with which a caller prepares, starts, reads and cancels a turn.
 #ifndef LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
 #define LONGSTREAM_SERVICE_SERVING_TURN_HANDLE_H_
 
@@ -17,27 +17,27 @@
 
 namespace longstream {
 
-// A turn that runs on its model's engine, or is about to. Copies are handles of the same turn.
-// Every function may be called from any thread; Next by one reader at a time.
+// A handle of a turn that runs on its model's engine, or is about to. Copies are handles of the
+// same turn. Any thread may call every function, but only one reader at a time may call Next.
 class TurnHandle {
  public:
   TurnHandle() = default;
   TurnHandle(std::shared_ptr<Engine> engine, std::shared_ptr<Turn> turn)
       : engine_(std::move(engine)), turn_(std::move(turn)) {}
 
-  // Whether this is a handle of a turn. The functions below require it.
+  // Whether this is the handle of a turn. The functions below require that it is.
   explicit operator bool() const { return turn_ != nullptr; }
 
   const ServedModel& model() const { return engine_->model(); }
   const TurnRequest& request() const { return turn_->request; }
 
-  // Ends the turn with `reason`, unless it has ended: the first reason stands.
+  // Ends the turn with `reason`, unless it has ended or was cancelled with another reason.
   void Cancel(const absl::Status& reason = absl::CancelledError("the caller cancelled the turn")) {
     turn_->Cancel(reason);
     engine_->Wake();
   }
 
-  // kAppend: more tokens of the prompt; no more will come.
+  // For kAppend. AddInput adds tokens to the prompt. CloseInput says that no more will come.
   void AddInput(std::span<const int32_t> tokens) {
     turn_->AddInput(tokens);
     engine_->Wake();
@@ -55,32 +55,35 @@ class TurnHandle {
  private:
   friend class NewTurn;
 
-  std::shared_ptr<Engine> engine_;  // shared: it outlives the turn
+  std::shared_ptr<Engine> engine_;  // shared, so that it outlives the turn
   std::shared_ptr<Turn> turn_;      // shared with the engine
 };
 
-// A turn that is being prepared: for a session or, to score a text, for none. The steps are: check
-// the request against model(), Lease, read its text against history(), Make, Start. A refusal on
-// the way is counted by Refuse and leaves the session as it was. Used by one thread at a time.
+// A turn that is being prepared for a session, or for a text to score. The steps are: check the
+// request against model(); Lease; encode the text as the continuation of history(); Make; Start. If
+// a step fails, the caller counts the error with Refuse, and the session is unchanged. Used by one
+// thread at a time.
 class NewTurn {
  public:
-  // `session` nullptr: the turn gets a session of its own, which nobody else can find.
+  // If `session` is nullptr, the turn gets a new session that no one else can find.
   NewTurn(std::shared_ptr<Session> session, std::shared_ptr<Engine> engine)
       : session_(std::move(session)), engine_(std::move(engine)) {}
 
   const ServedModel& model() const { return engine_->model(); }
 
-  // Takes the session's turn. Errors as TurnLease::Take; UNAVAILABLE: the server drains.
+  // Takes the lease of the session. Errors as for TurnLease::Take. UNAVAILABLE: the server is
+  // draining.
   absl::Status Lease(std::optional<uint64_t> expected_position = std::nullopt);
   // The history that the turn adds to. REQUIRES: Lease has succeeded.
   const SessionState& history() const { return lease_.state(); }
 
-  // Counts a refusal in the metrics and returns it.
+  // Counts a refused turn in the metrics and returns `status`.
   absl::Status Refuse(absl::Status status) const;
 
-  // The handle of the turn, which has yet to start. `wake`: see TurnStream::SetReader.
+  // Makes the handle of the turn. The turn is not started yet. `wake`: see TurnStream::SetReader.
   TurnHandle Make(TurnRequest request, std::function<void()> wake) const;
-  // Hands the turn to the engine. Errors as Engine::Start, counted. REQUIRES: Lease has succeeded.
+  // Passes the turn to the engine. Returns the errors of Engine::Start, which counts them.
+  // REQUIRES: Lease has succeeded.
   absl::Status Start(const TurnHandle& handle);
 
  private:

@@ -1,4 +1,4 @@
-// The session's view, its closing, and the rule of one turn at a time.
+// Implements the view, the closing and the lease of a session.
 #include "service/sessions/session.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// A session: the tokens of one conversation, the caches that stand for them, and the right to use
-// them.
+// A session: the tokens of one conversation, their caches, and the lease that gives the right to
+// use them.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_H_
 
@@ -25,7 +25,7 @@ struct SessionBytes {
   uint64_t state = 0;
 };
 
-// A session's public state at one moment; any thread may ask for it.
+// The public state of a session at one moment. Any thread may ask for it.
 struct SessionView {
   SessionId id;
   std::string model;
@@ -33,7 +33,7 @@ struct SessionView {
   uint64_t context_limit = 0;
   bool turn_running = false;
   SessionBytes bytes;
-  absl::Time create_time;  // this and last_use_time are for people
+  absl::Time create_time;  // create_time and last_use_time are shown to people
   absl::Time last_use_time;
   absl::Duration idle_timeout;
   std::optional<SessionId> forked_from;
@@ -41,8 +41,8 @@ struct SessionView {
 
 // The public functions are thread-safe, except caches().
 //
-// Only the lease of its turn (TurnLease) gives access to a session's state; there is one lease at a
-// time. TurnLease::OfNewSession makes sessions.
+// Only the holder of the session's lease (TurnLease) has access to its state. There is one lease at
+// a time. TurnLease::OfNewSession makes sessions.
 class Session {
  public:
   ~Session() { assert(!caches_.sequence.valid()); }
@@ -55,16 +55,16 @@ class Session {
 
   SessionView View() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For the engine's thread alone.
+  // Only the engine thread may call this.
   SessionCaches& caches() { return caches_; }
 
-  // No turn begins after this. True for the first caller only.
+  // Closes the session: no turn begins after this. Returns true for the first caller only.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
   bool closed() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether it has been idle for longer than its time-out, with no turn running.
+  // Whether no turn is running and the session has been idle for longer than its timeout.
   bool Expired(MonotonicTime now) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Closes the session if it is expired at this moment. True: this call closed it.
+  // Closes the session if it has expired. Returns whether this call closed it.
   bool CloseIfExpired(MonotonicTime now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void set_forked_from(SessionId source) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,10 +72,10 @@ class Session {
  private:
   friend class TurnLease;
 
-  // A new session is leased.
+  // Makes a session that is leased.
   Session(SessionId id, std::string model, uint64_t context_limit, absl::Duration idle_timeout);
 
-  // The lease's side; TurnLease explains these functions.
+  // Called by TurnLease, which explains these functions.
   absl::Status TakeTurn(std::optional<uint64_t> expected_position) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReturnTurn() ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,13 +87,13 @@ class Session {
   const std::string model_;
   const uint64_t context_limit_;
 
-  SessionState state_;    // the lease's
-  SessionCaches caches_;  // the engine thread's
+  SessionState state_;    // only the holder of the lease uses it
+  SessionCaches caches_;  // only the engine thread uses it
 
   mutable absl::Mutex mutex_;
   bool leased_ ABSL_GUARDED_BY(mutex_) = true;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // the time-out counts from here
+  MonotonicTime last_use_ ABSL_GUARDED_BY(mutex_);  // the idle time counts from here
   SessionView view_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// Parsing, formatting and drawing of session ids.
+// Parses, formats and draws session ids.
 #include "service/sessions/session_id.h"
 
 #include <sys/random.h>
@@ -47,7 +47,8 @@ SessionId SessionId::Random() {
   size_t filled = 0;
   while (filled < sizeof(id)) {
     const ssize_t got = getrandom(reinterpret_cast<char*>(&id) + filled, sizeof(id) - filled, 0);
-    // The only error left for a valid buffer is an interrupted wait for the first entropy.
+    // With a valid buffer, getrandom can only fail if a signal interrupts it while it waits for
+    // entropy.
     if (got > 0) filled += static_cast<size_t>(got);
   }
   return id;

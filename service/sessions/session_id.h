@@ -16,10 +16,11 @@ struct SessionId {
   uint64_t high = 0;
   uint64_t low = 0;
 
-  // 32 hexadecimal digits in either case; INVALID_ARGUMENT names `field` and the value otherwise.
+  // Parses 32 hexadecimal digits, in upper or lower case. INVALID_ARGUMENT: the text has another
+  // form; the message names `field` and the wrong character or length.
   static absl::StatusOr<SessionId> Parse(std::string_view text, std::string_view field);
 
-  // From the operating system's random source, so that an id cannot be guessed.
+  // Draws an id from the random source of the operating system, so that it cannot be guessed.
   static SessionId Random();
 
   std::string ToString() const;

@@ -1,4 +1,4 @@
-// The two parts of a session: its state, and the caches that stand for it.
+// The two parts of a session: its state, and the model's caches for that state.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_STATE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_STATE_H_
 
@@ -12,28 +12,28 @@
 
 namespace longstream {
 
-// The whole state of a session. The caches can always be computed again from it.
+// The whole state of a session. The caches can always be computed again from the state.
 //
-// It belongs to the holder of the session's turn (TurnLease) and has no lock of its own.
+// Only the holder of the session's lease (TurnLease) uses it, so it needs no lock.
 struct SessionState {
   std::vector<int32_t> tokens;
-  std::vector<bool> generated;  // per token: drawn by the model, not given
-  // The conversation that the tokens spell; nullptr: they spell none.
+  std::vector<bool> generated;  // per token: whether the model drew it
+  // The conversation whose text the tokens are. nullptr: the tokens are not a conversation.
   std::shared_ptr<const chat::History> conversation;  // shared with forks
 };
 
-// A model's caches of the session's tokens.
+// The model's caches for the tokens of a session.
 //
-// It belongs to the thread of the model's engine: that thread alone creates, reads and frees the
-// sequence, so the sequence is gone before the session is.
+// Only the thread of the model's engine creates, uses and frees the sequence. It frees the sequence
+// before the session is destroyed.
 struct SessionCaches {
-  // The sequence has read a prefix of the tokens, and never the last one. So every next turn has a
-  // token to read and logits to draw from.
+  // The sequence has read a prefix of the tokens, but never the last token. So the next turn always
+  // has a token to read, and logits to draw from.
   Sequence sequence;
-  // Tokens that the sequence had read when it was last whole. The tokens between its position and
-  // this one are computed again.
+  // The number of tokens that the sequence had read when it was last complete. If its position is
+  // lower now, the tokens in between will be computed again.
   uint64_t computed_tokens = 0;
-  // Why the sequence stands further back, for the report of the next turn.
+  // Why the position is lower. The next turn reports it.
   std::string recompute_reason;
 };
 

@@ -1,4 +1,4 @@
-// The map of sessions.
+// Implements the table with a map.
 #include "service/sessions/session_table.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// All sessions of the process, by id.
+// The table of all sessions of the process, by id.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_SESSION_TABLE_H_
 
@@ -18,28 +18,30 @@
 
 namespace longstream {
 
-// Thread-safe. Sessions are shared: the table, a running turn and the engine's mailbox may hold one
-// at the same time. The engine frees its caches, not the last pointer.
+// Thread-safe. Sessions are shared: the table, a running turn and the mailbox of the engine may
+// hold the same session. The engine frees the caches of a session; the destruction of the last
+// pointer does not.
 class SessionTable {
  public:
-  // `max_sessions`: RESOURCE_EXHAUSTED beyond it; 0: no limit.
+  // `max_sessions`: Insert fails with RESOURCE_EXHAUSTED beyond it. 0: no limit.
   explicit SessionTable(size_t max_sessions) : max_sessions_(max_sessions) {}
 
-  // ALREADY_EXISTS: the id, which came in `field`, is in use.
+  // ALREADY_EXISTS: the id is in use. The message names `field`, the request's field with the id.
   absl::Status Insert(std::shared_ptr<Session> session, const char* field = "session_id")
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // NOT_FOUND names the id.
+  // NOT_FOUND: no session has this id. The message names the id.
   absl::StatusOr<std::shared_ptr<Session>> Find(const SessionId& id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Takes this session out; does nothing if its id is free or names another session by now.
+  // Removes this session. Does nothing if its id is free or names another session.
   void Remove(const Session& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Up to `limit` sessions with ids greater than `after`, in the order of ids; `model` empty: all.
+  // Returns up to `limit` sessions with ids greater than `after`, in the order of their ids. If
+  // `model` is not empty, returns only sessions of that model.
   std::vector<std::shared_ptr<Session>> List(const std::optional<SessionId>& after, size_t limit,
                                              std::string_view model) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Sessions whose idle time-out has passed.
+  // Returns the sessions whose idle timeout has passed.
   std::vector<std::shared_ptr<Session>> Expired(MonotonicTime now) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,4 +1,4 @@
-// Taking and giving back a session's turn.
+// Takes and drops leases.
 #include "service/sessions/turn_lease.h"
 
 #include <utility>
@@ -27,7 +27,8 @@ TurnLease TurnLease::OfNewSession(SessionId id, std::string model, uint64_t cont
 
 void TurnLease::Drop() {
   if (session_ == nullptr) return;
-  // After this call another turn may hold the session; the pointer goes last.
+  // Another turn may hold the lease as soon as ReturnTurn returns. The exchange keeps the session
+  // alive until the end of the call.
   std::exchange(session_, nullptr)->ReturnTurn();
 }
 

@@ -1,4 +1,4 @@
-// The right to a session's turn.
+// The lease of a session: the right to run a turn on it.
 #ifndef LONGSTREAM_SERVICE_SESSIONS_TURN_LEASE_H_
 #define LONGSTREAM_SERVICE_SESSIONS_TURN_LEASE_H_
 
@@ -14,11 +14,12 @@
 
 namespace longstream {
 
-// Every turn takes the lease of its session first, and so do opening and forking. The holder alone
-// reads and changes the session's state. A lease that is dropped gives the turn back: so a turn
-// that is refused, on whichever thread and for whichever reason, leaves the session free.
+// Every turn takes the lease of its session first, and so do opening and forking. Only the holder
+// of the lease reads and changes the state of the session. The destructor drops the lease. So a
+// refused turn leaves the session free, on whichever thread and for whichever reason it was
+// refused.
 //
-// Movable; an empty lease holds nothing. Not thread-safe: one holder at a time.
+// Movable. An empty lease holds no session. Not thread-safe: one holder at a time.
 class TurnLease {
  public:
   TurnLease() = default;
@@ -26,34 +27,36 @@ class TurnLease {
   TurnLease(TurnLease&& other) noexcept = default;
   TurnLease& operator=(TurnLease&& other) noexcept;
 
-  // ABORTED: another turn runs, or the session is being opened. NOT_FOUND: it is closed.
-  // FAILED_PRECONDITION: `expected_position` is given and is not the session's position.
+  // Takes the lease of a session. ABORTED: another turn is running, or the session is being opened
+  // or forked. NOT_FOUND: the session is closed. FAILED_PRECONDITION: `expected_position` is given
+  // and differs from the position of the session.
   static absl::StatusOr<TurnLease> Take(std::shared_ptr<Session> session,
                                         std::optional<uint64_t> expected_position = std::nullopt);
 
-  // Makes a session and leases it: nobody else can use it until the lease is dropped.
+  // Makes a session and takes its lease. No one else can use the session until the lease is
+  // dropped.
   static TurnLease OfNewSession(SessionId id, std::string model, uint64_t context_limit,
                                 absl::Duration idle_timeout);
 
-  // Whether this is a lease of a session. The functions below require it.
+  // Whether this holds the lease of a session. The functions below require that it does.
   explicit operator bool() const { return session_ != nullptr; }
 
   const std::shared_ptr<Session>& session() const { return session_; }
   SessionState& state() { return session_->state_; }
   const SessionState& state() const { return session_->state_; }
 
-  // Publishes the position and the bytes held (Session::View), while the turn goes on and before a
-  // lease is dropped that has changed them. For the engine's thread alone, because it reads the
-  // caches.
+  // Updates the position and the bytes that Session::View reports. Call it while the turn runs, and
+  // before the lease is dropped if they have changed. Only the engine thread may call it, because
+  // it reads the caches.
   void Publish() { session_->Publish(); }
 
-  // Gives the turn back. Does nothing to an empty lease.
+  // Gives the lease back. Does nothing if this lease is empty.
   void Drop();
 
  private:
   explicit TurnLease(std::shared_ptr<Session> session) : session_(std::move(session)) {}
 
-  std::shared_ptr<Session> session_;  // shared: it may leave the table while the turn runs
+  std::shared_ptr<Session> session_;  // shared, because it may leave the table while the turn runs
 };
 
 }  // namespace longstream

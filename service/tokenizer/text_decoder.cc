@@ -1,4 +1,4 @@
-// Tokens to bytes, bytes to characters, and the spaces at the beginning that do not count.
+// Converts tokens to bytes and bytes to characters, and strips spaces at the beginning.
 #include "service/tokenizer/text_decoder.h"
 
 #include <string_view>
@@ -28,7 +28,8 @@ void TextDecoder::Finish(std::string* text) {
   Strip(begin, text);
 }
 
-// Takes away spaces of the text from `begin` on, as long as nothing else has come.
+// Removes spaces at the beginning of the decoded text, at most strip_spaces_. `begin`: where the
+// new part of *text begins.
 void TextDecoder::Strip(size_t begin, std::string* text) {
   if (strip_spaces_ == 0 || begin == text->size()) return;
   size_t end = begin;

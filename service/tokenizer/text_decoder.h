@@ -1,4 +1,4 @@
-// Tokens one by one to the text they stand for.
+// Decodes tokens to text one by one.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_DECODER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_DECODER_H_
 
@@ -11,20 +11,20 @@
 
 namespace longstream {
 
-// The texts of all pushes and of Finish, put together, are Tokenizer::Decode of the tokens.
-// Not thread-safe; one per text.
+// The texts of all calls of Push and of Finish, joined, are Tokenizer::Decode of the tokens. Not
+// thread-safe; one per text.
 class TextDecoder {
  public:
   // The tokenizer must outlive the decoder.
   TextDecoder(const Tokenizer& tokenizer, DecodeOptions options);
 
-  // Appends to *text the characters that the token completes; whole UTF-8 characters only.
+  // Appends to *text the UTF-8 characters that the token completes.
   void Push(int32_t token, std::string* text);
 
-  // Appends the replacement of an incomplete character at the end.
+  // Appends the replacement for an incomplete character at the end.
   void Finish(std::string* text);
 
-  // Bytes of an incomplete character that are held back.
+  // How many bytes of an incomplete character are held back.
   size_t pending() const { return utf8_.pending(); }
 
  private:
@@ -33,7 +33,7 @@ class TextDecoder {
   const Tokenizer& tokenizer_;
   const bool skip_special_;
   bool at_first_token_;
-  size_t strip_spaces_;  // that may still be left out
+  size_t strip_spaces_;  // how many more spaces may be removed
   Utf8Stream utf8_;
 };
 

@@ -1,4 +1,4 @@
-// Whole texts and whole sequences of tokens.
+// Encodes whole texts and decodes whole sequences of tokens.
 #include "service/tokenizer/tokenizer.h"
 
 #include "service/tokenizer/text_decoder.h"

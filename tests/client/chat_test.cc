@@ -81,7 +81,7 @@ TEST_F(ChatTest, ASystemMessageNeedsATemplateAndTheBeginning) {
   EXPECT_EQ(Run({"chat", "-s", session, "-n", "4", "--ignore-eos"}, "abc\n").exit_code, 0);
   const ClientRun late = Run({"chat", "-s", session, "--system", "s"}, "abc\n");
   EXPECT_NE(late.exit_code, 0);
-  EXPECT_THAT(late.err, HasSubstr("the session has begun already"));
+  EXPECT_THAT(late.err, HasSubstr("the session already has tokens"));
   connection_.Close(session);
 }
 

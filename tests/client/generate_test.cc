@@ -114,7 +114,7 @@ TEST_F(GenerateTest, RefusesASessionOfAnotherModel) {
   const std::string session = connection_.Open("quick").session_id();
   const ClientRun run = Run({"generate", "-s", session, "-m", "slow", "x"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("session " + session + " is of quick, not of slow"));
+  EXPECT_THAT(run.err, HasSubstr("session " + session + " is on quick, not on slow"));
   connection_.Close(session);
 }
 

@@ -222,7 +222,7 @@ TEST_F(ServerE2eTest, APluginDirectoryThatIsNotThereEndsTheStart) {
   const ServerRun none = FailToStart({"--model", Minimal(), "--plugins", empty.string()});
   EXPECT_EQ(none.exit_code, 1) << none.log;
   EXPECT_THAT(none.log, HasSubstr("\"error\":\"plugin directory " + empty.string() +
-                                  ": there is no plugin that can be used\""));
+                                  ": found no plugin that can be used\""));
 }
 
 TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
@@ -234,7 +234,7 @@ TEST_F(ServerE2eTest, AWrongConfigurationEndsTheStartWithOneLine) {
   EXPECT_EQ(
       run.log,
       "longstream-server: " + file +
-          ":2: unknown key 'colour'; there are: listen, metrics_listen, "
+          ":2: unknown key 'colour'; expected one of: listen, metrics_listen, "
           "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
           "scheduler, sessions, "
           "models\n");

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every benchmark of a build, one after another: tables on standard output, the same figures as
-# JSON in FOLDER, one file per program. Exits with 1 if one of them fails.
+# Runs all benchmarks of a build, one after the other. Prints tables to standard output and writes
+# the same figures as JSON to FOLDER, one file per program. Exits with 1 if a benchmark fails.
 #
 # usage: all.sh BUILD FOLDER
 #
-# Variables hold further arguments: KERNEL_BENCH for the Google Benchmark programs, LAYER_BENCH for
-# backends_bench, MODEL_BENCH for model_bench, SERVICE_BENCH for service.py.
+# Environment variables hold further arguments: KERNEL_BENCH for the Google Benchmark programs,
+# LAYER_BENCH for backends_bench, MODEL_BENCH for model_bench, SERVICE_BENCH for service.py.
 set -euo pipefail
 
 build=$1

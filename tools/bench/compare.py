@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Runs slices of work of several programs in turn on one machine, and prints ratios.
+"""Runs slices of work in several programs in turn, on one machine, and prints ratios of their
+speeds.
 
-Every program is a command that speaks the protocol of `model_bench --serve` (docs/performance-notes.md,
-The protocol of slices). The first is ours. In each row, the fastest peer counts.
+Every program is a command that speaks the protocol of `model_bench --serve` (see "The protocol of
+slices" in docs/performance-notes.md). --ours is our program. In each row, it is compared with the
+fastest peer.
 
     compare.py --ours 'build/release/bench/model_bench --serve --plan dense --threads 2' \\
                --peer name='COMMAND' --slice 'decode 0 32' --slice 'prefill 0 512' --rounds 5
 
-A pair is our slice and the peer's slice of the same round. A pair is fast if memory was read at
---fast GB/s or more before and after both. A round is quiet if other processes used at most --quiet
-of the processors. Rounds continue until every slice has --rounds quiet ones, or to --most-rounds.
-Only quiet rounds count, unless there are none.
+A pair is our slice and the peer's slice of the same round. A pair is "fast" if memory was read at
+--fast GB/s or more before and after both slices. A round is "quiet" if other processes used at most
+--quiet processors. The program runs rounds until every slice has --rounds quiet rounds, but at most
+--most-rounds. Only quiet rounds count, unless there are none.
 """
 
 import argparse
@@ -27,20 +29,21 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def machine_seconds():
-    """Seconds that all processors were busy or given to other machines, since boot."""
+    """Returns the seconds since boot during which processors were busy or the host gave them to
+    other machines."""
     with open("/proc/stat", encoding="utf-8") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 def process_seconds(pid):
-    """Processor seconds of all threads of a process, since it started."""
+    """Returns the processor seconds of all threads of a process since its start."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class ProgramError(Exception):
-    """A program ended or answered with an error."""
+    """Raised if a program ended or answered with an error."""
 
 
 class Program:
@@ -70,14 +73,15 @@ class Program:
             raise ProgramError(f"{self.name}: no JSON: {line.rstrip()}") from error
 
     def run(self, line):
-        """Runs a slice: {"tokens", "seconds", "bytes", "probes_gbps"}, "tokens_per_second", and
-        "others": processors that the rest of the machine used meanwhile."""
+        """Runs a slice. Returns its answer {"tokens", "seconds", "bytes", "probes_gbps"} with
+        "tokens_per_second" and "others", the number of processors that other processes used
+        meanwhile."""
         begin, busy = time.monotonic(), self._others()
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # _answer says with what code it ended
+            pass  # _answer reports the exit code
         answer = self._answer()
         if "error" in answer:
             raise ProgramError(f"{self.name}: {line}: {answer['error']}")
@@ -87,7 +91,7 @@ class Program:
 
     def _others(self):
         if self._process.poll() is not None:
-            return 0.0  # _answer says with what code it ended
+            return 0.0  # _answer reports the exit code
         return machine_seconds() - process_seconds(self._process.pid)
 
     def close(self):
@@ -97,8 +101,8 @@ class Program:
 
 
 def seek(seconds):
-    """Keeps all processors busy for some seconds: a host that moves virtual processors tends to give
-    busy ones their own path to memory."""
+    """Keeps all processors busy for some seconds. A host that moves virtual processors tends to
+    give busy ones a path to memory that they do not share."""
     code = f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
     busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(os.cpu_count())]
     for process in busy:
@@ -106,15 +110,16 @@ def seek(seconds):
 
 
 def quiet_rounds(answers, line, quiet):
-    """Indices of a line's rounds without other load; all rounds if there is none."""
+    """Returns the indices of the quiet rounds of a line, or of all rounds if none is quiet."""
     rounds = list(zip(*(of[line] for of in answers.values())))
     kept = [i for i, of in enumerate(rounds) if max(answer["others"] for answer in of) <= quiet]
     return kept, kept or list(range(len(rounds)))
 
 
 def measure(programs, lines, rounds, most_rounds, quiet, seek_seconds=0.0, report=lambda text: None):
-    """Name -> line -> answers, one per round. The order of programs rotates with each round. A first,
-    uncounted round makes contexts and touches memory. `seek` runs before every slice."""
+    """Returns name -> line -> answers, one per round. The order of the programs rotates with each
+    round. The first round is not counted: it makes contexts and touches memory. `seek` runs before
+    every slice."""
     answers = {program.name: {line: [] for line in lines} for program in programs}
     lacking = list(lines)
     for turn in range(-1, most_rounds):
@@ -144,7 +149,8 @@ def probe(answers):
 
 
 def fraction(answers):
-    """The bytes' fraction of the probe; None if memory does not limit."""
+    """Returns the rate of bytes as a fraction of the probe's rate, or None if memory is not the
+    limit."""
     if not answers[0]["bytes"]:
         return None
     return statistics.median(
@@ -153,7 +159,7 @@ def fraction(answers):
 
 
 def ratios(ours, theirs, fast):
-    """Ratios of tokens/s of all pairs, and of fast pairs."""
+    """Returns the ratios of tokens/s of all pairs, and those of fast pairs."""
     pairs = list(zip(ours, theirs))
     value = lambda pair: pair[0]["tokens_per_second"] / pair[1]["tokens_per_second"]
     is_fast = lambda pair: min(pair[0]["probes_gbps"] + pair[1]["probes_gbps"]) >= fast
@@ -161,7 +167,7 @@ def ratios(ours, theirs, fast):
 
 
 def compare(answers, ours, lines, fast, quiet):
-    """A row for each line: ours against the fastest peer."""
+    """Returns a row for each line, which compares our program with the fastest peer."""
     rows = []
     for line in lines:
         kept, counted = quiet_rounds(answers, line, quiet)
@@ -184,7 +190,8 @@ def compare(answers, ours, lines, fast, quiet):
 
 
 def growth(answers, lines, base, quiet):
-    """Program -> line -> time per token relative to line `base`, medians of the counted rounds."""
+    """Returns program -> line -> time per token divided by that of the line `base`: medians of the
+    counted rounds."""
     def median(of, line):
         return speed([of[line][i] for i in quiet_rounds(answers, line, quiet)[1]])
     return {name: {line: median(of, base) / median(of, line) for line in lines if line != base}
@@ -221,16 +228,16 @@ def arguments_of(argv):
     parser.add_argument("--ours", required=True, metavar="COMMAND")
     parser.add_argument("--peer", action="append", default=[], type=named, metavar="NAME=COMMAND")
     parser.add_argument("--slice", action="append", required=True, dest="slices", metavar="LINE")
-    parser.add_argument("--rounds", type=int, default=5, help="quiet rounds of each slice")
+    parser.add_argument("--rounds", type=int, default=5, help="quiet rounds for each slice")
     parser.add_argument("--most-rounds", type=int, default=15)
     parser.add_argument("--quiet", type=float, default=0.2,
-                        help="processors that others may take in a quiet round")
+                        help="processors that other processes may use in a quiet round")
     parser.add_argument("--seek", type=float, default=0.0, metavar="SECONDS",
-                        help="of work on all processors before every slice")
+                        help="keep all processors busy for so long before every slice")
     parser.add_argument("--base", metavar="LINE",
-                        help="one of the slices: prints each program's time per token against it")
-    parser.add_argument("--fast", type=float, default=45.0, help="GB/s of a fast pair")
-    parser.add_argument("--json", type=pathlib.Path, help="where to write every answer")
+                        help="a slice: print each program's time per token relative to it")
+    parser.add_argument("--fast", type=float, default=45.0, help="GB/s that makes a pair fast")
+    parser.add_argument("--json", type=pathlib.Path, help="file for all answers")
     arguments = parser.parse_args(argv)
     if not 1 <= arguments.rounds <= arguments.most_rounds:
         parser.error("--rounds: must be at least 1 and at most --most-rounds")
@@ -238,7 +245,7 @@ def arguments_of(argv):
         parser.error("--base: must be one of the slices")
     names = ["ours"] + [name for name, _ in arguments.peer]
     if len(set(names)) < len(names):
-        parser.error("--peer: every program needs a name of its own, and ours is taken")
+        parser.error("--peer: every program needs a different name, and the name ours is taken")
     return arguments
 
 

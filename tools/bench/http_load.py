@@ -1,4 +1,5 @@
-"""Streams of generation over HTTP, for a peer: its /completion (llama.cpp) or /v1/completions."""
+"""Streams of generation over HTTP from a peer's server: /completion (llama.cpp) or
+/v1/completions."""
 
 import http.client
 import json
@@ -9,11 +10,12 @@ import urllib.parse
 
 
 class LoadError(Exception):
-    """The server refused a stream, or a stream broke."""
+    """Raised if the server refused a stream or a stream broke."""
 
 
 def tokens_of(event):
-    """Tokens of an event: the number it states, else one if it has text."""
+    """Returns the number of tokens of an event: the number that it states, otherwise one if it has
+    text."""
     if event.get("tokens") is not None:
         return len(event["tokens"])
     choices = event.get("choices") or [{}]
@@ -21,12 +23,12 @@ def tokens_of(event):
 
 
 def total_of(event):
-    """The tokens of the whole stream, if its last event states them."""
+    """Returns the number of tokens of the whole stream, if its last event states it."""
     return event.get("tokens_predicted") or (event.get("usage") or {}).get("completion_tokens")
 
 
 def events(response):
-    """The JSON objects of a stream of server-sent events."""
+    """Yields the JSON objects of a stream of server-sent events."""
     for line in response:
         text = line.decode("utf-8").strip()
         if text.startswith("data:") and text[5:].strip() != "[DONE]":
@@ -34,8 +36,9 @@ def events(response):
 
 
 def stream(url, prompt, output_tokens):
-    """One request: {"start": Unix time, "token_seconds": arrival of each token since then}. If
-    the server holds text back, events bring fewer tokens; the rest came with the last event."""
+    """Runs one request. Returns {"start": Unix time, "token_seconds": arrival of each token since
+    then}. If the server holds text back, its events have fewer tokens than it generated; the
+    missing tokens count as arrived with the last event."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=600)
     body = {"prompt": prompt, "stream": True, "temperature": 0, "ignore_eos": True,
@@ -68,7 +71,7 @@ def stream(url, prompt, output_tokens):
 
 
 def load(url, streams, prompt_tokens, output_tokens, vocabulary, seed=1):
-    """Runs several `stream`s at once, each with its own prompt."""
+    """Runs several streams at once, each with its own prompt."""
     results, failures = [], []
 
     def run(number):

@@ -4,7 +4,7 @@
     tools/bench/plot.py            # writes the SVG files
     tools/bench/plot.py --check    # changes nothing; fails if a file does not match the figures
 
-A picture has panels side by side, a panel has lines over the depth of the context. A row of
+A picture has panels side by side. A panel has lines over the depth of the context. A row of
 figures.csv is one point; its column `origin` says where the figure comes from. The style is the
 same as in client/eval/svg_plot.cc.
 """
@@ -22,24 +22,24 @@ FIGURES = pathlib.Path(__file__).with_name("figures.csv")
 
 # Pixels.
 WIDTH = 760
-LEFT, RIGHT = 44, 748  # of the first panel and of the last
+LEFT, RIGHT = 44, 748  # left edge of the first panel, right edge of the last
 TOP, BOTTOM = 64, 284
 LEGEND = 336
-LETTER = 6.4  # a letter's width, about
+LETTER = 6.4  # approximate width of a letter
 INSET = 14  # from a panel's edge to its first and last x
 
-# Okabe and Ito's colours, which people of any colour vision tell apart.
+# The colours of Okabe and Ito, which people with any colour vision can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 
 
 @dataclasses.dataclass
 class Picture:
-    """Properties of a picture that are not in figures.csv."""
-    file: str  # relative to the repository
+    """The properties of a picture that are not in figures.csv."""
+    file: str  # path relative to the repository
     title: str
     x_label: str
-    gap: float  # between two panels
-    one_scale: bool  # for the y of all panels, written at the first
+    gap: float  # pixels between two panels
+    one_scale: bool  # whether all panels share a y scale, shown at the first panel
     mark: float = 0  # a dashed line at this y; 0: none
 
 
@@ -56,7 +56,7 @@ PICTURES = {
 
 
 def read_figures(path):
-    """Picture -> panel -> line -> [(x, y)], in the order of the file."""
+    """Returns picture -> panel -> line -> [(x, y)], in the order of the file."""
     pictures = {}
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -66,14 +66,15 @@ def read_figures(path):
 
 
 def ticks(most):
-    """From 0 to beyond `most`, at most nine steps of 1, 2 or 5 times a power of ten."""
+    """Returns the numbers of an axis from 0 to at least `most`: at most nine steps of 1, 2 or 5
+    times a power of ten."""
     power = 10.0 ** math.floor(math.log10(most / 8))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * 8 >= most)
     return [i * step for i in range(math.floor(most / step + 1e-9) + 2)]
 
 
 def depth(x):
-    """The depth of a context, as people write it: 0, 512, 4K."""
+    """Returns the depth of a context as people write it: 0, 512, 4K."""
     return f"{x / 1024:g}K" if x >= 1024 else f"{x:g}"
 
 
@@ -104,7 +105,7 @@ def draw_panel(name, lines, left, right, xs, y_ticks, labelled, mark, colours):
         svg += segment(left, to_y(y), right, to_y(y), 'stroke="#ddd"')
         if labelled:
             svg += text(left - 6, to_y(y) + 4, "end", f"{y:g}")
-    free = -math.inf  # the end of the last number; one without room is left out
+    free = -math.inf  # where the last number ends; a number that would overlap it is left out
     for x in xs:
         svg += segment(to_x(x), TOP, to_x(x), BOTTOM, 'stroke="#ddd"')
         half = LETTER * len(depth(x)) / 2
@@ -132,7 +133,7 @@ def draw_legend(colours):
 
 
 def draw(picture, panels):
-    """The whole file."""
+    """Returns the whole SVG file."""
     names = dict.fromkeys(line for lines in panels.values() for line in lines)
     colours = dict(zip(names, COLOURS))
     if len(names) > len(COLOURS):
@@ -157,8 +158,8 @@ def draw(picture, panels):
 def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="where docs/ is")
+    parser.add_argument("--check", action="store_true", help="compare the files, write nothing")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="the folder with docs/")
     arguments = parser.parse_args(argv)
     stale = 0
     for name, panels in read_figures(FIGURES).items():

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The service under load: streams of generation through gRPC, compared to the same model in
-process, to streams while another session reads a long prompt, and to peers.
+"""Measures the service under load. Runs streams of generation through gRPC and compares them with
+the same model in process, with streams while another session reads a long prompt, and with peers.
 
     service.py --shape 200m --weights bf16,int8 --streams 1,4,16 --rounds 5
     service.py --peer llama.cpp=http://127.0.0.1:8080/completion --weights bf16
 
-It makes a checkpoint of random weights (--checkpoint keeps it for the next time) and serves it.
-Each round runs in turn: the step loop in process (`model_bench --serve`), the service with all
-streams at once, the step loop again, each peer. docs/performance-notes.md says what the figures
-mean. A round is quiet if other processes used at most --quiet of the processors. Only quiet rounds
-count, unless there are none.
+Makes a checkpoint with random weights (--checkpoint keeps it for the next run) and serves it. Each
+round runs in turn: the step loop in process (`model_bench --serve`), the service with all streams
+at once, the step loop again, and each peer. docs/performance-notes.md explains the figures. A round
+is "quiet" if other processes used at most --quiet processors. Only quiet rounds count, unless there
+are none.
 """
 
 import argparse
@@ -27,14 +27,14 @@ import http_load
 from compare import Program, ProgramError, machine_seconds, process_seconds
 
 MODEL = "bench"
-PROMPT_VOCABULARY = 32000  # of a peer's prompts: ids that every shape has
-FIRST_UNDISTURBED = 1.5  # seconds of streams before the long prompt comes
+PROMPT_VOCABULARY = 32000  # a peer's prompts use ids below this, which every shape has
+FIRST_UNDISTURBED = 1.5  # seconds that streams run before the long prompt begins
 
 
 # ---------------------------------------------------------------- figures of streams
 
 def percentile(values, p):
-    """By linear interpolation between the closest ranks."""
+    """Returns a percentile, interpolated linearly between the closest ranks."""
     ordered = sorted(values)
     rank = p * (len(ordered) - 1)
     low = int(rank)
@@ -47,30 +47,31 @@ def arrivals(stream):
 
 
 def gaps(streams, begin=0.0, end=float("inf")):
-    """Seconds between the tokens of a stream that arrived in [begin, end]."""
+    """Returns the seconds between the tokens of a stream that arrived in [begin, end]."""
     return [after - before for stream in streams
             for before, after in zip(arrivals(stream), arrivals(stream)[1:])
             if begin <= after <= end]
 
 
 def total_rate(streams):
-    """Generated tokens a second, from the first request to the last token."""
+    """Returns the generated tokens per second, from the first request to the last token."""
     first = min(stream["start"] for stream in streams)
     last = max(arrivals(stream)[-1] for stream in streams)
     return sum(len(stream["token_seconds"]) for stream in streams) / (last - first)
 
 
 def decode_rate(streams):
-    """Tokens a second of all streams while all of them decode: from the first token of the last
-    stream to the last token of the first one. Counts each stream's tokens and time between its first
-    and last arrival in that interval, so that no partial gap at a border counts."""
+    """Returns the tokens per second of all streams during the interval in which all of them decode:
+    from the first token of the stream that begins last to the last token of the stream that ends
+    first. For each stream, only counts the tokens and the time between its first and last arrival
+    in the interval, so that no partial gap at the borders counts."""
     begin = max(arrivals(stream)[0] for stream in streams)
     end = min(arrivals(stream)[-1] for stream in streams)
     rate = 0.0
     for stream in streams:
         inside = [arrival for arrival in arrivals(stream) if begin <= arrival <= end]
         if len(inside) < 2:
-            return None  # they did not decode at the same time
+            return None  # the streams did not decode at the same time
         rate += (len(inside) - 1) / (inside[-1] - inside[0])
     return rate
 
@@ -91,7 +92,7 @@ def cpu_of_children():
 
 
 class Server:
-    """longstream-server with one model, and the client's bench on it."""
+    """Runs longstream-server with one model, and `longstream bench` on it."""
 
     def __init__(self, build, directory, weights, threads, log):
         self._client = [str(build / "bin/longstream")]
@@ -111,7 +112,7 @@ class Server:
 
     def _events(self):
         lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]  # the last is underway
+        return [json.loads(line) for line in lines if line.endswith("\n")]  # the last may be cut off
 
     def _port(self):
         while self._process.poll() is None:
@@ -122,7 +123,7 @@ class Server:
         raise ProgramError(f"longstream-server: {self._log.read_text(encoding='utf-8')}")
 
     def start(self, streams, prompt_tokens, output_tokens):
-        """Starts several greedy streams at once; pass the result to `finish`."""
+        """Starts several greedy streams at once. Pass the result to `finish`."""
         command = ["bench", "-m", MODEL, "--streams", streams, "--requests", streams,
                    "--prompt-tokens", prompt_tokens, "--output-tokens", output_tokens,
                    "--temperature", 0, "--times"]
@@ -148,7 +149,7 @@ class Server:
 
 
 class Quiet:
-    """Processors that other processes used while something ran."""
+    """Returns how many processors other processes used while something ran."""
 
     def __init__(self, server):
         self._server = server
@@ -171,7 +172,7 @@ def in_process(program, line, slices):
 
 
 def measure_load(server, loop, peers, streams, arguments):
-    """A round: the service between two halves of the step loop, then each peer."""
+    """Runs a round: the service between two halves of the step loop, then each peer."""
     middle = arguments.prompt_tokens + arguments.output_tokens // 2
     line = f"decode {middle} {arguments.output_tokens}"
     slices = in_process(loop, line, arguments.slices)
@@ -190,7 +191,8 @@ def measure_load(server, loop, peers, streams, arguments):
 
 
 def beside_streams(server, streams, tokens, arguments):
-    """A long prompt beside streams of `tokens` tokens: the prompt's stream, and the streams."""
+    """Runs a long prompt beside streams of `tokens` tokens. Returns the prompt's stream and the
+    other streams."""
     running = server.start(streams, arguments.prompt_tokens, tokens)
     time.sleep(FIRST_UNDISTURBED)
     prompt = server.bench(1, arguments.prefill, 1)[0]
@@ -198,12 +200,12 @@ def beside_streams(server, streams, tokens, arguments):
 
 
 def measure_prefill(server, streams, arguments):
-    """A round: a long prompt alone, then beside streams that decode."""
+    """Runs a round: a long prompt alone, then a long prompt beside streams that decode."""
     prefill = lambda: server.bench(1, arguments.prefill, 1)[0]
     with Quiet(server) as quiet:
         alone = [prefill()]
-        # Steps that also read a prompt take several times as long: enough tokens for twice the
-        # prompt's time if a token takes three times as long.
+        # Steps that also read a prompt take several times as long. Generate enough tokens for twice
+        # the time of the prompt if a token takes three times as long as without a prompt.
         between = statistics.median(gaps(server.bench(streams, arguments.prompt_tokens, 32)))
         seconds = FIRST_UNDISTURBED + 1 + alone[0]["token_seconds"][0] * 2 / 3
         for attempt in range(3):
@@ -229,7 +231,7 @@ def measure_prefill(server, streams, arguments):
 
 
 def counted(rows, quiet):
-    """The quiet rounds; all rounds if none is quiet."""
+    """Returns the quiet rounds, or all rounds if none is quiet."""
     return [row for row in rows if row["others"] <= quiet] or rows
 
 
@@ -281,7 +283,7 @@ def prefill_table(results, quiet, prefill):
 # ---------------------------------------------------------------- the whole
 
 def measure(arguments, weights, directory, log):
-    """Measures everything for one type of weights and prints its tables."""
+    """Runs all measurements for one type of weights and prints the tables."""
     bench = str(arguments.build / "bench/model_bench")
     with contextlib.ExitStack() as stack:
         loops = {}
@@ -294,7 +296,7 @@ def measure(arguments, weights, directory, log):
         stack.callback(server.close)
         load = {streams: [] for streams in arguments.streams}
         prefill = {streams: [] for streams in arguments.beside if arguments.prefill}
-        for number in range(-1, arguments.rounds):  # the first touches memory and is not counted
+        for number in range(-1, arguments.rounds):  # round -1 touches memory, not counted
             for streams, rows in load.items():
                 row = measure_load(server, loops[streams], arguments.peer, streams, arguments)
                 if number >= 0:
@@ -327,23 +329,27 @@ def arguments_of(argv):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    add("--shape", default="200m", help="of model_bench")
-    add("--plan", default="dense", help="of model_bench")
+    add("--shape", default="200m", help="as for model_bench")
+    add("--plan", default="dense", help="as for model_bench")
     add("--weights", default="bf16", type=lambda text: text.split(","), help="bf16,int8,int4")
     add("--threads", default=2, type=int)
-    add("--streams", default=[1, 16], type=whole_numbers, help="at once, such as 1,4,16")
+    add("--streams", default=[1, 16], type=whole_numbers,
+        help="numbers of streams at once, such as 1,4,16")
     add("--prompt-tokens", default=64, type=int)
     add("--output-tokens", default=128, type=int)
     add("--rounds", default=5, type=int)
-    add("--slices", default=2, type=int, help="of the step loop on each side of the service")
-    add("--prefill", default=8192, type=int, help="the long prompt; 0: none")
+    add("--slices", default=2, type=int, help="slices of the step loop before and after")
+    add("--prefill", default=8192, type=int, help="tokens of the long prompt; 0: no long prompt")
     add("--prefill-rounds", default=3, type=int)
-    add("--beside", default=[1, 16], type=whole_numbers, help="streams beside the long prompt")
+    add("--beside", default=[1, 16], type=whole_numbers,
+        help="numbers of streams beside the long prompt")
     add("--peer", action="append", default=[], type=named, metavar="NAME=URL",
-        help="a running server's /completion (llama.cpp) or /v1/completions")
-    add("--quiet", type=float, default=0.2, help="processors that others may take in a round")
-    add("--checkpoint", type=pathlib.Path, help="directory; made where there is none")
-    add("--json", type=pathlib.Path, help="where to write every figure")
+        help="/completion (llama.cpp) or /v1/completions of a running server")
+    add("--quiet", type=float, default=0.2,
+        help="processors that other processes may use in a quiet round")
+    add("--checkpoint", type=pathlib.Path,
+        help="directory of the checkpoint; made if it does not exist")
+    add("--json", type=pathlib.Path, help="file for all figures")
     return parser.parse_args(argv)
 
 

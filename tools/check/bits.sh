@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves that two builds give the same tokens and log-probabilities, to the bit: on every golden
-# model (tests/golden) and every demo model (models/demo) of this checkout, with each CPU instruction
-# set that the processor has, and with the CUDA kernels as the CPU executes them (tests/simt).
+# Checks that two builds give bit-identical tokens and log-probabilities. Uses every golden model
+# (tests/golden) and every demo model (models/demo) of this checkout, each CPU instruction set that
+# the processor has, and the CUDA kernels, which run on the CPU (tests/simt).
 #
 # usage: bits.sh [--driver FILE] [--sets "NAME..."] [--models REGEX] [--out DIR] OLD_BUILD NEW_BUILD
 #
@@ -13,17 +13,18 @@
 #   --models       models whose name (golden/llama, demo/dense) the extended regular expression fits
 #   --out DIR      where the files go; by default a folder that is kept where the builds differ
 #
-# The workload (tests/conformance/bits/workload.cc) on a model: a prompt in pieces, greedy and
+# The workload on each model (tests/conformance/bits/workload.cc): a prompt in pieces, greedy and
 # sampled decode with top log-probabilities, a fork, a batch of sequences of different lengths, a
-# rollback, scored rows, a snapshot and its copy; with weights and caches of several types; on a CPU
-# with 1 and with 2 threads. OUT/old and OUT/new hold a file for each set, model and types, whose
-# lines are the results: diff shows the first one that differs. OUT/old.sha256 and OUT/new.sha256
-# list a SHA-256 of each file; the hash of a side is that of its list.
+# rollback, scored rows, a snapshot and its copy. It runs with several types of weights and caches,
+# and on a CPU with 1 and with 2 threads. OUT/old and OUT/new have a file for each combination of
+# set, model and types. The lines of a file are the results, so diff shows the first difference.
+# OUT/old.sha256 and OUT/new.sha256 list the SHA-256 of each file; the hash of a build is the hash
+# of its list.
 #
-# Prints a hash for each side. Exit code: 0 where they are equal; 1 where they differ, with the first
-# models named, or where a model fails or 2 threads give other bits than 1; 2: wrong usage. A set
-# that the processor lacks is named; it was not compared. All of it takes about 130 seconds of each of
-# two processors.
+# Prints a hash for each build. Exit code: 0 if they are equal. 1 if they differ (the first models
+# are named), if a model fails, or if 2 threads give other bits than 1 thread. 2 for wrong usage.
+# Names the sets that the processor lacks, which were not compared. The whole run takes about 130
+# seconds on two processors.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -74,7 +75,7 @@ fi
 mkdir -p "$out"
 [[ -z $(ls -A "$out") ]] || fail_usage "the folder $out is not empty"
 
-# Both sides at once: each takes about one processor.
+# Run both builds at once. Each uses about one processor.
 compared=() failed=no
 for set in $sets; do
   begin=$SECONDS

@@ -1,9 +1,9 @@
 """Selects the sources that `tidy.py --changed` must read because something changed.
 
-CI runs in a fresh clone, which does not show which commits landed last. So "changed" means: since
-the newest commit of the main line that is more than a day older than HEAD, by commit date. Every run
-of a day reads that day's changes. It misses changes that land more than a day after their commit;
-`make tidy` reads the whole tree.
+CI runs in a fresh clone, which does not show which commits are new on the main line. So "changed"
+means: since the newest commit of the main line that is more than a day older than HEAD, by commit
+date. Each run reads the changes of one day. It misses changes that reach the main line more than a
+day after their commit; `make tidy` reads the whole tree.
 """
 
 import pathlib
@@ -43,7 +43,8 @@ def select(root, sources, below, base=None, rules=()):
 
 
 def day_old_commit(root):
-    """The newest commit of the main line that is more than a day older than HEAD, or None."""
+    """Returns the newest commit of the main line that is more than a day older than HEAD, or
+    None."""
     try:
         lines = git(root, "log", "--first-parent", "--format=%H %ct").splitlines()
     except (OSError, subprocess.CalledProcessError):  # no git, or no repository
@@ -54,7 +55,8 @@ def day_old_commit(root):
 
 
 def changed_files(root, commit):
-    """Files that differ from the commit in the working tree. Files that only moved do not count."""
+    """Returns the files of the working tree that differ from the commit. Files that only moved do
+    not count."""
     fields = git(root, "diff", "--relative", "--name-status", "--find-renames", "-z",
                  commit).split("\0")
     files = set(map(pathlib.Path, git(root, "ls-files", "--others", "--exclude-standard",
@@ -62,7 +64,7 @@ def changed_files(root, commit):
     i = 0
     while i + 1 < len(fields):
         status = fields[i]
-        i += 2 if status[0] in "RC" else 1  # a move names the old path first
+        i += 2 if status[0] in "RC" else 1  # a moved file has two paths: old and new
         if status != "R100":
             files.add(pathlib.Path(fields[i]))
         i += 1
@@ -70,7 +72,7 @@ def changed_files(root, commit):
 
 
 def included(root, source):
-    """The headers of the tree that a source includes, directly or not."""
+    """Returns the headers of the tree that a source includes, directly or through other headers."""
     found, waiting = set(), [source]
     while waiting:
         path = waiting.pop()
@@ -85,7 +87,8 @@ def included(root, source):
 
 def cover(headers, sources, includes):
     """Returns sources that together include all the headers, and the headers that no source
-    includes. Prefers the source with a header's name, then the source that includes most."""
+    includes. Prefers the source with the name of a header, then the source that includes most of
+    the headers."""
     uncovered = headers.difference(*(includes[path] for path in sources))
     alone = uncovered.difference(*includes.values())
     uncovered -= alone

@@ -1,8 +1,8 @@
 """Finds the function definitions of a C++ source and how many lines each has.
 
-Not a parser: it follows braces over text with comments, literals and preprocessor lines blanked
-out, and takes a brace at namespace or class level that follows a parameter list for a body. That
-is exact for the style this repository is written in.
+This is not a parser. It replaces comments, literals and preprocessor lines by blanks and follows
+the braces. A brace at namespace or class level after a parameter list counts as the beginning of a
+function's body. For the style of this repository the result is exact.
 """
 
 import re
@@ -17,22 +17,24 @@ BLANKED = re.compile(
     """, re.VERBOSE | re.DOTALL | re.MULTILINE)
 
 SCOPE = re.compile(r"(^|\s)(namespace|class|struct|union|enum)\b")
-# A member initialiser list starts after the parameter list: `) :` or `) noexcept :`.
+# The beginning of a member initialiser list after a parameter list: `) :` or `) noexcept :`.
 INITIALISERS = re.compile(r"\)\s*(noexcept\s*(\([^)]*\))?\s*)?:(?!:)")
 FUNCTION_NAME = re.compile(
     r"((?:\w+::)*(?:operator\s*(?:\(\)|[^\s\w(]+|\w+)|~?\w+))\s*(?:<[^<>]*>)?\s*\(")
-# Prefixes of a declaration that do not decide its kind.
+# Prefixes that do not change the kind of a declaration.
 PREFIX = re.compile(
     r"\s*((public|private|protected)\s*:|template\s*<.*?>(?=\s*\w))?\s*", re.DOTALL)
 
 
 def blank(source):
-    """The source with comments, literals and directives replaced by blanks, newlines kept."""
+    """Returns the source with comments, literals and directives replaced by blanks. Keeps the
+    newlines."""
     return BLANKED.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
 
 
 def matching_brace(text, opening):
-    """The position of the brace that closes the one at `opening`, or the end of the text."""
+    """Returns the position of the brace that closes the brace at `opening`, or the end of the
+    text."""
     depth = 0
     for match in re.compile(r"[{}]").finditer(text, opening):
         depth += 1 if match.group() == "{" else -1
@@ -42,7 +44,7 @@ def matching_brace(text, opening):
 
 
 def is_initialiser(header):
-    """Whether the brace after `header` starts a braced value, not a body."""
+    """Returns whether the brace after `header` begins a braced value and not a body."""
     header = header.rstrip()
     if header.endswith(("=", ",", "(", "return")):
         return True
@@ -50,7 +52,8 @@ def is_initialiser(header):
 
 
 def is_body(declaration):
-    """Whether the brace after `declaration` (without its prefixes) starts a function's body."""
+    """Returns whether the brace after `declaration` (without its prefixes) begins a function's
+    body."""
     parenthesis = declaration.find("(")
     if parenthesis < 0:
         return False
@@ -60,7 +63,7 @@ def is_body(declaration):
 
 
 def without_prefixes(header):
-    """The header from the declaration proper on: access labels, template lists are cut off."""
+    """Returns the declaration in a header, without access labels and template parameter lists."""
     while (end := PREFIX.match(header).end()) > 0:
         header = header[end:]
     return header
@@ -72,7 +75,8 @@ def name_of(declaration):
 
 
 def functions(source):
-    """Yields (name, first line, number of lines) of each function definition, 1-based."""
+    """Yields (name, first line, number of lines) of each function definition. Lines count from
+    1."""
     text = blank(source)
     header_start = 0
     position = 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every C and C++ file is as clang-format with the repository's .clang-format writes it."""
+"""Checks that clang-format, with the repository's .clang-format, would not change any C or C++
+file."""
 
 import subprocess
 import sys

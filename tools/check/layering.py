@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks every #include of the project against the table of rooms below.
 
-A room is a folder. The table says for each room which other rooms its files may include, and which
-guarded third-party libraries. It has no cycles, so a reader can read each room after the rooms that
-it names.
+A room is a folder. For each room, the table lists the other rooms that its files may include, and
+the guarded third-party libraries that they may include. The table has no cycles, so a reader can
+read each room after the rooms that it includes.
 """
 
 import pathlib
@@ -87,7 +87,7 @@ ROOMS = {
     "backends/runtime": "backends/api backends/caches backends/checkpoint backends/errors"
                         " backends/model backends/model/step backends/packing backends/spec"
                         " kernels/core kernels/ops kernels/ops/*",
-    # A backend may not include another one.
+    # A backend may not include another backend.
     "backends/dense": "backends/architectures/placement backends/runtime",
     "backends/hwfa2": "backends/architectures/placement backends/runtime",
     "backends/hypenet": "backends/architectures/hypenet backends/runtime",
@@ -138,7 +138,7 @@ ROOMS = {
     "tests/conformance": "backends/** kernels/** tests tests/**",
     "tests/bench": "backends/** kernels/** tests tests/**",
     "tests/gpu": "kernels/** tests tests/**",
-    # Its harness/include stands in for the CUDA headers.
+    # The headers in harness/include replace the CUDA headers.
     "tests/simt": "backends/** kernels/** tests tests/**",
     "tests/simt/plugins": "client service/** tests tests/**",
     "tests/install": "backends/api",
@@ -148,11 +148,11 @@ ROOMS = {
     "tests/service": "backends/** kernels/** service/** tests tests/**",
     "tests/client": "client client/** service/** tests tests/**",
     "tests/e2e": "backends/** client client/** kernels/** service/** tests tests/**",
-    # Uses a peer's library and is built separately.
+    # Uses the library of a peer, and is built separately.
     "tools/bench/llama_cpp": "",
 }
 
-# Third-party libraries that only some rooms may include.
+# The guarded third-party libraries, which only some rooms may include, and their headers.
 GUARDED = {
     "grpc": re.compile(r"grpc(pp)?/|.*\.grpc\.pb\.h$"),
     "protobuf": re.compile(r"google/protobuf/|.*\.pb\.h$"),
@@ -186,7 +186,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def matches(room, pattern):
-    """`a/*`: a folder in a. `a/**`: a folder anywhere below a, or a itself."""
+    """Returns whether a pattern matches a room. `a/*` matches the folders in a; `a/**` also matches
+    a and all folders below it."""
     if pattern.endswith("/**"):
         return room == pattern[:-3] or room.startswith(pattern[:-2])
     if pattern.endswith("/*"):
@@ -195,7 +196,7 @@ def matches(room, pattern):
 
 
 def room_of(path):
-    """The room of a file, or None if its folder has no row."""
+    """Returns the room of a file, or None if its folder has no row."""
     folder = path.parent.as_posix()
     while folder not in ROOMS:
         if not folder.startswith("tests/"):
@@ -214,7 +215,7 @@ def libraries_of(room):
 
 
 def check_include(root, includer, target):
-    """Returns what is wrong with one #include, or None."""
+    """Returns the problem of one #include, or None if it is allowed."""
     room = room_of(includer)
     for library, pattern in GUARDED.items():
         if pattern.match(target):
@@ -243,7 +244,8 @@ def check_file(root, path):
 
 
 def cycles():
-    """Rooms of shipped code that may include each other, directly or through others."""
+    """Returns a problem if rooms of shipped code may include each other, directly or through
+    others."""
     shipped = [room for room in ROOMS if not room.startswith(("tests", "tools"))]
     reached = {room: {other for other in shipped if other != room and may_include(room, other)}
                for room in shipped}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Files have at most 500 lines, functions at most 80, folders at most 25 source files, and no folder
-lies more than 3 below a top-level one.
+"""Checks that files have at most 500 lines, functions at most 80 lines, folders at most 25 source
+files, and that no folder is more than 3 levels below a top-level folder.
 
-length_exceptions.txt lists the exceptions, with their reasons.
+length_exceptions.txt lists the exceptions and their reasons.
 """
 
 import ast
@@ -15,7 +15,7 @@ import source_tree
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 80
 MAX_FOLDER_FILES = 25
-MAX_FOLDER_DEPTH = 3  # folders below a top-level directory
+MAX_FOLDER_DEPTH = 3  # levels below a top-level folder
 
 SOURCE_SUFFIXES = source_tree.CXX_SUFFIXES + (
     ".py", ".sh", ".proto", ".cmake", "CMakeLists.txt", "Makefile")
@@ -38,7 +38,8 @@ def functions_of(path, source):
 
 
 def exceeding(root):
-    """Yields (key, message) of everything over a limit; the key is what an exception names."""
+    """Yields (key, message) for everything over a limit. length_exceptions.txt uses the same
+    keys."""
     for directory in source_tree.directories(root):
         if len(directory.parts) > MAX_FOLDER_DEPTH + 1:
             yield directory.as_posix(), f"{directory}: more than {MAX_FOLDER_DEPTH} folders deep"
@@ -58,7 +59,8 @@ def exceeding(root):
 
 
 def read_exceptions(path):
-    """Key -> reason, from lines `<path>[:<function>]  <reason>`; # starts a comment line."""
+    """Returns key -> reason from lines `<path>[:<function>]  <reason>`. Lines that begin with # are
+    comments."""
     exceptions = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -74,7 +76,7 @@ def main():
     found = dict(exceeding(root))
     name = pathlib.Path(exceptions_file).name
     problems = [message for key, message in found.items() if key not in exceptions]
-    problems += [f"{name}: {key} exceeds nothing" for key in exceptions if key not in found]
+    problems += [f"{name}: {key} is under all limits" for key in exceptions if key not in found]
     problems += [f"{name}: {key} has no reason" for key in exceptions if not exceptions[key]]
     return source_tree.report("lengths", problems)
 

@@ -17,7 +17,7 @@ import source_tree
 import word_tokens
 
 DOCUMENT_SUFFIXES = (".md", ".svg")
-MAX_DIFFERENCES = 5  # printed of one file
+MAX_DIFFERENCES = 5  # at most so many differences of one file are printed
 
 
 def git(root, *arguments):
@@ -25,7 +25,7 @@ def git(root, *arguments):
 
 
 class Revision:
-    """A revision of the repository at `root`, or its working tree where `name` is None."""
+    """A revision of the repository at `root`, or its working tree if `name` is None."""
 
     def __init__(self, root, name):
         self.root = root
@@ -38,7 +38,8 @@ class Revision:
 
 
 def changes(root, base, head):
-    """(status, mode before, mode after, path before, path after) of each file that differs."""
+    """Returns (status, mode before, mode after, path before, path after) of each file that
+    differs."""
     revisions = [base] if head is None else [base, head]
     fields = git(root, "diff", "-M", "--raw", "-z", *revisions).decode().split("\0")
     found = []
@@ -62,7 +63,7 @@ def cut(text, most=100):
 
 
 def token_differences(path, old, new, key):
-    """A line for each place where the keys of two lists of tokens differ."""
+    """Yields a message for each place where the keys of two lists of tokens differ."""
     first = 0
     while first < min(len(old), len(new)) and key(old[first]) == key(new[first]):
         first += 1
@@ -79,7 +80,7 @@ def token_differences(path, old, new, key):
 
 
 def file_differences(before, after, old_bytes, new_bytes, allow_strings):
-    """(differences other than words, strings that differ) of one file."""
+    """Returns the differences of one file that are not words, and the strings that differ."""
     try:
         old_text, new_text = old_bytes.decode(), new_bytes.decode()
         old, new = word_tokens.tokens_of(before, old_text), word_tokens.tokens_of(after, new_text)
@@ -98,7 +99,7 @@ def file_differences(before, after, old_bytes, new_bytes, allow_strings):
 
 
 def compare(root, base, head, allow_strings):
-    """(problems, changed strings) of all files."""
+    """Returns the problems and the changed strings of all files."""
     problems, strings = [], []
     for status, before_mode, after_mode, before, after in changes(root, base, head):
         is_document = pathlib.PurePath(after).suffix in DOCUMENT_SUFFIXES
@@ -122,7 +123,7 @@ def main():
     source_tree.add_root_argument(parser)
     parser.add_argument("base", metavar="BASE", help="a revision")
     parser.add_argument("head", metavar="HEAD", nargs="?", help="a revision; else the working tree")
-    parser.add_argument("--strings", action="store_true", help="strings may differ as well")
+    parser.add_argument("--strings", action="store_true", help="allow different texts of strings")
     arguments = parser.parse_args()
     problems, strings = compare(arguments.root, arguments.base, arguments.head, arguments.strings)
     for string in strings:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One op, one basename, in the room of its kind of algorithm: kernels/ops/<room>/<op>.h,
-kernels/reference/<room>/<op>.cc, kernels/cpu/<room>/<op>.cc and tests/kernels/<room>/<op>_test.cc.
+"""Checks that all files of an op have the same basename and lie in the room of its kind of
+algorithm: kernels/ops/<room>/<op>.h, kernels/reference/<room>/<op>.cc, kernels/cpu/<room>/<op>.cc
+and tests/kernels/<room>/<op>_test.cc.
 
-A header declares an op where it says `using <Op>Function = ...`. A header of a room that declares
-none is a type that its ops share. The other files of kernels/cpu are parts that ops of a room
-share; the reference has no such sources, so that each of them is one op's equation. An op with many
-cases may have more tests, <op>_<part>_test.cc. Tests of the parts below the ops lie in rooms of
-other names.
+A header declares an op if it contains `using <Op>Function = ...`. Other headers of a room define
+types that its ops share. The other files of kernels/cpu are parts that the ops of a room share. The
+reference has no such parts, so that each of its sources is the equation of one op. An op with many
+cases may have more tests, <op>_<part>_test.cc. Tests of shared parts lie in rooms with other names.
 """
 
 import re
@@ -18,7 +18,7 @@ DECLARES_OP = re.compile(r"^using \w+Function =", re.MULTILINE)
 
 
 def declarations(root):
-    """<room>/<op> of every header that declares an op."""
+    """Returns <room>/<op> of every header that declares an op."""
     ops = root / "kernels/ops"
     return {path.relative_to(ops).with_suffix("").as_posix() for path in ops.glob("*/*.h")
             if DECLARES_OP.search(path.read_text(encoding="utf-8"))}
@@ -39,8 +39,8 @@ def headers_outside_rooms(root):
 
 
 def sources_without_op(root, ops):
-    """Sources of the reference or of CUDA, and tests, that lie in an op's room but belong to no op. A
-    CUDA source with its own header is a part that ops share."""
+    """Yields sources of the reference or of CUDA, and tests, that lie in an op's room but belong to
+    no op. A CUDA source with its own header is a part that ops share, so it is allowed."""
     rooms = {op.partition("/")[0] for op in ops}
     for folder, ending in (("kernels/reference", ".cc"), ("kernels/cuda", ".cu"),
                            ("tests/kernels", "_test.cc")):

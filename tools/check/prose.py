@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pages have short lines, and the files that they mention exist.
+"""Checks that pages have short lines and only mention files that exist.
 
-In every Markdown page a line of prose has at most 140 characters; tables, code and addresses may be
-longer. A link leads to a file, and to a heading of it if it names one. Every path of this tree, and
-every source file name in `backquotes`, must be a file or folder; `*` matches any characters. In
-comments of sources, pages and pictures of docs/ must exist too.
+In Markdown pages, a line of prose has at most 140 characters; tables, code and addresses may be
+longer. A link must lead to an existing file, and to an existing heading if it names one. Every path
+of this tree, and every source file name in `backquotes`, must name an existing file or folder; `*`
+matches any characters. Pages and pictures of docs/ that comments in sources mention must exist too.
 """
 
 import fnmatch
@@ -17,7 +17,8 @@ import source_tree
 MAX_LINE = 140
 PAGES = (".md",)
 SOURCES = source_tree.CXX_SUFFIXES + (".py", ".sh", ".proto", "CMakeLists.txt", "Makefile")
-# Names of examples in a page, and names that a script gives to packed files.
+# Names that are allowed although no such file exists: examples, and names that a script gives to
+# packed files.
 EXAMPLES = {"acme.cc", "run-demo.sh"}
 
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -27,13 +28,13 @@ DOCUMENT = re.compile(r"docs/[\w-]+\.(?:md|svg)")
 
 
 def lines_outside_code(text):
-    """(number, line) of each line outside code blocks."""
+    """Yields (number, line) for each line outside code blocks."""
     fenced, blank = False, True
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
             continue
-        # An indented block follows an empty line; deeper lines of an item do not.
+        # Indented code follows an empty line. Indented lines of a list item do not.
         indented = line.startswith("    ") and blank
         blank = not line.strip() or indented
         if not fenced and not indented:
@@ -41,7 +42,7 @@ def lines_outside_code(text):
 
 
 def heading_ids(text):
-    """The fragments that links to this page may have: GitHub makes them from headings."""
+    """Returns the fragments that links to this page may have. GitHub makes them from headings."""
     ids = set()
     for _, line in lines_outside_code(text):
         if re.match(r"#+ ", line):
@@ -70,7 +71,7 @@ def broken_links(root, page, text):
 
 
 class Tree:
-    """The existing paths and names."""
+    """The paths and file names that exist in the tree."""
 
     def __init__(self, root):
         directories = source_tree.directories(root)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The wire contract only grows: no message, field, enum value, service or call of
+"""Checks that the wire contract only grows: that no message, field, enum value, service or call of
 proto/longstream/baseline.txt was removed, renamed, renumbered or changed in its type.
 
-The baseline lists all of them, one per line. New ones in the .proto files must be listed too:
---update adds them, and refuses to remove any. `reserved` is no exception: an unused field stays, with
-[deprecated = true].
+The baseline has a line for each of them. New ones in the .proto files must be listed too: --update
+adds them, but refuses to remove any. A field that is no longer used must not become `reserved`; it
+stays, with [deprecated = true].
 """
 
 import argparse
@@ -19,25 +19,26 @@ import source_tree
 try:
     from google.protobuf import descriptor_pb2
 except ImportError:
-    # Only Debian's interpreter sees Debian's package, and it need not be the first in PATH.
+    # Only Debian's interpreter finds Debian's package, but another one may come first in PATH.
     DEBIAN = "/usr/bin/python3"
     if sys.executable == DEBIAN or not os.path.exists(DEBIAN):
         raise
     os.execv(DEBIAN, [DEBIAN, "-B", *sys.argv])
 
 PROTO = pathlib.Path("proto")
-# Other directories of proto/ hold definitions of other projects.
+# The other directories of proto/ hold definitions of other projects.
 OURS = PROTO / "longstream"
 BASELINE = OURS / "baseline.txt"
 ADD = f"python3 tools/check/{pathlib.Path(__file__).name} --update"
 
 PREAMBLE = f"""\
-# What the .proto files below {OURS} promise. Lines are only ever added:
+# Every message, field, value, service and call of the .proto files below {OURS}.
+# Lines may be added but never changed or removed. To add new ones:
 # {ADD}"""
 
 
 def compiled(root):
-    """The FileDescriptorSet of our .proto files, without their imports."""
+    """Returns the FileDescriptorSet of our .proto files, without their imports."""
     files = sorted(path.relative_to(root / PROTO) for path in (root / OURS).rglob("*.proto"))
     if not files:
         raise ValueError(f"{OURS}: no .proto file")
@@ -51,7 +52,8 @@ def compiled(root):
 
 
 def promises(descriptors):
-    """The promises of the files: {"message longstream.v1.Delta": ["1 text: string", ...], ...}."""
+    """Returns the contract of the files: {"message longstream.v1.Delta": ["1 text: string", ...],
+    ...}."""
     found = {}
     for file in descriptors.file:
         add_types(file.package, file.message_type, file.enum_type, found)
@@ -78,7 +80,7 @@ def by_number(element):
 
 
 def call(method):
-    """A line such as `Append(stream a.AppendRequest) returns (a.AppendResponse)`."""
+    """Returns a line such as `Append(stream a.AppendRequest) returns (a.AppendResponse)`."""
     def message(name, streams):
         return ("stream " if streams else "") + name.removeprefix(".")
     return (f"{method.name}({message(method.input_type, method.client_streaming)}) "
@@ -86,7 +88,7 @@ def call(method):
 
 
 def field_line(field, scope, message):
-    """A line such as `2 token_ids: repeated int32`."""
+    """Returns a line such as `2 token_ids: repeated int32`."""
     entry = next((nested for nested in message.nested_type if nested.options.map_entry and
                   field.type_name == f".{scope}.{nested.name}"), None)
     if entry:
@@ -102,7 +104,7 @@ def field_line(field, scope, message):
 
 
 def presence(field):
-    """The keyword before the type in the .proto file."""
+    """Returns the keyword before the type in the .proto file."""
     if field.label == field.LABEL_REPEATED:
         return "repeated "
     if field.label == field.LABEL_REQUIRED:
@@ -134,7 +136,7 @@ def as_promises(text):
 
 
 def broken(baseline, now):
-    """A sentence for each line of the baseline that no longer holds."""
+    """Yields a message for each line of the baseline that the .proto files no longer contain."""
     for heading, lines in baseline.items():
         if heading not in now:
             yield f"{heading}: was removed"
@@ -145,7 +147,7 @@ def broken(baseline, now):
 
 
 def what_became_of(line, lines_now):
-    """The line with the same number, else the line with the same name."""
+    """Says what replaced a line: the line with the same number, or else with the same name."""
     for key in (number_of, name_of):
         for other in lines_now:
             if key(other) == key(line):
@@ -154,7 +156,7 @@ def what_became_of(line, lines_now):
 
 
 def number_of(line):
-    """The number of a field or a value; a call has none: its name."""
+    """Returns the number of a field or a value, or the name of a call."""
     return line.split("(")[0].split(" ")[0]
 
 
@@ -174,7 +176,7 @@ def added(baseline, now):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     source_tree.add_root_argument(parser)
-    parser.add_argument("--update", action="store_true", help="add what is new to the baseline")
+    parser.add_argument("--update", action="store_true", help="add new lines to the baseline")
     arguments = parser.parse_args()
     file = arguments.root / BASELINE
     try:

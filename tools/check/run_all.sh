@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs every check, the quick ones first; names those that fail. Needs the release build.
+# Runs every check, the quick ones first, and names the checks that fail. Needs the release build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# clang-tidy reads what changed in the last day: it takes 2 seconds a source on one core. `make tidy`
-# reads all shipped sources and takes minutes.
+# clang-tidy only reads the sources that changed in the last day, because it takes 2 seconds per
+# source on one core. `make tidy` reads all shipped sources and takes minutes.
 failed=()
 for check in format layering op_names lengths prose proto_compatibility weak_symbols tidy; do
   start=$SECONDS

@@ -1,4 +1,5 @@
-"""The files that the checks look at: sources of this project, not build trees or generated code."""
+"""Finds the files that the checks read: sources of this project, without build trees and generated
+code."""
 
 import argparse
 import pathlib
@@ -8,7 +9,8 @@ SKIPPED_DIRECTORIES = ("build", "__pycache__")
 
 
 def parse_root(description):
-    """Parses the command line of a check that only takes --root; returns the root directory."""
+    """Parses the command line of a check that only has the option --root. Returns the root
+    directory."""
     parser = argparse.ArgumentParser(description=description)
     add_root_argument(parser)
     return parser.parse_args().root
@@ -17,11 +19,11 @@ def parse_root(description):
 def add_root_argument(parser):
     repository = pathlib.Path(__file__).resolve().parents[2]
     parser.add_argument("--root", type=pathlib.Path, default=repository,
-                        help="the tree to check, this repository by default")
+                        help="the tree to check; default: this repository")
 
 
 def directories(root):
-    """All directories below root, root included, as paths relative to root, in a fixed order."""
+    """Returns root and all directories below it, as paths relative to root, in a fixed order."""
     found = [pathlib.Path(".")]
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
@@ -35,7 +37,7 @@ def skipped(directory_name):
 
 
 def files(root, suffixes):
-    """All files below root with one of the suffixes (or names), relative to root."""
+    """Returns all files below root with one of the suffixes (or names), relative to root."""
     return [
         path.relative_to(root)
         for directory in directories(root)
@@ -45,7 +47,7 @@ def files(root, suffixes):
 
 
 def report(rule, problems):
-    """Prints the problems, or that there are none; returns the exit status."""
+    """Prints the problems, or that there are none. Returns the exit status."""
     for problem in problems:
         print(problem)
     print(f"{rule}: {len(problems)} problem(s)" if problems else f"{rule}: ok")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""clang-tidy over every C++ source that is shipped, and over the lock annotations.
+"""Runs clang-tidy on every shipped C++ source. Also checks the lock annotations.
 
-Paths given on the command line are read instead: `tidy.py tests` reads the tests, which are not free
-of diagnostics yet. --changed and --base restrict it to the sources that changed
-(changed_sources.py). Every machine has one version of clang-tidy, from PyPI, in build/venv-tidy:
-Debian's looks for findings in the headers of the system too and drops them, which takes it twice the
-time.
+If paths are given, reads the sources there instead: `tidy.py tests` reads the tests, which still
+have diagnostics. --changed and --base restrict it to sources that changed (changed_sources.py).
+Installs clang-tidy from PyPI in build/venv-tidy, so that every machine has the same version.
+Debian's version takes twice as long, because it also searches the system headers and then drops
+what it found there.
 
-It remembers sources without diagnostics under $XDG_CACHE_HOME/longstream-tidy (~/.cache), by a hash
-of everything that clang-tidy reads, and does not read them again until something changes.
+Remembers sources without diagnostics in $XDG_CACHE_HOME/longstream-tidy (by default in ~/.cache),
+by a hash of everything that clang-tidy reads for them. Does not read these sources again until that
+hash changes.
 """
 
 import argparse
@@ -28,24 +29,25 @@ import source_tree
 
 SHIPPED = ["kernels", "backends", "service", "client"]
 
-# When one of these changes, every source is read.
+# If one of these files changes, every source is read.
 RULES = (pathlib.Path(".clang-tidy"), pathlib.Path("tools/check/requirements.txt"))
 
-# The database is written for GCC, and clang does not know some of its options. -Wthread-safety checks
-# annotations such as GUARDED_BY, which GCC ignores. GCC 12's std::stable_sort uses functions that are
-# deprecated by now; GCC warns about deprecated functions in our own code.
+# The compilation database is for GCC, and clang does not know some options of GCC. -Wthread-safety
+# checks annotations such as GUARDED_BY, which GCC ignores. std::stable_sort of GCC 12 uses
+# functions that are deprecated now, so this warning is off; GCC still warns about deprecated
+# functions in our own code.
 EXTRA_ARGUMENTS = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety",
                    "--extra-arg=-Wno-deprecated-declarations")
 
-# The source file of a part of a preprocessed text.
+# Matches the line of a preprocessed text that names the source file of the following lines.
 LINE_MARKER = re.compile(rb'^# \d+ "([^"]+)"', re.MULTILINE)
 
-# Where one diagnostic ends and the next begins.
+# Matches the place where one diagnostic ends and the next begins.
 DIAGNOSTIC = re.compile(r"\n(?=\S+:\d+:\d+: (?:error|warning): )")
 
 
 def installed():
-    """The path of clang-tidy. The first call installs it."""
+    """Returns the path of clang-tidy. The first call installs it."""
     here = pathlib.Path(__file__).resolve().parent
     repository = here.parents[1]
     python = subprocess.run(
@@ -55,8 +57,8 @@ def installed():
 
 
 def sources(root, build, below):
-    """The database's sources in the tree (not in the build) below one of the paths, each with all its
-    entries."""
+    """Returns the sources in the compilation database that lie below one of the paths and not in
+    the build, each with all its entries."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     in_tree = set(source_tree.files(root, (".cc",)))
     found = {}
@@ -69,9 +71,10 @@ def sources(root, build, below):
 
 
 def reading(command):
-    """The arguments of a compiler's command that decide what it reads."""
+    """Returns the arguments of a compiler command that decide which files and macros the compiler
+    reads."""
     words = shlex.split(command)
-    # The compiler and its launcher come before the first option.
+    # Drop the launcher and the compiler, which come before the first option.
     words = words[next(i for i, word in enumerate(words) if word.startswith("-")):]
     writes = {"-c": 1, "-MD": 1, "-o": 2, "-MT": 2, "-MF": 2}
     arguments, i = [], 0
@@ -83,7 +86,7 @@ def reading(command):
 
 
 class Remembered:
-    """Sources without diagnostics: an empty file for each, named by the hash."""
+    """The remembered sources without diagnostics. Each has an empty file, named by its hash."""
 
     def __init__(self, root, program):
         cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
@@ -95,7 +98,8 @@ class Remembered:
             self._common += str(checks.relative_to(root)).encode() + checks.read_bytes()
 
     def file(self, commands):
-        """The file that remembers the source of these commands; None: the source cannot be read."""
+        """Returns the file that remembers the source of these commands, or None if the source
+        cannot be preprocessed."""
         key = hashlib.sha256(self._common)
         for command in commands:
             read = ["clang++", "-E", "-dD", "-Wno-everything", *reading(command["command"])]
@@ -106,16 +110,16 @@ class Remembered:
                 return None
             if text.returncode != 0:
                 return None
-            # The hash is the same for a tree in another place.
+            # Remove the root, so that a tree in another place has the same hash.
             key.update((command["command"].encode() + text.stdout).replace(self._root, b""))
-            # Comments and inactive code: the preprocessor drops them from files of the tree.
+            # Hash the files of the tree too: the preprocessor drops comments and inactive code.
             for path in sorted(set(LINE_MARKER.findall(text.stdout))):
                 if path.startswith(self._root) and os.path.isfile(path):
                     key.update(pathlib.Path(os.fsdecode(path)).read_bytes())
         return self._directory / key.hexdigest()
 
     def add(self, file):
-        """If there is no room for the file, the source is read again next time."""
+        """Remembers a source. If the disk is full, the source is just read again next time."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             file.touch()
@@ -132,7 +136,7 @@ def tidy(program, root, build, path, commands, remembered):
         [program, "--quiet", "-p", build, *EXTRA_ARGUMENTS, path],
         cwd=root, capture_output=True, text=True, check=False)
     if result.returncode == 0:
-        if file is not None and file == remembered.file(commands):  # not changed meanwhile
+        if file is not None and file == remembered.file(commands):  # unchanged meanwhile
             remembered.add(file)
         return []
     output = result.stdout.replace(f"{root}/", "").strip()
@@ -140,13 +144,13 @@ def tidy(program, root, build, path, commands, remembered):
 
 
 def findings(root, build, paths, jobs):
-    """The diagnostics of all sources."""
+    """Returns the diagnostics of all sources."""
     program = installed()
     remembered = Remembered(root, program)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         found = pool.map(
             lambda path: tidy(program, root, build, path, paths[path], remembered), paths)
-        # A header's diagnostics appear once per source that includes it.
+        # A diagnostic in a header appears once for each source that includes the header. Keep one.
         return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
@@ -154,10 +158,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     source_tree.add_root_argument(parser)
     parser.add_argument("--build", type=pathlib.Path,
-                        help="the build directory, <root>/build/release by default")
+                        help="the build directory; default: <root>/build/release")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--changed", action="store_true",
-                        help="only what changed in the last day before HEAD")
+                        help="only sources that changed in the last day before HEAD")
     parser.add_argument("--base", metavar="COMMIT", help="only what changed since this commit")
     parser.add_argument("below", nargs="*", default=SHIPPED,
                         help="directories or files, relative to the root; %(default)s")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Object files of the kernels that are built for one instruction set define no weak code.
+"""Checks that kernel object files for one instruction set define no weak code.
 
-The linker keeps the first of several copies of an inline function. If that copy were compiled with
--mavx512f, a processor without AVX-512 would crash on the baseline path.
+The linker keeps one of several copies of an inline function. If it keeps a copy that was compiled
+with -mavx512f, a processor without AVX-512 crashes when baseline code calls it.
 """
 
 import argparse
@@ -15,23 +15,23 @@ import sys
 import source_tree
 
 KERNELS = pathlib.PurePath("kernels")
-# Objects only for tests, which run on the machine that builds them.
+# Objects of tests are allowed, because tests run on the machine that builds them.
 TESTS = pathlib.PurePath("tests")
-# -march=x86-64 is the baseline: any processor runs it.
+# -march=x86-64 is the baseline, which any processor can run.
 INSTRUCTION_SET_FLAG = re.compile(r"\s-m(avx|fma|f16c|sse[34]|arch=(?!x86-64\s))")
 OUTPUT = re.compile(r"\s-o\s+(\S+)")
-# nm: W is defined weak code or data; V (weak objects) would be data only.
+# In the output of nm, W is a defined weak symbol, code or data; V is a weak data object.
 WEAK_CODE = "W"
 
 
 def instruction_set_objects(root, build):
-    """The objects of sources below kernels that are compiled with an instruction-set flag, except
-    those of tests."""
+    """Returns the objects of sources below kernels that are compiled with an instruction-set flag,
+    without those of tests."""
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     for command in commands:
         source = pathlib.PurePath(command["file"])
         if (root / KERNELS) in source.parents and INSTRUCTION_SET_FLAG.search(command["command"]):
-            # CMake 3.25 writes no "output" entry.
+            # CMake 3.25 writes no "output" entry, so take the path from the command.
             path = pathlib.Path(command["directory"]) / OUTPUT.search(command["command"])[1]
             if (build / TESTS) not in path.parents:
                 yield path
@@ -50,7 +50,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     source_tree.add_root_argument(parser)
     parser.add_argument("--build", type=pathlib.Path,
-                        help="the build directory, <root>/build/release by default")
+                        help="the build directory; default: <root>/build/release")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
     build = arguments.build or root / "build/release"

@@ -1,11 +1,12 @@
-"""Divides a source into code, which a compiler or an interpreter acts on, and words.
+"""Divides a source into code, which a compiler or an interpreter reads, and words for people.
 
-A token has `text`, the code, and `words`, the text of its string literals. Comments, Python's
-docstrings and white space without meaning are dropped. If a string is code as well (an
-included header, inline assembly, an attribute, an expansion of a shell), it is part of `text`.
-Comments that steer a tool (NOLINT, noqa) are code.
+A token has `text`, its code, and `words`, the text of its string literals. Comments, docstrings of
+Python and white space without meaning are dropped. A string that is also code (an included header,
+inline assembly, an attribute, an expansion in a shell) is part of `text`. Comments that control a
+tool (NOLINT, noqa) are code.
 
-In doubt it reports a difference where there is none. A source that it cannot divide is Unreadable.
+In doubt, words count as code, so that a change is reported. If a source cannot be divided,
+Unreadable is raised.
 """
 
 import ast
@@ -19,11 +20,11 @@ STRING = '""'  # the text of a token that is a string literal and nothing else
 
 
 class Unreadable(Exception):
-    """The source could not be divided into tokens."""
+    """Raised if a source cannot be divided into tokens."""
 
 
 def tokens_of(path, source):
-    """The tokens of a source, or None if its language is unknown."""
+    """Returns the tokens of a source, or None if its language is unknown."""
     path = pathlib.PurePath(path)
     first_line = source.partition("\n")[0]
     if path.suffix in (".h", ".c", ".cc", ".cu", ".cuh", ".proto", ".map"):
@@ -40,7 +41,8 @@ def tokens_of(path, source):
 
 
 def with_lines(pattern, source):
-    """Yields (line, match) of a pattern that matches at every position, from the beginning on."""
+    """Yields (line, match) for successive matches of a pattern that together cover the whole
+    source."""
     line = 1
     position = 0
     while position < len(source):
@@ -81,13 +83,13 @@ CUT_ESCAPE = re.compile(r"(?:\\x[0-9a-fA-F]+|\\[0-7]{1,2})\Z")
 
 
 class CxxContext:
-    """The context of the next token: the preceding tokens that decide its meaning."""
+    """The context of the next token: the state from earlier tokens that decides its meaning."""
 
     def __init__(self):
         self.begins_line = True
-        self.directive = None    # None, or the directive's words so far
-        self.code_strings = False  # a word of HAS_CODE_IN_STRINGS was read, its "(" is to come
-        self.depth = 0           # of parentheses, since that "("
+        self.directive = None    # the words of the directive so far; None outside directives
+        self.code_strings = False  # after a word of HAS_CODE_IN_STRINGS, before its "("
+        self.depth = 0           # levels of parentheses since that "("
         self.previous = ""
 
     def has_code_in_string(self):
@@ -110,13 +112,15 @@ class CxxContext:
 
 
 def joined(left, right):
-    """The words of two string literals side by side; an escape does not grow into the second."""
+    """Joins the words of two adjacent string literals, so that an escape at the end of the first
+    does not continue in the second."""
     grows = CUT_ESCAPE.search(left) and re.match(r"[0-9a-fA-F]", right)
     return left + ('" "' if grows else "") + right
 
 
 def cxx_string(match):
-    """The text between the quotes. A raw string gives the text of the equal ordinary string."""
+    """Returns the text between the quotes. For a raw string, returns the text of the equal ordinary
+    string."""
     if match.group("raw") is None:
         return re.sub(r"\\[ \t]*\n", "", match.group("string"))
     return match.group("raw").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -124,7 +128,7 @@ def cxx_string(match):
 
 def cxx_tokens(source):
     context = CxxContext()
-    string = None  # that ends what was read so far: the next one may continue it
+    string = None  # the last token, if it is a string that the next one may continue
     for line, match in with_lines(CXX, source):
         if match.group("blank"):
             continue
@@ -175,7 +179,7 @@ def python_tokens(source):
 
 
 def python_node(node, line):
-    """The tokens of a node of the syntax tree, whose parent begins in `line`."""
+    """Yields the tokens of a node of the syntax tree. Its parent begins in `line`."""
     line = getattr(node, "lineno", line)
     if isinstance(node, list):
         yield Token(line, "[", "")
@@ -220,7 +224,7 @@ CLOSING = {"(": ")", "{": "}", "`": "`", '"': '"'}
 
 
 def shell_end(source, begin):
-    """Behind the construct that opens at `begin` with one of ( { ` "."""
+    """Returns the end of the construct that opens at `begin` with one of ( { ` "."""
     closer = CLOSING[source[begin]]
     position = begin + 1
     while position < len(source):
@@ -234,7 +238,7 @@ def shell_end(source, begin):
             if position == 0:
                 break
         elif character in '("`' or source.startswith("${", position - 1):
-            # In double quotes a parenthesis opens something after $ alone.
+            # In double quotes, a parenthesis only opens a construct after $.
             opens = character != "(" or closer != '"' or source[position - 1] == "$"
             position = shell_end(source, position) if opens else position + 1
         else:
@@ -248,7 +252,7 @@ def expansion_end(source, begin):
 
 
 def split_expansions(text):
-    """(expansions, words) of the inside of a string in double quotes."""
+    """Returns the expansions and the words of the text inside double quotes."""
     code, words, position = "", "", 0
     for match in re.finditer(r"\\.|\$[({]|`|\$[A-Za-z_]\w*|\$[0-9@*#?$!-]", text, re.DOTALL):
         if match.start() < position or match.group().startswith("\\"):
@@ -263,7 +267,7 @@ def split_expansions(text):
 
 
 def shell_word(source, begin):
-    """(end, text, words) of the word at `begin`."""
+    """Returns (end, text, words) of the word at `begin`."""
     text, words, position = "", "", begin
     while position < len(source):
         match = SHELL.match(source, position)
@@ -291,7 +295,7 @@ def shell_word(source, begin):
 
 
 def shell_tokens(source):
-    heredocs = []  # (mark, whether it expands) of those whose text is to come
+    heredocs = []  # (mark, whether it expands) of here-documents whose text comes later
     position, previous = 0, "\n"
     while position < len(source):
         line = source.count("\n", 0, position) + 1
@@ -339,7 +343,7 @@ CMAKE_REFERENCE = re.compile(r"\$(?:\w*\{[^{}]*\}|<[^<>]*>)|@\w+@")
 
 
 def cmake_argument(argument):
-    """(text, words) of an argument, of which parts may be quoted."""
+    """Returns (text, words) of an argument. Parts of it may be quoted."""
     words = []
 
     def replace(match):
@@ -380,7 +384,8 @@ def cmake_tokens(source):
 # ---------------------------------------------------------------- make
 
 def make_tokens(source):
-    """One token a logical line. In a recipe, where # is the shell's, nothing is a comment."""
+    """Yields one token per logical line. In a recipe, # belongs to the shell, so a line has no
+    comment."""
     in_define = False
     for line, match in with_lines(re.compile(r"(?:\\\n|[^\n])*\n?"), source):
         text = match.group().rstrip("\n")

@@ -36,7 +36,8 @@ bool AdmissionRound::Wait(const PoolBytes& wanted, uint32_t times_overtaken) {
 }
 
 size_t FreePlaces(const AdmissionPlaces& places) {
-  // A turn whose client has caught up computes again, so more may compute than there are places.
+  // A paused turn computes again when its client catches up, so more turns may compute than there
+  // are places.
   const auto left = [](size_t most, size_t taken) { return most - std::min(most, taken); };
   return std::min(left(places.max_computing, places.computing), left(places.max_open, places.open));
 }

@@ -11,20 +11,21 @@
 
 namespace longstream {
 
-// Running turns, and how many there may be.
+// The number of running turns, and its limits.
 struct AdmissionPlaces {
   size_t computing = 0;
   size_t max_computing = 0;
-  size_t open = 0;  // including turns that wait for their client
+  size_t open = 0;  // includes turns that wait for their client
   size_t max_open = 0;
 };
 
-// One look through the queue of waiting turns, from its front. Plain values: the engine reports its
-// actions, the round decides the next one.
+// One pass over the queue of waiting turns, from its front. It holds plain values only: the engine
+// reports what it did, and the round decides what to do next.
 //
-// A turn whose memory is not free lets smaller turns behind it pass, so that one long context does
-// not stop a model. While the running turns are about to make room for it, only kMaxOvertaken turns
-// may pass; then it holds the line, and is admitted next.
+// If the memory for a turn is not free, smaller turns behind it may overtake it, so that one long
+// context does not block the model. But if the running turns will free enough memory for the turn,
+// at most kMaxOvertaken turns may overtake it. After that the turn blocks the queue until it is
+// admitted.
 class AdmissionRound {
  public:
   static constexpr uint32_t kMaxOvertaken = 64;
@@ -32,34 +33,35 @@ class AdmissionRound {
   AdmissionRound(const AdmissionPlaces& places, const AdmissionBudget& budget)
       : places_(places), budget_(budget) {}
 
-  // Whether another turn may be admitted: there is a place, and no turn before it holds the line.
+  // Whether another turn may be admitted: a place is free, and no earlier turn blocks the queue.
   bool GoesOn() const;
 
-  // Whether a reservation of `wanted` may succeed. False saves the attempt: too little is free, or
-  // an earlier turn asked for no more and did not get it. So a long queue costs little.
+  // Whether a reservation of `wanted` may succeed. If it returns false, the engine skips the
+  // attempt: too little memory is free, or an earlier turn asked for the same or less and did not
+  // get it. So a long queue costs little.
   bool MayFit(const PoolBytes& wanted) const;
 
   // A turn was admitted.
   struct Admitted {
     bool computes = false;
     uint64_t free = 0;         // bytes of the budget that are left
-    uint64_t coming = 0;       // bytes that the turn gives back if it ends as it stands
-    uint64_t most_coming = 0;  // bytes that it gives back if it is rolled back
+    uint64_t coming = 0;       // bytes that the turn gives back if it ends now
+    uint64_t most_coming = 0;  // bytes that the turn gives back if it is rolled back
   };
   void Admit(const Admitted& admitted);
 
-  // The backend had no memory for a turn that may have fitted.
+  // The backend had no memory for a turn for which MayFit was true.
   void FoundMissing(const PoolBytes& wanted) { missing_.push_back(wanted); }
 
-  // For a turn that finds no memory and was overtaken so often before this round. True: the turn
-  // waits, as the next of waiting(). False: the turn is refused, because the running turns cannot
-  // make enough room by ending; budget() says why.
+  // Reports a turn that found no memory. `times_overtaken`: how often other turns have overtaken it
+  // before this round. True: the turn waits and is added to waiting(). False: the turn must be
+  // refused, because the running turns would not free enough memory by ending; budget() says why.
   bool Wait(const PoolBytes& wanted, uint32_t times_overtaken);
 
-  // Turns for which Wait was true, in that order: how often each has been overtaken by now.
+  // The turns for which Wait returned true, in the order of the calls.
   struct Waiting {
-    uint32_t times_overtaken = 0;
-    bool is_coming = false;  // the turns that compute will free its memory
+    uint32_t times_overtaken = 0;  // by now
+    bool is_coming = false;        // the computing turns will free enough memory for it
   };
   const std::vector<Waiting>& waiting() const { return waiting_; }
 
@@ -73,7 +75,7 @@ class AdmissionRound {
   std::vector<PoolBytes> missing_;
 };
 
-// How many more turns can be admitted at once; any others that arrive wait.
+// How many more turns can be admitted now. Further turns wait.
 size_t FreePlaces(const AdmissionPlaces& places);
 
 }  // namespace longstream

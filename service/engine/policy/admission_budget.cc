@@ -1,4 +1,4 @@
-// Arithmetic of cache budgets.
+// Computes refusals from a cache budget.
 #include "service/engine/policy/admission_budget.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace longstream {
 std::string AdmissionBudget::Refusal(uint64_t wanted) const {
   const uint64_t taken = total - std::min(total, free);
   const uint64_t kept = taken - std::min(taken, most_coming);
-  return absl::StrCat(wanted, " bytes more are needed of a budget of ", total, ", of which ", free,
-                      " are free; running turns give back ", most_coming,
+  return absl::StrCat(wanted, " more bytes are needed; the budget is ", total, " bytes, of which ",
+                      free, " are free; running turns give back ", most_coming,
                       " at most, and sessions keep ", kept);
 }
 

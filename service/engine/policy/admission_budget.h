@@ -7,23 +7,24 @@
 
 namespace longstream {
 
-// Bytes of a model's cache budget at one moment. Sessions without a running turn keep what they
-// hold: they may be closed, but no turn waits for that.
+// The cache budget of a model at one moment, in bytes. Sessions without a running turn keep their
+// memory. A client may close such a session, but no turn waits for that.
 struct AdmissionBudget {
   uint64_t total = 0;
   uint64_t free = 0;
-  // Bytes that the computing turns reserved and do not use: they give them back if they end now.
+  // Bytes that the computing turns have reserved but not used. They give these bytes back if they
+  // end now.
   uint64_t coming = 0;
-  // Bytes that all running turns, also those that wait for their client, give back if each is
-  // rolled back to its start.
+  // Bytes that all running turns give back if each is rolled back to its start. Includes turns that
+  // wait for their client.
   uint64_t most_coming = 0;
 
-  // Whether running turns can make room for so many bytes.
+  // Whether the running turns can free enough memory for `wanted` bytes.
   bool CanCome(uint64_t wanted) const { return wanted <= free || wanted - free <= most_coming; }
-  // Whether the computing turns make room if they end now. A turn that waits for this does not wait
-  // for a client.
+  // Whether the computing turns free enough memory for `wanted` bytes if they end now. Computing
+  // turns do not wait for a client, so a turn that waits for this memory does not depend on one.
   bool IsComing(uint64_t wanted) const { return wanted <= free || wanted - free <= coming; }
-  // The sentence for a turn that is refused `wanted` bytes.
+  // The error message for a turn that needs `wanted` bytes and does not get them.
   std::string Refusal(uint64_t wanted) const;
 };
 

@@ -8,7 +8,7 @@
 
 namespace longstream {
 
-// Bytes of the two kinds of memory; a device may have a pool for each.
+// Bytes of the two kinds of cache memory. A device may have a separate pool for each kind.
 struct PoolBytes {
   uint64_t pages = 0;
   uint64_t fixed = 0;  // rings, states and rollback copies
@@ -16,7 +16,7 @@ struct PoolBytes {
   uint64_t total() const { return pages + fixed; }
 };
 
-// Bytes of the pages that hold so many tokens of one sequence.
+// Bytes of the pages that hold `tokens` tokens of one sequence.
 inline uint64_t PageBytes(const ls_model_info& info, uint64_t tokens) {
   if (info.page_tokens == 0) return 0;
   const uint64_t pages = (tokens + info.page_tokens - 1) / info.page_tokens;

@@ -1,4 +1,4 @@
-// The minimum over late samples, slowly forgotten.
+// Keeps the minimum over recent samples, and forgets it slowly.
 #include "service/engine/policy/prefill_speed.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 namespace longstream {
 namespace {
 
-// A slower sample raises the estimate by this factor at most, so that the quickest of some tens of
-// samples decides.
+// A slower sample raises the estimate by at most this factor. So the fastest of the last few tens
+// of samples decides.
 constexpr double kForgetting = 1.01;
 
 }  // namespace

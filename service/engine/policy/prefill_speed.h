@@ -9,20 +9,21 @@
 
 namespace longstream {
 
-// The time per token of the quickest recent prefill. A deadline cannot be met if it is closer than
-// this time for every token of the prompt. A refused turn gives no new measurement, so the estimate
-// is forgotten unless a later prefill confirms it.
+// The time per token of the fastest recent prefill. A deadline cannot be met if it is closer than
+// this time multiplied by the tokens of the prompt. A refused turn gives no new measurement.
+// Therefore the estimate is forgotten after kMaxAge unless a later prefill confirms it.
 class PrefillSpeed {
  public:
-  // The first prefills of a process fault in weights and wake threads; they are ignored.
+  // The first prefills of a process are ignored: they are slower, because they load the weights
+  // into memory and start threads.
   static constexpr int kWarmUpSamples = 2;
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
-  // A step that read `tokens` of prompts, and nothing else, took `time` and ended at `now`. A
-  // `time` <= 0 is ignored.
+  // Learns from a step that only read prompts, `tokens` tokens in all. It took `time` and ended at
+  // `now`. A `time` <= 0 is ignored.
   void Learn(uint64_t tokens, absl::Duration time, MonotonicTime now);
 
-  // The least time that reading `tokens` takes; zero if nothing is known.
+  // The least time that reading `tokens` tokens takes. Zero if it is not known.
   absl::Duration TimeFor(uint64_t tokens, MonotonicTime now) const;
 
  private:

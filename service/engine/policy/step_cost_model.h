@@ -1,4 +1,4 @@
-// How many prompt tokens a step reads beside decode rows.
+// Decides how many prompt tokens a step reads beside its decode rows.
 #ifndef LONGSTREAM_SERVICE_ENGINE_POLICY_STEP_COST_MODEL_H_
 #define LONGSTREAM_SERVICE_ENGINE_POLICY_STEP_COST_MODEL_H_
 
@@ -8,30 +8,35 @@
 
 namespace longstream {
 
-// A stream waits for the prompts in the same step: without a bound, for max_batch_tokens of them.
-// So a step with both may take at most `stretch` times as long as its decode rows alone. Prompts
-// keep the share 1 - 1 / stretch of the processor, and streams go on. (Beside streams that have
-// just begun a step may take longer: kBeginningTokens, step_plan.h.)
+// A stream waits for all prompt tokens in its step: up to max_batch_tokens without a bound.
+// Therefore a step with decode rows and prompts may take at most `stretch` times as long as its
+// decode rows alone. Prompts then get the share 1 - 1 / stretch of the processor's time, and
+// streams still progress. (A step may take longer if all its streams have just begun: see
+// kBeginningTokens in step_plan.h.)
 //
-// Learns both costs from the steps: `d` of decode rows alone and `c` of a prompt token. If d is not
-// known, or was learned too many mixed steps ago, the next step must have decode rows alone. Used
-// by one thread.
+// The model learns two costs from the times of steps: `d`, the time of a step's decode rows alone,
+// and `c`, the time of one prompt token. If d is unknown, or if kMaxAge mixed steps (steps with
+// decode rows and prompts) have run since d was learned, the next step must have decode rows only.
+// Used by one thread.
 class StepCostModel {
  public:
-  // Mixed steps after which a step of decode rows alone is due; they are rare, so they cost little.
+  // After so many mixed steps, a step with decode rows only must run. Such steps are rare, so they
+  // cost little.
   static constexpr uint32_t kMaxAge = 64;
 
   StepCostModel(uint32_t prefill_grid, double stretch) : grid_(prefill_grid), stretch_(stretch) {}
 
-  // A step of so many decode rows and prompt tokens took `time`. A `time` <= 0 is ignored.
+  // Learns that a step with these numbers of decode rows and prompt tokens took `time`. A `time` <=
+  // 0 is ignored.
   void Learn(uint64_t decode_rows, uint64_t prompt_tokens, absl::Duration time);
 
-  // Prompt tokens that the next step may read beside decode rows: 0, or a multiple of the prefill
-  // grid, at least one. (stretch - 1) d / c, rounded down.
+  // How many prompt tokens the next step may read beside decode rows: (stretch - 1) d / c, rounded
+  // down to a multiple of the prefill grid but at least one grid interval; or 0 if the next step
+  // must have decode rows only.
   uint64_t PromptTokens() const;
 
-  // The average time of reading so many prompt tokens; zero if nothing is known. PrefillSpeed has
-  // the least time, and forgets it after some seconds without prompts.
+  // The average time of reading `tokens` prompt tokens; zero if it is not known. (PrefillSpeed
+  // estimates the least time instead, and forgets it after some seconds without prompts.)
   absl::Duration PromptTime(uint64_t tokens) const {
     return absl::Seconds(token_seconds_ * static_cast<double>(tokens));
   }
@@ -39,8 +44,8 @@ class StepCostModel {
  private:
   const uint64_t grid_;
   const double stretch_;
-  double decode_seconds_ = 0.0;  // d; 0: not known
-  double token_seconds_ = 0.0;   // c; 0: not known
+  double decode_seconds_ = 0.0;  // d; 0: unknown
+  double token_seconds_ = 0.0;   // c; 0: unknown
   uint32_t age_ = 0;             // mixed steps since d was learned
 };
 

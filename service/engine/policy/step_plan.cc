@@ -1,4 +1,4 @@
-// The token budget of a step.
+// Divides the token budget of a step among candidates.
 #include "service/engine/policy/step_plan.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace longstream {
 namespace {
 
-// Tokens of a prefill that fit into `budget`; 0 if no piece may be cut there.
+// The length of the largest prompt piece that fits into `budget`. 0 if the prompt may not be cut
+// within the budget.
 uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t grid) {
   if (candidate.remaining <= budget && !candidate.input_open) return candidate.remaining;
   const uint64_t reach = candidate.position + std::min(candidate.remaining, budget);
@@ -17,7 +18,7 @@ uint64_t PieceLength(const StepCandidate& candidate, uint64_t budget, uint64_t g
   return line > candidate.position ? line - candidate.position : 0;
 }
 
-// The order in which candidates are served, as indices.
+// The indices of the candidates in the order in which the step serves them.
 std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   std::vector<uint32_t> order(candidates.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -31,8 +32,8 @@ std::vector<uint32_t> Order(std::span<const StepCandidate> candidates) {
   return order;
 }
 
-// Entries that decode rows may take: all but one if a prompt may be read beside them. A single
-// entry goes to the turn that has waited longest.
+// How many entries decode rows may take: all but one if a prompt can be read beside them, otherwise
+// all. If the step has a single entry, the turn that has waited longest gets it.
 uint32_t MostDecodeRows(std::span<const StepCandidate> candidates, const StepLimits& limits) {
   if (limits.max_prompt_tokens == 0) return limits.max_sequences;
   constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
@@ -57,10 +58,10 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
                                 const StepLimits& limits) {
   const uint32_t most_decode_rows = MostDecodeRows(candidates, limits);
   std::vector<StepPiece> plan;
-  bool is_mixed = false;  // there are decode rows: all of them come before the first prompt
+  bool is_mixed = false;  // a decode row was seen; Order puts them before all prompts
   bool keeps_to_bound = limits.max_prompt_tokens == 0;
   uint64_t budget = limits.max_tokens;
-  uint64_t prompt_budget = limits.max_prompt_tokens;  // of a mixed step
+  uint64_t prompt_budget = limits.max_prompt_tokens;  // applies to mixed steps only
   for (const uint32_t i : Order(candidates)) {
     if (budget == 0 || plan.size() >= limits.max_sequences) break;
     const StepCandidate& candidate = candidates[i];
@@ -71,7 +72,8 @@ std::vector<StepPiece> PlanStep(std::span<const StepCandidate> candidates,
     }
     uint64_t most = budget;
     if (!candidate.is_decode && is_mixed) {
-      // Short prompts do not overtake one that has to wait.
+      // If this prompt does not fit into the step, the bound holds for the prompts after it too. So
+      // short prompts do not overtake a prompt that has to wait.
       keeps_to_bound |= candidate.remaining > budget || candidate.input_open;
       if (keeps_to_bound) most = std::min(budget, prompt_budget);
     }

@@ -1,4 +1,4 @@
-// Arithmetic of a turn's memory.
+// Computes the memory that a turn needs and gives back.
 #include "service/engine/policy/turn_demand.h"
 
 #include <algorithm>

@@ -54,7 +54,7 @@ absl::Status ActiveTurn::NoRoom() const {
       absl::StrCat("the turn asks for room up to position ", demand_.RequestedEnd());
   if (generates()) {
     absl::StrAppend(&asked, ", max_tokens ", request().max_tokens,
-                    request().max_tokens == 0 ? " being the whole context" : "");
+                    request().max_tokens == 0 ? " (the whole context)" : "");
   }
   return absl::ResourceExhaustedError(asked);
 }
@@ -66,7 +66,7 @@ absl::Status ActiveTurn::Reserve(uint64_t tokens) {
 }
 
 absl::Status ActiveTurn::ReserveForRequest() {
-  // At least one token, so that there is a reservation for the rollback point to stand on.
+  // Reserve at least one token, because a rollback point needs a reservation.
   absl::Status status =
       Reserve(std::max(demand_.RequestedEnd() - history_.sequence().position(), uint64_t{1}));
   if (!absl::IsResourceExhausted(status)) return status;
@@ -103,7 +103,7 @@ absl::Status ActiveTurn::Admit(MonotonicTime now) {
   phase_ = Phase::kPrefill;
   turn_->stream.Push(
       StartedEvent{history_.start(), meter_.usage().prompt_tokens, request().sampling.seed});
-  // One token has nothing before it that could predict it.
+  // A text of one token has nothing to read: no token comes before it that could predict it.
   if (request().kind == TurnKind::kScore && prefill_total_ == 1) {
     AbsorbScore(ls_result{});
     FinishPrefill();
@@ -137,7 +137,7 @@ void ActiveTurn::TakeInput() {
     if (!status.ok()) return Abort(std::move(status));
   }
   input_open_ = !input.closed;
-  // All but the last token is read already, or there was nothing to read.
+  // The sequence has read all tokens but the last one, or there was nothing to read.
   if (!input_open_ && history_.unread() <= 1) FinishPrefill();
 }
 
@@ -151,7 +151,7 @@ void ActiveTurn::Look() {
 }
 
 bool ActiveTurn::CanLookAhead() const {
-  // LS_CAP_LOOK_AHEAD promises to take such a token back without computing anything again.
+  // LS_CAP_LOOK_AHEAD promises that the backend takes such a token back without a recomputation.
   const uint64_t end = history_.sequence().position() + 1;
   const bool is_free = info().state_bytes_per_sequence == 0 || end % info().prefill_grid != 0;
   return is_free && generator_->CanLookAhead();
@@ -162,7 +162,7 @@ std::optional<StepCandidate> ActiveTurn::FindCandidate() {
   StepCandidate candidate;
   candidate.position = history_.sequence().position();
   candidate.remaining = drawing ? 1 : history_.unread();
-  // Only a generating turn reads the last token: it draws from that token's logits.
+  // Only a generating turn reads the last token, because it draws the next token from its logits.
   if (!generates() && candidate.remaining > 0) --candidate.remaining;
   if (candidate.remaining == 0) return std::nullopt;
   candidate.is_decode = drawing || phase_ == Phase::kDecode;
@@ -177,7 +177,7 @@ std::optional<StepCandidate> ActiveTurn::FindCandidate() {
 
 absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
   if (ending() || phase_ == Phase::kWaiting) return absl::ZeroDuration();
-  // Arriving tokens make the history longer, a reading client makes the queue shorter.
+  // The history grows when tokens arrive, and the queue shrinks when the client reads.
   const uint64_t progress = history_.size() - turn_->stream.queued_bytes();
   if (progress != client_progress_ || computes()) {
     client_progress_ = progress;
@@ -191,7 +191,7 @@ absl::Duration ActiveTurn::ClientSilence(MonotonicTime now) {
 ls_batch_entry ActiveTurn::Entry(uint32_t num_tokens) {
   const bool drawing = parts_.drawing();
   const uint64_t position = history_.sequence().position();
-  // A token is drawn only if the part ends with the last known token.
+  // A part draws a token only if it ends with the last known token.
   const bool draws = generates() && (drawing || num_tokens == history_.unread());
   const StepPart part{position, position + num_tokens, draws};
   parts_.Compose(part);
@@ -244,7 +244,8 @@ void ActiveTurn::AbsorbScore(const ls_result& result) {
 void ActiveTurn::AbsorbToken(const ls_result& result, MonotonicTime now) {
   const int32_t token = result.sampled;
   if (token < 0) {
-    return Abort(absl::InternalError("the backend drew no token: every one was banned or NaN"));
+    return Abort(absl::InternalError(
+        "the backend drew no token: every token was banned or its logit is NaN"));
   }
   phase_ = Phase::kDecode;
   meter_.AddToken(now);

@@ -1,4 +1,4 @@
-// A turn in the hands of the engine: from the queue, through its prompt and its tokens, to its end.
+// A turn that the engine owns, from the queue to its end.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_ACTIVE_TURN_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_ACTIVE_TURN_H_
 
@@ -29,17 +29,17 @@ namespace longstream {
 // Called for every turn that ended with INTERNAL, on the engine thread. Must not block.
 using FailureListener = std::function<void(std::string_view model, const absl::Status& status)>;
 
-// Used by the engine thread alone. However the turn ends, its session is left at a committed state
-// and its stream has an end.
+// Used by the engine thread alone. However the turn ends, its session is left in a committed state
+// and its stream gets a TurnEnd.
 //
-// A turn may be part of two steps in flight: pieces of its prompt follow each other, and a step may
-// read the token that the step before it draws, before the host has seen it. Meanwhile its sequence
-// is the backend's. So a turn ends only when its last step is done, and surplus tokens that this
-// step has read are taken back.
+// A turn may be part of two steps in flight: for two pieces of its prompt, or because the second
+// step reads the token that the first step draws before the host knows it. While a step is in
+// flight, the backend uses the turn's sequence. Therefore a turn ends only when its last step is
+// done. If that step has read tokens behind the end of the turn, they are taken back.
 class ActiveTurn {
  public:
-  // `lease`: of the request's session; of a session of its own for kScore. `on_failure` may be
-  // empty.
+  // `lease`: the lease of the request's session; for kScore, the lease of a new session.
+  // `on_failure` may be empty.
   ActiveTurn(std::shared_ptr<Turn> turn, TurnLease lease, ServedModel* model, ModelMetrics* metrics,
              const FailureListener& on_failure);
 
@@ -49,26 +49,26 @@ class ActiveTurn {
     assert(!ended_);
     return history_.session();
   }
-  // Its stream has the end; nothing in flight refers to it.
+  // Whether the stream has got the TurnEnd. Then no step in flight refers to the turn.
   bool ended() const { return ended_; }
 
   // ------------------------------------------------------------------------------ admission
 
-  // Bytes that Admit reserves besides the session's own.
+  // Bytes that Admit reserves in addition to the bytes that the session holds already.
   PoolBytes BytesWanted() const;
-  // A RESOURCE_EXHAUSTED that names the tokens the turn asks for.
+  // A RESOURCE_EXHAUSTED status that says how many tokens the turn needs room for.
   absl::Status NoRoom() const;
 
-  // Takes memory for the prompt and the tokens to come, and marks the rollback point.
-  // RESOURCE_EXHAUSTED: nothing was taken, the turn may wait.
+  // Reserves memory for the prompt and for the tokens to generate, and marks the rollback point.
+  // RESOURCE_EXHAUSTED: nothing was reserved, and the turn may wait.
   absl::Status Admit(MonotonicTime now);
 
-  // Bytes of the cache budget that the end of an admitted turn gives back: if it ends as it stands,
-  // and if it is rolled back. 0 once it has ended.
+  // Bytes of the cache budget that the end of an admitted turn gives back: BytesUnused if the turn
+  // ends now, MostBytesBack if it is rolled back. 0 once the turn has ended.
   uint64_t BytesUnused() const;
   uint64_t MostBytesBack() const;
 
-  // Turns behind this one in the queue that were admitted before it.
+  // How many turns were behind this turn in the queue and were admitted before it.
   uint32_t times_overtaken() const { return times_overtaken_; }
   void set_times_overtaken(uint32_t times) { times_overtaken_ = times; }
 
@@ -77,37 +77,38 @@ class ActiveTurn {
   // Takes in the tokens that an Append's caller has sent since the last round.
   void TakeInput();
 
-  // Looks for the turn's part in the next step. The three functions below answer by the last look.
+  // Decides the turn's part in the next step. The three functions below report the result.
   void Look();
-  // Its place in the next step; nothing while it waits for its reader, for input that reaches the
-  // next place where a prompt may be cut, or for the result of a step in flight.
+  // The turn's part in the next step. Absent while the turn waits for its reader, for enough input
+  // to reach the next place where a prompt may be cut, or for the result of a step in flight.
   const std::optional<StepCandidate>& candidate() const { return candidate_; }
-  // Only the result of a step in flight keeps it from being a candidate.
+  // Whether the turn would be a candidate if the result of a step in flight were known.
   bool awaits_result() const { return awaits_result_; }
-  // It is part of a step in flight, or could be of the next.
+  // Whether the turn is part of a step in flight or can be part of the next step.
   bool computes() const { return parts_.in_flight() || candidate_.has_value(); }
 
-  // How long the turn has waited for its client, which neither read nor sent.
+  // How long the turn has waited for its client while the client neither read nor sent.
   absl::Duration ClientSilence(MonotonicTime now);
 
   // ------------------------------------------------------------------------------ a step
 
-  // Its part of a step of `num_tokens`. Valid until the turn changes.
+  // The turn's entry in the next step, with `num_tokens` tokens. Valid until the turn changes.
   ls_batch_entry Entry(uint32_t num_tokens);
-  // The step with the last entry is in flight.
+  // The step with the entry that Entry returned last is now in flight.
   void Submitted(uint64_t step_number) { parts_.Submit(step_number); }
-  // That step was refused as a whole, because of one entry: the turn's next step must have no other
-  // turn.
+  // That step was refused as a whole, because of one of its entries. The turn's next step must have
+  // no other turn.
   void Refused() { parts_.Refuse(); }
   bool goes_alone() const { return parts_.goes_alone(); }
-  // Takes in the outcome of the oldest step in flight; may end the turn.
+  // Takes in the turn's result of its oldest step in flight. May end the turn.
   void Absorb(const ls_result& result, MonotonicTime now);
-  // That step failed as a whole, and the turn ends with `status`.
+  // That step failed as a whole. The turn ends with `status`.
   void AbsorbFailure(absl::Status status);
 
-  // Ends the turn with an error, at once or when it is not in flight any more. The first reason
-  // stands. The session goes back as the request asks: `kKeep` applies to a caller's cancel,
-  // disconnect or deadline and to a shutdown, not to a failure of the backend.
+  // Ends the turn with an error, when its steps in flight are done. Later calls do not change the
+  // first error. The session is rolled back, or keeps tokens if the request asks for `kKeep`. kKeep
+  // applies to a caller's cancel, disconnect or deadline and to a shutdown, not to a failure of the
+  // backend.
   void Abort(absl::Status status);
 
  private:
@@ -118,33 +119,33 @@ class ActiveTurn {
   bool ending() const { return outcome_.has_value(); }
   const ls_model_info& info() const { return model_->backend().info(); }
 
-  // As far as is known, another token will be drawn after the one in flight.
+  // Whether a token may be drawn after the one in flight: max_tokens and the context allow it.
   bool GoesOn() const { return !generator_->NextIsLast(history_.size() + 1); }
-  // The token in flight can be read before it is known.
+  // Whether the next step may read the token in flight before the host knows it.
   bool CanLookAhead() const;
   std::optional<StepCandidate> FindCandidate();
 
   absl::Status TakeMemory();
   absl::Status ReserveForRequest();
-  // Reserves room for so many more tokens. RESOURCE_EXHAUSTED: the earlier reservation stands.
+  // Reserves memory for `tokens` more tokens. RESOURCE_EXHAUSTED: the earlier reservation stays.
   absl::Status Reserve(uint64_t tokens);
   void EndAtContext();
   void AddPrompt(std::span<const int32_t> tokens);
 
-  // Takes the oldest part out of flight. Nothing: the turn is ending and does not need the part.
+  // Removes the oldest part from the parts in flight and returns it. Returns nothing if the turn is
+  // ending and does not need the part.
   std::optional<StepPart> Land();
   void AbsorbScore(const ls_result& result);
   void AbsorbPrefill(uint64_t position, MonotonicTime now);
-  // The last piece of the prompt was read; a turn that does not generate ends.
+  // Called when the last piece of the prompt was read. Ends a turn that does not generate.
   void FinishPrefill();
   void AbsorbToken(const ls_result& result, MonotonicTime now);
 
-  // Decides how the turn ends. Conclude follows at once, or when the turn is not in flight any
-  // more.
+  // Decides how the turn ends. Conclude is called when no step of the turn is in flight any more.
   void End(TurnEnd end);
   void Conclude();
-  // Puts the session into the state that the end asks for. True: the history keeps the turn's
-  // prompt.
+  // Puts the session into the state that `status` and the request ask for. True: the history keeps
+  // the prompt of the turn.
   bool Restore(const absl::Status& status);
 
   const std::shared_ptr<Turn> turn_;
@@ -162,13 +163,14 @@ class ActiveTurn {
   bool overread_ = false;  // a step was in flight when the end was decided
   bool input_open_;
   uint32_t times_overtaken_ = 0;
-  uint64_t reserved_end_ = 0;   // position up to which there is room; 0: not admitted
+  uint64_t reserved_end_ = 0;   // memory is reserved up to this position; 0: not admitted
   uint64_t prefill_total_ = 0;  // tokens to read before the first draw
-  uint64_t scored_ = 0;         // kScore: tokens reported
+  uint64_t scored_ = 0;         // kScore: tokens reported so far
 
   std::optional<StepCandidate> candidate_;
   bool awaits_result_ = false;
-  // client_progress_ changes when the client reads or sends; client_seen_: when it last changed.
+  // client_progress_ changes when the client reads or sends. client_seen_ is the time of its last
+  // change.
   uint64_t client_progress_ = 0;
   MonotonicTime client_seen_;
 };

@@ -1,4 +1,4 @@
-// How a turn ends, and where its session goes back to when it is aborted.
+// How a turn ends, and to which position its session is rolled back if the turn was aborted.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// The caller or a shutdown ended the turn, not the backend.
+// Whether the caller or a shutdown ended the turn, and not the backend.
 bool EndedFromOutside(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsUnavailable(status);
@@ -31,7 +31,7 @@ void ActiveTurn::End(TurnEnd end) {
 
 bool ActiveTurn::Restore(const absl::Status& status) {
   if (status.ok()) {
-    if (overread_) history_.RollBack(history_.size(), "the end of a turn was taken back");
+    if (overread_) history_.RollBack(history_.size(), "surplus tokens of a turn were taken back");
     return true;
   }
   const uint64_t start = history_.start();

@@ -1,4 +1,4 @@
-// Entries of a batch, and rows of results.
+// Makes batch entries and reads result rows.
 #include "service/engine/turn/batch_entry.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace longstream {
 namespace {
 
-// A score says whether a token is the likeliest, so it needs one alternative at least.
+// A score says whether a token is the most probable one, so it needs at least one alternative.
 uint32_t ScoreAlternatives(const TurnRequest& request) {
   return std::max(1u, request.top_log_probs);
 }

@@ -1,4 +1,4 @@
-// Sampling parameters, penalties' counts, text and stop rules of one turn.
+// Handles sampling parameters, token counts for penalties, text and stop rules of one turn.
 #include "service/engine/turn/generator.h"
 
 #include <algorithm>
@@ -94,14 +94,14 @@ Generator::Step Generator::Take(int32_t token, uint64_t position) {
   step.delta.position = position;
   step.reason = IsStopToken(token) ? FinishReason::kStopToken : Exhausted(drawn_, position);
 
-  // A stop token is structure, not text.
+  // A stop token has no text.
   std::optional<size_t> stop;
   if (step.reason != FinishReason::kStopToken) {
     TextDelta text = decoder_.Push(token);
     step.delta.text = std::move(text.text);
     stop = text.stop;
   }
-  // After the last token nothing is held back any more.
+  // After the last token, send the text that was held back.
   if (step.reason != FinishReason::kNone && !stop.has_value()) {
     TextDelta text = decoder_.Finish();
     step.delta.text += text.text;

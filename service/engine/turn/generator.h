@@ -1,4 +1,5 @@
-// Takes each token that a generating turn draws: the text it adds, and whether it is the last.
+// For each token that a generating turn draws: decides the text that it adds and whether it is the
+// last token.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_GENERATOR_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_GENERATOR_H_
 
@@ -15,36 +16,38 @@
 
 namespace longstream {
 
-// One turn's state from its first draw to its last. Used by one thread.
+// The state of one turn from its first drawn token to its last. Used by one thread.
 class Generator {
  public:
-  // `history` is the session's with the turn's prompt; `generated` says which of its tokens the
-  // model drew. The request's stop strings were checked (StopMatcher::Create succeeds).
+  // `history`: the tokens of the session, including the prompt of the turn. `generated` says which
+  // of them the model drew. REQUIRES: StopMatcher::Create accepts the request's stop strings.
   Generator(const ServedModel& model, const TurnRequest& request,
             const std::vector<int32_t>& history, const std::vector<bool>& generated);
 
-  // How to draw the next token, or with `ahead` 1 the one after it, while the next one is not known
-  // (CanLookAhead). Valid until the next call.
+  // How to draw the next token. With `ahead` 1: how to draw the token after it, while the next
+  // token is not known yet (see CanLookAhead). Valid until the next call.
   const ls_sampling* Sampling(uint64_t ahead);
 
-  // Whether draws depend on earlier draws through the model alone.
+  // Whether a token can be drawn before the previous one is known: no penalty counts earlier
+  // tokens.
   bool CanLookAhead() const { return !request_.sampling.UsesHistory(); }
-  // Whether the next token is the last, whatever it is; `position` is the session's with it.
+  // Whether the next token is the last one, whichever token it is. `position`: the position of the
+  // session after that token.
   bool NextIsLast(uint64_t position) const {
     return Exhausted(drawn_ + 1, position) != FinishReason::kNone;
   }
 
   struct Step {
-    DeltaEvent delta;  // without log-probabilities
+    DeltaEvent delta;  // its log_probs are empty
     FinishReason reason = FinishReason::kNone;
     std::string stop_string;
   };
-  // Takes in a token; `position` is the session's with it.
+  // Takes in a drawn token. `position`: the position of the session after that token.
   Step Take(int32_t token, uint64_t position);
 
  private:
   void Count(int32_t token, bool generated);
-  // Why no token follows the `drawn`th one, at `position`; kNone: one may follow.
+  // Why no token may follow after `drawn` tokens, at `position`. kNone: one may follow.
   FinishReason Exhausted(uint64_t drawn, uint64_t position) const;
   bool IsStopToken(int32_t token) const;
 
@@ -52,10 +55,10 @@ class Generator {
   const uint64_t context_limit_;
 
   ls_sampling sampling_{};
-  std::vector<ls_logit_bias> bias_;        // the request's
-  std::vector<ls_logit_bias> early_bias_;  // the same with every stop token banned
-  std::vector<ls_token_count> counts_;     // of distinct tokens, only where a penalty needs them
-  std::unordered_map<int32_t, size_t> count_index_;  // token to its place in counts_
+  std::vector<ls_logit_bias> bias_;        // the biases of the request
+  std::vector<ls_logit_bias> early_bias_;  // the same biases, with every stop token banned
+  std::vector<ls_token_count> counts_;     // one per distinct token; empty if no penalty needs them
+  std::unordered_map<int32_t, size_t> count_index_;  // token -> its index in counts_
 
   uint64_t drawn_ = 0;
   StreamDecoder decoder_;

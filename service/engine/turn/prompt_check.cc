@@ -1,4 +1,4 @@
-// Room for a prompt.
+// Checks that a prompt fits into the context.
 #include "service/engine/turn/prompt_check.h"
 
 #include "absl/strings/str_cat.h"

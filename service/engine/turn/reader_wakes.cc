@@ -1,4 +1,4 @@
-// Waking on all threads.
+// Wakes readers on all threads of the pool.
 #include "service/engine/turn/reader_wakes.h"
 
 #include <cstdint>

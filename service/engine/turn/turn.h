@@ -23,7 +23,7 @@ namespace longstream {
 
 enum class TurnKind { kGenerate, kAppend, kScore };
 
-// The session's state after a turn that does not finish.
+// Whether a session keeps the tokens of a turn that does not finish, or is rolled back.
 enum class OnAbort { kRollback, kKeep };
 
 enum class Priority { kLow, kNormal, kHigh };
@@ -50,32 +50,34 @@ struct SamplingParams {
 
 struct StopParams {
   std::vector<std::string> strings;
-  std::vector<int32_t> token_ids;  // including the model's end ids, unless the request ignores them
+  std::vector<int32_t> token_ids;  // include the model's end ids, unless the request ignores them
   uint32_t min_tokens = 0;
 };
 
-// A turn in plain values. service/server makes it from a request: ids are in range, values are
-// within their limits, and `prompt` was read against the history that the turn's lease protects.
+// A turn in plain values, which service/server makes from a request. The server has checked all ids
+// and limits, and has read `prompt` against the history that the turn's lease protects.
 struct TurnRequest {
   TurnKind kind = TurnKind::kGenerate;
-  // Added to the history behind its first `kept_tokens`. Together they fit the context.
+  // Tokens that are added to the history after its first `kept_tokens` tokens. Together they fit
+  // into the context.
   std::vector<int32_t> prompt;
-  // The history is cut to so many tokens before the prompt is added; absent: all of it stays. A
-  // rollback brings the cut tokens back.
+  // The history is cut to this many tokens before the prompt is added. Absent: the whole history
+  // stays. A rollback restores the tokens that were cut off.
   std::optional<uint64_t> kept_tokens;
-  // The conversation that the history spells with the prompt. nullptr: as before.
+  // The conversation of the history and the prompt together. nullptr: the conversation does not
+  // change.
   std::shared_ptr<const chat::History> conversation;
   OnAbort on_abort = OnAbort::kRollback;
   Priority priority = Priority::kNormal;
   SamplingParams sampling;
   StopParams stop;
-  uint64_t max_tokens = 0;  // 0: until a stop rule or the end of the context
+  uint64_t max_tokens = 0;  // 0: no limit but the stop rules and the end of the context
   bool log_probs = false;
   uint32_t top_log_probs = 0;
   MonotonicTime deadline = MonotonicTime::InfiniteFuture();
 };
 
-// Shared by the caller and the engine. Everything that is not const is thread-safe.
+// Shared by the caller and the engine. All members that are not const are thread-safe.
 class Turn {
  public:
   explicit Turn(TurnRequest turn_request)
@@ -83,9 +85,9 @@ class Turn {
     input_closed_ = request.kind != TurnKind::kAppend;
   }
 
-  // Ends the turn: the caller has gone, has changed its mind, or has sent something that must be
-  // refused. The first reason given is the turn's status. Takes effect when the steps in flight are
-  // done, two at most. Wake the engine afterwards (Engine::Wake).
+  // Ends the turn, because the caller has gone, has cancelled, or has sent a message that must be
+  // refused. The turn ends with the reason of the first call, when its steps in flight (at most
+  // two) are done. Call Engine::Wake afterwards.
   void Cancel(absl::Status reason = absl::CancelledError("the caller cancelled the turn"))
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -93,14 +95,14 @@ class Turn {
     cancelled_.store(true, std::memory_order_release);
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  // OK: it was not cancelled.
+  // The reason of the first Cancel. OK if the turn was not cancelled.
   absl::Status cancel_reason() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return cancel_reason_;
   }
 
-  // kAppend. AddInput: more tokens have arrived, read against the history with all tokens before
-  // them. CloseInput: no more will arrive.
+  // For kAppend. AddInput adds tokens that have arrived; they were encoded as the continuation of
+  // the history and of all earlier input. CloseInput says that no more will arrive.
   void AddInput(std::span<const int32_t> tokens) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end());
@@ -110,7 +112,8 @@ class Turn {
     input_closed_ = true;
   }
 
-  // For the engine: the tokens that have arrived since the last call, and whether these were all.
+  // For the engine: the tokens that have arrived since the last call, and whether the input is
+  // complete.
   struct Input {
     std::vector<int32_t> tokens;
     bool closed = false;

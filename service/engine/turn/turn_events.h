@@ -1,4 +1,4 @@
-// The events that a turn sends its reader, and its end.
+// The events that a turn sends to its reader, and the end of a turn.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_EVENTS_H_
 
@@ -16,8 +16,8 @@ namespace longstream {
 
 // The turn was admitted.
 struct StartedEvent {
-  uint64_t position = 0;       // of the session before the turn
-  uint64_t prompt_tokens = 0;  // that the turn adds
+  uint64_t position = 0;       // the session's position before the turn
+  uint64_t prompt_tokens = 0;  // prompt tokens that the turn adds
   uint64_t seed = 0;
 };
 
@@ -36,11 +36,12 @@ struct TokenLogProb {
 struct DeltaEvent {
   std::string text;  // whole UTF-8 characters
   std::vector<int32_t> tokens;
-  uint64_t position = 0;  // of the session after these tokens
+  uint64_t position = 0;  // the session's position after these tokens
   std::vector<TokenLogProb> log_probs;
 };
 
-// Log-probabilities of consecutive tokens of a scored text. NaN: the first token has none.
+// Log-probabilities of consecutive tokens of a scored text. The first token of the text has no
+// log-probability: NaN.
 struct ScoreEvent {
   uint64_t first_index = 0;
   std::vector<TokenLogProb> tokens;
@@ -53,8 +54,8 @@ enum class FinishReason { kNone, kStopToken, kStopString, kMaxTokens, kContext }
 struct TurnUsage {
   uint64_t prompt_tokens = 0;
   uint64_t generated_tokens = 0;
-  uint64_t reused_tokens = 0;      // of the history, found in the caches
-  uint64_t recomputed_tokens = 0;  // of the history, computed a second time
+  uint64_t reused_tokens = 0;      // history tokens that were in the caches
+  uint64_t recomputed_tokens = 0;  // history tokens that were computed again
   std::string recompute_reason;
   absl::Duration queue_time;
   absl::Duration prefill_time;
@@ -63,8 +64,8 @@ struct TurnUsage {
   SessionBytes bytes;
 };
 
-// How a turn ended. `status` not OK: the turn was refused or aborted, and the session is at a
-// committed state; of the other fields only `position` and `usage` are valid.
+// How a turn ended. If `status` is not OK, the turn was refused or aborted, the session is in a
+// committed state, and only `position` and `usage` are valid.
 struct TurnEnd {
   absl::Status status;
   FinishReason reason = FinishReason::kNone;

@@ -1,4 +1,4 @@
-// Adding to a history, and going back in it.
+// Adds tokens to a history and rolls it back.
 #include "service/engine/turn/turn_history.h"
 
 #include <algorithm>
@@ -80,12 +80,13 @@ void TurnHistory::RollBack(uint64_t size, std::string reason) {
   state().generated.resize(size);
   const uint64_t target = std::min(sequence().position(), Readable(size));
   absl::StatusOr<uint64_t> restored = sequence().Truncate(target);
-  // Tokens that an earlier rollback lost still count as recomputed if no turn has read them since.
+  // If no turn has read the tokens that an earlier rollback lost, they still count as recomputed.
   SessionCaches& caches = this->caches();
   caches.computed_tokens = std::max(target, std::min(caches.computed_tokens, Readable(size)));
   caches.recompute_reason = std::move(reason);
   if (restored.ok()) return;
-  // The caches are beyond repair, the tokens are not: start over and read them again.
+  // The caches are broken, but the tokens are not: make new caches, which will read all tokens
+  // again.
   DropCaches();
   absl::StatusOr<Sequence> fresh = backend_->CreateSequence();
   if (fresh.ok()) sequence() = *std::move(fresh);
@@ -95,7 +96,8 @@ void TurnHistory::RollBack(uint64_t size, std::string reason) {
 
 void TurnHistory::Settle(bool whole) {
   if (!sequence().valid()) return;
-  // Giving back memory cannot fail; a backend that says otherwise loses only memory.
+  // Giving back memory cannot fail. If a backend reports an error all the same, only memory is
+  // lost.
   sequence().Reserve(0).IgnoreError();
   if (whole) caches().computed_tokens = sequence().position();
 }

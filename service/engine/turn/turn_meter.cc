@@ -1,4 +1,4 @@
-// Counts and times of one turn.
+// Counts tokens and measures times of one turn.
 #include "service/engine/turn/turn_meter.h"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// A turn's usage and times, for its caller and for Prometheus.
+// The usage and the times of a turn, for its caller and for Prometheus.
 #ifndef LONGSTREAM_SERVICE_ENGINE_TURN_TURN_METER_H_
 #define LONGSTREAM_SERVICE_ENGINE_TURN_TURN_METER_H_
 
@@ -12,7 +12,8 @@
 
 namespace longstream {
 
-// One turn's counts and times, each told to the metrics when it happens. Used by one thread.
+// The counts and times of one turn. Each is also added to the metrics when it happens. Used by one
+// thread.
 class TurnMeter {
  public:
   // `metrics` outlives the meter.
@@ -21,14 +22,16 @@ class TurnMeter {
   const TurnUsage& usage() const { return usage_; }
 
   void AddPrompt(uint64_t tokens);
-  // The turn has its memory. `reused`: tokens found in the caches.
+  // The turn was admitted. `reused`: history tokens that were in the caches. `recomputed`: history
+  // tokens that are computed again, because of `reason`.
   void Admit(uint64_t reused, uint64_t recomputed, const std::string& reason, MonotonicTime now);
-  // A piece of the prompt was read; the prompt was read to its end by the piece before.
+  // AdvancePrefill: a piece of the prompt was read at `now`. FinishPrefill: that piece was the last
+  // one.
   void AdvancePrefill(MonotonicTime now) { prefilled_ = now; }
   void FinishPrefill();
   // A token was drawn.
   void AddToken(MonotonicTime now);
-  // The turn has ended. `bytes`: held by its session; absent: it has no caches.
+  // The turn has ended. `bytes`: the memory of its session; absent if the session has no caches.
   void End(const TurnEnd& end, const std::optional<SessionBytes>& bytes);
 
  private:
@@ -36,7 +39,7 @@ class TurnMeter {
   const MonotonicTime arrival_;
   TurnUsage usage_;
   MonotonicTime admitted_;
-  MonotonicTime prefilled_;  // when the last piece of the prompt was read; before it: admitted_
+  MonotonicTime prefilled_;  // when the latest prompt piece was read; admitted_ before the first
   MonotonicTime last_token_;
 };
 

@@ -1,4 +1,4 @@
-// The queue, its byte count and the merging of queued events.
+// Implements the queue, counts its bytes and merges queued events.
 #include "service/engine/turn/turn_stream.h"
 
 #include <iterator>
@@ -28,7 +28,7 @@ void Append(std::vector<TokenLogProb>& to, std::vector<TokenLogProb>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-// Counts the tokens and their most probable ones.
+// Counts the tokens and the tokens in their `top` lists.
 size_t NamedTokens(const std::vector<TokenLogProb>& tokens) {
   size_t named = tokens.size();
   for (const TokenLogProb& token : tokens) named += token.top.size();
@@ -39,7 +39,7 @@ size_t NamedTokens(const DeltaEvent& delta) {
   return delta.tokens.size() + NamedTokens(delta.log_probs);
 }
 
-// Splits `event` into events within the limit; rows keep their order.
+// Splits `event` into events that name at most kMaxNamedTokens tokens. The rows keep their order.
 std::vector<ScoreEvent> PiecesOf(ScoreEvent event) {
   std::vector<ScoreEvent> pieces;
   uint64_t index = event.first_index;
@@ -57,7 +57,7 @@ std::vector<ScoreEvent> PiecesOf(ScoreEvent event) {
   return pieces;
 }
 
-// Merges `next` into `last` if a reader loses nothing by it.
+// Merges `next` into `last` if the reader loses no information by it. Returns whether it did.
 bool Merge(TurnEvent& last, TurnEvent& next) {
   auto* last_delta = std::get_if<DeltaEvent>(&last);
   auto* next_delta = std::get_if<DeltaEvent>(&next);

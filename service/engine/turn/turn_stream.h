@@ -15,54 +15,56 @@
 
 namespace longstream {
 
-// One writer (the engine thread) and one reader. Thread-safe. Its memory is bounded by the writer:
-// a writer that finds more than its limit queued pauses until the reader has caught up.
+// For one writer (the engine thread) and one reader. Thread-safe. The writer bounds the memory of
+// the queue: it pauses while more bytes than its limit are queued.
 class TurnStream {
  public:
-  // An event names at most so many tokens, including those of `top`, whatever the size of steps and
-  // of the queue: longer scores are split, and deltas that would become longer are not merged. If a
-  // token's text has 240 bytes on average, the message is below 1 MiB, a quarter of a gRPC client's
-  // default limit.
+  // The limit of tokens that one event names, including the tokens in `top`. Push splits longer
+  // scores, and does not merge deltas beyond the limit. If the text of a token has 240 bytes on
+  // average, the message stays below 1 MiB, a quarter of the default limit of a gRPC client.
   static constexpr size_t kMaxNamedTokens = 4096;
 
   // --- Reader --------------------------------------------------------------------------------
 
-  // `wake` runs when the first event comes, and when there is an item again after Next() gave
-  // nothing. It runs without locks held, on the writer's thread or on the threads of its
-  // ReaderWakes, there at the same time as wakes of other streams. Set it before the turn is
-  // started. It must not block, nor push to a stream.
+  // `wake` is called when the first event arrives, and when an item arrives after Next() returned
+  // nothing. It is called without locks held, on the writer's thread or on a thread of its
+  // ReaderWakes, where other streams' functions may run at the same time. Set it before the turn is
+  // started. It must not block or push to a stream.
   void SetReader(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The next event in order; once every event has been popped, the end; or nothing for now, and
-  // then `wake` will run. One call decides which, so that exactly one thread goes on: a reader that
-  // got nothing must leave the stream alone until it is woken.
+  // Returns the next event; after the last event, the end of the turn; or nothing if there is no
+  // item yet, and then `wake` will be called. A reader that got nothing must not use the stream
+  // until `wake` is called. So exactly one thread reads at any time.
   using Item = std::variant<std::monostate, TurnEvent, TurnEnd>;
   Item Next() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The reader has passed on everything up to this session position.
+  // The reader calls this when it has passed on all tokens up to this position of the session.
   void Delivered(uint64_t position) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- Writer --------------------------------------------------------------------------------
 
-  // `drained` runs on the reader's thread when it has emptied a queue that Full() reported full.
-  // Push and Finish add the reader to `wakes`, which is used by their thread and outlives its use
-  // here; nullptr: they wake the reader at once.
+  // `drained` is called on the reader's thread when, after Full() was true, at most half of the
+  // limit is still queued. Push and Finish add the reader to `wakes`, which only the writer's
+  // thread uses and which must outlive the calls. If `wakes` is nullptr, Push and Finish wake the
+  // reader at once.
   void SetWriter(size_t limit_bytes, std::function<void()> drained, ReaderWakes* wakes = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A score without tokens is dropped.
+  // Adds an event. Drops a score without tokens.
   void Push(TurnEvent event) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(TurnEnd end) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // More than the limit waits; stays true until half of it is gone.
+  // Whether more bytes than the limit are queued. Stays true until at most half of the limit is
+  // queued.
   bool Full() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t queued_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The position of the last Delivered(); 0 before it.
+  // The position of the last Delivered(). 0 before the first call.
   uint64_t delivered_position() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Enqueue(TurnEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The wake of a waiting reader, to be called without locks; empty if there is none to call.
+  // Returns the `wake` of a waiting reader, which must be called without locks. Empty if no reader
+  // waits.
   std::function<void()> TakeWake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -1,4 +1,4 @@
-// The arguments of a call, read by a function that knows its parameters.
+// The arguments of a call, and a reader that assigns them to the parameters of the called function.
 #ifndef LONGSTREAM_SERVICE_JINJA_BUILTINS_ARGUMENTS_H_
 #define LONGSTREAM_SERVICE_JINJA_BUILTINS_ARGUMENTS_H_
 
@@ -19,11 +19,11 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// Throws TemplateError where the arguments do not fit the parameters.
+// Throws TemplateError if the arguments do not fit the parameters.
 class ArgumentReader {
  public:
-  // `what` is for error messages: "the filter 'join'". The first `required` parameters must be
-  // given.
+  // `what` names the called function in error messages, such as "the filter 'join'". The first
+  // `required` parameters must be given.
   ArgumentReader(std::string what, const Arguments& arguments,
                  std::initializer_list<std::string_view> parameters, size_t required = 0)
       : what_(std::move(what)), values_(parameters.size(), nullptr) {
@@ -55,7 +55,8 @@ class ArgumentReader {
   bool Flag(size_t index, bool otherwise = false) const {
     return Has(index) ? values_[index]->Truth() : otherwise;
   }
-  // A whole number; `otherwise` if the argument is left out or None.
+  // Returns the argument, which must be a whole number. Returns `otherwise` if the argument is
+  // absent or None.
   int64_t Integer(size_t index, int64_t otherwise) const {
     if (!Has(index) || values_[index]->is_none()) return otherwise;
     if (!values_[index]->is_int() && !values_[index]->is_bool()) {

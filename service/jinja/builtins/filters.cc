@@ -1,4 +1,5 @@
-// map, select and their like, which apply other filters; and the lookup of all filters.
+// The lookup of all filters, and the filters that apply another filter or test to each element:
+// map, select, reject, selectattr and rejectattr.
 #include "service/jinja/builtins/filters.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kApplying = {"map", "select", "reject", "selectattr",
                                                        "rejectattr"};
 
-// The arguments from `first` on.
+// Returns the arguments without the first `first` positional ones.
 Arguments Rest(const Arguments& arguments, size_t first) {
   Arguments rest;
   for (size_t i = first; i < arguments.positional.size(); ++i) {
@@ -85,7 +86,7 @@ Value ApplyFilter(std::string_view name, const Value& input, const Arguments& ar
   meter->Step();
   const FilterEntry* entry = FindFilter(name);
   if (entry == nullptr) {
-    // Jinja's generators skip a false input, even one that is not iterable.
+    // In Jinja these filters return no elements for a false input, even if it is not iterable.
     const Value& iterated = input.Truth() ? input : Value::MakeList({});
     if (name == "map") return Map(iterated, arguments, meter);
     return Select(name, iterated, arguments, meter);

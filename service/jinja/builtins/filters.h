@@ -11,7 +11,7 @@
 
 namespace longstream::chat {
 
-// A filter's input, and what it was called with.
+// The input and the arguments of one call of a filter.
 struct FilterCall {
   const Value& input;
   const ArgumentReader& arguments;
@@ -25,11 +25,12 @@ struct FilterEntry {
   size_t required;
 };
 
-// Filters of texts and numbers, and of lists and dicts. nullptr: there is none.
+// FindTextFilter finds filters of texts and numbers, FindListFilter filters of lists and dicts.
+// They return nullptr if there is no filter of that name.
 const FilterEntry* FindTextFilter(std::string_view name);
 const FilterEntry* FindListFilter(std::string_view name);
 
-// Throws TemplateError. REQUIRES: IsFilter(name), IsTest(name).
+// Apply a filter or a test. Throw TemplateError. REQUIRES: IsFilter(name) or IsTest(name).
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Meter* meter);
 bool ApplyTest(std::string_view name, const Value& input, const Arguments& arguments, Meter* meter);
@@ -37,7 +38,7 @@ bool ApplyTest(std::string_view name, const Value& input, const Arguments& argum
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
 
-// json.dumps(value, ...) as the filter tojson has it.
+// The filter tojson: Python's json.dumps(value, ...).
 Value ToJson(const FilterCall& call);
 
 }  // namespace longstream::chat

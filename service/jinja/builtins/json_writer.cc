@@ -1,4 +1,4 @@
-// json.dumps.
+// Writes JSON as Python's json.dumps does.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -61,7 +61,7 @@ class Writer {
     const Value separators = arguments.Get(2);
     if (separators.is_none()) return;
     const std::vector<Value> pair = Elements(separators, meter_);
-    if (pair.size() != 2) Fail("tojson: separators are two strings");
+    if (pair.size() != 2) Fail("tojson: separators must be two strings");
     item_separator_ = RequireText(pair[0], "separators");
     key_separator_ = RequireText(pair[1], "separators");
   }
@@ -82,7 +82,7 @@ class Writer {
     if (value.is_dict()) return WriteDict(value.dict(), depth);
     const bool is_array = value.is_list() && (value.list().kind == ListKind::kList ||
                                               value.list().kind == ListKind::kTuple);
-    if (!is_array) Fail("tojson: '" + std::string(value.TypeName()) + "' has no JSON");
+    if (!is_array) Fail("tojson: '" + std::string(value.TypeName()) + "' has no JSON form");
     const std::vector<Value>& items = value.list().items;
     out_.Append("[");
     for (size_t i = 0; i < items.size(); ++i) {

@@ -1,4 +1,4 @@
-// Filters of lists and dicts.
+// The filters of lists and dicts.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -28,7 +28,7 @@ Value First(const FilterCall& call) {
 
 Value Last(const FilterCall& call) {
   if (call.input.is_list() && call.input.list().kind == ListKind::kGenerator) {
-    Fail(call.arguments.what() + " is not for a generator");
+    Fail(call.arguments.what() + " cannot be applied to a generator");
   }
   const std::vector<Value> items = Elements(call.input, call.meter);
   return items.empty() ? Value::MakeUndefined("the list has no last item") : items.back();
@@ -52,7 +52,7 @@ Value Join(const FilterCall& call) {
 
 Value ItemsOf(const FilterCall& call) {
   if (call.input.is_undefined()) return Value::MakeList({}, ListKind::kGenerator);
-  if (!call.input.is_dict()) Fail(call.arguments.what() + " is for mappings alone");
+  if (!call.input.is_dict()) Fail(call.arguments.what() + " can only be applied to a dict");
   return Items(call.input.dict(), call.meter, ListKind::kGenerator);
 }
 
@@ -65,7 +65,8 @@ Value Reverse(const FilterCall& call) {
   return Value::MakeList(std::move(items), ListKind::kGenerator);
 }
 
-// An item's sort key: the item or its attribute; texts in lower case unless `case_sensitive`.
+// Returns the sort key of an item: its attribute, or the item itself if `attribute` is None. A text
+// is converted to lower case unless `case_sensitive` is set.
 Value KeyOf(const Value& item, const Value& attribute, bool case_sensitive, Meter* meter) {
   Value key = attribute.is_none() ? item : AttributePath(item, attribute, Value(), meter);
   if (case_sensitive || !key.is_text()) return key;
@@ -88,12 +89,14 @@ std::vector<Keyed> WithKeys(std::vector<Value> items, const Value& attribute, bo
   return keyed;
 }
 
-// Stable, by merging: the order need not be a proper one, as with NaN.
+// A stable merge sort. Unlike std::sort, it also works if the comparison is not a strict weak
+// order, as with NaN.
 void SortByKey(std::vector<Keyed>* items, bool reverse, Meter* meter) {
   const auto less = [&](const Keyed& a, const Keyed& b) {
     return Compare(a.key, b.key, "<", meter).value_or(1) < 0;
   };
-  // Python sorts the reversed list and reverses the result: equal items keep their order.
+  // Like Python, sorts the reversed list and reverses the result, so that equal items keep their
+  // order.
   if (reverse) std::reverse(items->begin(), items->end());
   std::vector<Keyed> merged(items->size());
   for (size_t width = 1; width < items->size(); width *= 2) {
@@ -129,9 +132,9 @@ Value Sort(const FilterCall& call) {
 
 Value DictSort(const FilterCall& call) {
   RequireDefined(call.input);
-  if (!call.input.is_dict()) Fail(call.arguments.what() + " is for mappings alone");
+  if (!call.input.is_dict()) Fail(call.arguments.what() + " can only be applied to a dict");
   const std::string by = ToText(call.arguments.Get(1, Value::MakeText("key")), call.meter).bytes();
-  if (by != "key" && by != "value") Fail("dictsort: by is key or value");
+  if (by != "key" && by != "value") Fail("dictsort: the argument 'by' must be 'key' or 'value'");
   const Value items = Items(call.input.dict(), call.meter, ListKind::kList);
   std::vector<Keyed> keyed = WithKeys(items.list().items, Value::MakeInt(by == "key" ? 0 : 1),
                                       call.arguments.Flag(0), call.meter);

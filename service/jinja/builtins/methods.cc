@@ -23,9 +23,9 @@ constexpr std::array<std::string_view, 3> kListMethods = {"index", "count", "cop
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",
                                                           "pop",    "remove", "reverse", "sort"};
 
-// A name that the sandbox forbids to chat templates: using it fails.
+// The value of a name that the sandbox forbids. A template that uses it fails.
 Value Forbidden(std::string_view name) {
-  return Value::MakeUndefined("'" + std::string(name) + "' is not for templates");
+  return Value::MakeUndefined("'" + std::string(name) + "' is forbidden in templates");
 }
 
 Value MakeMethod(const Value& value, std::string_view name) {
@@ -47,7 +47,7 @@ std::optional<Value> LoopAttribute(const Value& value, std::string_view name) {
   if (name == "length") return number(items.size());
   if (name == "revindex") return number(items.size() - loop.index);
   if (name == "revindex0") return number(items.size() - loop.index - 1);
-  // There are no recursive loops.
+  // Recursive loops are not supported, so the depth is constant.
   if (name == "depth") return number(1);
   if (name == "depth0") return number(0);
   if (name == "previtem") {

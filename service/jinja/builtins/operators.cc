@@ -1,4 +1,4 @@
-// Equality, order, arithmetic.
+// Implements equality, order and arithmetic.
 #include "service/jinja/builtins/operators.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ std::string Quoted(const Value& value) { return "'" + std::string(value.TypeName
 [[noreturn]] void FailOperands(std::string_view op, const Value& left, const Value& right) {
   RequireDefined(left);
   RequireDefined(right);
-  Fail("'" + std::string(op) + "' is not for " + Quoted(left) + " and " + Quoted(right));
+  Fail("'" + std::string(op) + "' does not apply to " + Quoted(left) + " and " + Quoted(right));
 }
 
 [[noreturn]] void FailOverflow() { Fail("a whole number exceeds 64 bits"); }
@@ -57,7 +57,7 @@ bool Contains(const Value& item, const Value& container, Meter* meter) {
   });
 }
 
-// value[begin:end] joined so many times.
+// Returns the text or the list repeated `times` times.
 Value Repeated(const Value& value, int64_t times, Meter* meter) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   if (value.is_text()) {
@@ -92,7 +92,7 @@ Value Integers(std::string_view op, int64_t a, int64_t b) {
   if (op == "+" || op == "-" || op == "*") FailOverflow();
   if (b == 0) Fail("division by zero");
   if (b == -1 && a == std::numeric_limits<int64_t>::min()) FailOverflow();
-  // Python rounds towards minus infinity.
+  // Integer division in Python rounds towards minus infinity.
   const int64_t quotient = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
   return Value::MakeInt(op == "//" ? quotient : a - quotient * b);
 }
@@ -136,7 +136,7 @@ Value AddLists(const Value& left, const Value& right, Meter* meter) {
   return Value::MakeList(std::move(items), left.list().kind);
 }
 
-// Escapes HTML, as Markup does with a text that is added to it.
+// Escapes HTML, as Python's Markup does for a text that is added to it.
 Text EscapeHtml(const Text& text, Meter* meter) {
   std::string escaped;
   for (const char c : text.bytes()) {
@@ -187,7 +187,7 @@ void RequireHashable(const Value& value) {
   const bool is_tuple = value.is_list() && value.list().kind == ListKind::kTuple;
   if (is_tuple) std::ranges::for_each(value.list().items, RequireHashable);
   if (value.is_dict() || (value.is_list() && value.list().kind == ListKind::kList)) {
-    Fail("a " + std::string(value.TypeName()) + " is no key: it has no hash");
+    Fail("a " + std::string(value.TypeName()) + " cannot be a key: it has no hash");
   }
 }
 
@@ -275,7 +275,7 @@ Value Binary(std::string_view op, const Value& left, const Value& right, Meter* 
 
 Value Unary(std::string_view op, const Value& operand) {
   RequireDefined(operand);
-  if (!operand.is_number()) Fail("'" + std::string(op) + "' is not for " + Quoted(operand));
+  if (!operand.is_number()) Fail("'" + std::string(op) + "' does not apply to " + Quoted(operand));
   if (operand.is_float()) {
     return Value::MakeFloat(op == "-" ? -operand.number() : operand.number());
   }

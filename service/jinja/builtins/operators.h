@@ -1,4 +1,5 @@
-// Python's operators and conversions on values. They throw TemplateError without a place.
+// Python's operators and conversions for values. They throw a TemplateError without line and
+// column.
 #ifndef LONGSTREAM_SERVICE_JINJA_BUILTINS_OPERATORS_H_
 #define LONGSTREAM_SERVICE_JINJA_BUILTINS_OPERATORS_H_
 
@@ -13,45 +14,47 @@
 
 namespace longstream::chat {
 
-// str(value), as {{ value }} prints it.
+// Python's str(value), which {{ value }} prints.
 Text ToText(const Value& value, Meter* meter);
-// repr() of a float.
+// Python's repr() of a float.
 std::string FloatText(double value);
 
 bool Equal(const Value& left, const Value& right, Meter* meter);
-// Below 0, 0 or above 0; `op` is for the error message. NaN is not ordered: nothing.
+// Returns a number below 0, 0 or above 0, or nothing if one of the values is NaN. `op` is for the
+// error message.
 std::optional<int> Compare(const Value& left, const Value& right, std::string_view op,
                            Meter* meter);
-// left `op` right, for "==", "!=", "<", "<=", ">", ">=", "in", "not in".
+// Evaluates `left op right` for the operators "==", "!=", "<", "<=", ">", ">=", "in" and "not in".
 bool Related(std::string_view op, const Value& left, const Value& right, Meter* meter);
-// left `op` right, for "+", "-", "*", "/", "//", "%", "**".
+// Evaluates `left op right` for the operators "+", "-", "*", "/", "//", "%" and "**".
 Value Binary(std::string_view op, const Value& left, const Value& right, Meter* meter);
-// "-" and "+".
+// Evaluates `op operand` for the operators "-" and "+".
 Value Unary(std::string_view op, const Value& operand);
 
-// An item's attribute as filters name it: "a.b" or a number. If it is undefined on the way,
-// `otherwise` takes its place, unless that is None.
+// Returns the attribute that a filter names by a path "a.b" or by a number. If a part of the path
+// is undefined, `otherwise` takes its place, unless `otherwise` is None.
 Value AttributePath(Value item, const Value& attribute, const Value& otherwise, Meter* meter);
 
-// The elements of an iteration over the value.
+// Returns the elements of an iteration over the value.
 std::vector<Value> Elements(const Value& value, Meter* meter);
-// len(value).
+// Python's len(value).
 int64_t Length(const Value& value);
 
-// value[key] as Jinja looks it up: a missing one is undefined.
+// Returns value[key] by Jinja's rules: a missing item is undefined.
 Value Item(const Value& value, const Value& key, Meter* meter);
 Value Slice(const Value& value, const Value& begin, const Value& end, const Value& step,
             Meter* meter);
 
-// int(value) and float(value); nothing where Python fails.
+// Python's int(value) and float(value). They return nothing if Python's functions fail.
 std::optional<int64_t> ToInt(const Value& value, int64_t base = 10);
 std::optional<double> ToFloat(const Value& value);
 
-// Fails if the value is undefined; the error names the missing thing.
+// Fails if the value is undefined. The error names the undefined variable, attribute or item.
 void RequireDefined(const Value& value);
-// Fails where Python has no hash of the value: lists and dicts.
+// Fails if the value has no hash in Python: it is a list or a dict.
 void RequireHashable(const Value& value);
-// The value's text; an error that names `where` if it is no text.
+// Returns the text of the value. If the value is not a text, fails with an error that names
+// `where`.
 const Text& RequireText(const Value& value, std::string_view where);
 
 }  // namespace longstream::chat

@@ -1,4 +1,4 @@
-// Iterating, indexing, slicing; and numbers from texts.
+// Iteration, indices, slices, and the conversion of texts to numbers.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -24,14 +24,15 @@ Value Missing(const Value& value, const Value& key) {
   return Value::MakeUndefined(std::move(what));
 }
 
-// The place of a Python index in a sequence of `size`; nothing: outside.
+// Converts an index of Python, which may be negative, to an offset. Returns nothing if the index is
+// outside the sequence of `size` elements.
 std::optional<size_t> PlaceIn(int64_t index, int64_t size) {
   if (index < 0) index += size;
   if (index < 0 || index >= size) return std::nullopt;
   return static_cast<size_t>(index);
 }
 
-// The indices that a slice takes: from `from` in steps, as long as `to` is not reached.
+// The indices of a slice: from `from` on, in steps of `step`, before `to`.
 struct SliceRange {
   bool Has(int64_t at) const { return step > 0 ? at < to : at > to; }
 
@@ -45,11 +46,11 @@ SliceRange RangeOf(int64_t size, const Value& begin, const Value& end, const Val
     if (value.is_none()) return std::nullopt;
     if (value.is_int() || value.is_bool()) return value.integer();
     RequireDefined(value);
-    Fail("a slice has whole numbers or nothing, found " + std::string(value.TypeName()));
+    Fail("the bounds of a slice must be whole numbers, found " + std::string(value.TypeName()));
   };
-  // A larger step takes one element, as this one does.
+  // A step beyond the size takes one element, whatever its value, so clamp it.
   const int64_t step = std::clamp(given(step_value).value_or(1), -size - 1, size + 1);
-  if (step == 0) Fail("a slice has a step of 0");
+  if (step == 0) Fail("the step of a slice is 0");
   const int64_t low = step > 0 ? 0 : -1;
   const int64_t high = step > 0 ? size : size - 1;
   const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
@@ -80,7 +81,7 @@ Value SliceText(const Text& text, const Value& begin, const Value& end, const Va
   return Value::MakeText(std::move(part));
 }
 
-// Drops the single underscores between digits, which Python's int() and float() allow.
+// Removes single underscores between digits, which Python's int() and float() allow.
 std::string WithoutUnderscores(std::string_view text) {
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -232,7 +233,7 @@ std::optional<double> ToFloat(const Value& value) {
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, number);
   if (stop != end || error == std::errc::invalid_argument) return std::nullopt;
-  // Out of range: Python gives infinity, or 0.
+  // The number is out of range. Python gives infinity or 0.
   if (error != std::errc()) {
     const bool is_small = digits.find("e-") != std::string::npos;
     const double sign = digits.starts_with('-') ? -1.0 : 1.0;

@@ -1,4 +1,5 @@
-// str.split, str.strip and their like. Methods that keep bytes in place keep their origin (Text).
+// The methods of str, such as split and strip. If a method copies bytes unchanged, the result
+// remembers which of them are foreign (see Text).
 #include "service/jinja/builtins/string_methods.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 
 using Method = Value (*)(const Text& text, const ArgumentReader& arguments, Meter* meter);
 
-// Offsets [begin, end) of the parts that splitting gives.
+// The offsets [begin, end) of the parts that a split gives.
 using Cuts = std::vector<TextRun>;
 
 Value TextsOf(const Text& text, const Cuts& cuts, Meter* meter) {
@@ -37,7 +38,7 @@ size_t MostSplits(const ArgumentReader& arguments) {
   return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
 }
 
-// Splits at runs of white space, which leave no empty parts.
+// Splits at runs of white space. No part is empty.
 Cuts SplitWords(std::string_view text, size_t most) {
   Cuts cuts;
   size_t at = StripBegin(text, nullptr);
@@ -137,7 +138,7 @@ Value StripMethod(const Text& text, const ArgumentReader& arguments, Meter* mete
   return Value::MakeText(Strip(text, arguments.Get(0), kBegin, kEnd, meter));
 }
 
-// startswith and endswith take one text or a tuple of them.
+// startswith and endswith take one text or a tuple of texts.
 template <bool kAtEnd>
 Value StartsOrEnds(const Text& text, const ArgumentReader& arguments, Meter* meter) {
   const Value wanted = arguments.Get(0);
@@ -165,7 +166,7 @@ Value Find(const Text& text, const ArgumentReader& arguments, Meter* meter) {
   const std::string part = RequireText(arguments.Get(0), arguments.what()).bytes();
   const size_t found = kFromEnd ? text.bytes().rfind(part) : text.bytes().find(part);
   if (found == std::string::npos) {
-    if (kMustBeThere) Fail(arguments.what() + ": the text is not there");
+    if (kMustBeThere) Fail(arguments.what() + ": the text was not found");
     return Value::MakeInt(-1);
   }
   return Value::MakeInt(
@@ -224,7 +225,7 @@ bool IsAsciiDigits(std::string_view text) {
 
 Value IsDigit(const Text& text, const ArgumentReader& arguments, Meter* /*meter*/) {
   const bool is_ascii = std::ranges::none_of(text.bytes(), [](char c) { return (c & 0x80) != 0; });
-  if (!is_ascii) FailUnsupported(arguments.what() + " of other than ASCII characters");
+  if (!is_ascii) FailUnsupported(arguments.what() + " of characters outside ASCII");
   return Value::MakeBool(IsAsciiDigits(text.bytes()));
 }
 
@@ -280,7 +281,7 @@ const Entry* FindEntry(std::string_view name) {
   return nullptr;
 }
 
-// A replacement field of format(): "{}", "{0}" or "{name}".
+// Returns the argument for a replacement field of format(): "{}", "{0}" or "{name}".
 Value Field(std::string_view name, size_t* next, const Arguments& arguments) {
   if (name.find_first_of(".[!:") != std::string_view::npos) {
     FailUnsupported("the field {" + std::string(name) + "} of str.format");
@@ -315,7 +316,7 @@ Value Format(const Text& text, const Arguments& arguments, Meter* meter) {
       continue;
     }
     const size_t end = bytes.find('}', brace);
-    if (bytes[brace] == '}' || end == std::string::npos) Fail("str.format: a single brace");
+    if (bytes[brace] == '}' || end == std::string::npos) Fail("str.format: a brace has no partner");
     const Text field = ToText(
         Field(std::string_view{bytes}.substr(brace + 1, end - brace - 1), &next, arguments), meter);
     meter->Make(field.size());
@@ -363,7 +364,7 @@ Text Replace(const Text& text, std::string_view old, const Text& replacement, in
     result.AppendPart(text, begin, found);
     result.Append(replacement);
     begin = found + old.size();
-    // If `old` is empty, replaces between all characters.
+    // If `old` is empty, the replacement goes between all characters.
     search = begin;
     if (old.empty()) {
       if (search == text.size()) break;

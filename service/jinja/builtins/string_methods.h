@@ -1,4 +1,4 @@
-// Methods of Python's str.
+// The methods of Python's str.
 #ifndef LONGSTREAM_SERVICE_JINJA_BUILTINS_STRING_METHODS_H_
 #define LONGSTREAM_SERVICE_JINJA_BUILTINS_STRING_METHODS_H_
 
@@ -10,7 +10,7 @@
 
 namespace longstream::chat {
 
-// Whether Python has the method, and whether we do.
+// Whether Python's str has the method, and whether this implementation has it.
 bool IsPythonStringMethod(std::string_view name);
 bool IsStringMethod(std::string_view name);
 

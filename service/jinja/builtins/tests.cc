@@ -74,7 +74,7 @@ bool NamesTest(const Value& value, const Value& /*other*/, Meter* /*meter*/) {
 struct Entry {
   std::string_view name;
   Test test = nullptr;
-  std::string_view relation = "";  // without a test: an operator
+  std::string_view relation = "";  // the operator to apply if `test` is nullptr
   bool has_argument = false;
 };
 

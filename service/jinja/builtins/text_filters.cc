@@ -1,4 +1,4 @@
-// Filters of texts and numbers.
+// The filters of texts and numbers.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +23,8 @@ Value Case(const FilterCall& call) {
   return Value::MakeText(text.Changed(kFunction(text.bytes())));
 }
 
-// Jinja's own title: words begin behind white space, hyphens and opening brackets.
+// Jinja's filter `title`, which differs from str.title: a word begins after white space, a hyphen
+// or an opening bracket.
 std::string TitleWords(std::string_view text) {
   std::string result;
   size_t word = 0;
@@ -124,7 +125,7 @@ Value Abs(const FilterCall& call) {
   return call.input.integer() < 0 ? Unary("-", call.input) : Value::MakeInt(call.input.integer());
 }
 
-// Rounds like Python: half to even, by the number's exact decimals.
+// Rounds as Python does: by the exact decimal value of the number, and halves to the even digit.
 double RoundHalfEven(double number, int64_t precision) {
   if (precision < 0) {
     const double unit = std::pow(10.0, static_cast<double>(-precision));
@@ -150,7 +151,7 @@ Value Round(const FilterCall& call) {
     if (call.input.is_float()) return Value::MakeFloat(rounded);
     return Value::MakeInt(static_cast<int64_t>(rounded));
   }
-  if (method != "ceil" && method != "floor") Fail("round: the method is common, ceil or floor");
+  if (method != "ceil" && method != "floor") Fail("round: method must be common, ceil or floor");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = number * unit;
   return Value::MakeFloat((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);

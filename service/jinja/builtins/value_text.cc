@@ -1,4 +1,4 @@
-// str() and repr().
+// Python's str() and repr().
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -48,7 +48,7 @@ void AppendRepr(const Value& value, Meter* meter, Text* text);
 
 void AppendList(const List& list, Meter* meter, Text* text) {
   if (list.kind == ListKind::kGenerator || list.kind == ListKind::kView) {
-    FailUnsupported("printing a generator or a view, without the filter list,");
+    FailUnsupported("printing a generator or a view without the filter 'list'");
   }
   const bool is_tuple = list.kind == ListKind::kTuple;
   text->Append(is_tuple ? "(" : "[");

@@ -1,4 +1,4 @@
-// Expressions by recursive descent, loosest binding first.
+// Parses expressions by recursive descent, from the operators that bind least tightly.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace longstream::chat {
 namespace {
 
-// Bounds the stack, of parsing and of everything that walks the tree.
+// Bounds the stack memory of the parser and of all code that walks the tree.
 constexpr size_t kMaxDepth = 200;
 
 [[noreturn]] void FailTooDeep(Place place) {
@@ -48,7 +48,7 @@ ExpressionPtr MakeConstant(Place place, Value value) {
   return expression;
 }
 
-// Counts a level of nesting while it lives.
+// Counts one level of nesting while the object exists.
 class Level {
  public:
   Level(size_t* depth, Place place) : depth_(depth) {
@@ -351,7 +351,7 @@ ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr operand) {
   Add(slice.get(), std::move(operand));
   Add(slice.get(), std::move(begin));
   for (int i = 0; i < 2; ++i) {
-    // The second colon may be left out.
+    // The second colon is optional.
     const bool has_colon = i == 0 || tokens_.current().Is(":");
     if (has_colon) tokens_.Expect(":");
     const bool is_empty = !has_colon || tokens_.current().Is(":") || tokens_.current().Is("]");

@@ -1,4 +1,4 @@
-// Text, tags and what stands in tags.
+// Reads text, tags and the tokens in tags.
 #include "service/jinja/syntax/lexer.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace longstream::chat {
 namespace {
 
-// Line ends as "\n", and without the last one.
+// Converts all line ends to "
+// " and removes the last one.
 std::string NormalizeLines(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -49,7 +50,7 @@ class Lexer {
   }
 
  private:
-  // Whether "{%", "{{" or "{#" is at the place.
+  // Whether "{%", "{{" or "{#" is at the offset.
   bool OpensTag(size_t at) const {
     return at + 1 < source_.size() && source_[at] == '{' &&
            (source_[at + 1] == '%' || source_[at + 1] == '{' || source_[at + 1] == '#');
@@ -79,7 +80,7 @@ class Lexer {
     ReadTag(tag, kind == '%');
   }
 
-  // The end of the text before a tag, after the tag has removed its white space.
+  // Returns the end of the text before a tag, without the white space that the tag removes.
   size_t TextEnd(size_t begin, size_t tag, char kind, char sign) const {
     const std::string_view text = std::string_view{source_}.substr(begin, tag - begin);
     if (sign == '-') return begin + StripEnd(text, 0, nullptr);
@@ -89,7 +90,7 @@ class Lexer {
     return StripEnd(text, line, nullptr) == line ? begin + line : tag;
   }
 
-  // Behind a tag's end: skips the white space that `%}` and `-%}` remove.
+  // Continues after the end of a tag: skips the white space that `%}` or `-%}` removes.
   void FinishTag(size_t end, bool strips, bool trims) {
     at_ = end;
     if (strips) {
@@ -107,7 +108,7 @@ class Lexer {
     FinishTag(end + 2, sign == '-', sign != '+');
   }
 
-  // {% raw %} ... {% endraw %}; false: the tag is another one.
+  // Reads {% raw %} ... {% endraw %}. Returns false if it is another tag.
   bool ReadRaw(size_t tag) {
     const size_t after_name = SkipWord(at_, "raw");
     if (after_name == std::string::npos) return false;
@@ -135,13 +136,13 @@ class Lexer {
     return at + StripBegin(std::string_view{source_}.substr(at), nullptr);
   }
 
-  // The place behind the word and the white space around it; npos: the word is not there.
+  // Returns the offset after the word and the white space around it. npos: another word is there.
   size_t SkipWord(size_t at, std::string_view word) const {
     at = SkipSpace(at);
     return StartsWith(at, word) ? SkipSpace(at + word.size()) : std::string::npos;
   }
 
-  // The place behind "%}", "-%}" or, with `plus`, "+%}"; npos: none of them is there.
+  // Returns the offset after "%}", "-%}" or, with `plus`, "+%}". npos: none of them is there.
   size_t SkipClose(size_t at, bool plus, bool* strips, bool* keeps = nullptr) const {
     *strips = StartsWith(at, "-%}");
     if (*strips) return at + 3;
@@ -207,7 +208,8 @@ class Lexer {
     }
   }
 
-  // Digits with single underscores between them, from `at` on, appended to *digits.
+  // Appends to *digits the digits from `at` on, without the single underscores between them.
+  // Returns the offset after them.
   size_t SkipDigits(size_t at, std::string* digits) const {
     while (at < source_.size()) {
       if (source_[at] == '_' && at + 1 < source_.size() && IsDigit(source_[at + 1]) &&
@@ -279,7 +281,7 @@ class Lexer {
     return token;
   }
 
-  // Quick for ascending places.
+  // Fast if the offsets of successive calls ascend.
   Place PlaceOf(size_t at) const {
     if (at < counted_) {
       counted_ = 0;
@@ -299,7 +301,7 @@ class Lexer {
   size_t at_ = 0;
   bool line_starting_ = true;
   std::vector<Token> tokens_;
-  mutable size_t counted_ = 0;  // the place of this byte is place_
+  mutable size_t counted_ = 0;  // place_ is the line and column of this byte
   mutable Place place_ = {1, 1};
 };
 

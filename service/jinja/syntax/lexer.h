@@ -1,4 +1,4 @@
-// A template's source as tokens, without the white space that its tags remove.
+// Divides the source of a template into tokens, without the white space that its tags remove.
 #ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_LEXER_H_
 #define LONGSTREAM_SERVICE_JINJA_SYNTAX_LEXER_H_
 
@@ -18,7 +18,7 @@ enum class TokenKind {
   kVariableBegin,  // {{
   kVariableEnd,    // }}
   kName,
-  kString,  // its value
+  kString,  // Token::text is the value of the string
   kInteger,
   kFloat,
   kOperator,
@@ -36,13 +36,14 @@ struct Token {
   double number = 0.0;
 };
 
-// The tokens of a template, the last one kEnd; comments are left out. As Jinja reads it with
-// trim_blocks and lstrip_blocks: the first line end behind a block or comment goes, and so does the
-// white space before one that begins its line. One line end at the end of the source goes as well.
-// Throws TemplateError. REQUIRES: UTF-8.
+// Returns the tokens of a template without its comments. The last token is kEnd. Removes white
+// space as Jinja does with trim_blocks and lstrip_blocks: the first line end after a block or a
+// comment, and the white space between the beginning of a line and a block or a comment. Also
+// removes one line end at the end of the source. Throws TemplateError. REQUIRES: the source is
+// UTF-8.
 std::vector<Token> Tokenize(std::string_view source);
 
-// How a token is named in an error message.
+// Returns the name of a token for error messages.
 std::string Describe(const Token& token);
 
 }  // namespace longstream::chat

@@ -1,4 +1,4 @@
-// From tokens to a syntax tree, by Jinja's grammar.
+// Parses tokens into a syntax tree by Jinja's grammar.
 #ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_PARSER_H_
 #define LONGSTREAM_SERVICE_JINJA_SYNTAX_PARSER_H_
 
@@ -14,7 +14,7 @@
 
 namespace longstream::chat {
 
-// The tokens of one template and a place among them.
+// The tokens of one template, and the current position in them.
 class TokenStream {
  public:
   // REQUIRES: the last token is kEnd.
@@ -30,7 +30,7 @@ class TokenStream {
   std::string ExpectAnyName();
   void ExpectKind(TokenKind kind, std::string_view wanted);
   size_t position() const { return at_; }
-  // Whether the name stands between `begin` and here.
+  // Whether the name occurs between the position `begin` and the current position.
   bool HasNameSince(size_t begin, std::string_view name) const;
   [[noreturn]] void FailHere(std::string_view wanted) const;
 
@@ -39,16 +39,17 @@ class TokenStream {
   size_t at_ = 0;
 };
 
-// Expressions. Throws TemplateError.
+// Parses expressions. Throws TemplateError.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream* tokens) : tokens_(*tokens) {}
 
   ExpressionPtr Parse() { return ParseConditional(); }
-  // An expression that may be a tuple without parentheses. `with_conditional` false: an `if` ends
-  // it.
+  // Parses an expression that may be a tuple without parentheses. If `with_conditional` is false,
+  // the expression ends before `if`.
   ExpressionPtr ParseTuple(bool with_conditional = true, bool in_parentheses = false);
-  // `name`, `name(arguments)`, `name|name ...`: filters on nullptr.
+  // Parses a chain of filters without an input: `name`, `name(arguments)`, `name|name ...`. The
+  // operand of the first filter is nullptr.
   ExpressionPtr ParseFilterChain();
 
  private:
@@ -78,21 +79,21 @@ class ExpressionParser {
   size_t nesting_ = 0;
 };
 
-// Statements. Throws TemplateError.
+// Parses statements. Throws TemplateError.
 class StatementParser {
  public:
   explicit StatementParser(std::string_view source)
       : tokens_(Tokenize(source)), expressions_(&tokens_) {}
 
-  // The whole template.
+  // Parses the whole template.
   Body Parse();
 
  private:
   using EndNames = std::initializer_list<std::string_view>;
 
-  // Parses until a tag with one of the names; that tag is read up to its name.
+  // Parses statements until a tag with one of the names, and reads that tag up to its name.
   Body ParseUntil(EndNames end_names, std::string* end_name);
-  // The rest of a tag and all that follows, up to and including its end tag.
+  // Parses the rest of a tag and all statements up to and including its end tag.
   Body ParseBody(std::string_view end_name);
   void ParseTag(Body* body);
   void ParseFor(Statement* statement);

@@ -1,4 +1,4 @@
-// Tags and the text between them.
+// Parses tags and the text between them.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -8,10 +8,10 @@
 namespace longstream::chat {
 namespace {
 
-// Levels of tags within tags.
+// The limit of levels of tags within tags.
 constexpr size_t kMaxNesting = 100;
 
-// Jinja's own tags that chat templates have no use for.
+// Tags of Jinja that chat templates do not use.
 constexpr std::array<std::string_view, 12> kUnsupportedTags = {
     "extends",    "block", "include", "import", "from",  "with",
     "autoescape", "print", "do",      "trans",  "debug", "call"};
@@ -166,7 +166,7 @@ Target StatementParser::ParseTarget(bool with_attribute) {
     target.names.push_back(tokens_.ExpectAnyName());
   }
   if (tokens_.current().Is(".")) {
-    FailUnsupported("an assignment to an attribute here", tokens_.current().place);
+    FailUnsupported("an assignment to an attribute in this place", tokens_.current().place);
   }
   return target;
 }

@@ -1,4 +1,5 @@
-// \n, \x41, \u00e9, \101 and their like.
+// Reads escapes such as
+// , \x41, \u00e9 and \101.
 #include "service/jinja/syntax/string_literal.h"
 
 #include <charconv>
@@ -18,12 +19,12 @@ void AppendCodePoint(std::string_view digits, size_t wanted, int base, Place pla
     Fail("a string has an escape with too few digits", place);
   }
   if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-    Fail("a string has an escape that is no character", place);
+    Fail("a string has an escape that is not a character", place);
   }
   AppendUtf8(code, text);
 }
 
-// The character of an escape with one letter, or 0.
+// Returns the character of an escape with one letter, or 0 if there is no such escape.
 char Simple(char letter) {
   switch (letter) {
     case 'n':

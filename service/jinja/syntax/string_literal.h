@@ -1,4 +1,4 @@
-// Python's escapes in a string of a template.
+// Python's escapes in the strings of a template.
 #ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_STRING_LITERAL_H_
 #define LONGSTREAM_SERVICE_JINJA_SYNTAX_STRING_LITERAL_H_
 
@@ -9,8 +9,8 @@
 
 namespace longstream::chat {
 
-// The value of a string. `body`: its source between the quotes; `place`: its place. An escape that
-// Python does not know stays as it is.
+// Returns the value of a string. `body`: the source between the quotes. `place`: the place of the
+// string, for error messages. An escape that Python does not know stays unchanged.
 std::string UnescapeString(std::string_view body, Place place);
 
 }  // namespace longstream::chat

@@ -1,4 +1,4 @@
-// A template as its parser leaves it.
+// The syntax tree of a template.
 #ifndef LONGSTREAM_SERVICE_JINJA_SYNTAX_SYNTAX_TREE_H_
 #define LONGSTREAM_SERVICE_JINJA_SYNTAX_SYNTAX_TREE_H_
 
@@ -28,13 +28,13 @@ enum class ExpressionKind {
   kAnd,          // two parts
   kOr,           // two parts
   kConcat,       // parts, joined by ~
-  kConditional,  // condition, value, and the value otherwise, which may be left out
-  kAttribute,    // of parts[0], name
-  kSubscript,    // of parts[0], by parts[1]
-  kSlice,        // of parts[0]: begin, end, step, each of which may be nullptr
-  kCall,         // parts[0] with the other parts and `named`
-  kFilter,       // name, on parts[0]; nullptr: on the text of a block
-  kTest,         // name, of parts[0]
+  kConditional,  // parts: condition, value, and an optional value for a false condition
+  kAttribute,    // the attribute `name` of parts[0]
+  kSubscript,    // parts[0][parts[1]]
+  kSlice,        // parts[0][parts[1]:parts[2]:parts[3]]; nullptr if a bound is absent
+  kCall,         // calls parts[0] with the other parts and `named` as arguments
+  kFilter,       // the filter `name` applied to parts[0], or to a block's text if it is nullptr
+  kTest,         // the test `name` applied to parts[0]
 };
 
 struct Expression {
@@ -45,18 +45,18 @@ struct Expression {
   std::vector<ExpressionPtr> parts;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
   std::vector<std::string> operators;
-  size_t depth = 1;  // of the tree under it
+  size_t depth = 1;  // levels of the tree below this expression, itself included
 };
 
 struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
-// The target of {% set %} and {% for %}: names, or one attribute of a namespace.
+// The target of {% set %} or {% for %}: names, or one attribute of a namespace.
 struct Target {
   Place place;
   std::vector<std::string> names;
   bool is_tuple = false;
-  std::string attribute;  // not empty: of names[0]
+  std::string attribute;  // the attribute of the namespace names[0]; empty if the target is names
 };
 
 enum class StatementKind {
@@ -80,7 +80,7 @@ struct Branch {
 
 struct Parameter {
   std::string name;
-  ExpressionPtr otherwise;  // nullptr: none
+  ExpressionPtr otherwise;  // the default value; nullptr: none
 };
 
 struct Statement {
@@ -91,7 +91,7 @@ struct Statement {
   ExpressionPtr expression;
   ExpressionPtr condition;
   Target target;
-  bool uses_loop = false;  // `loop` is named in the body
+  bool uses_loop = false;  // the body names `loop`
   std::vector<Branch> branches;
   std::vector<Parameter> parameters;
   Body body;

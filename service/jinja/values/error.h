@@ -1,5 +1,5 @@
-// Errors of a template. They are thrown within this directory and caught at its edge
-// (ChatTemplate), where they become a status with the template's name, line and column.
+// The exception for errors of a template. service/jinja throws it, and ChatTemplate turns it into a
+// status with the template's name, line and column.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_ERROR_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_ERROR_H_
 
@@ -11,9 +11,9 @@
 
 namespace longstream::chat {
 
-// A place in a template; both count from 1.
+// A place in a template. Lines and columns count from 1.
 struct Place {
-  uint32_t line = 0;  // 0: not known
+  uint32_t line = 0;  // 0: unknown
   uint32_t column = 0;
 };
 
@@ -23,12 +23,12 @@ struct TemplateError {
   Place place = {};
 };
 
-// INVALID_ARGUMENT: the template, or what it was given, is wrong.
+// Throws INVALID_ARGUMENT: the template or its variables are wrong.
 [[noreturn]] inline void Fail(std::string message, Place place = {}) {
   throw TemplateError{absl::StatusCode::kInvalidArgument, std::move(message), place};
 }
 
-// UNIMPLEMENTED: a construct that Jinja has and we do not.
+// Throws UNIMPLEMENTED: the template uses a construct of Jinja that we do not support.
 [[noreturn]] inline void FailUnsupported(const std::string& construct, Place place = {}) {
   throw TemplateError{absl::StatusCode::kUnimplemented, construct + " is not supported", place};
 }

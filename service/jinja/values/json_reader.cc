@@ -1,4 +1,5 @@
-// Values made as the parser goes, so that members keep their order and depth is bounded.
+// Makes the values in callbacks of the parser, so that members keep their order and the depth is
+// bounded.
 #include "service/jinja/values/json_reader.h"
 
 #include <limits>
@@ -13,7 +14,7 @@
 namespace longstream::chat {
 namespace {
 
-// The callbacks of nlohmann's parser; its names are the library's.
+// The callbacks of nlohmann's JSON parser. The library prescribes their names.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Reader(bool is_foreign) : is_foreign_(is_foreign) {}
@@ -86,7 +87,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // A whole number over 64 bits. A caller's is refused: a template could print it, but not exactly.
+  // Adds a whole number that exceeds 64 bits, as a float. Refuses such a number from a caller,
+  // because a template could not print it exactly.
   bool AddTooLarge(number_float_t value) {
     if (is_foreign_) return Refuse("a whole number exceeds 64 bits");
     return Add(Value::MakeFloat(value));

@@ -1,4 +1,4 @@
-// JSON as values of a template.
+// Reads JSON into values of a template.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_JSON_READER_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_JSON_READER_H_
 
@@ -9,11 +9,11 @@
 
 namespace longstream::chat {
 
-// Members of objects keep their order; of two with the same name the last counts. `is_foreign`:
-// every text in it, keys included, is the caller's (Text). A whole number over 64 bits, such as
-// model_max_length in many tokenizer_config.json files, becomes a float; in a caller's JSON it is
-// refused. INVALID_ARGUMENT, with the place: such a number, no JSON, or deeper nesting than
-// kMaxDataDepth.
+// Reads a JSON value. The members of an object keep their order; if two have the same name, the
+// last one counts. `is_foreign`: all texts, including keys, come from the caller (see Text). A
+// whole number that exceeds 64 bits, such as model_max_length in many tokenizer_config.json files,
+// becomes a float. INVALID_ARGUMENT: the text is not JSON, is nested deeper than kMaxDataDepth, or
+// is foreign and holds such a number.
 absl::StatusOr<Value> ReadJson(std::string_view json, bool is_foreign);
 
 }  // namespace longstream::chat

@@ -1,4 +1,5 @@
-// Bounds the cost of a template, which comes with the model and may be wrong or worse.
+// Bounds the time and the memory that a template takes. A template comes with the model and may be
+// faulty or malicious.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_METER_H_
 
@@ -11,10 +12,10 @@
 namespace longstream::chat {
 
 struct RenderLimits {
-  // A step is an expression, a statement, a list element visited, or 64 bytes of text read. So many
-  // take a second or two.
+  // A step is an expression, a statement, a list element or 64 bytes of text. This many steps take
+  // one or two seconds.
   uint64_t max_steps = 20'000'000;
-  // Bytes of all texts and lists that are made on the way, including the result.
+  // The sum of the bytes of all texts and lists that the rendering makes, including the result.
   uint64_t max_bytes = 256u << 20;
 };
 
@@ -28,9 +29,9 @@ class Meter {
       Fail("the template takes more than " + std::to_string(limits_.max_steps) + " steps");
     }
   }
-  // A text of so many bytes is read.
+  // Counts the reading of a text of `bytes` bytes.
   void Read(size_t bytes) { Step(bytes / 64); }
-  // A text is made.
+  // Counts the making of a text of `bytes` bytes.
   void Make(size_t bytes) {
     bytes_ += bytes;
     if (bytes_ > limits_.max_bytes) {
@@ -38,7 +39,7 @@ class Meter {
     }
     Read(bytes);
   }
-  // A list of so many elements is made, or a copy of one.
+  // Counts the making or copying of a list of `elements` elements.
   void MakeList(size_t elements) {
     constexpr size_t kBytesOfElement = 48;
     Step(elements);

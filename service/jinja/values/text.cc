@@ -1,4 +1,4 @@
-// Runs are cut and moved with the bytes.
+// Cuts and moves the runs of foreign bytes together with the bytes.
 #include "service/jinja/values/text.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// A text that remembers which of its bytes came from outside.
+// A text that remembers which of its bytes came from the caller.
 //
-// A caller's text must not become special tokens; the template's own text must. A template joins
-// both into one text, so every text carries the runs of bytes that are foreign: given by the
-// caller. If a change does not keep bytes in place (upper case, JSON), the whole result is foreign
-// if any byte was.
+// Text from the caller must not become special tokens, but text from the template must. A template
+// joins both kinds into one text. Therefore every text lists its runs of foreign bytes, which are
+// the bytes from the caller. If an operation changes bytes (upper case, JSON), its whole result is
+// foreign if any byte of its input was.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_TEXT_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_TEXT_H_
 
@@ -31,18 +31,18 @@ class Text {
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  // Ascending, not empty, not adjacent.
+  // The runs of foreign bytes. They ascend, are not empty and do not touch each other.
   const std::vector<TextRun>& foreign() const { return foreign_; }
   bool AnyForeign() const { return !foreign_.empty(); }
 
   void Append(const Text& text) { AppendPart(text, 0, text.size()); }
-  // Text of the template's own.
+  // Appends text of the template, which is not foreign.
   void Append(std::string_view text) { bytes_ += text; }
-  // Bytes [begin, end) of `text`; the cuts lie between characters.
+  // Appends the bytes [begin, end) of `text`. REQUIRES: both offsets lie between characters.
   void AppendPart(const Text& text, size_t begin, size_t end);
 
   Text Part(size_t begin, size_t end) const;
-  // The result of a function of this text that does not keep bytes in place.
+  // Returns `bytes` as the result of an operation that changes the bytes of this text.
   Text Changed(std::string bytes) const { return Text(std::move(bytes), AnyForeign()); }
 
  private:

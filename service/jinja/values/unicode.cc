@@ -26,7 +26,7 @@ bool IsStripped(char32_t c, const std::string_view* chars) {
   return chars == nullptr ? IsSpace(c) : Contains(*chars, c);
 }
 
-// A character in title case.
+// Returns a character in title case.
 std::string ToTitle(std::string_view character) {
   std::string mapped;
   icu::StringByteSink<std::string> sink(&mapped);
@@ -96,7 +96,8 @@ std::string Lower(std::string_view text) { return Mapped(text, &icu::CaseMap::ut
 std::string Capitalize(std::string_view text) {
   const size_t first = OffsetOf(text, 1);
   std::string result = ToTitle(text.substr(0, first));
-  // Lower case of the whole text: the form of a final sigma depends on the characters before it.
+  // Convert the whole text, because the lower-case form of a sigma depends on the characters before
+  // it.
   const std::string lower = Lower(text);
   const std::string lower_first = Lower(text.substr(0, first));
   return result += lower.substr(std::min(lower.size(), lower_first.size()));

@@ -1,4 +1,4 @@
-// Making values and looking at them.
+// Makes and inspects values.
 #include "service/jinja/values/value.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace longstream::chat {
 namespace {
 
-// Fewer entries are searched one by one.
+// A dict with fewer entries has no index; Find compares one key after the other.
 constexpr size_t kIndexedSize = 16;
 
 void CheckDepth(size_t depth) {
@@ -98,7 +98,8 @@ std::string_view Value::TypeName() const {
 size_t Value::depth() const {
   if (is_list()) return list().depth;
   if (is_dict()) return dict().depth();
-  // A loop and a method hold a list; neither can be put into one that it holds itself.
+  // A loop or a method holds a value, so its depth counts too. This bounds chains of values that
+  // hold each other.
   if (is_loop()) return loop().items->depth + 1;
   if (is_callable() && callable().self != nullptr) return callable().self->depth() + 1;
   return 0;

@@ -1,5 +1,5 @@
-// Values of a template: Python's None, bool, int, float, str, list, tuple and dict, and the types
-// that Jinja adds.
+// The values of a template: Python's None, bool, int, float, str, list, tuple and dict, and types
+// of Jinja.
 #ifndef LONGSTREAM_SERVICE_JINJA_VALUES_VALUE_H_
 #define LONGSTREAM_SERVICE_JINJA_VALUES_VALUE_H_
 
@@ -22,34 +22,34 @@ namespace longstream::chat {
 class Value;
 struct Statement;
 
-// Jinja's Undefined: prints nothing, is false and empty. Any other use fails with the sentence
-// `why`, which names the missing thing.
+// Jinja's Undefined. It prints as an empty text, is false and has no elements. Any other use fails
+// with the message `why`, which names the undefined variable, attribute or item.
 struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
 struct None {};
 
-// The origin of a list decides its operations: a generator has no length and gives each element
-// once, a view (dict.items()) has no index.
+// The kind of a list decides its operations. A generator has no length and gives each element once.
+// A view (dict.items()) cannot be indexed.
 enum class ListKind { kList, kTuple, kGenerator, kView };
 
 struct List;
 class Dict;
 
-// Attributes that a template may change. Owned by the rendering (Interpreter), not by values,
-// because it may hold itself.
+// An object whose attributes a template may change. The Interpreter owns it, not the values,
+// because a namespace may hold itself.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 };
 
-// `loop` within a for loop.
+// The variable `loop` of a for loop.
 struct Loop {
   std::shared_ptr<const List> items;
   size_t index = 0;
 };
 
-// A macro, a function of the environment, or a method of a value.
+// A macro, a global function, or a method of a value.
 struct Callable {
   enum class Kind { kMacro, kFunction, kMethod };
   Kind kind = Kind::kFunction;
@@ -58,12 +58,12 @@ struct Callable {
   std::shared_ptr<const Value> self;  // kMethod
 };
 
-// A text that `safe` has marked: text added to it is escaped (&lt; for <).
+// A text that the filter `safe` has marked. Text that is added to it is escaped (&lt; for <).
 struct SafeText {
   std::shared_ptr<const Text> text;
 };
 
-// Immutable, except namespaces, loops and the progress of generators; cheap to copy.
+// Cheap to copy. Immutable, except for namespaces, loops and the progress of generators.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -97,8 +97,8 @@ class Value {
 
   // REQUIRES: the value has this type.
   const Undefined& undefined() const { return std::get<Undefined>(data_); }
-  int64_t integer() const;  // of an int or a bool
-  double number() const;    // of an int, a float or a bool
+  int64_t integer() const;  // for int and bool
+  double number() const;    // for int, float and bool
   const Text& text() const;
   const List& list() const { return *std::get<std::shared_ptr<const List>>(data_); }
   const std::shared_ptr<const List>& shared_list() const {
@@ -111,11 +111,12 @@ class Value {
 
   // Python's bool(value).
   bool Truth() const;
-  // "dict", "str", ...: the name of its type for error messages.
+  // The name of the type for error messages: "dict", "str", ...
   std::string_view TypeName() const;
-  // How deep lists and dicts are nested in it.
+  // How many levels of lists and dicts the value has.
   size_t depth() const;
-  // Lists, dicts, texts: the same object. Others: of one type and equal.
+  // Python's `is`. For lists, dicts and texts: whether both are the same object. For other values:
+  // whether both have the same type and are equal.
   bool IsSame(const Value& other) const;
 
  private:
@@ -133,20 +134,20 @@ class Value {
   Data data_;
 };
 
-// Deeper lists and dicts fail.
+// The limit of levels of lists and dicts.
 inline constexpr size_t kMaxDataDepth = 100;
 
 struct List {
-  // The elements of an iteration; a generator gives each only once.
+  // Returns the elements of an iteration. A generator gives each element only once.
   std::vector<Value> Take() const;
 
   ListKind kind = ListKind::kList;
   std::vector<Value> items;
   size_t depth = 1;
-  mutable size_t taken = 0;  // of a generator
+  mutable size_t taken = 0;  // elements that a generator has given
 };
 
-// Keys are texts, in the order in which they came.
+// A dict. Keys are texts, in the order of insertion.
 class Dict {
  public:
   struct Entry {
@@ -156,9 +157,9 @@ class Dict {
 
   const std::vector<Entry>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }
-  // nullptr where there is none.
+  // Returns nullptr if the dict does not have the key.
   const Value* Find(std::string_view key) const;
-  // A key that is there keeps its place.
+  // Adds the key or replaces its value. An existing key keeps its position.
   void Set(Text key, Value value);
   void Erase(std::string_view key);
   size_t depth() const { return depth_; }
@@ -167,7 +168,7 @@ class Dict {
   std::optional<size_t> IndexOf(std::string_view key) const;
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // of large ones
+  std::map<std::string, size_t, std::less<>> index_;  // only for large dicts
   size_t depth_ = 1;
 };
 

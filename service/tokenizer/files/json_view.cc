@@ -1,4 +1,4 @@
-// Views of JSON values that report unexpected values and their place.
+// Views of JSON values. They report unexpected values and where they are.
 #include "service/tokenizer/files/json_view.h"
 
 #include "absl/strings/str_cat.h"
@@ -126,7 +126,8 @@ void JsonView::Report(absl::StatusCode code, const std::string& sentence) const 
 
 std::string JsonView::Found() const {
   if (!present()) return "nothing";
-  // A large value is named by its type; bytes that are not UTF-8 must not throw.
+  // For a large value, name only its type. Replace bytes that are not UTF-8, because dump() would
+  // throw.
   if (value_->is_object() || value_->is_array()) {
     return absl::StrCat(value_->is_object() ? "an object" : "an array", " of ", value_->size());
   }

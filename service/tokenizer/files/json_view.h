@@ -1,6 +1,6 @@
-// Reads a JSON file value by value; the first unexpected value becomes one sentence with file, key,
-// expected and found. Reading goes on with defaults, so that the code that reads follows the layout
-// of the file and asks for the error once, at the end.
+// Reads a JSON file value by value. The first unexpected value becomes an error message with the
+// file, the key, and what was expected and found. Reading continues with defaults. So the code of a
+// reader follows the layout of its file, and checks for an error once, at the end.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_JSON_VIEW_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_JSON_VIEW_H_
 
@@ -18,13 +18,13 @@
 
 namespace longstream {
 
-// A JSON file in memory. Views point into it.
+// A JSON file in memory. Views point into it, so it must outlive them.
 class JsonFile {
  public:
-  // INVALID_ARGUMENT, with the place: the file cannot be read or is not JSON.
+  // INVALID_ARGUMENT: the file cannot be read or is not JSON; the message says where.
   static absl::StatusOr<JsonFile> Read(const std::filesystem::path& path);
 
-  // OK, or the first error that a view reported.
+  // The first error that a view reported, or OK.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -35,40 +35,42 @@ class JsonFile {
   absl::Status status_;
 };
 
-// A value of the file together with its key, "model.vocab" for one. Cheap to copy.
+// A value of the file and its key, such as "model.vocab". Cheap to copy.
 class JsonView {
  public:
-  // The root of a file, which must outlive the view.
+  // Views the root of a file.
   explicit JsonView(JsonFile& file);
 
-  // Neither null nor left out.
+  // Whether the value is neither absent nor null.
   bool present() const { return value_ != nullptr; }
   bool is_string() const { return present() && value_->is_string(); }
   bool is_object() const { return present() && value_->is_object(); }
   bool is_array() const { return present() && value_->is_array(); }
 
-  // The member of an object; not present if the object lacks it or is not present itself.
+  // Returns the member `key` of an object. The result is not present if the object lacks the member
+  // or is not present itself.
   JsonView operator[](std::string_view key) const;
 
-  // The value, or `otherwise` if it is not present; another type is an error.
+  // Returns the value, or `otherwise` if it is not present. A value of another type is an error.
   bool Bool(bool otherwise) const;
   std::string String(std::string_view otherwise) const;
 
-  // The value, which must be present.
+  // Returns the value. It is an error if the value is not present.
   std::string String() const;
   int32_t Id(int vocab_size) const;  // an integer in [0, vocab_size)
   double Number() const;
-  size_t Size() const;  // an integer, not negative
+  size_t Size() const;  // a non-negative integer
 
-  // Elements of an array, members of an object in the order of their keys; none if not present.
+  // Return the elements of an array, or the members of an object in the order of their keys. The
+  // result is empty if the value is not present.
   std::vector<JsonView> Elements() const;
   std::vector<std::pair<std::string, JsonView>> Members() const;
 
-  // Reports that this value is not the expected one; `expected` ends "... expected <expected>".
+  // Reports "expected <expected>, found <this value>".
   void FailExpected(const std::string& expected) const;
-  // Reports that the value is understood, but not supported.
+  // Reports that `what` is not supported.
   void FailUnsupported(const std::string& what) const;
-  // Reports a sentence about this value.
+  // Reports the error message `sentence` about this value.
   void Fail(const std::string& sentence) const;
 
  private:
@@ -78,7 +80,7 @@ class JsonView {
 
   JsonFile* file_;
   std::string key_;
-  const nlohmann::json* value_;  // nullptr: null or left out
+  const nlohmann::json* value_;  // nullptr: absent or null
 };
 
 }  // namespace longstream

@@ -15,8 +15,8 @@
 namespace longstream {
 namespace {
 
-// Refuses tokenizer files that we do not read: if there is one of them but no tokenizer.json, plain
-// bytes would be ids that mean something else to the model.
+// Refuses a directory whose only tokenizer file has a format that we do not read. Otherwise the
+// tokenizer of plain bytes would be used, and its ids would mean other tokens to the model.
 absl::Status CheckNoOtherTokenizer(const std::filesystem::path& model_dir) {
   static constexpr std::array kOthers = {"spiece.model", "vocab.json", "vocab.txt", "tekken.json",
                                          "tiktoken.model"};
@@ -29,7 +29,7 @@ absl::Status CheckNoOtherTokenizer(const std::filesystem::path& model_dir) {
   return absl::OkStatus();
 }
 
-// The tokenizer of a file's description, or the sentence that names the file.
+// Makes the tokenizer that a file describes. Errors name the file.
 absl::StatusOr<std::unique_ptr<Tokenizer>> Create(const std::filesystem::path& path,
                                                   const TokenizerSpec& spec,
                                                   const SpecialTokenNames& names, int vocab_size) {

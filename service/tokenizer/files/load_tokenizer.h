@@ -1,4 +1,4 @@
-// The tokenizer of a model directory.
+// Loads the tokenizer of a model directory.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_LOAD_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_LOAD_TOKENIZER_H_
 
@@ -10,12 +10,13 @@
 
 namespace longstream {
 
-// Reads tokenizer.json, or without it tokenizer.model, from model_dir, and tokenizer_config.json if
-// it is there. Without the first two it makes the tokenizer of plain bytes, which needs vocab_size
-// >= 256. vocab_size is the model's.
+// Reads tokenizer.json from model_dir, or tokenizer.model if there is no tokenizer.json. Also reads
+// tokenizer_config.json if it exists. If the first two do not exist, makes the tokenizer of plain
+// bytes, which needs vocab_size >= 256. `vocab_size` is the size of the model's vocabulary.
 //
 // INVALID_ARGUMENT: a file is damaged, or an id is not below vocab_size. UNIMPLEMENTED: a model
-// type, normalizer, pre-tokenizer, pattern or file format that is not supported, by its name.
+// type, a normalizer, a pre-tokenizer, a pattern or a file format is not supported; the message
+// names it.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::filesystem::path& model_dir,
                                                          int vocab_size);
 

@@ -1,4 +1,5 @@
-// Reads through a stream: a name may be a link, and may lead to anything.
+// Reads files of a model directory. A name may be a link to anything, so the kind of file is
+// checked first.
 #include "service/tokenizer/files/model_file.h"
 
 #include <cerrno>
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The first bytes of the pointer that a clone without Git LFS has in place of a large file.
+// If Git LFS is not installed, a clone has a small text file, a "pointer", in place of each large
+// file. These are its first bytes.
 constexpr absl::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
 }  // namespace
@@ -40,11 +42,12 @@ absl::StatusOr<std::string> ReadModelFile(const fs::path& path) {
   if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(), ": is a link to ", fs::read_symlink(path, ignored).string(),
-                     ", which is not there: the directory is incomplete"));
+                     ", which does not exist: the directory is incomplete"));
   }
-  // A directory opens and fails on the first read; a pipe would wait for somebody to write.
+  // A directory can be opened, but the first read fails. A pipe would block until another process
+  // writes.
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is no regular file"));
+    return absl::InvalidArgumentError(absl::StrCat(path.string(), ": is not a regular file"));
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary);

@@ -1,4 +1,4 @@
-// Files of a model directory, whole.
+// Reads whole files of a model directory.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_MODEL_FILE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_MODEL_FILE_H_
 
@@ -10,15 +10,16 @@
 
 namespace longstream {
 
-// Whether a directory has something of this name. A link that leads nowhere counts: the file is
-// meant to be there.
+// Whether the directory has an entry of this name. A broken link counts too, because the file is
+// meant to exist.
 bool HasModelFile(const std::filesystem::path& path);
 
-// The bytes of a file; nullopt if there is none. INVALID_ARGUMENT, with the path: it is no regular
-// file, a link that leads nowhere, a pointer of Git LFS, or cannot be read.
+// Returns the bytes of a file, or nullopt if it does not exist. INVALID_ARGUMENT: the file is not a
+// regular file, is a broken link or a pointer of Git LFS, or cannot be read; the message names the
+// path.
 absl::StatusOr<std::optional<std::string>> FindModelFile(const std::filesystem::path& path);
 
-// The same for a file that must be there.
+// Does the same for a file that must exist.
 absl::StatusOr<std::string> ReadModelFile(const std::filesystem::path& path);
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// The pieces of a SentencePiece model as vocabulary, merges and scores.
+// Converts the pieces of a SentencePiece model to a vocabulary, merges and scores.
 #include "service/tokenizer/files/sentencepiece_model.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using sentencepiece::Model;
 using Piece = sentencepiece::Model::Piece;
 
 constexpr const char* kMark = "\u2581";  // SentencePiece's mark for a space
-// Bounds the merges of a piece, which are tried at each of its bytes.
+// Bounds the number of merges of a piece: MakeMerges tries to cut a piece at each of its bytes.
 constexpr size_t kMaxPieceBytes = 1024;
 constexpr int kUnigram = 1;
 constexpr int kBpe = 2;
@@ -90,7 +90,7 @@ absl::Status CheckPiece(const Piece& piece, int index, int vocab_size) {
   return absl::OkStatus();
 }
 
-// The vocabulary, the reserved tokens and the added ones; scores are by the vocabulary's order.
+// Reads the vocabulary, its scores in the same order, the reserved tokens and the added tokens.
 absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec) {
   struct Scored {
     std::string text;
@@ -124,7 +124,8 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   std::sort(pieces.begin(), pieces.end(),
             [](const Scored& a, const Scored& b) { return a.text < b.text; });
   for (Scored& piece : pieces) {
-    // A symbol must win against every other way to write its text.
+    // The score of a symbol must be better than that of any other sequence of pieces with the same
+    // text.
     constexpr double kLess = 0.1;
     const double of_symbol = static_cast<float>(piece.text.size()) * greatest - kLess;
     spec->scores.push_back(piece.is_symbol ? of_symbol : double{piece.score});
@@ -137,8 +138,8 @@ absl::Status ReadPieces(const Model& model, int vocab_size, TokenizerSpec* spec)
   return Invalid("expected a piece of type UNKNOWN, found none");
 }
 
-// Two pieces merge if their texts together are a piece; the merge of the greatest score comes
-// first. User-defined symbols are not merged.
+// Two pieces can be merged if their joined text is a piece. The merge whose result has the greatest
+// score comes first. User-defined symbols are not merged.
 void MakeMerges(TokenizerSpec* spec) {
   absl::flat_hash_map<std::string_view, double> scores;
   const absl::flat_hash_set<std::string_view> symbols(spec->symbols.begin(), spec->symbols.end());
@@ -204,7 +205,8 @@ absl::Status CheckBytes(const TokenizerSpec& spec) {
                               "none for byte ", missing - ids.begin()));
 }
 
-// Adds the tokens of the files beside the model; the files decide the flags of a control token.
+// Adds the tokens of the configuration files. If such a file and the model have the same token, the
+// flags of the file count.
 void AddTokens(const TokenizerConfig& config, TokenizerSpec* spec) {
   for (const AddedToken& token : config.added_tokens) {
     const auto same =
@@ -218,7 +220,8 @@ void AddTokens(const TokenizerConfig& config, TokenizerSpec* spec) {
   }
 }
 
-// Sets the name to `piece` if the configuration gives none and the model has this control token.
+// If the configuration sets no name and the model has the control token `piece`, sets *name to
+// `piece`.
 void SetName(const std::string& piece, const TokenizerSpec& spec,
              std::optional<std::string>* name) {
   if (name->has_value()) return;

@@ -1,5 +1,6 @@
-// Reads tokenizer.model, the file of the library SentencePiece, together with the added tokens of
-// the files beside it. Anything that has no place in TokenizerSpec is refused by its name.
+// Reads tokenizer.model, the file format of the library SentencePiece, and adds the tokens of the
+// configuration files. Features that TokenizerSpec cannot express are refused with an error that
+// names them.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_SENTENCEPIECE_MODEL_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_SENTENCEPIECE_MODEL_H_
 
@@ -11,8 +12,8 @@
 
 namespace longstream {
 
-// The tokenizer of the file. Control tokens of the model are special added tokens; bos and eos are
-// set in *config if it leaves them open. INVALID_ARGUMENT and UNIMPLEMENTED as LoadTokenizer.
+// Returns the tokenizer that the file describes. Control tokens of the model become special added
+// tokens. If *config has no names for bos and eos, sets them. Errors as for LoadTokenizer.
 absl::StatusOr<TokenizerSpec> ReadSentencePieceModel(const std::filesystem::path& path,
                                                      int vocab_size, TokenizerConfig* config);
 

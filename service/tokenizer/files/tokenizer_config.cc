@@ -1,4 +1,4 @@
-// The keys of the files that matter to encoding and decoding.
+// Reads the keys that affect encoding and decoding.
 #include "service/tokenizer/files/tokenizer_config.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ absl::Status ReadFile(const std::filesystem::path& path,
   return file->status();
 }
 
-// A token's name is a string, or an object with its content.
+// The name of a token is a string, or an object whose key "content" holds the string.
 std::optional<std::string> ReadTokenName(const JsonView& token) {
   if (!token.present()) return std::nullopt;
   return token.is_object() ? token["content"].String() : token.String();
@@ -37,7 +37,7 @@ void ReadNames(const JsonView& root, SpecialTokenNames* names) {
   if (!names->eos) names->eos = ReadTokenName(root["eos_token"]);
 }
 
-// The key of added_tokens_decoder.
+// Returns the id that a key of added_tokens_decoder spells.
 uint64_t ReadId(const std::string& key, const JsonView& token) {
   uint64_t id = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -47,7 +47,8 @@ uint64_t ReadId(const std::string& key, const JsonView& token) {
   return id;
 }
 
-// Both readers ignore a token beyond the model's vocabulary, as in tokenizer.json.
+// ReadAddedTokensDecoder and ReadAddedTokens ignore ids beyond the model's vocabulary, as the
+// reader of tokenizer.json does.
 void ReadAddedTokensDecoder(const JsonView& tokens, int vocab_size, TokenizerConfig* config) {
   for (const auto& [key, token] : tokens.Members()) {
     const uint64_t id = ReadId(key, token);
@@ -63,7 +64,7 @@ void ReadAddedTokensDecoder(const JsonView& tokens, int vocab_size, TokenizerCon
   }
 }
 
-// Older directories have the texts and ids alone, without any flag.
+// In older directories, added_tokens.json has only the texts and ids, without flags.
 void ReadAddedTokens(const JsonView& root, int vocab_size, TokenizerConfig* config) {
   for (const auto& [text, id] : root.Members()) {
     if (id.Size() >= static_cast<size_t>(vocab_size)) continue;
@@ -78,13 +79,14 @@ void ReadAddedTokens(const JsonView& root, int vocab_size, TokenizerConfig* conf
   }
 }
 
-// The map, a list or a dictionary in it, and a token in that.
+// Three levels: the map, a list or an object in it, and an object for a token.
 constexpr int kSpecialLevels = 3;
 
-// Every text in the map names a special token, whether by itself, with its flags or in a list.
+// Every text in special_tokens_map.json names a special token. It may stand alone, in an object
+// with its flags, or in a list.
 void MarkSpecial(const JsonView& names, int levels, TokenizerConfig* config) {
   if (levels < 0) {
-    names.Fail("is nested deeper than the names of special tokens are");
+    names.Fail("expected names of special tokens, found deeper nesting");
   } else if (names.is_string()) {
     const std::string name = names.String();
     for (AddedToken& token : config->added_tokens) {

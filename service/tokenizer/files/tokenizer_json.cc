@@ -15,7 +15,7 @@
 namespace longstream {
 namespace {
 
-// Refuses options of a BPE model that the families do not use.
+// Refuses options of a BPE model that none of the supported model families uses.
 void CheckBpeOptions(const JsonView& model) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model[key].String("").empty()) model[key].FailUnsupported(absl::StrCat("a ", key));
@@ -23,7 +23,7 @@ void CheckBpeOptions(const JsonView& model) {
   if (model["dropout"].present()) model["dropout"].FailUnsupported("dropout");
 }
 
-// A merge is a pair, or in older files "left right".
+// A merge is a pair of texts. In older files it is one text "left right".
 std::pair<std::string, std::string> ReadMerge(const JsonView& merge) {
   if (!merge.is_string()) {
     const std::vector<JsonView> pair = merge.Elements();
@@ -40,8 +40,8 @@ std::pair<std::string, std::string> ReadMerge(const JsonView& merge) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-// unk_token, fuse_unk and byte_fallback apply to characters without a token; if words are bytes,
-// every byte has a token.
+// Reads unk_token, fuse_unk and byte_fallback, which decide about characters without a token. They
+// do not matter if words are bytes, because every byte has a token.
 void ReadUnknown(const JsonView& model, TokenizerSpec* spec) {
   spec->byte_fallback = model["byte_fallback"].Bool(false);
   spec->fuse_unk = model["fuse_unk"].Bool(false);
@@ -59,7 +59,7 @@ void ReadBpe(const JsonView& model, int vocab_size, TokenizerSpec* spec) {
     spec->vocabulary.emplace_back(text, id.Id(vocab_size));
   }
   for (const JsonView& merge : model["merges"].Elements()) {
-    // The first line of a merges.txt that found its way into the array.
+    // Some files have the first line of a merges.txt file in this array.
     if (merge.is_string() && merge.String().starts_with("#version")) continue;
     spec->merges.push_back(ReadMerge(merge));
   }
@@ -108,8 +108,8 @@ void ReadModel(const JsonView& model, int vocab_size, TokenizerSpec* spec) {
   if (spec->vocabulary.empty()) model["vocab"].FailExpected("a vocabulary");
 }
 
-// A token beyond the model's vocabulary is ignored: it belongs to another model with the same
-// tokenizer (the place of an image, say), and is text to this one.
+// Ignores tokens beyond the model's vocabulary. Such a token belongs to another model with the same
+// tokenizer (for example, it marks the place of an image), and is plain text to this model.
 void ReadAddedTokens(const JsonView& tokens, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& token : tokens.Elements()) {
     if (token["id"].Size() >= static_cast<size_t>(vocab_size)) continue;
@@ -127,14 +127,14 @@ void ReadAddedTokens(const JsonView& tokens, int vocab_size, TokenizerSpec* spec
 
 }  // namespace
 
-// truncation and padding shape training batches and are not read.
+// Does not read `truncation` and `padding`, because they only concern training batches.
 absl::StatusOr<TokenizerSpec> ReadTokenizerJson(const std::filesystem::path& path, int vocab_size) {
   absl::StatusOr<JsonFile> file = JsonFile::Read(path);
   if (!file.ok()) return file.status();
   const JsonView root(*file);
   TokenizerSpec spec;
   if (root["version"].String("1.0") != "1.0") root["version"].FailExpected("\"1.0\"");
-  // First, because it says whether the model's words are bytes.
+  // Read the pre-tokenizer first, because it decides whether words are bytes.
   ReadPreTokenizer(root["pre_tokenizer"], &spec);
   ReadModel(root["model"], vocab_size, &spec);
   ReadAddedTokens(root["added_tokens"], vocab_size, &spec);

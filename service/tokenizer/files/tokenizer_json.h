@@ -1,5 +1,5 @@
-// Reads tokenizer.json with the keys and meanings of Hugging Face's `tokenizers`. Anything that has
-// no place in TokenizerSpec is refused by its name.
+// Reads tokenizer.json as Hugging Face's library `tokenizers` does. Features that TokenizerSpec
+// cannot express are refused with an error that names them.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_H_
 
@@ -10,7 +10,7 @@
 
 namespace longstream {
 
-// INVALID_ARGUMENT and UNIMPLEMENTED as LoadTokenizer.
+// Errors as for LoadTokenizer.
 absl::StatusOr<TokenizerSpec> ReadTokenizerJson(const std::filesystem::path& path, int vocab_size);
 
 }  // namespace longstream

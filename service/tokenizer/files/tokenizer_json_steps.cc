@@ -1,4 +1,4 @@
-// Reads the steps of tokenizer.json, one function per kind.
+// Reads the steps in tokenizer.json. Each kind of step has its function.
 #include "service/tokenizer/files/tokenizer_json_steps.h"
 
 #include <limits>
@@ -14,14 +14,14 @@
 namespace longstream {
 namespace {
 
-// Appends the steps of a Sequence, in order, also of nested sequences; or `part` itself if it is
-// one step.
+// Appends the steps of a Sequence in order, including those of nested sequences. If `part` is a
+// single step, appends it.
 void AppendSteps(const JsonView& part, std::string_view list_key, int depth,
                  std::vector<JsonView>* steps) {
   constexpr int kMaxDepth = 8;
   if (!part.present()) return;
   if (part["type"].String() != "Sequence") return steps->push_back(part);
-  if (depth == kMaxDepth) return part.FailUnsupported("so deep a Sequence");
+  if (depth == kMaxDepth) return part.FailUnsupported("a Sequence that is nested so deeply");
   for (const JsonView& inner : part[list_key].Elements()) {
     AppendSteps(inner, list_key, depth + 1, steps);
   }
@@ -48,14 +48,14 @@ PatternSpec ReadPattern(const JsonView& pattern) {
 }
 
 std::string ReadCharsmap(const JsonView& map) {
-  // null: a map without rules.
+  // null means a map without rules.
   const std::string encoded = map.String("");
   std::string blob;
   if (!absl::Base64Unescape(encoded, &blob)) map.FailExpected("base64");
   return blob;
 }
 
-// Metaspace's mark: one character.
+// Reads the mark of Metaspace, which is one character.
 std::string ReadMark(const JsonView& step) {
   std::string mark = step["replacement"].String();
   if (mark.empty()) step["replacement"].FailExpected("a character");
@@ -68,7 +68,7 @@ PrependScheme ReadScheme(const JsonView& step) {
       {"always", PrependScheme::kAlways},
       {"never", PrependScheme::kNever},
   };
-  // Older files have add_prefix_space alone.
+  // Older files only have add_prefix_space.
   if (!step["add_prefix_space"].Bool(true)) return PrependScheme::kNever;
   const auto scheme = schemes.find(step["prepend_scheme"].String("always"));
   if (scheme != schemes.end()) return scheme->second;
@@ -127,7 +127,7 @@ void ReadByteLevel(const JsonView& step, TokenizerSpec* spec) {
   spec->byte_level = true;
 }
 
-// The order in which a decoder of characters takes its steps.
+// The steps of a decoder of characters must come in this order.
 enum DecoderStage { kReplacements, kBytes, kFused, kStripped };
 
 void ReadStrip(const JsonView& strip, DecoderStage stage, DecoderSpec* decoder) {
@@ -137,7 +137,7 @@ void ReadStrip(const JsonView& strip, DecoderStage stage, DecoderSpec* decoder) 
   decoder->strip_spaces = strip["start"].Size();
 }
 
-// Reads a step that may follow those of `stage`; returns the next stage.
+// Reads a step that comes after a step of the stage `stage`. Returns the stage of this step.
 DecoderStage ReadDecoderStep(const JsonView& step, DecoderStage stage, DecoderSpec* decoder) {
   const std::string type = step["type"].String();
   if (type == "Replace" && stage == kReplacements) {
@@ -165,8 +165,8 @@ DecoderStage ReadDecoderStep(const JsonView& step, DecoderStage stage, DecoderSp
   return stage;
 }
 
-// The ids that a template puts before the text. Ids behind the text are not read: an end token
-// would end the turn before it began.
+// Reads the ids that a template puts before the text. Does not read the ids that it puts after the
+// text, because an end token there would end the turn before it began.
 void ReadTemplate(const JsonView& processor, int vocab_size, TokenizerSpec* spec) {
   for (const JsonView& piece : processor["single"].Elements()) {
     if (piece["Sequence"].present()) return;
@@ -253,7 +253,7 @@ void ReadPostProcessor(const JsonView& processor, int vocab_size, TokenizerSpec*
     const std::string type = step["type"].String();
     if (type == "TemplateProcessing") {
       ReadTemplate(step, vocab_size, spec);
-    } else if (type != "ByteLevel") {  // which only moves offsets, and offsets are not kept
+    } else if (type != "ByteLevel") {  // ByteLevel only changes offsets, which we do not keep
       RefuseType(step, "post-processor");
     }
   }

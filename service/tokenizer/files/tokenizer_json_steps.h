@@ -1,5 +1,5 @@
-// The parts of tokenizer.json that are steps or sequences of steps: normalizer, pre_tokenizer,
-// decoder and post_processor. Wrong and unsupported values are reported through the views.
+// Reads the parts of tokenizer.json that are steps or sequences of steps: normalizer,
+// pre_tokenizer, decoder and post_processor. Errors are reported through the views.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_STEPS_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_FILES_TOKENIZER_JSON_STEPS_H_
 
@@ -10,10 +10,10 @@ namespace longstream {
 
 void ReadNormalizer(const JsonView& normalizer, TokenizerSpec* spec);
 
-// Sets byte_level too: whether the last step is ByteLevel.
+// Also sets `byte_level`: whether the last step is ByteLevel.
 void ReadPreTokenizer(const JsonView& pre_tokenizer, TokenizerSpec* spec);
 
-// REQUIRES: the pre-tokenizer was read, as its byte_level must be the decoder's.
+// Checks that pre-tokenizer and decoder agree on byte_level. REQUIRES: the pre-tokenizer was read.
 void ReadDecoder(const JsonView& decoder, TokenizerSpec* spec);
 
 void ReadPostProcessor(const JsonView& processor, int vocab_size, TokenizerSpec* spec);

@@ -1,4 +1,4 @@
-// Byte pair encoding: symbols in a linked list, possible merges in a heap.
+// Implements byte pair encoding with a linked list of symbols and a heap of possible merges.
 #include "service/tokenizer/models/bpe_model.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kNone = 0xFFFFFFFFu;
 constexpr uint32_t kMerged = 0xFFFFFFFEu;
 
-// Bytes that no UTF-8 text contains; some vocabularies have no token for them.
+// Whether UTF-8 text can contain the byte. Some vocabularies have no tokens for the other bytes.
 bool OccursInUtf8(int byte) { return byte < 0xC0 || (byte > 0xC1 && byte < 0xF5); }
 
 uint64_t PairKey(int32_t left, int32_t right) {
@@ -39,7 +39,7 @@ absl::StatusOr<BpeModel> BpeModel::Create(const TokenizerSpec& spec) {
   if (absl::Status status = model.AddMerges(spec, vocabulary); !status.ok()) return status;
   if (spec.ignore_merges) {
     for (const auto& [text, id] : spec.vocabulary) {
-      // A text outside the alphabet is no word.
+      // A text with characters outside the byte alphabet cannot be a word.
       auto bytes = spec.byte_level ? AlphabetToBytes(text) : text;
       if (bytes) model.words_.emplace(*std::move(bytes), id);
     }
@@ -88,11 +88,11 @@ absl::Status BpeModel::AddMerges(const TokenizerSpec& spec, const Vocabulary& vo
       if (token == vocabulary.end()) {
         return absl::InvalidArgumentError(
             absl::StrCat("model.merges[", rank, "]: expected tokens of model.vocab, found \"",
-                         texts[i], "\", which is none"));
+                         texts[i], "\", which is not one"));
       }
       ids[i] = token->second;
     }
-    // If a pair is listed twice, the last merge counts, as in the reference implementation.
+    // If a pair is listed twice, the last entry counts, as in the library `tokenizers`.
     const auto place = static_cast<uint32_t>(rank);
     merges_[PairKey(ids[0], ids[1])] = {spec.merge_ranks.empty() ? place : spec.merge_ranks[rank],
                                         ids[2]};
@@ -140,7 +140,9 @@ void BpeModel::SplitIntoBytes(std::string_view word,
 void BpeModel::SplitIntoCharacters(std::string_view word,
                                    std::vector<Workspace::Symbol>* symbols) const {
   const auto add = [symbols](int32_t id) { symbols->push_back({id, 0, 0}); };
-  bool unk_waits = false;  // one that later ones may be fused with; it goes before the next token
+  // An unknown character was found and its token was not added yet, because the unknown characters
+  // that follow may be fused with it.
+  bool unk_waits = false;
   const auto add_unk = [&] {
     if (unk_waits) add(*unk_id_);
     unk_waits = false;
@@ -162,7 +164,7 @@ void BpeModel::SplitIntoCharacters(std::string_view word,
     if (byte_fallback_) {
       const std::string_view bytes = word.substr(begin, at - begin);
       const auto id_of = [this](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
-      // As in the reference implementation, these do not end a run of unknown characters.
+      // As in the library `tokenizers`, byte tokens do not end a run of unknown characters.
       if (std::all_of(bytes.begin(), bytes.end(), [&](char c) { return id_of(c) != kNoId; })) {
         for (const char c : bytes) add(id_of(c));
         continue;
@@ -175,7 +177,7 @@ void BpeModel::SplitIntoCharacters(std::string_view word,
   add_unk();
 }
 
-// Adds the merge of two neighbours to the queue, if there is one.
+// Adds the merge of two neighbours to the queue, if they can be merged.
 void BpeModel::PushCandidate(uint32_t left, uint32_t right, Workspace* workspace) const {
   const std::vector<Workspace::Symbol>& symbols = workspace->symbols_;
   if (const Merge* merge = FindMerge(symbols[left].id, symbols[right].id)) {
@@ -186,7 +188,7 @@ void BpeModel::PushCandidate(uint32_t left, uint32_t right, Workspace* workspace
 void BpeModel::MergeAll(Workspace* workspace) const {
   std::vector<Workspace::Symbol>& symbols = workspace->symbols_;
   std::vector<Workspace::Candidate>& queue = workspace->queue_;
-  // A heap has its greatest element at the front: the lowest rank, then the leftmost place.
+  // The heap has the candidate with the lowest rank at its front; of several, the leftmost one.
   const auto later = [](const Workspace::Candidate& a, const Workspace::Candidate& b) {
     return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
   };
@@ -200,7 +202,8 @@ void BpeModel::MergeAll(Workspace* workspace) const {
     queue.pop_back();
     Workspace::Symbol& left = symbols[candidate.left];
     if (left.next == kMerged || left.next == kNone) continue;
-    // The pair may have changed since; another one of the same rank is as good.
+    // The pair may have changed since it was queued. If the new pair has the same rank, merging it
+    // now is right.
     const Merge* merge = FindMerge(left.id, symbols[left.next].id);
     if (merge == nullptr || merge->rank != candidate.rank) continue;
 

@@ -1,4 +1,4 @@
-// Byte pair encoding of one word: the ranked merges of a vocabulary over bytes or characters.
+// Byte pair encoding (BPE) of one word, by ranked merges of a vocabulary over bytes or characters.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_BPE_MODEL_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_BPE_MODEL_H_
 
@@ -18,35 +18,35 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class BpeModel {
  public:
-  // Memory that Encode works in, kept from word to word. One per thread.
+  // Scratch memory of Encode, which is reused for the next word. Each thread needs its own.
   class Workspace {
    private:
     friend class BpeModel;
 
     struct Symbol {
       int32_t id;
-      uint32_t previous;  // index of the neighbour; kNone at the ends
-      uint32_t next;      // kMerged once the symbol is part of the one to its left
+      uint32_t previous;  // index of the left neighbour; kNone: there is none
+      uint32_t next;      // likewise to the right; kMerged: merged into its left neighbour
     };
     struct Candidate {
       uint32_t rank;
-      uint32_t left;  // index of the left symbol
+      uint32_t left;  // index of the pair's left symbol
     };
 
     std::vector<Symbol> symbols_;
     std::vector<Candidate> queue_;
   };
 
-  // INVALID_ARGUMENT: words are bytes and one that occurs in UTF-8 has no token, or a merge names a
-  // text that is not in the vocabulary.
+  // INVALID_ARGUMENT: words are bytes, and a byte that occurs in UTF-8 has no token; or a merge
+  // names a text that is not in the vocabulary.
   static absl::StatusOr<BpeModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word. Neighbours of the lowest rank merge first, and of several such pairs
-  // the leftmost. A character without a token becomes the tokens of its bytes or unk_id, as the
-  // spec says, or is left out. O(n log n).
+  // Appends the ids of a word. The pair of neighbours with the lowest rank is merged first; of
+  // several such pairs, the leftmost one. A character without a token becomes the tokens of its
+  // bytes, or unk_id, or is omitted, as the spec says. O(n log n).
   // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 2 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 
@@ -68,15 +68,15 @@ class BpeModel {
   void MergeAll(Workspace* workspace) const;
 
   bool byte_level_ = false;
-  bool byte_fallback_ = false;  // and every byte has a token
+  bool byte_fallback_ = false;  // true only if every byte has a token
   bool fuse_unk_ = false;
   std::optional<int32_t> unk_id_;
-  std::array<int32_t, 256> byte_ids_{};                // kNoId: none
-  absl::flat_hash_map<char32_t, int32_t> characters_;  // unless byte_level_
+  std::array<int32_t, 256> byte_ids_{};                // kNoId: the byte has no token
+  absl::flat_hash_map<char32_t, int32_t> characters_;  // empty if byte_level_
   PrefixSet symbols_;                                  // TokenizerSpec::symbols
-  std::vector<int32_t> symbol_ids_;                    // of symbols_, at the same places
-  absl::flat_hash_map<uint64_t, Merge> merges_;        // by the ids of the pair
-  Vocabulary words_;                                   // by bytes; only with ignore_merges
+  std::vector<int32_t> symbol_ids_;                    // ids of symbols_, with the same indices
+  absl::flat_hash_map<uint64_t, Merge> merges_;        // key: the ids of the pair
+  Vocabulary words_;                                   // key: bytes; only for ignore_merges
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// The tokenizer of plain bytes.
+// Implements the tokenizer of plain bytes.
 #include "service/tokenizer/models/byte_tokenizer.h"
 
 #include <cassert>

@@ -14,7 +14,7 @@ namespace longstream {
 
 class ByteTokenizer : public Tokenizer {
  public:
-  // REQUIRES: vocab_size >= 256. The ids above 255 stand for nothing.
+  // REQUIRES: vocab_size >= 256. The ids above 255 have no bytes.
   explicit ByteTokenizer(int vocab_size);
 
   std::string_view kind() const override { return "byte"; }
@@ -22,7 +22,7 @@ class ByteTokenizer : public Tokenizer {
   bool IsSpecial(int32_t) const override { return false; }
 
  private:
-  // Takes any bytes.
+  // Accepts any bytes, even if they are not UTF-8.
   absl::StatusOr<std::vector<int32_t>> EncodeText(std::string_view text,
                                                   EncodeOptions options) const override;
 

@@ -1,4 +1,4 @@
-// Texts of the form <0xHH>.
+// Reads and writes texts of the form <0xHH>.
 #include "service/tokenizer/models/byte_tokens.h"
 
 #include <cstddef>

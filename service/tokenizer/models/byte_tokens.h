@@ -1,4 +1,5 @@
-// Tokens for single bytes ("<0x0A>"), to which a model of characters falls back.
+// Tokens for single bytes ("<0x0A>"). A model over characters uses them for characters without a
+// token.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_BYTE_TOKENS_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_BYTE_TOKENS_H_
 
@@ -13,11 +14,12 @@ namespace longstream {
 
 inline constexpr int32_t kNoId = -1;
 
-// The byte that a text such as "<0x0A>" stands for; hexadecimal digits of either case.
+// Returns the byte that a text such as "<0x0A>" stands for. The hexadecimal digits may be in upper
+// or lower case.
 std::optional<unsigned char> ByteOfToken(std::string_view text);
 
-// The ids of "<0x00>" to "<0xFF>", digits in upper case, among the vocabulary and the reserved
-// tokens; kNoId for a byte without a token.
+// Returns the ids of the tokens "<0x00>" to "<0xFF>" (upper-case digits) in the vocabulary and the
+// reserved tokens. kNoId: the byte has no token.
 std::array<int32_t, 256> ByteTokens(const TokenizerSpec& spec);
 
 }  // namespace longstream

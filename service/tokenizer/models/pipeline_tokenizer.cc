@@ -1,4 +1,4 @@
-// A tokenizer from its parts, and the way of a text through them.
+// Makes a tokenizer from its stages, and passes texts through them.
 #include "service/tokenizer/models/pipeline_tokenizer.h"
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 namespace longstream {
 namespace {
 
-// Keeps every length within ICU's 32 bits, three times over for what normalization may add.
+// ICU counts lengths in 32 bits, and normalization may make a text three times as long.
 constexpr size_t kMaxTextBytes = size_t{512} << 20;
 
-// The added tokens; tokens with `normalized` get their normalized form.
+// Returns the added tokens. The content of tokens with `normalized` set is replaced by its
+// normalized form.
 absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> tokens,
                                                    const Normalizer& normalizer) {
   for (AddedToken& token : tokens) {
@@ -36,7 +37,7 @@ absl::StatusOr<std::vector<AddedToken>> Normalized(std::vector<AddedToken> token
   return tokens;
 }
 
-// A matcher of those tokens that are, or are not, looked for in the normalized text.
+// Makes a matcher of the tokens that are looked for in the normalized text, or of the others.
 absl::StatusOr<AddedTokenMatcher> MakeMatcher(const std::vector<AddedToken>& tokens,
                                               bool normalized) {
   std::vector<AddedToken> group;
@@ -67,7 +68,7 @@ absl::StatusOr<std::optional<int32_t>> FindToken(const TokenizerSpec& spec, std:
   }
   return absl::InvalidArgumentError(absl::StrCat("expected the ", std::string(key),
                                                  " of tokenizer_config.json, \"", *name,
-                                                 "\", among the tokens, found it nowhere"));
+                                                 "\", among the tokens, but it is not there"));
 }
 
 }  // namespace
@@ -176,7 +177,8 @@ absl::StatusOr<std::vector<int32_t>> PipelineTokenizer::EncodeText(std::string_v
     if (segment.id) {
       ids.push_back(*segment.id);
     } else {
-      // Normalization moves bytes: a segment with foreign ones is foreign as a whole.
+      // Normalization moves bytes. So if any byte of a segment is foreign, treat the whole segment
+      // as foreign.
       const auto begin = static_cast<size_t>(segment.text.data() - text.data());
       const bool parse_special =
           options.parse_special && !AnyWithin(options.foreign, begin, begin + segment.text.size());
@@ -188,7 +190,7 @@ absl::StatusOr<std::vector<int32_t>> PipelineTokenizer::EncodeText(std::string_v
   return ids;
 }
 
-// A text between the added tokens that are looked for before normalization.
+// Encodes a text between two added tokens that were found before normalization.
 absl::Status PipelineTokenizer::EncodeSegment(std::string_view text, TextPlace place,
                                               bool parse_special, Workspace* workspace,
                                               std::vector<int32_t>* ids) const {

@@ -1,5 +1,5 @@
-// The tokenizer that a TokenizerSpec describes: added tokens, normalizer, pre-tokenizer, model, and
-// the table of tokens for the way back.
+// The tokenizer that a TokenizerSpec describes. To encode, it uses added tokens, a normalizer, a
+// pre-tokenizer and a model; to decode, a table of tokens.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_PIPELINE_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_PIPELINE_TOKENIZER_H_
 
@@ -24,7 +24,7 @@ namespace longstream {
 
 class PipelineTokenizer : public Tokenizer {
  public:
-  // Errors as LoadTokenizer, without the name of the file.
+  // Errors as for LoadTokenizer, but their messages do not name the file.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(const TokenizerSpec& spec,
                                                            const SpecialTokenNames& names,
                                                            int vocab_size);
@@ -38,9 +38,9 @@ class PipelineTokenizer : public Tokenizer {
   DecodeRules decode_rules() const override { return decode_rules_; }
 
  private:
-  // The stages from text to tokens, in the order in which they are applied.
+  // The stages of encoding, in the order in which they are applied.
   struct Stages {
-    AddedTokenMatcher raw_tokens;  // looked for in the text as it is
+    AddedTokenMatcher raw_tokens;  // looked for in the text before normalization
     Normalizer normalizer;
     AddedTokenMatcher normalized_tokens;  // looked for in the normalized text
     PreTokenizer pre_tokenizer;
@@ -66,7 +66,7 @@ class PipelineTokenizer : public Tokenizer {
   const Stages stages_;
   const TokenTable tokens_;
   const DecodeRules decode_rules_;
-  const PrependScheme prefix_;  // texts that get a space, or its mark, before them
+  const PrependScheme prefix_;  // which texts get a space (or its mark) in front
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Texts of tokens to bytes, by the decoder of the tokenizer.
+// Converts the texts of tokens to bytes as the decoder of the tokenizer says.
 #include "service/tokenizer/models/token_table.h"
 
 #include <utility>
@@ -11,7 +11,8 @@
 
 namespace longstream {
 
-// Whether the token is new; an error if the id or the text already stands for something else.
+// Adds a token. Returns whether it is new. It is an error if the id or the text belongs to another
+// token.
 absl::StatusOr<bool> TokenTable::Add(const std::string& text, int32_t id) {
   const auto [known_text, is_new_id] = texts_.emplace(id, text);
   const auto [known_id, is_new_text] = ids_.emplace(text, id);
@@ -28,7 +29,7 @@ absl::StatusOr<bool> TokenTable::Add(const std::string& text, int32_t id) {
   return is_new_id;
 }
 
-// A text of a vocabulary over characters.
+// Sets the bytes of a token in a vocabulary over characters.
 void TokenTable::SetPiece(const DecoderSpec& decoder, std::string_view text, int32_t id) {
   std::string bytes(text);
   for (const auto& [pattern, replacement] : decoder.replacements) {
@@ -44,9 +45,10 @@ void TokenTable::SetPiece(const DecoderSpec& decoder, std::string_view text, int
   tokens_[static_cast<size_t>(id)].bytes = std::move(bytes);
 }
 
-// With a byte-level decoder a text of the vocabulary is written in the byte alphabet and gives the
-// bytes it stands for; if it is not in that alphabet, it gives its own bytes. An added token is
-// looked for in the plain text, so it gives that text back, unless the vocabulary has it too.
+// If the decoder is byte-level, the texts of the vocabulary are written in the byte alphabet, and a
+// token decodes to the bytes that its text stands for. A text with characters outside that alphabet
+// decodes to its own bytes. An added token is looked for in plain text, so it decodes to its plain
+// text, unless the vocabulary has it too.
 absl::StatusOr<TokenTable> TokenTable::Create(const TokenizerSpec& spec,
                                               const std::vector<AddedToken>& normalized) {
   TokenTable table;

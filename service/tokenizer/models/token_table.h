@@ -1,4 +1,4 @@
-// The tokens by id: the bytes each stands for, and which are special.
+// The table of tokens by id: their bytes, and which of them are special.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_TOKEN_TABLE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_TOKEN_TABLE_H_
 
@@ -13,16 +13,16 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class TokenTable {
  public:
-  // `normalized`: the added tokens of the spec, in its order; tokens that are looked for in the
-  // normalized text are written in their normalized form.
-  // INVALID_ARGUMENT: two tokens have the same id, or two ids the same text.
+  // `normalized`: the added tokens of the spec, in the same order. Tokens that are looked for in
+  // the normalized text have their normalized form here. INVALID_ARGUMENT: two tokens have the same
+  // id, or two ids the same text.
   static absl::StatusOr<TokenTable> Create(const TokenizerSpec& spec,
                                            const std::vector<AddedToken>& normalized);
 
-  // Tokenizer::TokenBytes, FirstTokenBytes and IsSpecial.
+  // See Tokenizer::TokenBytes, FirstTokenBytes and IsSpecial.
   std::string_view Bytes(int32_t id) const;
   std::string_view FirstBytes(int32_t id) const;
   bool IsSpecial(int32_t id) const;
@@ -41,9 +41,9 @@ class TokenTable {
   absl::StatusOr<bool> Add(const std::string& text, int32_t id);
   void SetPiece(const DecoderSpec& decoder, std::string_view text, int32_t id);
 
-  std::vector<Token> tokens_;  // by id; shorter than the vocabulary if its end is unused
-  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // if they differ from the bytes
-  absl::flat_hash_map<int32_t, std::string> texts_;        // while the table is made
+  std::vector<Token> tokens_;  // index: id; may be shorter than the vocabulary
+  absl::flat_hash_map<int32_t, std::string> first_bytes_;  // only where they differ from `bytes`
+  absl::flat_hash_map<int32_t, std::string> texts_;        // used by Create only
   absl::flat_hash_map<std::string, int32_t> ids_;
 };
 

@@ -1,4 +1,4 @@
-// Viterbi's algorithm over the bytes of a word, with the tokens at each place from a trie.
+// Viterbi's algorithm over the bytes of a word. A trie gives the tokens that begin at each byte.
 #include "service/tokenizer/models/unigram_model.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void UnigramModel::FindEnds(std::string_view word, Workspace* workspace) const {
 }
 
 void UnigramModel::AppendUnknown(std::string_view run, std::vector<int32_t>* ids) const {
-  // The text of the unknown token itself is in the vocabulary.
+  // The run may be the text of the unknown token itself, which is in the vocabulary.
   uint32_t node = 0;
   const Node* last = nullptr;
   for (const char c : run) {

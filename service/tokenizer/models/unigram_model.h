@@ -1,5 +1,5 @@
-// The unigram language model of one word: it picks the sequence of tokens with the greatest sum of
-// scores.
+// The unigram language model. It divides a word into the sequence of tokens with the greatest sum
+// of scores.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_MODELS_UNIGRAM_MODEL_H_
 
@@ -17,41 +17,42 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class UnigramModel {
  public:
-  // Bounds the time that each byte of a word takes.
+  // Bounds the time that Encode takes per byte of a word.
   static constexpr size_t kMaxTokenBytes = 1024;
 
-  // Memory that Encode works in, kept from word to word. One per thread.
+  // Scratch memory of Encode, which is reused for the next word. Each thread needs its own.
   class Workspace {
    private:
     friend class UnigramModel;
 
-    // The best sequence of tokens that ends at a byte of the word.
+    // The best sequence of tokens for the bytes of the word up to here.
     struct End {
       double score;
-      uint32_t begin;  // of its last token; kNone where no sequence ends here
-      int32_t id;      // of its last token
+      uint32_t begin;  // where its last token begins; kNone: no sequence ends here
+      int32_t id;      // the id of its last token
     };
 
     std::vector<End> ends_;
-    std::vector<uint32_t> cuts_;  // the ends of the best sequence's tokens, from the last one
+    std::vector<uint32_t> cuts_;  // ends of the best sequence's tokens, last token first
   };
 
-  // INVALID_ARGUMENT: there is no unk_id, a score is not a number, or a token is longer than
+  // INVALID_ARGUMENT: the spec has no unk_id, a score is not finite, or a token is longer than
   // kMaxTokenBytes.
   static absl::StatusOr<UnigramModel> Create(const TokenizerSpec& spec);
 
-  // Appends the ids of a word; of several best sequences the one whose last tokens begin first. A
-  // run of characters without a token becomes the tokens of its bytes or one unk_id, as the spec
-  // says. O(n * longest token). REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
+  // Appends the ids of a word. Of several best sequences, takes the one whose last token begins
+  // first; if these are equal, compares the token before it, and so on. A run of characters without
+  // a token becomes the tokens of its bytes or one unk_id, as the spec says. O(n * longest token).
+  // REQUIRES: word is UTF-8, not empty, shorter than 2^32 - 1 bytes.
   void Encode(std::string_view word, Workspace* workspace, std::vector<int32_t>* ids) const;
 
  private:
-  // A node of the trie of the vocabulary's texts.
+  // A node of the trie that holds the texts of the vocabulary.
   struct Node {
-    int32_t id = -1;  // of the text that ends here
+    int32_t id = -1;  // the token whose text ends here; -1: none
     double score = 0;
   };
 
@@ -61,7 +62,7 @@ class UnigramModel {
   void AppendUnknown(std::string_view run, std::vector<int32_t>* ids) const;
 
   std::vector<Node> nodes_;
-  absl::flat_hash_map<uint64_t, uint32_t> children_;  // by node << 8 | byte
+  absl::flat_hash_map<uint64_t, uint32_t> children_;  // key: node << 8 | byte
   int32_t unk_id_ = 0;
   double unk_score_ = 0;
   bool single_precision_ = false;

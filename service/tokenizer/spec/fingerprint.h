@@ -13,7 +13,7 @@ class Fingerprint {
     for (int byte = 0; byte < 8; ++byte) AddByte(static_cast<unsigned char>(number >> (8 * byte)));
   }
 
-  // The length goes in too, so that ("a", "bc") and ("ab", "c") differ.
+  // Hashes the length too, so that ("a", "bc") and ("ab", "c") differ.
   void AddText(std::string_view text) {
     AddNumber(text.size());
     for (const char c : text) AddByte(static_cast<unsigned char>(c));

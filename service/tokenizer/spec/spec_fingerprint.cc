@@ -1,5 +1,5 @@
-// The parts of byte-level BPE are hashed first, as before there were other tokenizers; parts that
-// only others have follow, if there are any.
+// Hashes the parts of byte-level BPE first, as in versions that had no other tokenizers, so that
+// its fingerprints stay the same. Parts of other tokenizers follow.
 #include "service/tokenizer/spec/spec_fingerprint.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The fingerprint of a tokenizer: a hash of everything that decides which ids a text gets.
+// The fingerprint of a tokenizer: a hash of everything that affects the ids of a text.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_SPEC_FINGERPRINT_H_
 
@@ -8,7 +8,7 @@
 
 namespace longstream {
 
-// The same in every process and build: snapshots of sessions hold it.
+// The fingerprint is the same in every process and build, because snapshots of sessions hold it.
 uint64_t FingerprintOf(const TokenizerSpec& spec);
 
 }  // namespace longstream

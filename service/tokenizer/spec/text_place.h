@@ -1,19 +1,20 @@
-// The place of a text, and whether a space, or the mark for one, is put before it there.
+// The place of a text in a sequence, which decides whether a space, or the mark for a space, is put
+// before the text.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_TEXT_PLACE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_TEXT_PLACE_H_
 
 namespace longstream {
 
 enum class TextPlace {
-  kSequenceBegin,  // nothing is before it
-  kNewPiece,       // an added token is, or the piece that a cut ended
-  kContinues,      // it goes on after other text
+  kSequenceBegin,  // the text begins the sequence
+  kNewPiece,       // the text follows an added token, or a cut of the pre-tokenizer
+  kContinues,      // the text continues other text
 };
 
-// Which texts get a prefix.
+// Which texts get a space (or its mark) in front.
 enum class PrependScheme {
-  kFirst,   // the one at the beginning of the sequence
-  kAlways,  // each that does not go on after another one
+  kFirst,   // only the text at the beginning of the sequence
+  kAlways,  // every text that does not continue other text
   kNever,
 };
 

@@ -1,5 +1,5 @@
-// A tokenizer as its files describe it. The readers (tokenizer_json.h, sentencepiece_model.h) make
-// it, and the stages are made from it. Data only.
+// The description of a tokenizer, as plain data. The readers of files (tokenizer_json.h,
+// sentencepiece_model.h) make it, and PipelineTokenizer makes its stages from it.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_SPEC_TOKENIZER_SPEC_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_SPEC_TOKENIZER_SPEC_H_
 
@@ -14,33 +14,33 @@
 
 namespace longstream {
 
-// A token that is looked for in the text before anything else is done with it.
+// A token that is looked for in the text before the other stages.
 struct AddedToken {
   int32_t id = 0;
   std::string content;
   bool special = false;
-  bool single_word = false;  // only where no word character is next to it
-  bool lstrip = false;       // takes the white space before it along
-  bool rstrip = false;       // and after it
-  bool normalized = false;   // is looked for in the normalized text, in its own normalized form
+  bool single_word = false;  // matches only if no word character is next to it
+  bool lstrip = false;       // includes the white space before it
+  bool rstrip = false;       // includes the white space after it
+  bool normalized = false;   // its normalized form is looked for in the normalized text
 };
 
-// A string, or a regular expression (regex.h).
+// A literal string or a regular expression (regex.h).
 struct PatternSpec {
   std::string text;
   bool literal = false;
 };
 
-// One step of the normalizer, applied to a text between added tokens.
+// One step of the normalizer. It is applied to each text between added tokens.
 struct NormalizerStep {
   enum class Kind {
-    kNfc,             // Unicode form C
-    kPrepend,         // `text` goes before a text that is not empty, where `scheme` says so
-    kReplace,         // `text` takes the place of each match of `pattern`
-    kStrip,           // white space at the ends (`left`, `right`) goes
-    kCharsmap,        // the characters map of `text` (charsmap.h), grapheme by grapheme
-    kSentencePiece,   // `text` is such a map, used as SentencePiece does: longest match first
-    kCollapseSpaces,  // spaces at the ends go, and all but the first of a run
+    kNfc,             // converts to Unicode normalization form C
+    kPrepend,         // puts `text` before the texts that `scheme` names, unless they are empty
+    kReplace,         // replaces each match of `pattern` by `text`
+    kStrip,           // removes white space at the ends (`left`, `right`)
+    kCharsmap,        // applies the characters map `text` (charsmap.h) to each grapheme
+    kSentencePiece,   // applies the map `text` as SentencePiece does: longest match first
+    kCollapseSpaces,  // removes spaces at the ends, and all but the first of each run
   };
   Kind kind = Kind::kNfc;
   std::string text;
@@ -50,62 +50,66 @@ struct NormalizerStep {
   PrependScheme scheme = PrependScheme::kAlways;
 };
 
-// How a split treats the matches of a pattern and the text between them.
+// What a split does with the matches of a pattern and the texts between them.
 enum class SplitBehavior { kIsolated, kRemoved, kContiguous, kMergedWithPrevious, kMergedWithNext };
 
-// One step of the pre-tokenizer; it works on each piece that the step before it gave.
+// One step of the pre-tokenizer. It is applied to each piece that the previous step made.
 struct PreTokenizerStep {
   enum class Kind {
     kSplit,        // cuts at the matches of `pattern`
-    kPrefixSpace,  // each piece gets a leading space where it has none
+    kPrefixSpace,  // puts a space before each piece that has none
     kGpt2Split,    // cuts by GPT-2's pattern
-    kMetaspace,    // spaces become `mark`, which also goes before pieces (`scheme`); then, if
-                   // `split`, a piece begins at each mark
+    kMetaspace,    // replaces spaces by `mark`, puts `mark` before pieces (`scheme`); if `split`,
+                   // begins a new piece at each mark
   };
   Kind kind = Kind::kSplit;
   PatternSpec pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  // the text between the matches counts as the matches
+  bool invert = false;  // true: the texts between the matches count as the matches
   std::string mark;
   PrependScheme scheme = PrependScheme::kAlways;
   bool split = false;
 };
 
-// How the texts of tokens become text again.
+// How the texts of tokens are decoded to text.
 struct DecoderSpec {
-  // The texts are written in the byte alphabet (byte_alphabet.h); nothing else below applies.
+  // True: the texts are written in the byte alphabet (byte_alphabet.h), and the other fields are
+  // not used.
   bool byte_level = false;
   std::vector<std::pair<std::string, std::string>> replacements;  // applied to each text, in order
   bool byte_fallback = false;                                     // "<0x0A>" is the byte 0x0A
-  size_t strip_spaces = 0;  // at most so many spaces at the beginning of a sequence go
-  std::string first_drops;  // the first token of a sequence loses every such mark; empty: none
+  size_t strip_spaces = 0;  // removes at most so many spaces at the beginning of a sequence
+  std::string first_drops;  // removed from the first token of a sequence; empty: nothing is
 };
 
 struct TokenizerSpec {
   enum class Model { kBpe, kUnigram };
 
   Model model = Model::kBpe;
-  // The texts that words are made of. With byte_level they are written in the byte alphabet.
-  std::vector<std::pair<std::string, int32_t>> vocabulary;  // by ascending text
-  // Tokens that words do not produce: control tokens, and the bytes of a SentencePiece model.
+  // The tokens that words are made of: their texts and ids. If byte_level is set, the texts are
+  // written in the byte alphabet.
+  std::vector<std::pair<std::string, int32_t>> vocabulary;  // sorted by text
+  // Tokens that the merges or scores never produce: control tokens, and the byte tokens of a
+  // SentencePiece model.
   std::vector<std::pair<std::string, int32_t>> reserved;
-  bool byte_level = false;        // words are sequences of bytes, not of characters
-  bool byte_fallback = false;     // a character without a token is given by the tokens of its bytes
-  std::optional<int32_t> unk_id;  // a character without either becomes this, or nothing
-  bool fuse_unk = false;          // one unk_id for several such characters in a row
+  bool byte_level = false;        // words are sequences of bytes and not of characters
+  bool byte_fallback = false;     // a character without a token becomes the tokens of its bytes
+  std::optional<int32_t> unk_id;  // for characters that have neither; absent: they are omitted
+  bool fuse_unk = false;          // a run of such characters becomes one unk_id
 
   // BPE.
   std::vector<std::pair<std::string, std::string>> merges;
-  std::vector<uint32_t> merge_ranks;  // of `merges`; empty: the place in the list is the rank
-  bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
+  std::vector<uint32_t> merge_ranks;  // ranks of `merges`; empty: the index is the rank
+  bool ignore_merges = false;  // a word that is a token becomes that token without any merges
 
   // Unigram: a score for each text of the vocabulary.
   std::vector<double> scores;
   double unk_score = 0;
-  bool single_precision = false;  // sums of scores are rounded to float, as SentencePiece has them
+  bool single_precision = false;  // round sums of scores to float, as SentencePiece does
 
-  // SentencePiece's user-defined symbols: texts of the vocabulary, ascending, that are always taken
-  // whole, the longest first. They are neither normalized nor merged with others.
+  // The user-defined symbols of SentencePiece: texts of the vocabulary, in ascending order. A
+  // symbol in a text always becomes its token; if several begin at one place, the longest counts.
+  // Symbols are neither normalized nor merged.
   std::vector<std::string> symbols;
 
   std::vector<AddedToken> added_tokens;
@@ -115,7 +119,7 @@ struct TokenizerSpec {
   std::vector<int32_t> sequence_prefix;  // TokenizerInfo::sequence_prefix
 };
 
-// Names of special tokens.
+// The names of special tokens.
 struct SpecialTokenNames {
   std::optional<std::string> bos;
   std::optional<std::string> eos;

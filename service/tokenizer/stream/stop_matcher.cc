@@ -1,4 +1,4 @@
-// Stop strings: one Knuth-Morris-Pratt automaton each, stepped together byte by byte.
+// Each stop string has a Knuth-Morris-Pratt automaton. All automata advance byte by byte together.
 #include "service/tokenizer/stream/stop_matcher.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // Finds stop strings in a text that arrives in pieces.
 //
-// Text that may be the beginning of a stop string is held back until that is decided, so that no
-// part of a stop string is ever given out. The first complete stop string counts; if several end at
-// the same byte, the longest. The result does not depend on how the text is cut.
+// Text that may be the beginning of a stop string is held back until later text decides it. So no
+// part of a stop string is ever returned. The stop string that ends first counts; if several end at
+// the same byte, the longest one. The result does not depend on how the text is divided into
+// pieces.
 //
 // Not thread-safe.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_STREAM_STOP_MATCHER_H_
@@ -21,33 +22,35 @@ namespace longstream {
 
 class StopMatcher {
  public:
-  // Without stop strings: holds nothing back.
+  // Makes a matcher without stop strings, which holds nothing back.
   StopMatcher() = default;
 
-  // INVALID_ARGUMENT: a stop string is empty, or not UTF-8 and so could never be found.
+  // INVALID_ARGUMENT: a stop string is empty, or is not UTF-8 and so could never be found.
   static absl::StatusOr<StopMatcher> Create(const std::vector<std::string>& stop_strings);
 
-  // Takes the next piece of text, whole UTF-8 characters, and appends to *out the decided text,
-  // whole characters too. Returns the index of the stop string that was found: *out then ends
-  // before it, the rest of the text is dropped, and the matcher takes no more. O(bytes of text *
-  // number of stop strings).
+  // Takes the next piece of text and appends to *out the text that is decided. Both consist of
+  // whole UTF-8 characters. If a stop string was found, returns its index; *out then ends before
+  // the stop string, and the rest of the text is dropped. O(bytes of text * number of stop
+  // strings).
   //
   // REQUIRES: no stop string has been found yet.
   std::optional<size_t> Push(std::string_view text, std::string* out);
 
-  // Appends the text held back, as no more text will come. Text pushed after it is searched anew.
+  // Appends the text that was held back, because no more text will come. If Push is called
+  // afterwards, the search starts again.
   void Flush(std::string* out);
 
  private:
-  // One stop string by the method of Knuth, Morris and Pratt.
+  // The automaton of one stop string (Knuth, Morris and Pratt).
   struct Pattern {
     std::string text;
-    std::vector<uint32_t> border;  // border[i]: longest proper prefix of text that ends text[0..i]
-    size_t matched = 0;            // bytes of text that end the input so far
+    std::vector<uint32_t> border;  // border[i]: length of the longest proper prefix of text that is
+                                   // a suffix of text[0..i]
+    size_t matched = 0;  // length of the longest prefix of text that ends the input so far
   };
 
   std::vector<Pattern> patterns_;
-  std::string held_;  // the end of the input, as long as the longest `matched`
+  std::string held_;  // the last bytes of the input, as many as the greatest `matched`
 };
 
 }  // namespace longstream

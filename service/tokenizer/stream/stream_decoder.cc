@@ -1,4 +1,4 @@
-// Tokens to text, the search for stop strings, and the tokens that the sent text covers.
+// Decodes tokens, searches for stop strings, and counts the tokens whose text was delivered.
 #include "service/tokenizer/stream/stream_decoder.h"
 
 #include <utility>
@@ -8,8 +8,8 @@
 namespace longstream {
 namespace {
 
-// Length of the part at the beginning of `text` that comes from `held` bytes held back: their
-// character, or its replacement.
+// `held` bytes of an incomplete character were held back, and `text` begins with that character or
+// its replacement. Returns the length of this beginning.
 size_t HeldLength(std::string_view text, size_t held, InvalidUtf8 invalid) {
   size_t length = 0;
   NextCodePoint(text, &length);
@@ -36,7 +36,7 @@ TextDelta StreamDecoder::Push(int32_t token) {
   decoder_.Push(token, &text);
   ++pushed_;
 
-  // Tokens that end within the character held back so far get that character's end.
+  // Earlier tokens that end within the held-back character end where that character ends.
   if (held > 0 && !text.empty()) {
     AddTokenEnd(pushed_ - 1, decoded_ + HeldLength(text, held, invalid_));
   }

@@ -1,10 +1,10 @@
-// Turns a stream of sampled tokens into text that can be sent as it comes.
+// Decodes a stream of sampled tokens to text that can be sent at once.
 //
-// The text of all deltas put together is Decode() of the tokens, up to the first stop string. No
-// delta splits a UTF-8 character, and none reveals part of a stop string: undecided text is held
-// back. Memory is bounded by the longest stop string, whatever the stream.
+// The texts of all deltas, joined, are Decode() of the tokens up to the first stop string. No delta
+// splits a UTF-8 character or contains part of a stop string, because undecided text is held back.
+// The length of the longest stop string bounds the memory.
 //
-// Not thread-safe; one per generated text.
+// Not thread-safe. Each generated text needs its own decoder.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_STREAM_STREAM_DECODER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_STREAM_STREAM_DECODER_H_
 
@@ -24,37 +24,40 @@ namespace longstream {
 
 struct StreamDecoderOptions {
   DecodeOptions decode = {};
-  // Position of the first token to be pushed; the positions of the deltas count from here.
+  // The position of the first token that will be pushed. The positions of deltas count from here.
   uint64_t start_position = 0;
-  // The first min_tokens tokens are not searched for stop strings.
+  // The text of the first min_tokens tokens is not searched for stop strings.
   uint64_t min_tokens = 0;
 };
 
 // The text that can be sent after a token.
 struct TextDelta {
   std::string text;  // UTF-8; may be empty
-  // start_position plus the number of tokens whose text lies wholly in the deltas so far, this one
-  // included. Text of the token at this position may have been sent in part.
+  // start_position plus the number of tokens whose text is completely in the deltas so far,
+  // including this one. The text of the token at this position may have been sent in part.
   uint64_t position = 0;
-  // Index of the stop string that was found: the text ends before it, and this is the last delta.
+  // The index of the stop string that was found. The text ends before it, and this is the last
+  // delta.
   std::optional<size_t> stop = std::nullopt;
 };
 
 class StreamDecoder {
  public:
-  // The tokenizer must outlive the decoder. `stop_strings` is taken as created.
+  // The tokenizer must outlive the decoder. `stop_strings` must not have seen any text.
   StreamDecoder(const Tokenizer& tokenizer, StopMatcher stop_strings,
                 StreamDecoderOptions options = {});
 
-  // REQUIRES: no delta had a stop, and Finish was not called.
+  // Takes the next token and returns the text that can be sent. REQUIRES: no delta had a stop, and
+  // Finish was not called.
   TextDelta Push(int32_t token);
 
-  // The text held back, an incomplete character as U+FFFD; its position covers every token, unless
-  // that U+FFFD completes a stop string. REQUIRES: as Push.
+  // Returns the text that was held back. An incomplete character becomes U+FFFD. The position of
+  // the delta covers every token, unless that U+FFFD completes a stop string. REQUIRES: as for
+  // Push.
   TextDelta Finish();
 
  private:
-  // The first `tokens` tokens end at byte `text_end` of the text of the whole stream.
+  // The text of the first `tokens` tokens ends at byte `text_end` of the whole text.
   struct TokenEnd {
     uint64_t tokens;
     uint64_t text_end;
@@ -68,11 +71,11 @@ class StreamDecoder {
   const InvalidUtf8 invalid_;
   TextDecoder decoder_;
 
-  uint64_t pushed_ = 0;            // tokens
-  uint64_t decoded_ = 0;           // bytes of text that decoder_ gave
+  uint64_t pushed_ = 0;            // tokens that were pushed
+  uint64_t decoded_ = 0;           // bytes of text that decoder_ returned
   uint64_t delivered_bytes_ = 0;   // bytes of text in the deltas
-  uint64_t delivered_tokens_ = 0;  // tokens whose text lies wholly in them
-  std::deque<TokenEnd> ends_;      // of the other tokens; text_end ascends strictly
+  uint64_t delivered_tokens_ = 0;  // tokens whose text is completely in the deltas
+  std::deque<TokenEnd> ends_;      // ends of the other tokens; text_end strictly ascends
 };
 
 }  // namespace longstream

@@ -1,4 +1,4 @@
-// Added tokens from the left, and the white space they take along.
+// Finds added tokens from left to right, with the white space that they include.
 #include "service/tokenizer/text/added_token_matcher.h"
 
 #include <unicode/uchar.h>
@@ -13,7 +13,7 @@
 namespace longstream {
 namespace {
 
-// \w of Unicode's regular expressions (UTS 18, annex C).
+// Whether \w matches the character in Unicode's regular expressions (UTS 18, annex C).
 bool IsWord(char32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   constexpr uint32_t kWordCategories = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
@@ -21,7 +21,7 @@ bool IsWord(char32_t code_point) {
          u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL);
 }
 
-// Whether no word character stands directly before `begin` or at `end`.
+// Whether there is no word character directly before `begin` or at `end`.
 bool StandsAlone(std::string_view text, size_t begin, size_t end) {
   if (begin > 0 && IsWord(PreviousCodePoint(text, &begin))) return false;
   return end == text.size() || !IsWord(NextCodePoint(text, &end));
@@ -41,8 +41,8 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
 std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(
     std::string_view text, bool parse_special, std::span<const ByteRange> foreign) const {
   std::vector<Segment> segments;
-  size_t done = 0;       // the text before is in segments
-  size_t space_end = 0;  // end of the white space that a token took last
+  size_t done = 0;       // the text before this offset is in segments
+  size_t space_end = 0;  // end of the white space that the last token with rstrip included
   size_t at = 0;
   while (at < text.size()) {
     const std::optional<size_t> index = contents_.LongestAt(text.substr(at));
@@ -53,17 +53,18 @@ std::vector<AddedTokenMatcher::Segment> AddedTokenMatcher::Split(
     const AddedToken* token = &tokens_[*index];
     size_t begin = at;
     size_t end = at + token->content.size();
-    at = end;  // the search goes on behind the token itself, whether it counts or not
+    at = end;  // continue the search after the token, even if it does not count
     if (token->special && !parse_special) continue;
     if (token->special && AnyWithin(foreign, begin, end)) {
-      // A token that begins within it may be the template's own.
+      // Another token may begin within this one and be text of the template.
       at = begin + 1;
       continue;
     }
     if (token->single_word && !StandsAlone(text, begin, end)) continue;
     if (token->lstrip) begin = SpaceBegin(text, done, begin);
     if (token->rstrip) {
-      // Tokens that are white space themselves may follow within space that was taken already.
+      // This token may itself be white space, and lie within the white space that the last token
+      // included.
       space_end = end < space_end ? space_end : SpaceEnd(text, end);
       end = space_end;
     }

@@ -1,4 +1,4 @@
-// The byte alphabet of byte-level BPE.
+// Implements the byte alphabet of byte-level BPE.
 #include "service/tokenizer/text/byte_alphabet.h"
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-constexpr char32_t kFirstMoved = 0x100;  // code point of the first byte without one of its own
+constexpr char32_t kFirstMoved = 0x100;  // the code point for the first byte of the other 68
 constexpr char32_t kEnd = 0x144;
 
 constexpr bool StandsForItself(int byte) {
@@ -28,7 +28,7 @@ constexpr std::array<char32_t, 256> CodePoints() {
 
 constexpr std::array<char32_t, 256> kCodePoints = CodePoints();
 
-// Byte of each code point below kEnd, or -1.
+// Returns the byte of each code point below kEnd, or -1 if it has none.
 constexpr std::array<int16_t, kEnd> Bytes() {
   std::array<int16_t, kEnd> bytes{};
   for (int16_t& byte : bytes) byte = -1;

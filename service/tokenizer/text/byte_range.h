@@ -1,4 +1,4 @@
-// Parts of a text, by their bytes.
+// Ranges of bytes in a text.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_BYTE_RANGE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_BYTE_RANGE_H_
 
@@ -8,7 +8,7 @@
 
 namespace longstream {
 
-// Bytes [begin, end).
+// The bytes [begin, end) of a text.
 struct ByteRange {
   size_t begin = 0;
   size_t end = 0;
@@ -16,7 +16,8 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// Whether one of the ranges has a byte of [begin, end). REQUIRES: they ascend and do not overlap.
+// Whether one of the ranges contains a byte of [begin, end). REQUIRES: the ranges ascend and do not
+// overlap.
 inline bool AnyWithin(std::span<const ByteRange> ranges, size_t begin, size_t end) {
   const auto first = std::partition_point(
       ranges.begin(), ranges.end(), [&](const ByteRange& range) { return range.end <= begin; });

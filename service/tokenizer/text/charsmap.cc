@@ -1,4 +1,5 @@
-// Walks the double array of a characters map; every index is checked, as the file may be damaged.
+// Walks the double-array trie of a characters map. Checks every index, because the file may be
+// damaged.
 #include "service/tokenizer/text/charsmap.h"
 
 #include "absl/status/status.h"
@@ -18,7 +19,7 @@ uint32_t LittleEndian(std::string_view bytes, size_t at) {
   return value;
 }
 
-// The layout of a unit, as the library Darts-clone has it.
+// The fields of a unit. The layout is that of the library Darts-clone.
 bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t Value(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 uint32_t Label(uint32_t unit) { return unit & 0x800000FFu; }
@@ -51,7 +52,7 @@ absl::StatusOr<Charsmap> Charsmap::Create(std::string_view blob) {
 
 std::optional<std::string_view> Charsmap::Replacement(uint32_t offset) const {
   if (offset >= replacements_.size()) return std::nullopt;
-  // A text begins behind the zero byte of another one; in a damaged map maybe within a character.
+  // Only a damaged map has an offset in the middle of a character.
   if ((static_cast<unsigned char>(replacements_[offset]) & 0xC0) == 0x80) return std::nullopt;
   return std::string_view(replacements_.c_str() + offset);
 }

@@ -1,6 +1,6 @@
-// The precompiled characters map of SentencePiece: texts and their replacements, as a double array
-// trie. Little-endian: a uint32 with the size of the trie in bytes; the trie, units of uint32; the
-// replacements, each ended by a zero byte.
+// The precompiled characters map of SentencePiece: a double-array trie of texts, and their
+// replacements. Its bytes are, in little-endian order: a uint32, the size of the trie in bytes; the
+// trie, an array of uint32 units; and the replacements, each followed by a zero byte.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_CHARSMAP_H_
 
@@ -15,25 +15,25 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class Charsmap {
  public:
   struct Match {
-    size_t length = 0;             // bytes of the text
-    std::string_view replacement;  // UTF-8; as long as the map
+    size_t length = 0;             // bytes of the matched text
+    std::string_view replacement;  // UTF-8; valid while the map exists
   };
 
-  // INVALID_ARGUMENT: the sizes do not fit, or a replacement is not UTF-8. An empty map has no
-  // matches.
+  // Makes a map from its bytes. An empty `blob` gives a map without matches. INVALID_ARGUMENT: the
+  // sizes do not fit, or a replacement is not UTF-8.
   static absl::StatusOr<Charsmap> Create(std::string_view blob);
 
-  // The longest and the shortest of the map's texts that `text` begins with.
+  // Return the longest and the shortest text of the map that `text` begins with.
   std::optional<Match> Longest(std::string_view text) const { return Find(text, true); }
   std::optional<Match> Shortest(std::string_view text) const { return Find(text, false); }
 
  private:
   std::optional<Match> Find(std::string_view text, bool longest) const;
-  // The replacement at an offset; nothing for an offset outside the map.
+  // Returns the replacement at an offset, or nothing if the offset is invalid.
   std::optional<std::string_view> Replacement(uint32_t offset) const;
 
   std::vector<uint32_t> units_;

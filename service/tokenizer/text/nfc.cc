@@ -1,4 +1,4 @@
-// Form C by ICU, with long runs of combining marks put in order first.
+// Uses ICU, but sorts long runs of combining marks before.
 #include "service/tokenizer/text/nfc.h"
 
 #include <unicode/bytestream.h>
@@ -20,20 +20,22 @@
 namespace longstream {
 namespace {
 
-// ICU puts marks in order by insertion, which is quadratic in the length of a run. Natural text has
-// a few marks in a row (the Stream-Safe format allows 30); longer runs are sorted beforehand.
+// ICU sorts combining marks by insertion, which takes quadratic time in the length of a run.
+// Natural text has only a few marks in a row (Unicode's Stream-Safe format allows 30). Runs of at
+// least kLongRun marks are sorted before ICU sees them.
 constexpr size_t kLongRun = 64;
 
-// Below U+0300 nothing is a combining mark; in UTF-8 that is below byte 0xCC.
+// No character below U+0300 is a combining mark. In UTF-8 these characters begin with a byte below
+// 0xCC.
 bool MayBeMark(unsigned char lead_byte) { return lead_byte >= 0xCC; }
 
-// Whether a character, fully decomposed, begins with a mark.
+// Whether the full decomposition of a character begins with a combining mark.
 bool BeginsWithMark(char32_t c) {
   return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_LEAD_CANONICAL_COMBINING_CLASS) != 0;
 }
 
-// Appends a run of marks, decomposed and in canonical order: an equivalent text, in which ICU's
-// insertion finds each mark in its place.
+// Appends a run of marks, decomposed and in canonical order. The result is canonically equivalent,
+// and ICU does not have to move any mark.
 void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::string* out) {
   std::vector<std::pair<uint8_t, UChar32>> marks;  // combining class, code point
   icu::UnicodeString decomposition;
@@ -46,7 +48,7 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
     }
   }
   const auto by_class = [](const auto& a, const auto& b) { return a.first < b.first; };
-  // A character of class 0 keeps its place and separates the marks on its two sides.
+  // Marks do not move across a character of class 0, so sort the marks between two of them.
   for (auto first = marks.begin(); first != marks.end();) {
     if (first->first == 0) {
       ++first;
@@ -60,10 +62,11 @@ void AppendOrdered(const icu::Normalizer2& nfc, std::string_view run, std::strin
   for (const auto& [combining_class, c] : marks) icu::UnicodeString(c).toUTF8String(*out);
 }
 
-// The text with every long run of marks in canonical order: `text` itself where there is none.
+// Returns the text with every long run of marks in canonical order: `text` itself if it has no long
+// run, otherwise *buffer.
 std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view text,
                                std::string* buffer) {
-  size_t copied = 0;  // bytes of text that are in *buffer
+  size_t copied = 0;  // the first so many bytes of text are in *buffer
   for (size_t offset = 0; offset < text.size();) {
     if (!MayBeMark(static_cast<unsigned char>(text[offset]))) {
       ++offset;
@@ -86,7 +89,7 @@ std::string_view OrderLongRuns(const icu::Normalizer2& nfc, std::string_view tex
   return *buffer;
 }
 
-// Form C of today, and of the characters of Unicode 9.
+// Normalization form C of ICU's Unicode version, and restricted to the characters of Unicode 9.
 struct Normalizers {
   const icu::Normalizer2* newest = nullptr;
   icu::UnicodeSet known;
@@ -119,8 +122,8 @@ absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string
   UErrorCode error = U_ZERO_ERROR;
   std::string ordered_buffer;
   const std::string_view ordered = OrderLongRuns(nfc, text, &ordered_buffer);
-  // A reordered text is no longer the caller's, so it is copied in any case. A text in today's form
-  // is also in the older one, which only orders and composes less.
+  // Return `text` itself if it is in ICU's form already. Then it is in the form of Unicode 9 too,
+  // which reorders and composes fewer characters.
   const bool same_text = ordered.data() == text.data();
   if (same_text && normalizers.newest->isNormalizedUTF8(Piece(text), error) && U_SUCCESS(error)) {
     return text;

@@ -9,10 +9,10 @@
 
 namespace longstream {
 
-// The text in form C: `text` itself where it is in that form already, else *buffer. Characters are
-// as in Unicode 9, the version that Hugging Face's tokenizers normalize by: younger ones are
-// neither marks nor composed. Takes O(n log n), whatever the text. Thread-safe. INTERNAL: ICU lacks
-// memory or its data. REQUIRES: text is UTF-8, below 2 GiB / 3.
+// Returns the text in form C: `text` itself if it is in that form already, otherwise *buffer. Uses
+// the characters of Unicode 9, like Hugging Face's tokenizers; newer characters are neither
+// reordered nor composed. Takes O(n log n) time for any text. Thread-safe. INTERNAL: ICU lacks
+// memory or its data. REQUIRES: text is UTF-8 and shorter than 2 GiB / 3.
 absl::StatusOr<std::string_view> NormalizeNfc(std::string_view text, std::string* buffer);
 
 }  // namespace longstream

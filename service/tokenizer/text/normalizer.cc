@@ -1,4 +1,4 @@
-// The steps one after another, each from one buffer into the next.
+// Runs the steps one after the other, each from one buffer into the next.
 #include "service/tokenizer/text/normalizer.h"
 
 #include <unicode/brkiter.h>
@@ -16,12 +16,12 @@
 namespace longstream {
 namespace {
 
-// ICU counts in 32 bits, and form C may have three times the bytes of a text.
+// ICU counts bytes in 32 bits, and normalization form C may make a text three times as long.
 constexpr size_t kMaxBytes = 0x7FFFFFFF / 3;
 
 constexpr std::string_view kMark = "\u2581";  // SentencePiece's mark for a space
 
-// Longer graphemes are looked up character by character, as the reference implementation does.
+// A grapheme of more bytes is looked up character by character, as in the library `tokenizers`.
 constexpr size_t kLongestGrapheme = 5;
 
 void ReplaceLiteral(std::string_view text, std::string_view pattern, std::string_view replacement,
@@ -50,8 +50,9 @@ absl::Status ReplaceRegex(std::string_view text, const Regex& regex, std::string
   return absl::OkStatus();
 }
 
-// Appends the grapheme as the map has it: all of it by the shortest text of the map that it begins
-// with, and a long one character by character.
+// Appends the replacement of a grapheme. If the map has texts that the grapheme begins with, the
+// replacement of the shortest one stands for the whole grapheme. Otherwise, and if the grapheme is
+// long, looks up each of its characters.
 void AppendGrapheme(const Charsmap& map, std::string_view grapheme, std::string* out) {
   if (grapheme.size() <= kLongestGrapheme) {
     if (const auto match = map.Shortest(grapheme)) {
@@ -70,7 +71,7 @@ void AppendGrapheme(const Charsmap& map, std::string_view grapheme, std::string*
 
 absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::string* out) {
   UErrorCode error = U_ZERO_ERROR;
-  // Making an iterator takes far longer than finding the graphemes of a word.
+  // Keep the iterator, because making one takes much longer than finding the graphemes of a word.
   thread_local std::unique_ptr<icu::BreakIterator> iterator;
   if (iterator == nullptr) {
     iterator.reset(icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), error));
@@ -94,7 +95,7 @@ absl::Status MapGraphemes(const Charsmap& map, std::string_view text, std::strin
   return absl::OkStatus();
 }
 
-// Symbols stay as they are; otherwise the longest text of the map counts.
+// Replaces texts of the map, at each place the longest one that matches. Symbols stay unchanged.
 void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view text,
                 std::string* out) {
   for (size_t at = 0; at < text.size();) {
@@ -115,7 +116,8 @@ void MapLongest(const Charsmap& map, const PrefixSet& symbols, std::string_view 
   }
 }
 
-// Spaces at the beginning go, unless the text goes on after another one.
+// Removes spaces as kCollapseSpaces says. Keeps a space at the beginning if the text continues
+// other text.
 void CollapseSpaces(std::string_view text, TextPlace place, std::string* out) {
   const size_t begin = out->size();
   bool after_space = place != TextPlace::kContinues;
@@ -124,7 +126,7 @@ void CollapseSpaces(std::string_view text, TextPlace place, std::string* out) {
     if (!is_space || !after_space) *out += c;
     after_space = is_space;
   }
-  // At the end the mark counts as a space too, as it does for SentencePiece.
+  // As in SentencePiece, a mark at the end counts as a space too.
   while (out->size() > begin) {
     std::string_view added = *out;
     added.remove_prefix(begin);
@@ -214,7 +216,7 @@ absl::StatusOr<std::string_view> Normalizer::Run(std::string_view text, TextPlac
       return absl::InvalidArgumentError(absl::StrCat(
           "expected a text of at most ", kMaxBytes, " bytes once normalized, found ", text.size()));
     }
-    if (text.data() != next.data()) continue;  // still a part of what it was
+    if (text.data() != next.data()) continue;  // the step returned a part of its input
     buffer->swap(next);
     text = *buffer;
   }

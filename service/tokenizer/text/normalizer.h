@@ -1,4 +1,4 @@
-// Changes a text before it is cut into words, by the steps of TokenizerSpec::normalizer.
+// Normalizes a text before it is cut into words, by the steps of TokenizerSpec::normalizer.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_NORMALIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_NORMALIZER_H_
 
@@ -17,28 +17,28 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class Normalizer {
  public:
-  // Takes normalizer and symbols of the spec. UNIMPLEMENTED: a pattern is not supported.
-  // INVALID_ARGUMENT: a characters map is damaged.
+  // Uses the fields `normalizer` and `symbols` of the spec. UNIMPLEMENTED: a pattern is not
+  // supported. INVALID_ARGUMENT: a characters map is damaged.
   static absl::StatusOr<Normalizer> Create(const TokenizerSpec& spec);
 
-  // The normalized text: a part of `text` if nothing else has to change, else *buffer. O(n log n).
-  // Whether a prefix is put before the text depends on its place.
-  // INVALID_ARGUMENT: a step makes more than 2 GiB / 3 of it; else errors as NormalizeNfc and
-  // Regex::Find. REQUIRES: text is UTF-8, below 2 GiB / 3.
+  // Returns the normalized text: a part of `text` if the steps only remove text at its ends,
+  // otherwise *buffer. `place` decides whether a prefix is put before the text. O(n log n).
+  // INVALID_ARGUMENT: the result of a step is longer than 2 GiB / 3. Other errors as for
+  // NormalizeNfc and Regex::Find. REQUIRES: text is UTF-8 and shorter than 2 GiB / 3.
   absl::StatusOr<std::string_view> Run(std::string_view text, TextPlace place,
                                        std::string* buffer) const;
 
  private:
   struct Step {
     NormalizerStep spec;
-    std::optional<Regex> regex;  // kReplace with a regular expression
-    Charsmap charsmap;           // kCharsmap, kSentencePiece
+    std::optional<Regex> regex;  // for kReplace with a regular expression
+    Charsmap charsmap;           // for kCharsmap and kSentencePiece
   };
 
-  // The text after the step: a part of `text`, or *out, which is empty before.
+  // Runs one step. Returns a part of `text`, or *out, which must be empty before the call.
   absl::StatusOr<std::string_view> RunStep(const Step& step, std::string_view text, TextPlace place,
                                            std::string* out) const;
 

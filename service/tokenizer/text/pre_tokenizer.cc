@@ -1,4 +1,4 @@
-// Splits a text by one pattern after another.
+// Splits a text by the patterns of the steps, one after the other.
 #include "service/tokenizer/text/pre_tokenizer.h"
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace longstream {
 namespace {
 
-// The pattern of ByteLevel with use_regex, as in GPT-2's encoder.py.
+// The pattern of GPT-2's encoder.py, which ByteLevel uses if use_regex is set.
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -17,7 +17,8 @@ struct Piece {
   bool is_match;
 };
 
-// The matches and what lies between them: without gaps from the beginning of the text to its end.
+// Divides the text into the matches of the regular expression and the texts between them. The
+// pieces cover the whole text.
 absl::StatusOr<std::vector<Piece>> FindPieces(const Regex& regex, std::string_view text) {
   std::vector<Piece> pieces;
   size_t end = 0;
@@ -34,7 +35,7 @@ absl::StatusOr<std::vector<Piece>> FindPieces(const Regex& regex, std::string_vi
   return pieces;
 }
 
-// Whether a piece is joined with the one before it.
+// Whether a piece is joined with the previous piece.
 bool Joins(SplitBehavior behavior, const Piece& before, const Piece& piece) {
   switch (behavior) {
     case SplitBehavior::kContiguous:
@@ -50,7 +51,8 @@ bool Joins(SplitBehavior behavior, const Piece& before, const Piece& piece) {
   return false;
 }
 
-// The piece as the step leaves it before it cuts: the piece itself, or *buffer.
+// Applies the step's change of the text that comes before its cut. Returns the piece itself or
+// *buffer.
 std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::string_view piece,
                            std::string* buffer) {
   using Kind = PreTokenizerStep::Kind;
@@ -58,7 +60,7 @@ std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::s
   const bool is_space = step.kind == Kind::kPrefixSpace;
   std::string_view prefix = " ";
   if (!is_space) prefix = step.mark;
-  // A space becomes the mark, so it is as good as one.
+  // A space at the beginning will become the mark, so it counts as a prefix.
   const bool has_prefix = piece.starts_with(prefix) || piece.starts_with(' ');
   const bool gives_prefix = PutsPrefix(step.scheme, place) && !has_prefix;
   if (is_space && !gives_prefix) return piece;
@@ -78,8 +80,8 @@ std::string_view Rewritten(const PreTokenizerStep& step, TextPlace place, std::s
   return *buffer;
 }
 
-// The pattern that the step cuts by, if it cuts. Sets the treatment of matches if the kind decides
-// it.
+// Returns the pattern by which the step cuts, if it cuts. If the kind of step decides the behavior
+// of the split, sets step->behavior.
 std::optional<PatternSpec> CutPattern(PreTokenizerStep* step) {
   switch (step->kind) {
     case PreTokenizerStep::Kind::kSplit:
@@ -130,7 +132,7 @@ absl::Status PreTokenizer::RunSteps(std::string_view text, TextPlace place, size
   return RunSteps(text, place, step + 1, sink);
 }
 
-// Cuts a piece by the step's pattern, and runs the steps behind it on each part.
+// Cuts a piece by the pattern of the step, and runs the following steps on each part.
 absl::Status PreTokenizer::Cut(std::string_view text, TextPlace place, size_t step,
                                WordSink sink) const {
   absl::StatusOr<std::vector<Piece>> pieces = FindPieces(*steps_[step].regex, text);

@@ -1,4 +1,4 @@
-// Cuts a text into the words that the model works on; no token spans two words.
+// Cuts a text into words. The model encodes each word separately, so no token spans two words.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_PRE_TOKENIZER_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_PRE_TOKENIZER_H_
 
@@ -16,22 +16,23 @@
 
 namespace longstream {
 
-// Immutable after Create: may be used by any number of threads.
+// Immutable after Create, so any number of threads may use it.
 class PreTokenizer {
  public:
-  // UNIMPLEMENTED: a pattern is not supported, with the pattern and what it uses.
+  // UNIMPLEMENTED: a pattern is not supported; the message names the pattern and the unsupported
+  // construct.
   static absl::StatusOr<PreTokenizer> Create(const std::vector<PreTokenizerStep>& steps);
 
   using WordSink = absl::FunctionRef<void(std::string_view word)>;
 
-  // Hands the words of a text over in order; none is empty, and each is valid during its call only.
-  // Errors as Regex::Find. REQUIRES: text is UTF-8.
+  // Calls `sink` with each word of the text, in order. No word is empty. A word is valid only
+  // during the call. Errors as for Regex::Find. REQUIRES: text is UTF-8.
   absl::Status Split(std::string_view text, TextPlace place, WordSink sink) const;
 
  private:
   struct Step {
     PreTokenizerStep spec;
-    std::optional<Regex> regex;  // the pattern that cuts
+    std::optional<Regex> regex;  // the pattern by which the step cuts
   };
 
   absl::Status RunSteps(std::string_view text, TextPlace place, size_t step, WordSink sink) const;

@@ -1,4 +1,5 @@
-// Members are looked up by narrowing a range of the sorted texts byte by byte.
+// Looks members up in the sorted texts: each byte of the text narrows the range of members that
+// match.
 #include "service/tokenizer/text/prefix_set.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::optional<size_t> PrefixSet::LongestAt(std::string_view text) const {
   if (text.empty() || !begins_member_[ByteAt(text, 0)]) return std::nullopt;
   std::optional<size_t> longest;
   auto first = texts_.begin();
-  auto last = texts_.end();  // [first, last) agree with the text in its first `length` bytes
+  auto last = texts_.end();  // [first, last) begin with the first `length` bytes of the text
   for (size_t length = 0; length < text.size(); ++length) {
     const auto byte_there = [length](const std::string& member) {
       return length < member.size() ? int{ByteAt(member, length)} : -1;

@@ -1,4 +1,4 @@
-// PCRE2 with its just-in-time compiler; matching state is kept per thread.
+// Uses PCRE2 with its just-in-time compiler. Each thread keeps the memory for matching.
 #include "service/tokenizer/text/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -12,17 +12,18 @@
 namespace longstream {
 namespace {
 
-// Steps one match may take: PCRE2's own default, some seconds at worst. A word of the families'
-// patterns takes a few per character at most.
+// How many steps one match may take, a few seconds at worst. The value is PCRE2's default. With the
+// patterns of the model families, a word takes at most a few steps per character.
 constexpr uint32_t kMatchLimit = 10'000'000;
 
-// Backtracking memory of one match: of the interpreter, and of compiled patterns (address space
-// that is touched only when needed).
+// The limits of backtracking memory for one match: kHeapLimitKib for PCRE2's interpreter, the stack
+// for compiled patterns. The stack only takes memory when it is used.
 constexpr uint32_t kHeapLimitKib = 64 * 1024;
 constexpr size_t kJitStackStart = 32 * 1024;
 constexpr size_t kJitStackMax = size_t{kHeapLimitKib} * 1024;
 
-// A thread's matching state. It fits every pattern, as only the whole match is recorded.
+// The memory for matching of one thread. It fits every pattern, because it only records the whole
+// match and no groups.
 class MatchState {
  public:
   MatchState()
@@ -32,7 +33,7 @@ class MatchState {
     if (data_ == nullptr || context_ == nullptr) throw std::bad_alloc();
     pcre2_set_match_limit(context_, kMatchLimit);
     pcre2_set_heap_limit(context_, kHeapLimitKib);
-    // Without a stack of its own (nullptr) compiled code uses 32 KiB of the thread's.
+    // If stack_ is nullptr, compiled code uses 32 KiB of the thread's stack.
     pcre2_jit_stack_assign(context_, nullptr, stack_);
   }
   ~MatchState() {
@@ -68,7 +69,7 @@ void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_
 absl::StatusOr<Regex> Regex::CompilePcre2(const std::string& pattern, uint32_t options) {
   const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
-  // The one newline of Oniguruma, which "." does not match.
+  // In Oniguruma, line feed is the only newline, which "." does not match.
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
@@ -85,7 +86,7 @@ absl::StatusOr<Regex> Regex::CompilePcre2(const std::string& pattern, uint32_t o
     return absl::UnimplementedError(
         absl::StrCat("the pattern \"", pattern, "\" may match the empty string"));
   }
-  // If memory may not be made executable, this fails and the interpreter does the work.
+  // If the system forbids executable memory, this fails, and PCRE2's interpreter is used instead.
   pcre2_jit_compile(regex.code_.get(), PCRE2_JIT_COMPLETE);
   return regex;
 }
@@ -102,7 +103,8 @@ absl::StatusOr<Regex> Regex::CompileLiteral(const std::string& text) {
 
 absl::StatusOr<bool> Regex::Find(std::string_view text, size_t start, Match* match) const {
   thread_local const MatchState state;
-  // The text was checked once; to have it checked again for every match would be quadratic.
+  // The caller has checked that the text is UTF-8. A check for every match would take quadratic
+  // time.
   const int result = pcre2_match(code_.get(), Pcre2Text(text), text.size(), start,
                                  PCRE2_NO_UTF_CHECK, state.data(), state.context());
   if (result == PCRE2_ERROR_NOMATCH) return false;

@@ -1,4 +1,5 @@
-// The regular expressions of pre-tokenizers: Oniguruma's syntax in the file, PCRE2 at run time.
+// The regular expressions of pre-tokenizers. Files write them in Oniguruma's syntax, and PCRE2
+// matches them.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_REGEX_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_REGEX_H_
 
@@ -14,7 +15,7 @@ struct pcre2_real_code_8;
 
 namespace longstream {
 
-// A compiled pattern. Immutable: may be used by any number of threads.
+// A compiled pattern. Immutable, so any number of threads may use it.
 class Regex {
  public:
   struct Match {
@@ -22,18 +23,17 @@ class Regex {
     size_t end = 0;
   };
 
-  // A regular expression with the meaning that Hugging Face's tokenizers, that is Oniguruma, give
-  // it.
-  // UNIMPLEMENTED: it uses a construct that PCRE2 understands in another way or not at all (the
-  // error names it), or it may match the empty string.
+  // Compiles a regular expression with the meaning that it has in Oniguruma, which Hugging Face's
+  // tokenizers use. UNIMPLEMENTED: the pattern uses a construct that PCRE2 does not support or
+  // understands differently (the message names it), or it may match the empty string.
   static absl::StatusOr<Regex> Compile(const std::string& pattern);
 
-  // A pattern that matches this text and nothing else. UNIMPLEMENTED: it is empty.
+  // Compiles a pattern that matches exactly `text`. UNIMPLEMENTED: the text is empty.
   static absl::StatusOr<Regex> CompileLiteral(const std::string& text);
 
-  // Finds the first match that begins at `start` or later; false if there is none. Look-behinds see
-  // the text before `start`. Matches are not empty.
-  // INVALID_ARGUMENT: the text needs more steps or memory than one match may take.
+  // Finds the first match that begins at `start` or later. Returns false if there is none.
+  // Look-behinds see the text before `start`. Matches are not empty. INVALID_ARGUMENT: the text
+  // needs more steps or memory than one match may take.
   // REQUIRES: text is UTF-8, start <= text.size() is at a character.
   absl::StatusOr<bool> Find(std::string_view text, size_t start, Match* match) const;
 
@@ -47,8 +47,8 @@ class Regex {
   std::unique_ptr<pcre2_real_code_8, CodeDeleter> code_;
 };
 
-// A pattern in Oniguruma's syntax as one with the same meaning in PCRE2's (UTF and UCP set).
-// UNIMPLEMENTED as Regex::Compile.
+// Converts a pattern from Oniguruma's syntax to PCRE2's syntax with the same meaning, for the
+// options UTF and UCP. UNIMPLEMENTED: as for Regex::Compile.
 absl::StatusOr<std::string> OnigurumaToPcre2(const std::string& pattern);
 
 }  // namespace longstream

@@ -1,5 +1,6 @@
-// From Oniguruma's syntax to PCRE2's. Only constructs with the same meaning in both, or that can be
-// rewritten, pass. The rest is refused: a pattern read in another way silently gives wrong ids.
+// Converts Oniguruma's syntax to PCRE2's syntax. Accepts only constructs that mean the same in both
+// or that can be rewritten, and refuses all others. A pattern with another meaning would silently
+// give wrong ids.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -52,7 +53,7 @@ class Translator {
     if (c == ')') return CloseGroup();
     if (c == '?' || c == '*' || c == '+') return Copy(1);
     constexpr int kTop = 0xC0;
-    if ((c & kTop) != 0x80) item_ = out_.size();  // not within a character of several bytes
+    if ((c & kTop) != 0x80) item_ = out_.size();  // not in the middle of a character
     switch (c) {
       case '\\':
         return IsAnchor() ? Copy(2) : TranslateEscape();
@@ -60,23 +61,24 @@ class Translator {
         return TranslateClass();
       case '^':
         return Refuse("the anchor ^");
-      case '$':  // the end of a line, as everywhere in Oniguruma
+      case '$':  // in Oniguruma always the end of a line
         return Replace(1, "(?m:$)");
       default:
         return Copy(1);
     }
   }
 
-  // \A, \z and \G: the beginning and the end of the text, and where the search began.
+  // Whether an anchor is next: \A, the beginning of the text; \z, its end; or \G, where the search
+  // began.
   bool IsAnchor() const {
     return Rest().starts_with("\\A") || Rest().starts_with("\\z") || Rest().starts_with("\\G");
   }
 
-  // Escapes that are the same inside and outside of a class.
+  // Translates escapes that have the same meaning inside and outside a class.
   void TranslateEscape() {
     const char kind = Rest().size() > 1 ? Rest()[1] : '\0';
     switch (kind) {
-      case 's':  // PCRE2's \s also matches U+180E, which is no white space since Unicode 6.3
+      case 's':  // PCRE2's \s also matches U+180E, which is not white space since Unicode 6.3
         return Replace(2, "\\p{White_Space}");
       case 'S':
         return Replace(2, "\\P{White_Space}");
@@ -108,7 +110,7 @@ class Translator {
     }
   }
 
-  // \uHHHH or \x{H...}: `digits` hexadecimal digits after `prefix` bytes.
+  // Translates \uHHHH or \x{H...}: `digits` hexadecimal digits after `prefix` bytes.
   void TranslateCodePoint(size_t digits, size_t prefix) {
     const std::string_view hex = Rest().substr(std::min(prefix, Rest().size()), digits);
     bool valid = hex.size() == digits && digits >= 1 && digits <= 8;
@@ -118,8 +120,8 @@ class Translator {
     Replace(length, absl::StrCat("\\x{", std::string(hex), "}"));
   }
 
-  // \p{L}, \p{^L}, \P{Lu}: general categories; \p{Han}: a script, for which PCRE2 would otherwise
-  // take the wider property Script_Extensions.
+  // Translates properties. \p{L}, \p{^L} and \P{Lu} name general categories. \p{Han} names a
+  // script; for a plain script name PCRE2 would use the wider property Script_Extensions.
   void TranslateProperty() {
     const size_t close = Rest().find('}');
     if (Rest().size() < 3 || Rest()[2] != '{' || close == std::string_view::npos) {
@@ -161,7 +163,8 @@ class Translator {
     }
   }
 
-  // A class within a class adds its members to the outer one; PCRE2 would read its [ as a member.
+  // In Oniguruma, a class within a class adds its members to the outer class. PCRE2 would read the
+  // inner [ as a member.
   void OpenInnerClass() {
     for (const char* refused : {"[^", "[]", "[:", "[-"}) {
       if (Rest().starts_with(refused)) return Refuse(absl::StrCat(refused, " within a class"));
@@ -197,8 +200,8 @@ class Translator {
     Copy(1);
   }
 
-  // {n}, {n,} and {n,m}. Oniguruma reads {,m} in its own way, and a ? or + behind the braces as a
-  // repetition of the repetition.
+  // Translates {n}, {n,} and {n,m}. Refuses {,m}, and ? or + after the braces, because Oniguruma
+  // gives them another meaning.
   void TranslateRepeat() {
     size_t length = 1;
     const auto skip_digits = [&] {
@@ -225,9 +228,9 @@ class Translator {
   const std::string& pattern_;
   size_t at_ = 0;
   std::string out_;
-  size_t item_ = 0;                  // begin, in out_, of the item that a repetition repeats
-  std::vector<size_t> open_groups_;  // begins, in out_, of the open groups
-  std::string error_;                // the construct that is refused
+  size_t item_ = 0;                  // offset in out_ of the item that a repetition would repeat
+  std::vector<size_t> open_groups_;  // offsets in out_ of the groups that are open
+  std::string error_;                // the refused construct; empty: none
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// UTF-8: one classification of the bytes at a position serves the check and the repair.
+// Classifies the bytes at a position of a text. Both the check and the repair of UTF-8 use it.
 #include "service/tokenizer/text/utf8.h"
 
 #include <cstring>
@@ -10,15 +10,16 @@ unsigned char ByteAt(std::string_view text, size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// The kind and the length of the bytes at the start of a text.
+// The kind and the length of the first unit of a text.
 struct Unit {
   enum Kind { kCharacter, kInvalid, kIncomplete } kind;
-  size_t length;  // of the character, of the maximal subpart, or of all that is there
+  size_t length;  // bytes of the character, of the maximal subpart, or of the rest
 };
 
-// Table 3-7 of the Unicode standard: how many bytes follow a lead byte, and the range of the first.
+// Table 3-7 of the Unicode standard: the number of bytes after a lead byte, and the range of the
+// first of them.
 struct Lead {
-  int trailing;  // 0: no lead byte of a longer character
+  int trailing;  // 0: not the lead byte of a character with several bytes
   unsigned char low;
   unsigned char high;
 };
@@ -50,7 +51,7 @@ Unit Classify(std::string_view text) {
   return {Unit::kCharacter, length};
 }
 
-// Length of a leading run of ASCII, in whole words of eight bytes.
+// Returns the length of the ASCII text at the beginning, rounded down to words of eight bytes.
 size_t AsciiWords(std::string_view text) {
   constexpr uint64_t kHighBits = 0x8080808080808080u;
   size_t length = 0;
@@ -124,7 +125,7 @@ void Utf8Stream::Finish(std::string* text) {
   pending_.clear();
 }
 
-// Appends the replacement of so many invalid bytes.
+// Appends the replacement for `length` invalid bytes.
 void Utf8Stream::Replace(size_t length, std::string* text) const {
   const size_t count = invalid_ == InvalidUtf8::kReplacementPerByte ? length : 1;
   for (size_t i = 0; i < count; ++i) text->append(kReplacementCharacter);

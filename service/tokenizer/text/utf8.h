@@ -1,4 +1,4 @@
-// UTF-8 as it arrives from outside: checking whole texts, and repairing streams of bytes.
+// Checks whether texts are UTF-8, and repairs streams of bytes that are not.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_UTF8_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_UTF8_H_
 
@@ -9,37 +9,38 @@
 
 namespace longstream {
 
-// U+FFFD replaces bytes that are no character.
+// U+FFFD, which replaces invalid bytes.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// Length in bytes of the longest valid prefix; text.size() if all of it is UTF-8.
+// Returns the length in bytes of the longest valid prefix: text.size() if the whole text is UTF-8.
 size_t ValidUtf8Prefix(std::string_view text);
 
-// The code point at `text[*offset]`, which must be valid UTF-8; moves *offset behind it.
+// Returns the code point at `text[*offset]` and moves *offset behind it. REQUIRES: text is UTF-8.
 char32_t NextCodePoint(std::string_view text, size_t* offset);
 
-// The code point that ends at `text[*offset - 1]`; moves *offset before it. REQUIRES: *offset > 0.
+// Returns the code point that ends at `text[*offset - 1]` and moves *offset before it. REQUIRES:
+// text is UTF-8, *offset > 0.
 char32_t PreviousCodePoint(std::string_view text, size_t* offset);
 
-// The replacement of a maximal subpart of an invalid sequence (Unicode, section 3.9).
+// What replaces a maximal subpart of an invalid sequence (Unicode standard, section 3.9).
 enum class InvalidUtf8 {
   kOneReplacement,      // one U+FFFD
   kReplacementPerByte,  // one U+FFFD for each of its bytes
 };
 
-// Turns a stream of bytes, cut anywhere, into UTF-8, so that the text does not depend on the cuts.
-// Not thread-safe.
+// Converts a stream of bytes, which may be cut anywhere, to UTF-8. The result does not depend on
+// the cuts. Not thread-safe.
 class Utf8Stream {
  public:
   explicit Utf8Stream(InvalidUtf8 invalid = InvalidUtf8::kOneReplacement) : invalid_(invalid) {}
 
-  // Appends to *text all decided characters; an incomplete one at the end is held back.
+  // Appends to *text all complete characters. Holds back an incomplete character at the end.
   void Push(std::string_view bytes, std::string* text);
 
-  // Appends U+FFFD if an incomplete character is held back, and forgets it.
+  // If an incomplete character is held back, appends U+FFFD instead of it.
   void Finish(std::string* text);
 
-  // Bytes held back, at most 3.
+  // How many bytes are held back, at most 3.
   size_t pending() const { return pending_.size(); }
 
  private:

@@ -1,4 +1,4 @@
-// White space by ICU's tables.
+// Uses ICU's tables.
 #include "service/tokenizer/text/white_space.h"
 
 #include <unicode/uchar.h>

@@ -1,4 +1,4 @@
-// White space (Unicode's property White_Space) at the ends of stretches of UTF-8 text.
+// Finds white space (Unicode's property White_Space) in UTF-8 text.
 #ifndef LONGSTREAM_SERVICE_TOKENIZER_TEXT_WHITE_SPACE_H_
 #define LONGSTREAM_SERVICE_TOKENIZER_TEXT_WHITE_SPACE_H_
 
@@ -7,10 +7,10 @@
 
 namespace longstream {
 
-// The begin of the white space that ends at `end`, but not before `limit`.
+// Returns where the white space that ends at `end` begins, but not less than `limit`.
 size_t SpaceBegin(std::string_view text, size_t limit, size_t end);
 
-// The end of the white space that begins at `begin`.
+// Returns where the white space that begins at `begin` ends.
 size_t SpaceEnd(std::string_view text, size_t begin);
 
 }  // namespace longstream

@@ -73,7 +73,7 @@ TEST_F(ChatFilesTest, NamedInTokenizerConfig) {
   EXPECT_EQ(Chosen(), "plain");
   EXPECT_EQ(Chosen(/*has_tools=*/true), "tools");
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
-  EXPECT_THAT(Chosen(), HasSubstr("no chat template called default; there are: rag"));
+  EXPECT_THAT(Chosen(), HasSubstr("no chat template called default; available: rag"));
 }
 
 TEST_F(ChatFilesTest, FilesComeFirst) {

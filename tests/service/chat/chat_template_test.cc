@@ -64,7 +64,7 @@ TEST(ChatTemplateTest, ErrorsNameFileLineColumnAndConstruct) {
   EXPECT_EQ(Error("{% if a %}"),
             "t.jinja: line 1, column 11: expected {% endif %}, found the end of the template");
   EXPECT_EQ(Error("{% set x = 'a' + 1 %}"),
-            "t.jinja: line 1, column 16: '+' is not for 'str' and 'int'");
+            "t.jinja: line 1, column 16: '+' does not apply to 'str' and 'int'");
 }
 
 TEST(ChatTemplateTest, CodesTellWhoseFaultItIs) {

@@ -292,24 +292,26 @@ TEST(ServerConfigErrorTest, WrongShapes) {
 
 TEST(ServerConfigErrorTest, KeysUnknownAndRepeated) {
   EXPECT_EQ(ErrorOf("threads: 1\nthread: 2"),
-            "server.yaml:2: unknown key 'thread'; there are: listen, metrics_listen, "
+            "server.yaml:2: unknown key 'thread'; expected one of: listen, metrics_listen, "
             "max_message_bytes, max_transit_bytes, plugin_directory, threads, grace, log_level, "
             "scheduler, sessions, "
             "models");
   EXPECT_EQ(ErrorOf("scheduler:\n  batch: 2"),
-            "server.yaml:2: scheduler: unknown key 'batch'; there are: max_batch_tokens, "
+            "server.yaml:2: scheduler: unknown key 'batch'; expected one of: max_batch_tokens, "
             "max_batch_sequences, max_open_turns, max_waiting_turns, stream_buffer_bytes, "
             "client_timeout, max_decode_stretch");
   EXPECT_EQ(ErrorOf("sessions: {limit: 2}"),
-            "server.yaml:1: sessions: unknown key 'limit'; there are: max, idle_timeout, "
+            "server.yaml:1: sessions: unknown key 'limit'; expected one of: max, idle_timeout, "
             "max_idle_timeout");
-  EXPECT_EQ(ErrorOf("models:\n- name: a\n  directory: d\n- name: b\n  dir: d"),
-            "server.yaml:5: models[1]: unknown key 'dir'; there are: name, directory, backend, "
-            "device, version, cache_bytes, options");
-  EXPECT_EQ(ErrorOf("[a]: 1"),
-            "server.yaml:1: unknown key ''; there are: listen, metrics_listen, max_message_bytes, "
-            "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, "
-            "models");
+  EXPECT_EQ(
+      ErrorOf("models:\n- name: a\n  directory: d\n- name: b\n  dir: d"),
+      "server.yaml:5: models[1]: unknown key 'dir'; expected one of: name, directory, backend, "
+      "device, version, cache_bytes, options");
+  EXPECT_EQ(
+      ErrorOf("[a]: 1"),
+      "server.yaml:1: unknown key ''; expected one of: listen, metrics_listen, max_message_bytes, "
+      "max_transit_bytes, plugin_directory, threads, grace, log_level, scheduler, sessions, "
+      "models");
   EXPECT_EQ(ErrorOf("threads: 1\nlisten: a:1\nthreads: 2"),
             "server.yaml:3: key 'threads' is repeated");
   EXPECT_EQ(ErrorOf("sessions:\n  max: 1\n  max: 1"),
@@ -373,7 +375,7 @@ TEST(ServerConfigErrorTest, RelationsBetweenValues) {
 
 TEST(CheckConfigTest, ThereIsAModel) {
   EXPECT_EQ(CheckConfig(ServerConfig()).message(),
-            "models: there is none; name one in the file or with --model NAME=DIR");
+            "models: no model is configured; name one in the file or with --model NAME=DIR");
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST(EngineAdmission, TheQueueIsBounded) {
   const auto session = engine.Open();
   const absl::Status full = engine.Start(NewAppend(session));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 2");
+  EXPECT_EQ(full.message(), "model m: the queue has no room for another turn; it holds at most 2");
   // A place in the queue becomes free when a turn is admitted, and when a waiting turn is
   // cancelled.
   turns[0]->CloseInput();
@@ -178,7 +178,7 @@ TEST(EngineAdmission, ARefusalCountsNoTurnsThatHaveOnlyJustCome) {
   }
   const absl::Status full = engine.Start(NewAppend(sessions[8]));
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-  EXPECT_EQ(full.message(), "model m: no room for another waiting turn, the limit is 4");
+  EXPECT_EQ(full.message(), "model m: the queue has no room for another turn; it holds at most 4");
   go_on.Notify();
   CancelAll(*engine, turns);
 }

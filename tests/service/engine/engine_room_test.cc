@@ -104,8 +104,8 @@ TEST_F(RoomHeldByAReader, WhatNoTurnCanGiveBackIsRefusedAtOnce) {
   const uint64_t state = StateBytes();
   const std::string expected =
       "the turn asks for room up to position 6; " + std::to_string(2 * state) +
-      " bytes more are needed of a budget of " + std::to_string(5 * state) +
-      ", of which 0 are free; running turns give back " + std::to_string(state) +
+      " more bytes are needed; the budget is " + std::to_string(5 * state) +
+      " bytes, of which 0 are free; running turns give back " + std::to_string(state) +
       " at most, and sessions keep " + std::to_string(4 * state);
   EXPECT_EQ(large.end.status.message(), expected);
   EXPECT_TRUE(holder_->session->View().turn_running)
@@ -164,8 +164,8 @@ TEST_F(RoomForHalfAContext, MoreThanTheBudgetIsRefusedBesideARunningTurn) {
   const Outcome refused = RunTurn(*engine_, NewTurn(whole));
   EXPECT_EQ(refused.end.status.code(), absl::StatusCode::kResourceExhausted) << refused.end.status;
   const std::string message(refused.end.status.message());
-  EXPECT_NE(message.find("max_tokens 0 being the whole context"), std::string::npos) << message;
-  EXPECT_NE(message.find(std::to_string(2 * kBudget) + " bytes more are needed of a budget of " +
+  EXPECT_NE(message.find("max_tokens 0 (the whole context)"), std::string::npos) << message;
+  EXPECT_NE(message.find(std::to_string(2 * kBudget) + " more bytes are needed; the budget is " +
                          std::to_string(kBudget)),
             std::string::npos)
       << message;

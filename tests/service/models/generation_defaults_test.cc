@@ -171,7 +171,7 @@ TEST_F(GenerationDefaultsTest, DamagedFiles) {
     }
     std::filesystem::remove(file);
     std::filesystem::create_directory(file);
-    EXPECT_EQ(Error(), file + ": is no regular file");
+    EXPECT_EQ(Error(), file + ": is not a regular file");
     std::filesystem::remove(file);
   }
 }

@@ -67,7 +67,7 @@ TEST(PluginTest, RefusesAFileThatIsNotThere) {
 TEST(PluginTest, RefusesALibraryOrTableThatIsNotTheAbi) {
   EXPECT_EQ(Refusal("no_symbol"), "it exports no symbol longstream_backend");
   EXPECT_EQ(Refusal("no_table"), "longstream_backend() returned no table");
-  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.1, this server speaks 1.1");
+  EXPECT_EQ(Refusal("other_major"), "built for backend ABI 2.1, this server needs 1.1");
   EXPECT_EQ(Refusal("small_table"), "its table has " + std::to_string(sizeof(ls_backend) - 8) +
                                         " bytes, ABI 1.0 needs at least " +
                                         std::to_string(sizeof(ls_backend)));
@@ -106,7 +106,7 @@ TEST(PluginDirectoryTest, OfTwoFilesWithOneBackendTheFirstIsTaken) {
   ASSERT_EQ(found->refused.size(), 1u);
   EXPECT_EQ(found->refused[0].message(),
             "plugin " + (directory.path() / "b.so").string() +
-                ": another file has the backend minimal for the device cpu");
+                ": an earlier file has the backend minimal for the device cpu");
 }
 
 TEST(PluginDirectoryTest, OneThatCannotBeReadIsAnError) {

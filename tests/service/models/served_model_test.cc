@@ -87,7 +87,7 @@ TEST_F(ServedModelTest, ANamedBackendThatIsNotThere) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.backend = "absent";
   EXPECT_EQ(Error(),
-            "model m: backend: no plugin 'absent' for device auto; there are: dense, hwfa2, "
+            "model m: backend: no plugin 'absent' for device auto; available: dense, hwfa2, "
             "hypenet, minimal");
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
@@ -117,9 +117,9 @@ TEST_F(ServedModelTest, APrefillGridMustFitIntoAStep) {
 TEST_F(ServedModelTest, ADeviceThatNoPluginServes) {
   directory_.Write("config.json", R"({"model_type": "minimal"})");
   source_.device = "cuda:0";
-  EXPECT_EQ(Error(), "model m: device: there is no plugin for cuda:0");
+  EXPECT_EQ(Error(), "model m: device: no plugin was found for cuda:0");
   source_.backend = "minimal";
-  EXPECT_EQ(Error(), "model m: device: there is no plugin for cuda:0");
+  EXPECT_EQ(Error(), "model m: device: no plugin was found for cuda:0");
   EXPECT_TRUE(absl::IsNotFound(Load().status()));
 }
 

@@ -227,7 +227,7 @@ TEST_F(ServerChatTest, RefusalsLeaveTheSessionFree) {
   refuse([](v1::Messages* m) { m->mutable_messages(0)->set_json("{"); },
          "messages[0].json: not JSON at byte");
   refuse([](v1::Messages* m) { m->mutable_messages(0)->set_json(R"({"role": "x"})"); },
-         "messages[0].json: role is a field of its own");
+         "messages[0].json: role must be given in its own field");
   refuse([](v1::Messages* m) { m->set_tools("{}"); }, "tools: expected an array of objects");
   refuse([](v1::Messages* m) { m->set_template_arguments("[]"); },
          "template_arguments: expected a JSON object");

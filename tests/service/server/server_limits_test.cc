@@ -21,7 +21,7 @@ constexpr size_t kLongText = 40000;
 // to try again.
 void ExpectRefused(const grpc::Status& status) {
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_NE(status.error_message().find("wait to be read already; the limit is 60000"),
+  EXPECT_NE(status.error_message().find("already wait to be read; the limit is 60000"),
             std::string::npos)
       << status.error_message();
   google::rpc::Status details;

@@ -182,7 +182,7 @@ TEST_F(ServerTest, UnknownModelAndIdInUse) {
     grpc::ClientContext context;
     const grpc::Status status = stub().OpenSession(&context, request, &session);
     EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
-    EXPECT_NE(status.error_message().find("there are: m"), std::string::npos);
+    EXPECT_NE(status.error_message().find("available: m"), std::string::npos);
     EXPECT_LT(status.error_message().size(), 200u);
   }
   request.set_model("m");
@@ -224,8 +224,9 @@ TEST_F(ServerTest, AppendRefusals) {
   const auto expect_refused = [&](const char* field, const v1::AppendRequest& second) {
     const grpc::Status refused = append({good, second});
     EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT) << field;
-    EXPECT_EQ(refused.error_message(),
-              std::string(field) + ": belongs to the first message, and differs from it");
+    EXPECT_EQ(
+        refused.error_message(),
+        std::string(field) + ": differs from the first message; only the first message may set it");
     EXPECT_EQ(Get(id).position(), 0u) << field;
   };
   v1::AppendRequest second;

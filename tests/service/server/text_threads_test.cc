@@ -74,7 +74,7 @@ TEST(TextThreadsTest, WhatWaitsIsBounded) {
     const absl::Status full = run(kLong);
     EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(full.message(),
-              "input: 1052672 bytes, and long texts of 6295552 bytes wait to be read already; the "
+              "input: 1052672 bytes, but long texts of 6295552 bytes already wait to be read; the "
               "limit is 3145728");
     EXPECT_TRUE(threads.Run(100, 100, [&] { ++done; }).ok()) << "a short text needs no place";
     release.Notify();

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Writes a model of random bf16 weights for llama.cpp, of a shape of model_bench.
+"""Writes a model with random bf16 weights for llama.cpp. Its shape is one of model_bench's shapes.
 
     random_gguf.py LLAMA_CPP 0.6b MODEL.gguf
 
-Its architecture is qwen3; its tokens are the bytes and invented words, for prompts of token ids.
-Needs numpy, and the gguf package of LLAMA_CPP, a checkout.
+The architecture is qwen3. The tokens are the bytes and invented words; they are only used by id.
+Needs numpy, and the package gguf of LLAMA_CPP, which is a checkout of llama.cpp.
 """
 
 import argparse
 import pathlib
 import sys
 
-SHAPES = {  # layers, width, heads, key heads, width of a head, of the MLP, vocabulary
+SHAPES = {  # layers, width, heads, key heads, width of a head, width of the MLP, vocabulary
     "0.6b": (28, 1024, 16, 8, 128, 3072, 151936),
     "200m": (24, 768, 12, 12, 64, 2048, 32000),
 }
-NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # types of tokens
+NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # token types of GGUF
 
 
 def write(gguf, numpy, shape, path):
@@ -54,7 +54,7 @@ def write(gguf, numpy, shape, path):
     def ones(name, size):
         writer.add_tensor(name, numpy.ones(size, dtype=numpy.float32))
 
-    matrix("token_embd.weight", vocabulary, width)  # the head too
+    matrix("token_embd.weight", vocabulary, width)  # also used as the head
     ones("output_norm.weight", width)
     for layer in range(layers):
         name = lambda what, layer=layer: f"blk.{layer}.{what}.weight"

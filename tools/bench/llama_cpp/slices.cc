@@ -1,9 +1,9 @@
-// llama.cpp as a peer of compare.py: answers slices of work as `model_bench --serve` does
-// (docs/performance-notes.md), by way of llama.h alone. Built by this folder's CMakeLists.txt
-// against a checkout of llama.cpp.
+// llama.cpp as a peer of compare.py: runs slices of work and answers as `model_bench --serve` does
+// (docs/performance-notes.md). Uses only llama.h. The CMakeLists.txt in this folder builds it with
+// a checkout of llama.cpp.
 //
 // usage: llama_slices MODEL.gguf FLASH THREADS CONTEXT
-//   FLASH: flash attention, 0 or 1. CONTEXT: most tokens that a slice may reach.
+//   FLASH: flash attention, 0 or 1. CONTEXT: the maximum number of tokens of a slice's context.
 #include <llama.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace {
 
-constexpr double kMostSeconds = 0.8;  // of a decode slice
-constexpr int kMostPrefill = 2048;    // tokens of a slice
+constexpr double kMostSeconds = 0.8;  // limit for a decode slice
+constexpr int kMostPrefill = 2048;    // limit for the tokens of a prefill slice
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -36,7 +36,7 @@ class Probe {
  public:
   explicit Probe(int threads) : threads_(threads), memory_(kBytes / sizeof(uint64_t), 1) {}
 
-  // GB/s of reading memory, the median of three passes.
+  // Measures how fast memory is read, in GB/s: the median of three passes.
   double Measure() const {
     std::array<double, 3> seconds{};
     for (double& pass : seconds) {
@@ -56,7 +56,7 @@ class Probe {
   void Read(int part) const {
     const size_t count = memory_.size() / threads_ / 4;
     const uint64_t* from = memory_.data() + part * count * 4;
-    std::array<uint64_t, 4> sums{};  // four places at once, as model_bench reads
+    std::array<uint64_t, 4> sums{};  // reads at four places at once, as model_bench does
     for (size_t i = 0; i < count; ++i) {
       for (size_t s = 0; s < 4; ++s) sums[s] += from[s * count + i];
     }
@@ -69,9 +69,9 @@ class Probe {
 
 // ---------------------------------------------------------------- a context of random numbers
 
-// Reads the state of a sequence of one token and writes that of one of many, whose keys and values
-// are random. The layout is that of llama_kv_cache::state_write; llama_state_seq_set_data refuses
-// what does not have it.
+// Reads the saved state of a sequence of one token, and writes the state of a sequence of many
+// tokens with random keys and values. The layout is that of llama_kv_cache::state_write.
+// llama_state_seq_set_data refuses data with another layout.
 class RandomState {
  public:
   RandomState(const std::vector<uint8_t>& one, uint32_t tokens) : in_(one), tokens_(tokens) {
@@ -134,7 +134,8 @@ class RandomState {
     const auto element = Copied<uint32_t>();
     Numbers(uint64_t{element} * Copied<uint32_t>());
   }
-  // f16 numbers of both signs from 0.5 to 2, in place of `bytes` of one token.
+  // Writes random f16 numbers with absolute values from 0.5 to 2, for every token, in place of
+  // `bytes` bytes of the one token.
   void Numbers(uint64_t bytes) {
     at_ += bytes;
     for (uint64_t i = 0; i < bytes / 2 * tokens_; ++i) {
@@ -156,7 +157,7 @@ class Peer {
  public:
   Peer(const char* path, bool flash, int threads, uint32_t context) : probe_(threads) {
     model_.reset(llama_model_load_from_file(path, llama_model_default_params()));
-    if (!model_) throw std::runtime_error(std::string(path) + " cannot be loaded");
+    if (!model_) throw std::runtime_error(std::string(path) + ": the model cannot be loaded");
     llama_context_params params = llama_context_default_params();
     params.n_ctx = context + kMostPrefill;
     params.n_batch = kMostPrefill;
@@ -164,14 +165,14 @@ class Peer {
     params.n_threads_batch = threads;
     params.flash_attn_type = flash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     context_.reset(llama_init_from_model(model_.get(), params));
-    if (!context_) throw std::runtime_error("no context of these parameters");
+    if (!context_) throw std::runtime_error("llama.cpp refused these parameters of a context");
     vocabulary_ = llama_vocab_n_tokens(llama_model_get_vocab(model_.get()));
     Feed({1});
     one_.resize(llama_state_seq_get_size(context_.get(), 0));
     llama_state_seq_get_data(context_.get(), one_.data(), one_.size(), 0);
   }
 
-  // Answers a line with one of JSON.
+  // Runs the slice that a line describes, and returns the answer as a line of JSON.
   std::string Run(const std::string& line) {
     std::array<char, 8> kind{};
     int depth = 0;
@@ -208,7 +209,7 @@ class Peer {
       const RandomState state(one_, static_cast<uint32_t>(depth));
       if (llama_state_seq_set_data(context_.get(), state.bytes().data(), state.bytes().size(), 0) ==
           0) {
-        throw std::runtime_error("a context of " + std::to_string(depth) + " is refused");
+        throw std::runtime_error("refused: a context of " + std::to_string(depth) + " tokens");
       }
     }
     depth_ = depth;
@@ -244,7 +245,7 @@ class Peer {
   std::unique_ptr<llama_context, Free> context_;
   int32_t vocabulary_ = 0;
   std::vector<uint8_t> one_;  // the state of a sequence of one token
-  int depth_ = 1;             // tokens of the context that every slice begins behind
+  int depth_ = 1;             // tokens of the context before each slice
 };
 
 }  // namespace

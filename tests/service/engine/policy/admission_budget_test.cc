@@ -25,9 +25,10 @@ TEST(AdmissionBudget, NoBudgetIsTooLarge) {
 
 TEST(AdmissionBudget, ARefusalNamesAllItRestsOn) {
   const AdmissionBudget budget{.total = 100, .free = 10, .coming = 20, .most_coming = 60};
-  EXPECT_EQ(budget.Refusal(80),
-            "80 bytes more are needed of a budget of 100, of which 10 are free; running turns give "
-            "back 60 at most, and sessions keep 30");
+  EXPECT_EQ(
+      budget.Refusal(80),
+      "80 more bytes are needed; the budget is 100 bytes, of which 10 are free; running turns "
+      "give back 60 at most, and sessions keep 30");
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ TEST_F(LoadTest, RefusesByNameWhatIsNotSupported) {
                                         {"pretokenizers", json::array({t["pre_tokenizer"]})}};
                 }
               }),
-              HasSubstr("so deep a Sequence is not supported"));
+              HasSubstr("a Sequence that is nested so deeply is not supported"));
 }
 
 TEST_F(LoadTest, ReportsDamagedFiles) {
@@ -309,7 +309,7 @@ TEST_F(LoadTest, ReportsDamagedFiles) {
   EXPECT_THAT(Load().status().message(), HasSubstr("not JSON"));
   std::filesystem::remove(File("tokenizer.json"));
   std::filesystem::create_directory(File("tokenizer.json"));
-  EXPECT_EQ(Load().status().message(), File("tokenizer.json").string() + ": is no regular file");
+  EXPECT_EQ(Load().status().message(), File("tokenizer.json").string() + ": is not a regular file");
 }
 
 // A checkpoint that was cloned without Git LFS has pointers in place of files.
@@ -332,7 +332,7 @@ TEST_F(LoadTest, ReportsLinksThatLeadNowhere) {
     EXPECT_EQ(Load().status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(Load().status().message(),
               File(name).string() +
-                  ": is a link to ../blobs/7, which is not there: the directory is incomplete");
+                  ": is a link to ../blobs/7, which does not exist: the directory is incomplete");
     std::filesystem::remove(File(name));
   }
 }
@@ -344,7 +344,7 @@ TEST_F(LoadTest, ReportsSpecialTokensThatAreNone) {
   EXPECT_THAT(
       Load().status().message(),
       HasSubstr("expected the eos_token of tokenizer_config.json, \"<|im_end|>\", among the "
-                "tokens, found it nowhere"));
+                "tokens, but it is not there"));
   Write("tokenizer_config.json", R"({"eos_token": 5})");
   EXPECT_THAT(Load().status().message(),
               HasSubstr("tokenizer_config.json: eos_token: expected a string, found 5"));

@@ -155,7 +155,7 @@ TEST_F(SentencePieceModelTest, SpecialTokensAreNotNestedWithoutEnd) {
   Write("special_tokens_map.json",
         R"({"others": )" + std::string(100, '[') + std::string(100, ']') + "}");
   EXPECT_THAT(Load().status().message(),
-              HasSubstr("is nested deeper than the names of special tokens are"));
+              HasSubstr("expected names of special tokens, found deeper nesting"));
 }
 
 TEST_F(SentencePieceModelTest, TokensBeyondTheVocabularyAreNone) {
