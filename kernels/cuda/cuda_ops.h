@@ -2,8 +2,8 @@
 //
 // Every pointer in an op's arguments points to device memory, except in `pack`, which runs on the
 // host when a model is loaded. Activations are f32; keys and values have any type. A packed weight
-// is [n, stride] row-major. stride is k rounded up to 16 bytes; the rest of a row is zero
-// (weight.cuh).
+// is [n, stride] row-major. stride is k, rounded up so that a row takes a multiple of 16 bytes. The
+// elements of a row beyond k are zero (weight.cuh).
 //
 // tests/simt compiles the same sources as C++ and runs them on the CPU.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUDA_OPS_H_

@@ -8,7 +8,8 @@
 namespace longstream::cuda {
 namespace {
 
-// Sets the sizes that every view has; `cache` holds the values.
+// Copies the type and the sizes of the keys and values from `cache`. They have the same names in
+// every view of keys.
 template <typename Cache>
 void SetShape(const Cache& cache, Attention* attention) {
   attention->type = cache.type;

@@ -4,15 +4,16 @@
 // For H_kv = 8, D = 128 and bf16 that is 4 KiB a token, and 512 MiB or 125 us at 128K tokens and
 // 4.3 TB/s. That speed needs 3 MB of loads in flight (4.3 TB/s times 0.7 us), which is 23 KiB an
 // SM. A block has one or two stages of 32 KiB in flight. At batch 1 there are kMaxAttentionSplits =
-// 32 parts of 8 heads: 256 blocks, two an SM, which run all at once. The results of the parts add 2
-// H (D + 2) 32 floats, 1.3 MB for H = 40: below 1 % from 32K tokens on, and they stay in L2. The
-// tensor cores need 1/6 of the time that the bytes take. f32 FMAs, with their loads and
-// conversions, would need 2/3 of it at H / H_kv = 5, and all of it at 8.
+// 32 parts of 8 heads: 256 blocks, two an SM, which run all at once. The results of the parts are
+// written once and read once: 2 H (D + 2) 32 floats, 1.3 MB for H = 40 and D = 128. From 32K tokens
+// on that is below 1 % of the bytes of keys and values, and it stays in L2. The tensor cores need
+// 1/6 of the time that the bytes of keys and values take. f32 FMAs, with their loads and
+// conversions, would need 2/3 of that time at H / H_kv = 5, and all of it at 8.
 //
-// Prefill is bound by arithmetic: 4 D H flops for each visible pair. That is 2.2e12 at 16K tokens
-// of H = 32, D = 128: 2.8 ms at the 790 TFLOP/s that wgmma reaches, 5 to 6 ms at the rate of
-// mma.sync. Each of the two has a kernel of its own (attention_wgmma.cuh, attention_tile.cuh).
-// Tiles of one head group follow each other, so that its keys stay in L2.
+// Prefill is bound by arithmetic: 4 D H flops for each visible pair of a row and a key. That is
+// 2.2e12 flops at 16K tokens of H = 32, D = 128: 2.8 ms at the 790 TFLOP/s that wgmma reaches, 5 to
+// 6 ms at the rate of mma.sync. wgmma and mma.sync have a kernel each (attention_wgmma.cuh,
+// attention_tile.cuh). Tiles of one head group follow each other, so that its keys stay in L2.
 #include <algorithm>
 #include <type_traits>
 
@@ -215,7 +216,7 @@ __device__ void StoreWarpSums(Tile<Shape>& tile, WarpSums<Shape>& to) {
 }
 
 // Adds the sums of the warps in their order. If the row has only this part, writes the result to
-// `out`; else stores the sums of the part and its maximum, scaled.
+// `out`. Otherwise stores the part's sums and its scaled maximum.
 template <typename Shape>
 __device__ void AddWarps(const Attention& attention, const TileRows& rows, int decode_row, int part,
                          bool only_part, const WarpSums<Shape>& from) {

@@ -28,18 +28,18 @@
 
 namespace longstream::cuda {
 
-// A window of this size means: no window. A position fits in an int, and so does its sum with this.
+// A window of this size means that there is no window. A position plus this number fits in an int.
 inline constexpr int32_t kUnbounded = 1 << 30;
 
-// Where the keys or values of a layer lie. They are in pages or in rings. With rings, the positions
-// of the step itself are in rows of the step.
+// Where the keys or the values of a layer lie: in pages or in rings. With rings, the keys or values
+// of the step's own positions are in `rows`.
 struct KeyStore {
   const std::byte* data = nullptr;  // pages, or the ring of slot 0
   bool paged = false;
-  int32_t num_heads = 0;    // H_kv, times the slices of a value in a store of values
+  int32_t num_heads = 0;    // H_kv; in a store of values, H_kv times the slices of a value
   int32_t cycle = 0;        // tokens of a page, slots of a ring
   int64_t slot_stride = 0;  // bytes from one sequence's ring to the next
-  Matrix rows;              // [T, num_heads * D] of the ring's type
+  Matrix rows;              // with rings: [T, num_heads * D], the step's rows in the ring's type
 
   static KeyStore Keys(const PagedCache& cache) {
     return {static_cast<const std::byte*>(cache.keys),
@@ -102,9 +102,9 @@ struct Attention {
   constexpr int num_out_heads() const { return num_heads * value_slices; }
 };
 
-// Needs AttentionWorkspace for the reach of the ranges or max_position, whichever is smaller. Fails
-// the stream if heads are wider than kMaxHeadDim or the workspace is too small. Skips a decode row
-// beyond max_position.
+// Needs a workspace of AttentionWorkspace bytes, computed for the reach of the ranges or for
+// max_position, whichever is smaller. Fails the stream if heads are wider than kMaxHeadDim or the
+// workspace is too small. Skips a decode row beyond max_position.
 void Attend(Stream& stream, const Attention& attention);
 
 }  // namespace longstream::cuda

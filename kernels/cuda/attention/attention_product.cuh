@@ -22,7 +22,7 @@ namespace longstream::cuda {
 //
 // kSplit: row g of a tile is a query rounded to bf16, and row g + 8 is the rest of that query,
 // rounded as well. The sum of both products has a relative error of about 2^-17 compared with f32.
-// It costs nothing, because a decode step has at most 8 heads for the 16 rows of a tile.
+// The split costs nothing, because a decode step has at most 8 heads for the 16 rows of a tile.
 template <bool kSplit>
 struct TensorProduct {
   // `q` [16 * kRowTiles, kQueryStride] bf16, `keys` [8 * kKeyTiles, kStride].

@@ -55,7 +55,7 @@ struct HeadRows {
 };
 
 // Copies 16 bytes of a row of `dim` elements, from element `first` on, one element at a time.
-// Elements beyond the row become zero, and all of them if `row` is nullptr.
+// Elements beyond the row become zero. If `row` is nullptr, all elements become zero.
 template <typename T>
 __device__ __forceinline__ void CopyPartOfChunk(const T* row, int dim, int first, T* to) {
   constexpr int kElements = kChunkBytes / sizeof(T);
@@ -78,9 +78,9 @@ __device__ __forceinline__ void CopyRows(const T* const* rows, int dim, T* to) {
   const bool beyond = first >= dim;
   rows += static_cast<int>(threadIdx.x) / kChunks;
   to += static_cast<int>(threadIdx.x) / kChunks * kStride + first;
-  // Nearly always a chunk is aligned and its elements either all exist or none does. Then no thread
-  // waits for a load. This holds also in the last block of a sequence's keys, in which most rows
-  // are missing.
+  // Nearly always, a chunk is aligned, and either all of its elements exist or none does. Then the
+  // copies are asynchronous, and no thread waits for a load. This is also true in the last block of
+  // a sequence's keys, in which most rows are missing.
   const T* from[kCopies];
   bool whole = beyond || first + kElements <= dim;
 #pragma unroll

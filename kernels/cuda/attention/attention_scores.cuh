@@ -1,5 +1,5 @@
-// The scores of a warp's rows: cap, ALiBi, mask, and the online softmax. They do not depend on how
-// the scores and the sums of values are computed.
+// The scores of a warp's rows: cap, ALiBi, mask, and the online softmax. This code is the same
+// whether tensor cores or FMAs compute the scores and the sums of values.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_SCORES_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_SCORES_CUH_
 
@@ -21,7 +21,7 @@ using Fragments = float[kRowTiles][kColumnTiles][4];
 inline constexpr float kHiddenScore = -std::numeric_limits<float>::infinity();
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// 2^x with a relative error of 2^-22; exactly 1 for 0 and 0 for -infinity.
+// 2^x with a relative error of 2^-22. The result is exactly 1 for x = 0, and 0 for x = -infinity.
 __device__ __forceinline__ float Exp2(float x) {
 #ifdef __CUDA_ARCH__
   float power;
@@ -78,7 +78,7 @@ class WarpRows {
   }
 
   __device__ RowSums<Shape>& sums() { return sums_; }
-  // The number in the block's tile of row 8 * half + g of fragment tile r.
+  // The row of the block's tile that is row 8 * half + g of the warp's fragment tile r.
   __device__ int RowOf(int r, int half) const { return first_row_ + r * 16 + half * 8 + lane_ / 4; }
 
  protected:
@@ -110,7 +110,7 @@ class WarpRows {
         float& max_so_far = sums_.max[r][half];
         const float old_max = max_so_far;
         max_so_far = fmaxf(old_max, WarpMax<4>(largest));
-        // Finite even if no key has been seen, so that no difference below is NaN.
+        // `base` is finite even if no key has been seen, so that no difference below is NaN.
         const float base = max_so_far == kHiddenScore ? 0.0f : max_so_far;
         const float correction = Exp2((old_max - base) * scale_);
         float sum = sums_.sum[r][half] * correction;
@@ -129,8 +129,8 @@ class WarpRows {
     }
   }
 
-  // Multiplies the weighted sums by `corrections`. Most blocks of keys bring no new maximum and
-  // cost nothing here.
+  // Multiplies the weighted sums by `corrections`. This costs nothing for most blocks of keys,
+  // because they bring no new maximum.
   __device__ void Rescale(const Corrections& corrections) {
 #pragma unroll
     for (int r = 0; r < Shape::kRowTiles; ++r) {

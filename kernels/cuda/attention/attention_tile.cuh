@@ -39,9 +39,9 @@ struct TileShape {
   static constexpr int kMaxHeads = kSplitQueries ? 8 : 16;  // query heads of a block
 
   // Two stages of keys and values take 70 KiB for bf16 and D = 128, so 2 blocks of a prefill or 3
-  // of a decode fit on an SM. They never take more than the 163 KiB of sm_80. For rows half as long
-  // a decode takes twice as many keys a stage. Then two blocks an SM, as a long row has at batch 1,
-  // keep 64 KiB in flight.
+  // of a decode fit on an SM. For no type and width do the stages take more than the 163 KiB of
+  // sm_80. If a row of keys has at most 128 bytes, a stage of a decode has up to 128 keys instead
+  // of 64. Then two blocks an SM, as many as a long row has at batch 1, keep 64 KiB in flight.
   static constexpr int kStageBytes = kDecode ? 32768 : 16384;
   static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
   static constexpr int kMaxKeys = kDecode && kRowBytes <= 128 ? 128 : 64;
@@ -50,8 +50,8 @@ struct TileShape {
   static constexpr int kWarpKeys = kDecode ? kKeys / kWarps : kKeys;
   static constexpr int kKeyTiles = kWarpKeys / 8;
   static constexpr int kDimTiles = kDim / 8;
-  // 16 bytes more than a row, so that the rows that one load of a warp reads begin in different
-  // banks.
+  // The strides are 16 bytes more than a row, so that the rows that one load of a warp reads begin
+  // in different banks.
   static constexpr int kQueryStride = kDim + 16 / static_cast<int>(sizeof(Query));
   static constexpr int kStride = kDim + 16 / static_cast<int>(sizeof(T));
 
@@ -94,8 +94,8 @@ class Tile : public WarpRows<Shape> {
   using Rows::sums_;
   using Rows::warp_;
 
-  // While a block of keys is computed, the next one is loaded, and the rows of the one after that
-  // are looked up, each once for all threads.
+  // While a block of keys is computed, the next block is loaded, and the rows of the block after
+  // that are looked up, once for all threads.
   __device__ void RunRange(const KeyRange& range) {
     const int low = max(rows_.begin, rows_.first_position - range.back);
     const int high = min(rows_.end, rows_.last_position() - range.front + 1);

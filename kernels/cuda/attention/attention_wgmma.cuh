@@ -9,13 +9,14 @@
 // While a warpgroup turns the scores of one block into weights, the tensor cores compute the sums
 // of the block before: both products are started together, and the warpgroup waits for the scores
 // alone. For a block of 128 keys and heads of 128, the products of both warpgroups take the tensor
-// cores 2048 cycles. In that time each scheduler issues 1600 instructions, 350 a warp for the
-// softmax, and the exponentials take 1024 cycles. Some work is not hidden. It comes between the end
-// of the sums and the next scores: rounding the weights, and waiting for copies and at the barrier.
+// cores 2048 cycles. In that time each scheduler issues 1600 instructions; for each warp, 350 of
+// them are the softmax. The exponentials take 1024 cycles. Some work is not hidden. It comes
+// between the end of the sums and the next scores: rounding the weights, and waiting for copies and
+// at the barrier.
 //
 // There is one barrier for each block of keys. After it, the keys of the next block and the values
-// of this one are in shared memory. All threads have read the keys and values before those, so the
-// copies of the following ones may start.
+// of this block are in shared memory. All threads have by then read the keys of this block and the
+// values of the block before, so the copies that overwrite them may start.
 #ifndef LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_WGMMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_ATTENTION_ATTENTION_WGMMA_CUH_
 
@@ -96,7 +97,8 @@ class WgmmaTile : public WarpRows<Shape> {
   static constexpr int kKeys = Shape::kKeys;
   static constexpr int kCopiedKeys = kKeys / Shape::kWarps;  // keys that a warp copies
   static_assert(2 * kCopiedKeys == kWarp);
-  // The weights of a block of keys: operands a of the products with its values, 16 keys each.
+  // The weights of a block of keys. They are the operands `a` of the products with the block's
+  // values; each product takes 16 keys.
   using Weights = uint32_t[kKeys / kProductDepth][4];
 
   __device__ void RunRange(const KeyRange& range) {
@@ -209,7 +211,7 @@ class WgmmaTile : public WarpRows<Shape> {
       }
       return;
     }
-    // This is rare. Threads then wait for loads.
+    // Some rows are not aligned to chunks, which is rare. Threads then wait for loads.
 #pragma unroll 1
     for (int i = 0; i < kCopiedKeys / kRowsAtOnce; ++i) {
       copy(i, [dim](auto address, int d, BF16* place) {
@@ -218,8 +220,8 @@ class WgmmaTile : public WarpRows<Shape> {
     }
   }
 
-  // Waits until all copies and writes of all threads can be read by the products of both
-  // warpgroups. After it, memory that earlier products have read may be overwritten.
+  // Waits until the products of both warpgroups can read all copies and writes of all threads.
+  // After this call, memory that earlier products have read may be overwritten.
   __device__ void AwaitCopies() const {
     __pipeline_wait_prior(0);
     FenceSharedWrites();

@@ -10,7 +10,8 @@
 
 namespace longstream::cuda {
 
-// Positions fit in 32 bits. A 32-bit division takes a dozen operations, a 64-bit one a hundred.
+// The functions below divide positions as 32-bit numbers, in which they fit. A 32-bit division
+// takes a dozen operations, a 64-bit one a hundred.
 
 __device__ __forceinline__ const SequenceRows& SequenceOf(const BatchLayout& batch, int64_t row) {
   return batch.sequences[batch.row_sequence[row]];

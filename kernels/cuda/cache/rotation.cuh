@@ -14,8 +14,8 @@ struct Pair {
   float second;
 };
 
-// `rope`: a row of RopeTable, [cosines D / 2 | sines D / 2]; nullptr: no rotation. Every operation
-// is rounded, so a rounded key has the same bits in every op that rotates it.
+// `rope` is a row of RopeTable, [cosines D / 2 | sines D / 2], or nullptr for no rotation. Every
+// operation is rounded by itself, so a rounded key has the same bits in every op that rotates it.
 __device__ __forceinline__ Pair Rotate(Pair x, const float* rope, int64_t half, int64_t i) {
   if (rope == nullptr) return x;
   const float cosine = rope[i];

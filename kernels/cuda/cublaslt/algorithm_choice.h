@@ -1,6 +1,6 @@
-// Chooses a library's algorithm for the products of prefill rows with weights of one shape: the
-// fastest of those that give a row the same bits whatever rows are beside it. It knows the library
-// and the GPU only as an AlgorithmSource.
+// Chooses an algorithm of a library for the products of prefill rows with weights of one shape. The
+// choice is the fastest of the algorithms that give a row the same bits whatever rows are beside
+// it. The library and the GPU are known here only as an AlgorithmSource.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_CHOICE_H_
 #define LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_CHOICE_H_
 
@@ -13,7 +13,7 @@
 
 namespace longstream::cuda {
 
-// The product out [rows, n] = rows [rows, k] W^T at any number of rows.
+// The product out = x W^T, for any number R of rows: out [R, n], x [R, k], W [n, k].
 struct ProductShape {
   int64_t n = 0;
   int64_t k = 0;               // k with padding
@@ -38,7 +38,8 @@ class AlgorithmSource {
   // At most `most` algorithms for products of `rows` rows. The one that the library recommends is
   // first.
   virtual std::vector<Algorithm> Propose(const ProductShape& shape, int64_t rows, size_t most) = 0;
-  // Whether one block computes each sum over k in one sequence: no split of k, no other reduction.
+  // Whether one block computes each sum over k in one sequence, without a split of k or another
+  // reduction.
   virtual bool SumsInOneSequence(const Algorithm& algorithm) = 0;
   // Whether `algorithm` computes products of `rows` rows without workspace.
   virtual bool Serves(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
@@ -46,17 +47,18 @@ class AlgorithmSource {
   virtual double Seconds(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) = 0;
 };
 
-// The rows of a piece of a long prompt, and of the rest at its end. The algorithm is chosen by the
-// seconds that it takes for one product of each.
+// The numbers of rows at which algorithms are timed: those of a piece of a long prompt, and of the
+// rest at its end. The fastest algorithm is the one with the least sum of both times.
 inline constexpr int64_t kTimedRows[] = {512, 64};
-// The numbers of rows at which the chosen algorithm must work as well.
+// The numbers of rows for which the chosen algorithm must work as well.
 inline constexpr int64_t kServedRows[] = {1, 2, 7, 16, 33, 64, 128, 257, 512, 576, 2048};
-// The number of proposals to get at each of kTimedRows.
+// The number of algorithms that the library may propose for each of kTimedRows.
 inline constexpr size_t kMaxProposals = 32;
 
 struct AlgorithmChoice {
   Algorithm algorithm{};
-  bool is_timed = false;  // false: nothing could be measured; this is the first that serves
+  // false: nothing could be timed, and this is the first algorithm that serves
+  bool is_timed = false;
 };
 
 // Whether `algorithm` gives a row the same bits whatever rows are beside it, and works at all

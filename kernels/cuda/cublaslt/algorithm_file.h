@@ -2,8 +2,9 @@
 // chooses the same: timings vary from run to run, and the bits of a prefill depend on its
 // algorithms.
 //
-// A text file: the first line names the format. Then each choice has a line: key TAB algorithm in
-// hex TAB checksum in hex. One file may hold choices of several GPUs and library versions.
+// The file is a text. Its first line names the format. Each other line is a choice: key TAB
+// algorithm in hex TAB checksum in hex. One file may hold choices of several GPUs and library
+// versions.
 #ifndef LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_FILE_H_
 #define LONGSTREAM_KERNELS_CUDA_CUBLASLT_ALGORITHM_FILE_H_
 
@@ -58,8 +59,9 @@ class AlgorithmFile {
   const Warning warn_;
 };
 
-// The stored algorithm, if there is one that serves. Else the fastest one, which is then stored; if
-// none could be timed, one is used but not stored. nullopt: none serves.
+// Returns the stored algorithm, if there is one that serves. Otherwise returns the fastest one and
+// stores it. If no algorithm could be timed, returns one that serves but does not store it.
+// nullopt: none serves.
 std::optional<Algorithm> StoredOrChosen(AlgorithmFile& file, const std::string& key,
                                         AlgorithmSource& source, const ProductShape& shape);
 

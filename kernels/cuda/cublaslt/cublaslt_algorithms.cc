@@ -10,10 +10,11 @@
 namespace longstream::cuda {
 namespace {
 
-constexpr int kTimings = 5;  // the median of these counts; one more run warms up
+constexpr int kTimings = 5;  // the result is the median of these; one run before them warms up
 // More than the second-level cache of any GPU that is served. Writing that much empties the cache.
 constexpr size_t kCacheFlushBytes = size_t{128} << 20;
-constexpr int kRowByte = 0x3c;  // 0x3c3c is 0.0115 as bf16
+// each byte of the rows of a timed product; as bf16, 0x3c3c is 0.0115
+constexpr int kRowByte = 0x3c;
 
 static_assert(sizeof(Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 

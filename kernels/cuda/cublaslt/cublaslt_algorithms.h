@@ -40,9 +40,10 @@ class ProductDescription {
 
 cublasLtMatmulAlgo_t ToCublasLt(const Algorithm& algorithm);
 
-// Measures with an existing weight, and with memory of its own for rows and results while it lives.
-// If the GPU has no memory to spare, nothing can be measured. The values of the operands hardly
-// change the time. REQUIRES: the handle's device is current; `stream` is not being captured.
+// Measures products with an existing weight. While the object lives, it has its own GPU memory for
+// rows and results. If the GPU has no memory to spare, nothing can be measured. The values of the
+// operands hardly change the time. REQUIRES: the handle's device is current; `stream` is not being
+// captured.
 class CublasLtAlgorithms final : public AlgorithmSource {
  public:
   CublasLtAlgorithms(cublasLtHandle_t handle, const void* weight, cudaStream_t stream);
@@ -54,7 +55,8 @@ class CublasLtAlgorithms final : public AlgorithmSource {
   double Seconds(const ProductShape& shape, int64_t rows, const Algorithm& algorithm) override;
 
  private:
-  // Milliseconds of one product after the caches were filled with other data; negative: it failed.
+  // The milliseconds of one product that runs after the caches were filled with other data;
+  // negative if it failed.
   float ColdMilliseconds(const ProductShape& shape, int64_t rows,
                          const cublasLtMatmulAlgo_t& algorithm);
   bool Reserve(size_t size);

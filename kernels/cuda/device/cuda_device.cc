@@ -168,8 +168,9 @@ class CudaDevice final : public Device {
   bool failed_ = false;
 };
 
-// For comparisons, a value of 0 turns a feature off: LONGSTREAM_CUDA_OVERLAP makes kernels run one
-// after the other, LONGSTREAM_CUDA_WGMMA makes prefill attention use mma.sync.
+// Some environment variables turn a feature off if their value is 0, for comparisons.
+// LONGSTREAM_CUDA_OVERLAP=0 makes kernels run one after the other; LONGSTREAM_CUDA_WGMMA=0 makes
+// prefill attention use mma.sync.
 bool IsAllowed(const char* variable) {
   const char* setting = std::getenv(variable);
   return setting == nullptr || std::string_view(setting) != "0";

@@ -67,7 +67,7 @@ void CudaGraphs::Evict() {
       entries_.begin(), entries_.end(),
       [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; });
   if (oldest->second.graph != nullptr) {
-    cudaStreamSynchronize(stream_);  // it may be running
+    cudaStreamSynchronize(stream_);  // the graph may be running
     cudaGraphExecDestroy(oldest->second.graph);
   }
   entries_.erase(oldest);

@@ -8,10 +8,11 @@
 namespace longstream::cuda {
 
 struct DeviceChoice {
-  int ordinal = -1;         // -1: there is none; `why` and is_unknown tell more
-  bool is_hopper = false;   // compute capability 9.0: supports overlap.cuh and wgmma.cuh
-  std::string why{};        // one sentence: what is missing, and what to do
-  bool is_unknown = false;  // there is no such device; else it is there but cannot be used
+  int ordinal = -1;        // -1: there is none; `why` and is_unknown tell more
+  bool is_hopper = false;  // compute capability 9.0: supports overlap.cuh and wgmma.cuh
+  std::string why{};       // one sentence: what is missing, and what to do
+  // true: there is no such device; false: there is one, but it cannot be used
+  bool is_unknown = false;
 };
 
 // "cuda:N" names GPU N. "cuda" names the usable GPU with the most free memory; of equal ones the

@@ -1,4 +1,5 @@
-// Embedding lookup: a thread block computes a row. A bf16 element costs 2 bytes read and 4 written.
+// Embedding lookup: a thread block computes a row. For each bf16 element it reads 2 bytes and
+// writes 4.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/gemm/weight.cuh"
 #include "kernels/cuda/primitives/element.cuh"

@@ -1,6 +1,6 @@
-// Gathers rows at the front of a matrix: a thread moves a column, several rows at a time. No other
-// thread reads what it writes, and every row that it has still to read is behind all that it
-// writes.
+// Gathers rows at the front of a matrix: a thread moves a column, several rows at a time. The move
+// is in place and needs no order among threads: no other thread reads the elements that a thread
+// writes, and the rows that a thread has yet to read lie behind the rows that it has written.
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/overlap.cuh"

@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) GauActivateKernel(GauActivateA
   const float* z = RowOf(args.z, t);
   float* q = RowOf(args.q, t);
   float* k = RowOf(args.k, t);
-  constexpr int kElements = kLoadsAtOnce / 2;  // fewer, because each takes several loads
+  // fewer than kLoadsAtOnce, because each takes several loads
+  constexpr int kElements = kLoadsAtOnce / 2;
   struct Element {
     float z, q_scale, q_offset, k_scale, k_offset;
   };

@@ -1,6 +1,6 @@
-// Norm of rows: a thread block computes each part of a row that is normed by itself. For each
-// element it reads 4 bytes twice (the second time from L1) and writes 4; with `accumulate` it reads
-// 4 more.
+// Norm of rows. A row consists of one or more parts, each with a norm of its own; a thread block
+// computes one part. For each element it reads 4 bytes twice (the second time from L1) and writes
+// 4; with `accumulate` it reads 4 more.
 #include <cassert>
 
 #include "kernels/cuda/cuda_ops.h"
@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kMaxRowThreads) NormRowsKernel(NormRowsArgs ar
   auto* scratch = SharedMemory<float>();
   const float mean = norm.centred ? RowMean(x, norm.size, scratch) : 0.0f;
   const float factor = args.scale * RowInverseDeviation(x, norm.size, mean, norm.eps, scratch);
-  constexpr int kElements = kLoadsAtOnce / 2;  // fewer, because each takes several loads
+  // fewer than kLoadsAtOnce, because each takes several loads
+  constexpr int kElements = kLoadsAtOnce / 2;
   struct Element {
     float x, weight, bias, out;
   };

@@ -1,4 +1,4 @@
-// Rotation table: a thread computes a pair. Angles are f64.
+// Rotation table: a thread computes the cosine and the sine of one angle. Angles are f64.
 #include <cmath>
 
 #include "kernels/cuda/cuda_ops.h"

@@ -1,14 +1,14 @@
 // Products of decode rows, together with the preparation of the rows. If there are few rows, each
-// block of a GEMV prepares them for itself in shared memory, where that costs less than an earlier
-// kernel that prepares them for all:
+// block of a GEMV prepares them for itself in shared memory. It does so only if that costs less
+// than an earlier kernel that prepares them for all blocks. The two costs are:
 //
-//   That kernel is one more launch between two others: 1 us, of which overlapping hides half. It
-//   makes three trips to L2 of 0.3 us each: for the sums of a norm, for the row's elements and for
-//   the norm's weights. The blocks of a product make the same trips, but on all SMs at once. 132
-//   SMs read 5120 inputs and as many weights of a norm, 5.4 MB. An L2 of 5 TB/s takes 1.1 us for
-//   that; in the same time memory delivers the weights that the blocks have prefetched. Two blocks
-//   on an SM read the same, and the second finds it in L1. Their instructions, 250 a warp for such
-//   a row, take an SM 0.6 us.
+//   The earlier kernel is one more launch between two others: 1 us, of which overlapping hides
+//   half. It makes three trips to L2 of 0.3 us each: for the sums of a norm, for the row's elements
+//   and for the norm's weights. The blocks of a product make the same trips, but on all SMs at
+//   once. 132 SMs read 5120 inputs and as many weights of a norm, 5.4 MB. An L2 of 5 TB/s takes 1.1
+//   us for that; in the same time memory delivers the weights that the blocks have prefetched. Two
+//   blocks on an SM read the same, and the second finds it in L1. Their instructions, 250 a warp
+//   for such a row, take an SM 0.6 us.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_FUSED_PRODUCT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_FUSED_PRODUCT_CUH_
 
@@ -30,11 +30,11 @@
 
 namespace longstream::cuda {
 
-// The most rows that a block prepares. It prepares them one after the other; more of them would
-// take longer than a kernel with a block for each row.
+// The most rows that a block prepares. It prepares them one after the other. With more rows that
+// would take longer than a kernel with a block for each row.
 inline constexpr int64_t kMaxFusedRows = 4;
-// The most bytes that the SMs may read. L2 delivers them in 2 us, the time that the other kernel
-// and its launch would take.
+// The most bytes that the SMs may read. L2 delivers them in 2 us, which is what a kernel that
+// prepares the rows in memory would take with its launch.
 inline constexpr int64_t kMaxFusedReads = int64_t{10} << 20;
 // The most shared memory of a block. Two blocks then also fit on an SM of compute capability 8.0,
 // which has 164 KiB and reserves 1 KiB for each block.
@@ -48,8 +48,8 @@ inline size_t FusedRowBytes(DType type, int64_t num_rows, int64_t stride) {
   return static_cast<size_t>(num_rows * row);
 }
 
-// Whether the blocks prepare the rows. It depends only on what the host knows, so that a graph
-// stays valid.
+// Whether the blocks prepare the rows. The answer depends only on what the host knows, so that a
+// graph stays valid.
 template <int kWeights>
 bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeights>& in) {
   if (type == DType::kF32 || type == DType::kF16 || source.num_rows > kMaxFusedRows ||

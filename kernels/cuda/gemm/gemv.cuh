@@ -1,14 +1,13 @@
 // Products of few rows with a weight, for decode rows. Every weight is read once for up to 64 rows
 // (bf16, int8, int4) or 8 rows (f32, f16). The order of each output's sum depends on n and k alone.
-// Products with int8 and int4 weights always run here: with any number of rows, prefill rows
-// included.
+// Products with int8 and int4 weights run here for any number of rows, prefill rows included.
 //
-// bf16: mma with 16 weight rows as A and 8 tokens as B. Both are [*, k] row-major. Lane 4 g + t
-// reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g + 8 and of token g.
-// These are the fragments of two products of 16 inputs each: the inputs are in another order than
-// mma's, but in the same order on both sides. So no shuffle is needed between memory and the tensor
-// core. Shared memory is needed only for the few rows that a block prepares itself
-// (fused_product.cuh).
+// bf16 weights are multiplied by mma with 16 weight rows as A and 8 tokens as B. Both are [*, k]
+// row-major. Lane 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g
+// + 8 and of token g. These are the fragments of two products of 16 inputs each: the inputs are in
+// another order than mma's, but in the same order on both sides. So no shuffle is needed between
+// memory and the tensor core. Shared memory is needed only for the few rows that a block prepares
+// itself (fused_product.cuh).
 //
 //   At 1 to 8 rows a warp spends 2 mma of 2048 products on 1 KiB of weights. An H200 streams
 //   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, which is 1 KiB in 55 cycles. An SM
@@ -19,9 +18,9 @@
 //   block, at most 17 MB in all. That is a third of an H200's L2, and takes 4 us from memory.
 //   Meanwhile the earlier kernels end and the rows are prepared.
 //
-// int8 and int4: the same with groups of 32 inputs (group_sums.cuh).
+// int8 and int4 weights are multiplied in the same way, in groups of 32 inputs (group_sums.cuh).
 //
-// f32 and f16: FMA with the f32 row; a warp computes an output.
+// f32 and f16 weights are multiplied with the f32 row by FMA; a warp computes an output.
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_GEMV_CUH_
 
@@ -67,8 +66,9 @@ inline int GemvSplits(int64_t n, int64_t stride) {
   return splits;
 }
 
-// A warp's sums over its inputs [begin, end). sums[w][tile] is mma's D for weight w and 8 of the
-// num_rows tokens from first_row on.
+// Computes a warp's sums over the inputs [begin, end), for 16 outputs and num_rows tokens. The
+// outputs begin at first_output, the tokens at first_row. sums[w][tile] is what mma calls D: the
+// sums with weight w of the tile's 8 tokens.
 template <int kWeights, int kTiles>
 __device__ __forceinline__ void SumTiles(const ProductOperands<kWeights>& in, int64_t first_output,
                                          int64_t first_row, int num_rows, int begin, int end,
@@ -163,10 +163,10 @@ struct RowsInMemory {
   }
 };
 
-// Block (x, y) computes the x-th kTiles tiles of tokens for 8 / splits tiles of 16 outputs. A warp
-// computes one tile of outputs over one split of the inputs. The sums of the splits are added
-// through shared memory, in the splits' order. Blocks that read the same weights are neighbours.
-//
+// Block (x, y) computes outputs of at most kTiles tiles of tokens. x says which tiles of tokens, y
+// says which outputs: 8 / splits tiles of 16. A warp computes one tile of outputs over one split of
+// the inputs. The sums of the splits are added through shared memory, in the splits' order. Blocks
+// that read the same weights are neighbours.
 // rows.Await(in, scratch, room) waits for the earlier kernels and then sets the rows of `in`. With
 // kInShared the rows are in shared memory at `room`, which the launch adds to the memory of the
 // sums. Until the sums are written, their memory is scratch for Await.
@@ -311,16 +311,16 @@ void LaunchGemvFma(Stream& stream, const ProductOperands<kWeights>& in, const Ep
          GemvFmaKernel<T, kWeights, Epilogue>, in, epilogue);
 }
 
-// Two kernels serve all numbers of rows, because groups skip a block's tiles that have no tokens.
-// With two weights a block takes 32 tokens: 64 would spill more than twice as many registers. The
-// next block finds the weights in L2.
+// Two kernels serve all numbers of rows, because SumGroups skips a block's tiles that have no
+// tokens. With two weights a block takes 32 tokens: 64 would spill more than twice as many
+// registers. The block of the next 32 tokens finds the weights in L2.
 template <DType kType, int kWeights, typename Epilogue>
 void LaunchGroups(Stream& stream, const ProductOperands<kWeights>& in, const Epilogue& epilogue) {
   if (in.num_rows <= kTokenTile) return LaunchGemvMma<kType, 1>(stream, in, epilogue);
   LaunchGemvMma<kType, kMaxTokenTiles / kWeights>(stream, in, epilogue);
 }
 
-// Any number of rows. `type` is the type of the weights.
+// Serves any number of rows. `type` is the type of the weights.
 template <int kWeights, typename Epilogue>
 void Gemv(Stream& stream, DType type, const ProductOperands<kWeights>& in,
           const Epilogue& epilogue) {

@@ -81,8 +81,9 @@ struct TokenGroups {
   uint32_t words[2 * kStepGroups];
   float scales[2][kStepGroups];
 
-  // bytes, from: the lane's place in the product's first row. `offset`: bytes from there to the
-  // first of the 8 tokens. The product has `left` tokens from that one on.
+  // `bytes` and `from` are the lane's place in the product's first row and in that row's scales.
+  // `offset` is the number of bytes from there to the first of the 8 tokens. The product has `left`
+  // tokens from that one on.
   template <bool kInShared>
   __device__ __forceinline__ void Load(const int8_t* bytes, const float* from, int offset,
                                        int stride, int left) {
@@ -132,9 +133,10 @@ __device__ __forceinline__ void AddGroups(const WeightGroups<kType>& upper,
   }
 }
 
-// A warp's sums over its inputs [begin, end), which are multiples of 128. sums[w][tile] is mma's D
-// for weight w and 8 of the num_rows tokens from first_row on. kInShared: the rows are in shared
-// memory.
+// Computes a warp's sums over the inputs [begin, end), for 16 outputs and num_rows tokens. The
+// outputs begin at first_output, the tokens at first_row; `begin` and `end` are multiples of 128.
+// sums[w][tile] is what mma calls D: the sums with weight w of the tile's 8 tokens. kInShared: the
+// rows are in shared memory.
 template <DType kType, bool kInShared, int kWeights, int kTiles>
 __device__ __forceinline__ void SumGroups(const ProductOperands<kWeights>& in, int64_t first_output,
                                           int64_t first_row, int num_rows, int begin, int end,

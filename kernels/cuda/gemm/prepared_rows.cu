@@ -1,6 +1,6 @@
-// Norm, addition, gate and rounding of rows: a thread block prepares a row. For each element of a
-// bf16 row it reads 4 bytes, twice if there is a norm (the second time from L1), and writes 2; for
-// an int8 row it writes 1.125.
+// Norm, addition, gate and rounding of rows: a thread block prepares a row. For each element it
+// reads 4 bytes, twice if there is a norm (the second time from L1). It writes 2 bytes for each
+// element of a bf16 row, and 1.125 for each element of an int8 row, scales included.
 #include <cstdint>
 #include <type_traits>
 

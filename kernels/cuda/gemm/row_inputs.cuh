@@ -173,8 +173,8 @@ __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElement
     *reinterpret_cast<float4*>(row + i) = {vector[0], vector[1], vector[2], vector[3]};
   }
 }
-// All lanes of a warp must call it; 8 lanes share a group. The operations are those of
-// core/matrix.h.
+// Stores elements i ... i + 3 of an int8 row, and the scales of their groups. All lanes of a warp
+// must call it; 8 lanes share a group. The operations are those of core/matrix.h.
 __device__ __forceinline__ void StoreVector(const float (&vector)[kVectorElements], int i,
                                             int8_t* row, float* scales) {
   // The bit patterns of magnitudes have the order of the magnitudes; infinity, and then NaN, are

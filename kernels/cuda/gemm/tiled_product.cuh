@@ -19,9 +19,9 @@
 namespace longstream::cuda {
 
 inline constexpr int kTiledThreads = 256;
-inline constexpr int kTiledRows = 64;    // rows of a tile, and outputs
+inline constexpr int kTiledRows = 64;    // rows of a tile; also its outputs
 inline constexpr int kTiledInputs = 16;  // inputs of a tile; 4 threads load them for a row
-inline constexpr int kOfThread = 4;      // rows of a thread, and outputs
+inline constexpr int kOfThread = 4;      // rows of a thread; also its outputs
 // Floats from one k to the next. This keeps 16-byte alignment and spreads the stores over the
 // banks.
 inline constexpr int kTiledPitch = 64 + 4;

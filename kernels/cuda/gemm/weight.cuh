@@ -2,13 +2,14 @@
 // warp can read it along a row for one token, mma takes it as its column-major B, and cuBLASLt as a
 // transposed matrix.
 //
-// int8 and int4: rows have a multiple of 128 inputs (four groups). The scales, f16
-// [n, stride / 32], follow all rows. Four lanes read 64 bytes of a row at a time. Lane t finds
-// there inputs 8 t ... 8 t + 7 of each of two groups (int8) or four groups (int4): for one group,
-// mma needs all four lanes.
+// Rows of int8 and int4 weights have a multiple of 128 inputs, which are four groups. The scales,
+// f16 [n, stride / 32], follow the last row. mma multiplies one group at a time, with four lanes
+// for each row; lane t must have inputs 8 t ... 8 t + 7 of the group. So the bytes are in another
+// order than the inputs: the four lanes read 64 bytes of a row at a time, 16 bytes each, and lane t
+// then has its inputs of two groups (int8) or of four groups (int4):
 //
 //   int8  128 bytes: [group / 2][t][group % 2][8]
-//   int4   64 bytes: [t][group][4], in the low halves of the bytes the first four inputs
+//   int4   64 bytes: [t][group][4], the first four inputs in the low halves of the bytes
 #ifndef LONGSTREAM_KERNELS_CUDA_GEMM_WEIGHT_CUH_
 #define LONGSTREAM_KERNELS_CUDA_GEMM_WEIGHT_CUH_
 

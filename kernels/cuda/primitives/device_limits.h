@@ -6,8 +6,9 @@
 
 namespace longstream::cuda {
 
-// The shared memory of a block: as much as sm_80 allows, so that kernels are the same on both
-// architectures. Of 8.x, 8.0 and 8.7 have as much; 8.6 and 8.9 have 99 KiB and are refused.
+// The shared memory that a block may have. It is the limit of sm_80, so that kernels are the same
+// on compute capabilities 8.x and 9.0. 8.0 and 8.7 have as much; 8.6 and 8.9 have 99 KiB and are
+// refused.
 inline constexpr size_t kMaxSharedBytes = size_t{163} << 10;
 
 }  // namespace longstream::cuda

@@ -11,7 +11,8 @@
 
 namespace longstream::cuda {
 
-// Rounds to nearest, ties to even, as kernels/core/dtype.h does; on a device by one instruction.
+// Rounds to nearest, ties to even, as kernels/core/dtype.h does. On a device this is one
+// instruction.
 template <typename T>
 __device__ __forceinline__ T RoundTo(float value) {
   if constexpr (std::is_same_v<T, float>) {

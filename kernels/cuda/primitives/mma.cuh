@@ -150,7 +150,8 @@ __device__ __forceinline__ void LoadMatrices(uint32_t (&r)[4], const void* row) 
 #endif
 }
 
-// The same with each matrix transposed: lane 4 g + t gets elements g of rows 2t and 2t + 1.
+// Loads as LoadMatrices does, but transposes each matrix: lane 4 g + t gets elements g of rows 2t
+// and 2t + 1.
 __device__ __forceinline__ void LoadMatricesTransposed(uint32_t (&r)[4], const void* row) {
 #ifdef __CUDA_ARCH__
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));

@@ -19,14 +19,14 @@
 
 namespace longstream::cuda {
 
-// At least one thread of each block must call it.
+// Lets the next kernel start. At least one thread of each block must call it.
 __device__ __forceinline__ void LetNextKernelStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// Every thread must call it.
+// Waits for the earlier kernels. Every thread must call it.
 __device__ __forceinline__ void AwaitEarlierKernels() {
 #if !defined(__CUDACC__)
   simt::AwaitEarlierKernels();

@@ -95,7 +95,7 @@ __device__ __forceinline__ T RowSum(T value, T* scratch) {
   return ReduceRow(value, scratch, [](T x, T y) { return x + y; });
 }
 
-// mean(x) over k elements, and 1 / sqrt(mean((x - mean)^2) + eps).
+// RowMean is mean(x) over k elements; RowInverseDeviation is 1 / sqrt(mean((x - mean)^2) + eps).
 __device__ __forceinline__ float RowMean(const float* x, int64_t k, float* scratch) {
   float sum = 0.0f;
   ForRow(

@@ -6,18 +6,18 @@
 //   d = a b      d += a b      a [64, 16], b [16, 8 kTiles]
 //
 // Warp w of the group has rows 16 w to 16 w + 15. Its part of d is in d[tile], with 8 columns in
-// each tile, in the layout of mma.cuh. Its part of a is too, if a is in registers. Matrices in
-// shared memory are named by descriptors of 64 bits (PTX ISA, "Asynchronous Warpgroup Level Matrix
-// Shared Memory Layout"):
+// each tile, in the layout of mma.cuh. If a is in registers, the warp's part of a is in the layout
+// of mma.cuh too. Matrices in shared memory are named by descriptors of 64 bits (PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Shared Memory Layout"):
 //
 //   bits    13:0 beginning     29:16 leading offset     45:32 stride offset, each in 16 bytes
 //          51:49 0: patterns begin at multiples of 1024 bytes          63:62 1: 128-byte swizzle
 //
 // Products run asynchronously. FenceProducts comes before them, after everything that the threads
 // have done with the products' registers. From there to the WaitForProducts that covers their
-// group, they may read and write registers and shared memory at any time. They see a thread's
-// writes to shared memory if the thread has called FenceSharedWrites and a barrier followed. After
-// the wait, memory that they have read may be overwritten at once.
+// group, the products may read and write registers and shared memory at any time. They see a
+// thread's writes to shared memory if the thread has called FenceSharedWrites and a barrier
+// followed. After that wait, memory that the products have read may be overwritten at once.
 #ifndef LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WGMMA_CUH_
 #define LONGSTREAM_KERNELS_CUDA_PRIMITIVES_WGMMA_CUH_
 
@@ -67,16 +67,16 @@ struct Panels {
   }
 
   // The descriptor of 16 columns of a matrix, from `column` on (a multiple of 16), and of its rows
-  // from `row` on (a multiple of 8). These rows are the rows of a or the columns of b. K-major: the
-  // stride offset leads eight rows further. The leading offset would lead to the next 16 bytes of a
-  // row; it is not read in swizzled layouts.
+  // from `row` on (a multiple of 8). These rows are the rows of a or the columns of b. PTX calls
+  // this layout K-major: the stride offset leads eight rows further. The leading offset would lead
+  // to the next 16 bytes of a row; it is not read in swizzled layouts.
   static __device__ __forceinline__ uint64_t AlongRows(const BF16* panels, int row, int column) {
     return Descriptor(panels, 16, column / kWidth * kSize + row * kWidth + column % kWidth);
   }
 
   // The descriptor of 16 rows of a matrix, from `row` on (a multiple of 8). The columns of the
-  // matrix are the columns of b. MN-major: the leading offset leads 64 columns further, the stride
-  // offset eight rows further.
+  // matrix are the columns of b. PTX calls this layout MN-major: the leading offset leads 64
+  // columns further, the stride offset eight rows further.
   static __device__ __forceinline__ uint64_t AcrossRows(const BF16* panels, int row) {
     return Descriptor(panels, kPanelBytes, row * kWidth);
   }
@@ -93,8 +93,8 @@ struct Panels {
   }
 };
 
-// For registers that products have written or will read: the compiler cannot move uses of them past
-// this call. Only ptxas, which knows products, may do so.
+// Must be called for registers that products have written or will read. The compiler cannot move
+// uses of them past this call. Only ptxas, which knows products, may do so.
 __device__ __forceinline__ void Pin([[maybe_unused]] float (&x)[4]) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])::"memory");
@@ -111,8 +111,8 @@ __device__ __forceinline__ void Pin(T (&values)[kCount][4]) {
   for (int i = 0; i < kCount; ++i) Pin(values[i]);
 }
 
-// Must be called by each thread that has written to shared memory. It includes the thread's
-// asynchronous copies, after it has waited for them.
+// Makes a thread's writes to shared memory visible to products. Each thread that has written must
+// call it. Asynchronous copies count as writes of the thread if it has waited for them.
 __device__ __forceinline__ void FenceSharedWrites() {
 #if !defined(__CUDACC__)
   simt::FenceSharedWrites();
@@ -121,7 +121,8 @@ __device__ __forceinline__ void FenceSharedWrites() {
 #endif
 }
 
-// All threads of the warpgroup must call these functions and the products together.
+// Must come before the products. All threads of the warpgroup must call this function, those below
+// and the products together.
 __device__ __forceinline__ void FenceProducts() {
 #if !defined(__CUDACC__)
   simt::FenceProducts();

@@ -2,12 +2,14 @@
 //
 //   ScoreKernel     prefill: scores within blocks, decayed queries and keys. A thread block
 //                   computes one block of the grid for one head (recurrence_scores.cuh).
-//   DecodeKernel    decode rows, except for changes of a state (recurrence_decode.cuh).
-//   StateKernel     prefill: outputs. States, also for decode rows that complete a block. A thread
-//                   block computes a sequence, a head and a slice of value columns
-//                   (recurrence_states.cuh).
-//   RememberKernel  prefill: stores the rows after the last grid line. No kernel then needs the
-//                   rows that they replace.
+//   DecodeKernel    decode rows: outputs, and the rows that are stored in the cache
+//                   (recurrence_decode.cuh).
+//   StateKernel     prefill rows: outputs. All rows: changes of states; a decode row changes the
+//   state
+//                   if it completes a block. A thread block computes a sequence, a head and a slice
+//                   of value columns (recurrence_states.cuh).
+//   RememberKernel  prefill: stores the rows after the last grid line. By then no kernel needs the
+//                   rows that they replace in the cache.
 //
 // Prefill costs these multiply-adds per head and block of C = 64 tokens, with Dk = Dv = 128:
 //
@@ -15,17 +17,17 @@
 //   state   k^T v   C Dk Dv       1.05 M                 P V    C^2 Dv 5/8   0.33 M
 //
 // Each is three multiply-adds of the tensor cores, because a factor is two TF32 numbers
-// (split_product.cuh): 8.3 M, or 136 G for 32 heads and 32K tokens. That takes 0.9 ms at 300
-// TFLOP/s, the part of an H200's TF32 rate that mma.sync should reach. Memory traffic is 3.8 GB,
-// 0.9 ms at 4.3 TB/s: q and k are read twice and v once, the output is written, scores are written
-// and read. With gates, decayed queries and keys are written too: 5.4 GB.
+// (split_product.cuh): 8.3 M for a head and a block, or 136 G for 32 heads and 32K tokens. That
+// takes 0.9 ms at 300 TFLOP/s, the part of an H200's TF32 rate that mma.sync should reach. Memory
+// traffic is 3.8 GB, 0.9 ms at 4.3 TB/s: q and k are read twice and v once, the output is written,
+// scores are written and read. With gates, decayed queries and keys are written too: 5.4 GB in all.
 //
 // StateKernel goes through the blocks one after the other and keeps the state on chip. A sequence
 // of 32 heads then uses 128 SMs, in slices of 32 columns, and no state moves through memory.
 // Computing all blocks side by side would write the state at each grid line and read it twice: 3.2
 // GB more, as much as everything else. Work that needs no state is done before, in ScoreKernel. If
-// slices of 32 columns do not fill the GPU, slices have 16. Columns are independent, so this
-// changes no bits.
+// slices of 32 columns do not fill the GPU, slices have 16 columns. Columns are independent, so the
+// size of the slices changes no bits.
 //
 // A decode row reads its state once, Dk Dv 4 bytes a head, and the rows since the grid line, on
 // average 32 (Dk + Dv) 4 bytes. It writes one row. It writes the state only at grid lines.
@@ -255,7 +257,7 @@ void LinearRecurrence(Stream& stream, const LinearRecurrenceArgs& args) {
   const RecurrenceWorkspace workspace = WorkspaceOf(stream, args);
   const Counts counts(args);
   LaunchScores(stream, args, counts, workspace);
-  // If this gives too few thread blocks, each gets half as many columns of a row.
+  // If this gives too few thread blocks, each thread block gets half as many columns of a row.
   if (CeilDiv(cache.value_dim, DecodeRow<2>::kColumns) * counts.heads * counts.decode_rows >=
       kFullGpu) {
     LaunchDecode<2>(stream, args, counts);

@@ -59,7 +59,7 @@ struct RecurrenceWorkspace {
   float* queries;  // [T, H, Dk] q F(g, t), if gated
   float* keys;     // [T, H, Dk] k F(t + 1, next line - 1), if gated, for whole blocks of this step
   float* scores;   // [T, H, grid]
-  float* totals;   // [T / grid, H, Dk] F over such a block, at index t / grid; t: its first row
+  float* totals;   // [T / grid, H, Dk] F over a whole block, at index t / grid of its first row t
   int64_t heads;
   int64_t key_dim;
   int64_t grid;

@@ -36,7 +36,7 @@ struct StateShape {
   static constexpr int kTiles = kColumnTiles;
   static constexpr bool kStaged = kIsStaged;
   static constexpr int kColumns = 2 * 8 * kTiles;
-  static constexpr int kStride = kColumns + 8;  // 8 or 24 modulo 32, as kColumnStride
+  static constexpr int kStride = kColumns + 8;  // 8 or 24 modulo 32; kColumnStride says why
 
   struct Shared {
     float stages[kStateStages][kTileRows * kColumnStride];

@@ -1,5 +1,5 @@
-// For prefill of the linear recurrence: tiles of 64 rows in shared memory, which it multiplies, and
-// the decays between the rows of a block.
+// Shared parts of the linear recurrence of prefill rows: the tiles of 64 rows in shared memory that
+// are multiplied, and the decays between the rows of a block.
 #ifndef LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 #define LONGSTREAM_KERNELS_CUDA_RECURRENCE_RECURRENCE_TILE_CUH_
 

@@ -1,6 +1,6 @@
 // Log-probabilities: a thread block computes a row. It finds the most probable tokens one after the
-// other, without a sort: each is the greatest rank below the one before, and takes a pass over the
-// row from L2.
+// other, without a sort: each is the token with the greatest rank below that of the token before.
+// Each takes a pass over the row, which is in L2.
 #include <cmath>
 
 #include "kernels/cuda/cuda_ops.h"

@@ -128,8 +128,8 @@ __device__ bool IsDrawable(Word64 first) {
 
 // --- adjust
 
-// Steps 1 to 3 for a row with penalties or bias; the result goes to z. Returns whether a logit is
-// NaN.
+// Does steps 1 to 3 of sampling (kernels/ops/sampling/sample.h) for a row with penalties or bias,
+// and writes the result to z. Returns whether a logit is NaN.
 __device__ bool AddPenaltiesAndBias(const Row& row, const Part& part) {
   const SamplingRow& sampling = row.sampling;
   float* z = row.z + part.begin;
@@ -240,8 +240,9 @@ __global__ void __launch_bounds__(kPartThreads) CountKernel(Draw draw) {
 
 // --- select
 
-// -log(-log(u)), u = (x + 1/2) / 2^32. Each logarithm has an argument that f32 holds to full
-// precision: log of u for u < 1/2, log1p of -(1 - u) above.
+// Returns -log(-log(u)) for u = (x + 1/2) / 2^32, where x is a random number of 32 bits. Each
+// logarithm has an argument that f32 holds to full precision: log of u if u < 1/2, otherwise log1p
+// of -(1 - u).
 __device__ float Gumbel(const SamplingRow& row, int32_t id) {
   const auto position = static_cast<uint64_t>(row.position);
   const uint32_t x =

@@ -1,12 +1,12 @@
 // Finds the end of the tokens that top-k and top-p keep. They are a prefix of a row's tokens in
 // falling order of rank (row_reduce.cuh), cut by count, by mass of probability, or by both.
 //
-// The end is found by histograms of 256 bins. The bins of a row are eighths of the distance from
-// the largest logit, which spreads a vocabulary over many bins. Tokens in higher bins than the
-// end's are kept, tokens in lower bins are not, and the tokens of the end's bin are the candidates.
-// With both cuts, top-p's end depends on the tokens that top-k keeps of its last bin. The
-// candidates are then the tokens from top-k's bin up to the highest bin that may contain top-p's
-// end. Among the candidates, the end is found digit by digit of their ranks.
+// The end is found by histograms of 256 bins. The bin of a token says how far its logit is below
+// the row's largest logit, in eighths. This spreads a vocabulary over many bins. Tokens in higher
+// bins than the end's are kept, tokens in lower bins are not, and the tokens of the end's bin are
+// the candidates. With both cuts, top-p's end depends on the tokens that top-k keeps of its last
+// bin. The candidates are then the tokens from top-k's bin up to the highest bin that may contain
+// top-p's end. Among the candidates, the end is found digit by digit of their ranks.
 //
 // Masses are integers, so their sums do not depend on the order of additions.
 #ifndef LONGSTREAM_KERNELS_CUDA_SAMPLING_SAMPLE_CUT_CUH_
@@ -67,7 +67,7 @@ struct SharedSum {
   __device__ Word64 value() const { return Word64{high} << 32 | low; }
 };
 
-// --- bins, by a warp whose lanes have eight each, from the last bin down
+// --- bins: a warp sums them from the last bin down, and each lane has eight bins
 
 // The sum over the lanes up to and including this one.
 template <typename T>
@@ -131,7 +131,7 @@ __device__ Word64 AmountFrom(const Amount& amount, int first) {
   return sum;
 }
 
-// --- over the row
+// --- cuts: the bins of a row give the candidates
 
 // The mass of a share of `total`; at most `total` if the share is below 1.
 __device__ inline Word64 TargetMass(float share, Word64 total) {
@@ -185,7 +185,7 @@ __device__ inline CandidateBins FindCandidates(const Cuts& cuts, const unsigned*
   return found;
 }
 
-// --- among the candidates, by a block
+// --- the end: a block finds it among the candidates
 
 struct CutShared {
   Word64 scratch[kMaxRowThreads / kWarp];
