@@ -5,9 +5,8 @@
 //   DecodeKernel    decode rows: outputs, and the rows that are stored in the cache
 //                   (recurrence_decode.cuh).
 //   StateKernel     prefill rows: outputs. All rows: changes of states; a decode row changes the
-//   state
-//                   if it completes a block. A thread block computes a sequence, a head and a slice
-//                   of value columns (recurrence_states.cuh).
+//                   state if it completes a block. A thread block computes a sequence, a head and a
+//                   slice of value columns (recurrence_states.cuh).
 //   RememberKernel  prefill: stores the rows after the last grid line. By then no kernel needs the
 //                   rows that they replace in the cache.
 //
