@@ -21,8 +21,8 @@
  *   Forward compatibility  A structure that one side fills and the other reads begins with
  *                 struct_size. The filling side sets it to its own sizeof of the structure. (The
  *                 exceptions are the structures that model_info, model_memory and sequence_bytes
- *                 fill: there the caller sets it to its own sizeof.) A minor version only appends
- *                 fields, after any padding. A reader requires the fields of version 1.0
+ *                 fill: there the caller sets struct_size to the caller's sizeof.) A minor version
+ * only appends fields, after any padding. A reader requires the fields of version 1.0
  *                 (LS_..._SIZE_1_0) and uses only fields that struct_size covers. Structures
  *                 without struct_size do not change within a major version: ls_error, ls_results,
  *                 ls_writer, ls_reader, and the elements of arrays (ls_layer_info, ls_token_count,
@@ -88,9 +88,10 @@ enum {
   /* Since 1.1; requires LS_CAP_IN_FLIGHT_TOKENS. The host may submit a step before it waits for the
    * previous one, and so prepares the next step while the device computes. The backend promises:
    *   - submit returns while its step still runs, and an early submit costs nothing;
-   *   - if a sequence should not have been in the step, sequence_truncate by that one decode entry
-   *     restores exactly the position asked for. Only a sequence with recurrent states whose entry
-   *     has reached a multiple of prefill_grid may go back further;
+   *   - the host may find that a sequence should not have been in that step. sequence_truncate by
+   *     the sequence's one decode entry then restores exactly the position asked for. Only if the
+   *     sequence has recurrent states and the entry has reached a multiple of prefill_grid may
+   *     sequence_truncate go back further;
    *   - the host may call sequence_bytes for a sequence in flight. */
   LS_CAP_LOOK_AHEAD = 1u << 5
 };
@@ -202,9 +203,10 @@ typedef struct ls_sequence_bytes {
 
 /* ---------------------------------------------------------------- batches */
 
-/* In place of a token id, as the only token of a decode entry: the token that the latest ticket
- * samples for the same sequence. That ticket must still be in flight (not waited for). If its entry
- * failed, this one fails with LS_FAILED_PRECONDITION. Needs LS_CAP_IN_FLIGHT_TOKENS. */
+/* Stands in place of a token id, as the only token of a decode entry. It means the token that the
+ * latest ticket samples for the same sequence. That ticket must still be in flight (not waited
+ * for). If the ticket's entry for the sequence failed, this entry fails with
+ * LS_FAILED_PRECONDITION. Needs LS_CAP_IN_FLIGHT_TOKENS. */
 #define LS_TOKEN_FROM_PREVIOUS (-1)
 
 typedef struct ls_token_count {
