@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t kWindowOfConfigClass = 1024;
 constexpr int64_t kPatternOfConfigClass = 4;
 
-// Refuses layers that are mixtures of experts. If there are none, their keys have no effect.
+// Refuses layers that are mixtures of experts. In a model without such layers, the keys of experts
+// have no effect.
 void RequireDense(const Config& config, size_t num_layers) {
   const auto layers = static_cast<int64_t>(num_layers);
   if (config.FindInteger("num_dense_layers", 0, kMaxLayers).value_or(1) < layers) {

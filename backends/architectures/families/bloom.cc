@@ -5,12 +5,12 @@
 namespace longstream::families {
 namespace {
 
-constexpr int64_t kTrainedLength = 2048;  // of all released models; their configs have no key
+constexpr int64_t kTrainedLength = 2048;  // of all released models; their configs do not state it
 
 void Read(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   RequireFalse(config, "apply_residual_connection_post_layernorm");
-  // These keys select another way to compute the same.
+  // These keys select another way to compute the same numbers.
   for (const char* key :
        {"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
         "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact"}) {

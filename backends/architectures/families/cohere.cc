@@ -1,7 +1,7 @@
 // Command R and R+ (model_type cohere) and Command R7B, Command A (cohere2): attention and MLP
 // share one LayerNorm, and their outputs are added; pairs of RoPE are neighbours; logits are
-// multiplied by a number. R+ norms queries and keys. cohere2 has windows, and some full-attention
-// layers without RoPE.
+// multiplied by a number. Command R+ norms queries and keys. Models of type cohere2 have windows,
+// and some full-attention layers without RoPE.
 #include "backends/architectures/families/family.h"
 
 namespace longstream::families {
@@ -16,7 +16,7 @@ void ReadBoth(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   ReadAttentionBias(config, &spec);
   for (const char* key : {"mlp_bias", "use_parallel_embedding"}) RequireFalse(config, key);
-  // Keys of the authors' config files.
+  // The authors' config files have these keys.
   for (const char* key : {"use_embedding_sharing", "use_gated_activation", "use_parallel_block"}) {
     RequireTrue(config, key);
   }
@@ -38,7 +38,7 @@ void ReadCohere(const Config& config, TransformerPlan* plan) {
   for (MixerSpec& mixer : plan->spec.layers) mixer.qk_norm = QkNorm::kEachHead;
 }
 
-// Three names for one number: the first present key counts.
+// The number has three names. If several keys are present, the first one counts.
 int64_t Pattern(const Config& config) {
   std::optional<int64_t> pattern;
   for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern", "layer_switch"}) {

@@ -8,10 +8,11 @@ namespace {
 constexpr int64_t kWindowOfConfigClass = 4096;
 constexpr int64_t kPatternOfConfigClass = 4;
 
-// layer_types lists the full-attention layers; else they are every sliding_window_pattern-th layer.
+// Whether each layer has a window. layer_types states it. Without layer_types, every layer has one
+// except every sliding_window_pattern-th layer.
 std::vector<bool> WindowLayers(const Config& config, size_t num_layers) {
   int64_t pattern = kPatternOfConfigClass;
-  if (config.IsString("sliding_window_pattern")) {  // "LLLG": the last one is full attention
+  if (config.IsString("sliding_window_pattern")) {  // "LLLG": of four layers, the last is full
     const std::string text = config.String("sliding_window_pattern");
     pattern = static_cast<int64_t>(text.size());
     if (text.empty() || text.find_first_not_of('L') + 1 != text.size() || text.back() != 'G') {

@@ -6,7 +6,7 @@
 
 namespace longstream {
 
-// Each is defined in the file of its name.
+// Each of these functions is defined in the file of its name.
 namespace families {
 const Family& Afmoe();
 const Family& Bloom();

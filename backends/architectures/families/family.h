@@ -15,7 +15,7 @@ namespace longstream {
 
 struct Family {
   std::string_view model_type;
-  // The values that its config class gives to absent keys.
+  // The values that the family's config class gives to absent keys.
   TransformerDefaults defaults{};
   TensorNames names{};
   // Reads the keys that ReadTransformer does not know and applies them to the layers. Throws
@@ -29,7 +29,7 @@ Config TextConfig(const Config& config);
 
 // The family of a config's model_type; nullptr: there is none.
 const Family* FindFamily(const Config& config);
-// "llama, mistral, ..."
+// The names of all families, as "llama, mistral, ...".
 std::string FamilyNames();
 
 // Why `backend` does not serve a config of no family: a key, and the problem with its value.
@@ -49,10 +49,11 @@ TransformerPlan ReadFamily(const Config& config, const LoadOptions& options, con
 // False if the config cannot be read: the backend that opens it reports the error.
 bool HasWindows(const Config& config, const Family& family);
 
-// Keys that several families have.
+// The functions below read keys that several families have.
 
-// Reads use_sliding_window, and sliding_window, which only counts beside it. nullopt: no layer has
-// a window, and layer_types must not ask for one.
+// Reads the keys use_sliding_window, sliding_window and layer_types. sliding_window counts only if
+// use_sliding_window is true. If `window` is nullopt, no layer has a window, and the function has
+// refused a layer_types that asks for one.
 struct WindowKeys {
   std::optional<int64_t> window;
   std::optional<std::vector<bool>> layers;  // layer_types: whether each layer has the window
@@ -68,14 +69,15 @@ void ReadQwenAttention(const Config& config, TransformerPlan* plan);
 // configs that every layer but each `pattern`-th has one.
 std::vector<bool> ReadWindowPattern(const Config& config, size_t num_layers, int64_t pattern);
 
-// Older configs with one RoPE per layer type: rope_scaling applies to full attention, and windows
-// get plain RoPE with base `theta`. Does nothing if the config has rope_parameters.
+// For older configs, in which each layer type has a RoPE of its own: rope_scaling applies to full
+// attention, and windows get plain RoPE with base `theta`. Does nothing if the config has
+// rope_parameters.
 void SetPlainWindowRope(const Config& config, double theta, TransformerPlan* plan);
 
 // Sets ALiBi in every layer, and LayerNorm with epsilon layer_norm_epsilon (default 1e-5).
 void SetAlibiAndLayerNorm(const Config& config, ModelSpec* spec);
 
-// In every layer, pairs of RoPE are neighbours in the checkpoint.
+// States that in every layer, pairs of RoPE are neighbours in the checkpoint.
 void SetNeighbours(TransformerPlan* plan);
 
 // Applies sliding_window to every layer; null: no window. `absent`: the window if the key is

@@ -24,12 +24,13 @@ void ReadGemma(const Config& config, TransformerPlan* plan) {
   spec.activation = FindActivation(config, "hidden_activation").value_or(spec.activation);
 }
 
-// null: no cap. `absent`: the cap if the key is absent.
+// The cap that the key states: 0, which means no cap, if the key is null; `absent` if it is absent.
 double ReadSoftcap(const Config& config, std::string_view key, double absent) {
   return config.FindNumber(key, 1e-3, 1e9).value_or(config.IsNull(key) ? 0.0 : absent);
 }
 
-// Keys of Gemma 2 and 3; only the values of absent keys differ.
+// Reads keys that Gemma 2 and 3 have in common. `scores` and `logits` are the caps of absent keys,
+// which differ between the two.
 void ReadCapsAndScale(const Config& config, double scores, double logits, ModelSpec* spec) {
   const double cap = ReadSoftcap(config, "attn_logit_softcapping", scores);
   spec->logit_softcap = static_cast<float>(ReadSoftcap(config, "final_logit_softcapping", logits));
@@ -63,13 +64,14 @@ void ReadGemma3(const Config& config, TransformerPlan* plan) {
   ReadCapsAndScale(config, /*scores=*/0.0, /*logits=*/0.0, &plan->spec);
   const double local = config.FindNumber("rope_local_base_freq", 1.0, 1e15).value_or(10000.0);
   SetPlainWindowRope(config, local, plan);
-  config.FindInteger("_sliding_window_pattern", 1, kMaxLayers);  // beside layer_types
+  config.FindInteger("_sliding_window_pattern", 1, kMaxLayers);  // no effect beside layer_types
   const int64_t pattern =
       config.FindInteger("sliding_window_pattern", 1, kMaxLayers).value_or(kGemma3Pattern);
   ReadWindows(config, pattern, plan);
 }
 
-// gemma3_text alone; then beside a vision model, as newer and as older releases write it.
+// The roots of a checkpoint with gemma3_text alone, and of one with a vision model too, as newer
+// and as older releases write it.
 constexpr TensorRoot kGemma3Roots[] = {{"model.", "lm_head"},
                                        {"model.language_model.", "lm_head"},
                                        {"language_model.model.", "language_model.lm_head"}};

@@ -15,7 +15,8 @@ void Read(const Config& config, TransformerPlan* plan) {
   for (const char* bias : {"attention_bias", "mlp_bias", "lm_head_bias"}) {
     RequireFalse(config, bias);
   }
-  // Keys of the authors' config class: full attention in every n-th layer, stretched positions.
+  // The authors' config class has these keys. A value other than 1 would ask for full attention in
+  // every n-th layer, or for stretched positions.
   RequireOne(config, "full_attn_mod");
   RequireOne(config, "interpolate_factor");
   ReadWindowOfAllLayers(config, /*absent=*/0, plan);

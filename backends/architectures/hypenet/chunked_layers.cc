@@ -45,7 +45,7 @@ MixerSpec RnnLayer(const Config& config, int64_t width) {
   return mixer;
 }
 
-// The first and the last quarter are attention, the half between is RNN.
+// The first and the last quarter of the layers are attention, the half between them is RNN.
 std::vector<std::string> DefaultMixers(size_t num_layers) {
   std::vector<std::string> mixers(num_layers, "gated-rnn");
   for (size_t i = 0; i < num_layers; ++i) {
@@ -59,7 +59,7 @@ std::vector<std::string> DefaultMixers(size_t num_layers) {
 void ChunkedLayers(const Config& config, const LoadOptions& options, ModelSpec* spec) {
   spec->chunk_size = config.FindInteger("chunk_size", 1, kMaxWindow).value_or(2048);
   spec->num_chunks = config.FindInteger("num_chunks", 1, kMaxWindow).value_or(10000);
-  // Positions end with the table of chunk embeddings.
+  // There are no positions beyond the table of chunk embeddings.
   const int64_t positions = spec->chunk_size * spec->num_chunks;
   if (options.context_limit().value_or(0) > positions) {
     throw BackendError(LS_INVALID_ARGUMENT,

@@ -66,8 +66,8 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options) {
   } else {
     ChunkedLayers(config, options, &spec);
   }
-  // Keys that the authors' config class writes: of other mixers, which mixer_types would have to
-  // name, and of training.
+  // The authors' config class writes some keys that have no effect here: keys of other mixers,
+  // which mixer_types would have to name, and keys of training.
   config.RefuseUnknown("the backend hypenet", {"expand_kv_proj", "fused_ce_loss", "gdn_*", "kda_*",
                                                "loss_fn", "mamba2_*", "rand_init", "shift_labels"});
   return spec;

@@ -21,11 +21,12 @@ ModelSpec HypenetPlan(const Config& config, const LoadOptions& options);
 
 // How configs with lightning layers name their keys, and the values that absent keys have.
 struct LightningDialect {
-  std::string_view attention = "attn";  // in mixer_types
+  std::string_view attention = "attn";  // the name of attention layers in mixer_types
   bool attention_qk_norm = true;
-  bool attention_rope = true;                          // if attn_use_rope is absent
-  bool used = false;                                   // if the keys of gates and norms are absent
-  std::string_view qk_norm = "lightning_use_qk_norm";  // of lightning layers
+  bool attention_rope = true;  // the value of attn_use_rope if it is absent
+  bool used = false;           // the value of the keys of gates and norms if they are absent
+  // The keys of lightning layers.
+  std::string_view qk_norm = "lightning_use_qk_norm";
   std::string_view output_norm = "lightning_use_output_norm";
   std::string_view output_gate = "lightning_use_output_gate";
 };
@@ -34,7 +35,8 @@ struct LightningDialect {
 void PublishedLayers(const Config& config, const LightningDialect& dialect, ModelSpec* spec);
 void ChunkedLayers(const Config& config, const LoadOptions& options, ModelSpec* spec);
 
-// MiniCPM-SALA. Layers that were trained with sparse attention get dense attention.
+// Makes the spec of MiniCPM-SALA. Layers that were trained with sparse attention get dense
+// attention.
 ModelSpec MiniCpmSalaPlan(const Config& config, const LoadOptions& options);
 
 }  // namespace longstream

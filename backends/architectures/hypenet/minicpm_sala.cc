@@ -1,5 +1,5 @@
-// MiniCPM-SALA (OpenBMB, 2026): HypeNet's layers with the multipliers of MiniCPM. Its attention
-// layers select blocks of keys beyond dense_len tokens (InfLLM v2); this is not served.
+// MiniCPM-SALA (OpenBMB, 2026): HypeNet's layers with the multipliers of MiniCPM. Beyond dense_len
+// tokens its attention layers select blocks of keys (InfLLM v2); the selection is not served.
 #include <algorithm>
 #include <cmath>
 

@@ -26,7 +26,7 @@ std::optional<double> HypeBase(std::string_view text) {
   double base = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), base);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  // ln a is a divisor.
+  // The base must be above 1, because ln a is a divisor.
   return std::isfinite(base) && base > 1.0 ? std::optional(base) : std::nullopt;
 }
 
@@ -76,8 +76,10 @@ MixerSpec LightningLayer(const Config& config, const LightningDialect& dialect,
   if (config.FindBool("lightning_use_short_conv").value_or(false)) {
     config.Unsupported("lightning_use_short_conv", "must be false, found true");
   }
-  config.FindInteger("lightning_conv_size", 1, kMaxWidth);  // of the short convolution
-  config.FindBool("lightning_rope_scaling");  // rope_scaling applies here; none is served
+  // This key has no effect without the short convolution.
+  config.FindInteger("lightning_conv_size", 1, kMaxWidth);
+  // This key says whether rope_scaling applies here; no rope_scaling is served.
+  config.FindBool("lightning_rope_scaling");
   MixerSpec mixer = base;
   mixer.kind = MixerKind::kLightning;
   const int64_t heads = config.FindInteger("lightning_nh", 1, kMaxWidth).value_or(base.num_heads);

@@ -8,7 +8,7 @@ namespace longstream {
 namespace {
 
 constexpr int kFitFull = 100;
-constexpr int kFitWindows = 10;  // such a config is only opened to say which backend serves it
+constexpr int kFitWindows = 10;  // such a config is only opened to say that hwfa2 serves it
 
 }  // namespace
 

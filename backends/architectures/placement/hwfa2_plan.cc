@@ -51,7 +51,7 @@ PositionKind ReadFullPosition(const Config& config) {
                                           config.Found("full_position"));
 }
 
-// The config's statements, before the options change them.
+// What the config states, before the options change it.
 struct Stated {
   TransformerPlan plan;
   std::vector<int64_t> full_layers;
@@ -138,7 +138,7 @@ void RequireRope(const char* option, PositionKind kind) {
                 (kind == PositionKind::kNone ? "nope" : "alibi"));
 }
 
-// The kind after the options have changed it.
+// How a layer that encodes positions as `kind` does so after the options have changed it.
 PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   const bool leaky = options.leaky_rerope_factor().has_value();
   if (!leaky && !options.rerope_window()) return kind;
@@ -147,8 +147,8 @@ PositionKind OverriddenPosition(PositionKind kind, const LoadOptions& options) {
   return kind == PositionKind::kRope ? PositionKind::kRerope : kind;
 }
 
-// How the full layers encode positions, for options that rotate keys: the kind of the layers with
-// RoPE if there are any.
+// How the full layers encode positions, for options that rotate keys. If some of these layers
+// rotate keys and others do not, the answer is that of the layers that rotate them.
 PositionKind FullPosition(const Stated& stated, const std::vector<int64_t>& full_layers) {
   if (full_layers.empty()) return stated.PositionOf(0);
   PositionKind position = PositionKind::kNone;

@@ -12,7 +12,7 @@
 namespace longstream {
 namespace {
 
-// Refuses a key that contradicts block_type gau. With any other value it has no effect.
+// Refuses a key whose value contradicts block_type gau. With any other value the key has no effect.
 void RequireBesideGau(const Config& config, std::string_view key, int64_t value,
                       std::string_view because) {
   const std::optional<int64_t> stated = config.FindInteger(key, 1, kMaxWidth);

@@ -15,7 +15,8 @@ namespace longstream {
 // MLP that contradict this. Throws BackendError.
 MixerSpec ReadGauMixer(const Config& config, int64_t width);
 
-// Each layer has a norm behind it; the last of these norms is the model's final norm.
+// The names of the tensors. Each layer has a norm behind it; the last of these norms is the model's
+// final norm.
 TensorNames GauNames();
 
 }  // namespace longstream

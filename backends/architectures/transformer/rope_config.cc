@@ -17,7 +17,8 @@ constexpr double kMaxFactor = 1e9;
 constexpr int64_t kMaxPositions = int64_t{1} << 40;
 constexpr const char* kKinds = "default, linear, dynamic, ntk, yarn, llama3 or longrope";
 
-// The keys beside the dictionary. They count if the dictionary does not have them.
+// The keys that the config states beside the dictionary. theta and partial count if the dictionary
+// does not have them; original_length counts even if it does.
 struct TopKeys {
   std::optional<double> theta;
   std::string found_theta;
@@ -93,7 +94,8 @@ class RopeReader {
 
   double Factor() const { return rope_.Number("factor", 1.0, kMaxFactor); }
 
-  // The length at which the scaling starts. The key beside the dictionary takes precedence.
+  // The length at which the scaling starts. The key beside the dictionary takes precedence over the
+  // key in the dictionary.
   int64_t OriginalLength() const {
     const std::optional<int64_t> inner =
         rope_.FindInteger("original_max_position_embeddings", 1, kMaxPositions);
@@ -122,7 +124,7 @@ class RopeReader {
     scaling.beta_fast = rope_.FindNumber("beta_fast", 1e-9, 1e9).value_or(32.0);
     scaling.beta_slow = rope_.FindNumber("beta_slow", 1e-9, 1e9).value_or(1.0);
     scaling.truncate = rope_.FindBool("truncate").value_or(true);
-    rope_.FindBool("finetuned");  // whether it was trained with this scaling
+    rope_.FindBool("finetuned");  // whether the model was trained with this scaling; no effect
     const double mscale = rope_.FindNumber("mscale", 0.0, 1e6).value_or(0.0);
     const double all = rope_.FindNumber("mscale_all_dim", 0.0, 1e6).value_or(0.0);
     const double magnitude = mscale != 0.0 && all != 0.0 ? YarnMagnitude(scaling.factor, mscale) /
@@ -188,7 +190,7 @@ class RopeReader {
   int64_t extended_length_ = 0;
 };
 
-// The dictionary under its new or its old name.
+// The dictionary rope_parameters, or under its older name rope_scaling.
 std::optional<Config> FindDictionary(const Config& config) {
   std::optional<Config> parameters = config.FindObject("rope_parameters");
   std::optional<Config> scaling = config.FindObject("rope_scaling");
@@ -230,7 +232,7 @@ RopeOfLayers ReadRope(const Config& config, const LoadOptions& options, const Ro
     if (option.Has("rope_theta")) beside.theta.reset();
     if (option.Has("original_max_position_embeddings")) beside.original_length.reset();
     const int32_t rotated = layers.full.rotated > 0 ? layers.full.rotated : shape.head_dim;
-    // + 0.5: the way back to an integer truncates.
+    // The conversion back to an integer truncates. With + 0.5 it gives `rotated` again.
     beside.partial = (rotated + 0.5) / shape.head_dim;
     layers.extended_length = 0;
     layers.full = read(option, beside);

@@ -66,7 +66,8 @@ RopeSpec Llama3Rope(const RopeBase& base, const Llama3Scaling& scaling) {
   RopeSpec rope = PlainRope(base);
   for (double& frequency : rope.inv_freq) {
     const double rotations =
-        scaling.original_length * frequency / kTwoPi;  // within original_length
+        // Rotations of the pair within original_length.
+        scaling.original_length * frequency / kTwoPi;
     if (rotations > scaling.high_freq_factor) continue;
     if (rotations < scaling.low_freq_factor) {
       frequency /= scaling.factor;

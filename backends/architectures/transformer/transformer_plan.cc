@@ -13,7 +13,8 @@
 namespace longstream {
 namespace {
 
-// A size of at least 1. If it is absent: `silent`, or an error if that is 0.
+// Reads a size of at least 1. If both keys are absent, returns `silent`, or throws if `silent` is
+// 0.
 int64_t ReadSize(const Config& config, const SizeKeys::Either& keys, int64_t max,
                  int64_t silent = 0) {
   const auto& [key, other] = keys;
@@ -235,7 +236,8 @@ int64_t RequiredTrainingLength(const Config& config, const ModelSpec& spec,
     config.Invalid("training_length", "is missing, expected the training length that " +
                                           std::string(needed_by) + " needs");
   }
-  // ln 1 = 0 would be a divisor, and half of 1 is no width. A stated training_length is at least 2.
+  // A length of 1 is refused, because ln 1 = 0 would be a divisor and half of 1 is no width. It can
+  // only come from max_position_embeddings: a training_length that a config states is at least 2.
   if (spec.training_length < 2) {
     config.Invalid("max_position_embeddings", "must be at least 2 as the training length that " +
                                                   std::string(needed_by) + " needs, found " +

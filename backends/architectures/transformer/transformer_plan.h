@@ -63,7 +63,8 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
                                 std::string_view architecture, const TransformerDefaults& defaults);
 
 // The largest numbers of layers, heads and so on that a config may state; larger numbers are
-// mistakes. They keep a spec, with the frequencies of each layer's heads, in the megabytes.
+// mistakes. With these limits a spec takes megabytes at most, although it has frequencies for each
+// layer.
 inline constexpr int64_t kMaxLayers = 1 << 12;
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;  // for all heads together too
 inline constexpr int64_t kMaxHeadWidth = 1 << 12;
@@ -82,8 +83,8 @@ void ReadMlpBias(const Config& config, ModelSpec* spec);
 // RMSNorm per head on q and k of every layer.
 void SetQkNorm(ModelSpec* spec);
 
-// Refuses checkpoints that another program has quantised, because their format is its own.
-// ReadTransformer calls it too.
+// Refuses checkpoints that another program has quantised, because each such program has a format of
+// its own. ReadTransformer calls this function too.
 void RefuseQuantised(const Config& config);
 
 // Refuse a key that asks for something that the block does not compute, unless it has its usual
