@@ -62,10 +62,10 @@ struct RecurrentLayout {
   int32_t key_dim = 0;
   int32_t value_dim = 0;
   bool gated = false;
-  int64_t state = 0;   // byte offset in a slot of [num_heads, key_dim, value_dim]
-  int64_t keys = 0;    // of [kPrefillGrid, num_kv_heads, key_dim]
-  int64_t values = 0;  // of [kPrefillGrid, num_kv_heads, value_dim]
-  int64_t gates = 0;   // of [kPrefillGrid, num_heads, key_dim], where gated
+  int64_t state = 0;   // byte offset in a slot; [num_heads, key_dim, value_dim]
+  int64_t keys = 0;    // byte offset in a slot; [kPrefillGrid, num_kv_heads, key_dim]
+  int64_t values = 0;  // byte offset in a slot; [kPrefillGrid, num_kv_heads, value_dim]
+  int64_t gates = 0;   // byte offset in a slot; [kPrefillGrid, num_heads, key_dim], if gated
 
   int64_t state_elements() const { return int64_t{num_heads} * key_dim * value_dim; }
   int64_t key_row() const { return int64_t{num_kv_heads} * key_dim; }
@@ -109,8 +109,8 @@ struct CacheLayout {
   bool has_near_rings = false;
   bool has_rings = false;  // of window layers
   bool has_states = false;
-  // Tokens that every ring (of window layers; of near rings) always holds, however many were
-  // written.
+  // The fewest slots of a window layer's ring, and of a near ring. No ring forgets a token before
+  // more tokens than that are written.
   int64_t min_ring_slots = 0;
   int64_t min_near_slots = 0;
 };

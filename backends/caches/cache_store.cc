@@ -32,15 +32,15 @@ uint64_t PoolBytesFor(const CacheLayout& layout, int64_t tokens) {
   const uint64_t pages = SaturatedBytes(static_cast<uint64_t>(PagesFor(tokens)), layout.page_bytes);
   const uint64_t slot = SlotBytes(layout);
   if (slot == 0 || pages == 0) return slot + pages;
-  // One slot always fits. DivideBudget gives pages the rest, which must be enough even if slots
-  // take half of the budget.
+  // DivideBudget always makes at least one slot. Pages get the rest of the budget, which must be
+  // enough even if slots take half of the budget.
   const uint64_t larger = std::max(slot, pages);
   return larger > UINT64_MAX - pages ? UINT64_MAX : larger + pages;
 }
 
 PoolSizes DivideBudget(const CacheLayout& layout, uint64_t budget_bytes, bool host_memory) {
   if (layout.slot_stride == 0) return {budget_bytes, 0};
-  // A sequence has one live slot and at most one rollback point.
+  // num_slots counts live slots; each of them may have one rollback copy.
   if (host_memory) return {budget_bytes, budget_bytes / (layout.ring_bytes + layout.state_bytes)};
   const uint64_t slot_bytes = SlotBytes(layout);
   if (!layout.has_pages()) return {0, budget_bytes / slot_bytes};

@@ -168,8 +168,8 @@ int64_t SequenceCache::CountShared(int64_t position) const {
 void SequenceCache::ExtendPromise(int64_t position) {
   if (!has_reservation()) return;
   const int64_t more = CountShared(position) - CountShared(FirstWritable());
-  // Does not throw LS_RESOURCE_EXHAUSTED, because a rollback to the rollback point or later never
-  // needs more memory.
+  // The code is not LS_RESOURCE_EXHAUSTED, which truncate must not return (backends/api/backend.h).
+  // A rollback to the rollback point or later never needs more memory, so it never comes here.
   if (!store_.pages.CanPromise(more)) {
     throw BackendError(LS_INVALID_ARGUMENT,
                        "position: found " + std::to_string(position) +

@@ -20,16 +20,17 @@ struct CacheBytes {
   uint64_t rollback = 0;
 };
 
-// Only bookkeeping: the ops write the memory itself. Like the store, not thread-safe.
+// This class only keeps the books: the ops write the memory itself. Like the store, it is not
+// thread-safe.
 //
-// Positions that a rollback reaches without a rollback point
-//   pages       any position.
-//   rings       a ring has kPrefillGrid slots more than its window. So at most kPrefillGrid tokens
-//               behind the furthest written position, it still holds the whole window.
-//   near rings  likewise; further back the decoder rebuilds them from the pages
-//               (near_rings_stale).
-//   states      positions between the same two grid lines.
-//   position 0  always: memory is empty there.
+// These rollbacks need no rollback point:
+//   pages       to any position.
+//   rings       to a position at most kPrefillGrid tokens behind the furthest written one. A ring
+//               has kPrefillGrid slots more than its window, so it still holds the whole window.
+//   near rings  as far back as rings. Further back too, because the decoder rebuilds near rings
+//               from the pages (near_rings_stale).
+//   states      to a position between the same two grid lines as the furthest one.
+//   position 0  always, because memory is empty there.
 // Any other rollback goes to the rollback point, which has a copy of rings and states.
 //
 // Promised pages. `promised` pages are set aside until a step takes them:

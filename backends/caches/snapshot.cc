@@ -1,7 +1,7 @@
 // Exports and imports a sequence's memory.
 //
-// Both visit the same arrays in the same order, by ForEachBlock and ForEachRun: an import reads the
-// bytes that an export wrote. These two functions define the format.
+// An export and an import visit the same arrays in the same order, by ForEachBlock and ForEachRun.
+// So the import reads the bytes that the export wrote. These two functions define the format.
 #include "backends/caches/snapshot.h"
 
 #include <algorithm>
