@@ -35,7 +35,8 @@ FileStamp StampOf(const struct stat& status) {
 
 // Opens a regular file for reading and stores its stamp in *stamp.
 FileDescriptor OpenFile(const std::string& path, FileStamp* stamp) {
-  // O_NONBLOCK: open() of a FIFO would wait forever, before the check below can refuse it.
+  // Without O_NONBLOCK, open() of a FIFO would wait forever, and the check below could not refuse
+  // it.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
     const std::error_code why(errno, std::generic_category());
