@@ -29,9 +29,9 @@ class BackendError : public std::exception {
   std::string message_;
 };
 
-// Returns the exception that a handler of std::exception has caught, as a BackendError.
-// std::bad_alloc becomes LS_RESOURCE_EXHAUSTED; any other exception that is no BackendError becomes
-// LS_INTERNAL. REQUIRES: called in the handler.
+// Must be called in a handler of std::exception. Returns the exception that the handler has caught,
+// as a BackendError. std::bad_alloc becomes LS_RESOURCE_EXHAUSTED; any other exception that is no
+// BackendError becomes LS_INTERNAL.
 inline BackendError HandledError() {
   try {
     throw;
