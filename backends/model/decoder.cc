@@ -25,10 +25,12 @@ Decoder::Decoder(const ModelSpec& spec, const ModelWeights& weights, const Cache
                max_rows, layout.ring_type, device),
       near_rings_(layout, tables_, ops, device) {}
 
-//   x = embedding_multiplier * embed[token], normed where the model has a norm there
+//   x = embedding_multiplier * embed[token], normed if the model has a norm there
 //   for each layer:  x = x + PostNorm(Mixer_l(Norm(x)));  x = x + PostNorm(FeedForward_l(Norm(x)))
-// with each norm where the model has it. A parallel block and a gated attention unit are
-//   x = x + Mixer_l(Norm(x)) + FeedForward_l(Norm(x)),    x = Norm(x + Mixer_l(x)).
+// A norm that the model does not have is left out. A layer that is a parallel block computes
+//   x = x + Mixer_l(Norm(x)) + FeedForward_l(Norm(x))
+// and a layer that is a gated attention unit computes
+//   x = Norm(x + Mixer_l(x))
 OpStatus Decoder::Forward(const StepRows& rows, const LogitRows& logit_rows,
                           const int32_t* sampled) {
   ForwardPass pass = {.spec = spec_,

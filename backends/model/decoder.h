@@ -21,8 +21,8 @@
 
 namespace longstream {
 
-// Knows only the spec and the table of ops: no model family and no device. A step allocates
-// nothing. Not thread-safe. The constructor's arguments must outlive the decoder.
+// The decoder knows only the spec and the table of ops: no model family and no device. A step
+// allocates nothing. Not thread-safe. The constructor's arguments must outlive the decoder.
 class Decoder {
  public:
   // Forward and RebuildNearRings are the first to use `caches`, so `caches` may be constructed
@@ -34,8 +34,8 @@ class Decoder {
 
   // Runs the rows through all layers: fills their caches, and keeps the last hidden states of the
   // logit rows for Logits. rows: at most max_rows of at most max_sequences sequences, uploaded.
-  // sampled: device; ids below 0 refer to it (EmbedArgs). Does not wait for the device: OpStatus
-  // tells whether the ops accepted their arguments and started.
+  // sampled: in device memory; the tokens that ids below 0 stand for (EmbedArgs). Does not wait for
+  // the device: OpStatus tells whether the ops accepted their arguments and started.
   OpStatus Forward(const StepRows& rows, const LogitRows& logit_rows, const int32_t* sampled);
 
   // logits[i, :] = head(Norm(hidden state of logit row first + i)), for num_rows rows. logits:

@@ -13,9 +13,9 @@
 
 namespace longstream {
 
-// Has no state: each kind is one constant object, which any thread may use. Its work has two
-// halves, because in a parallel block the first half reads the residual stream before the mixer
-// changes it. Otherwise both halves run after the mixer.
+// A feed-forward part has no state: each kind is one constant object, which any thread may use. Its
+// work has two halves, because in a parallel block the first half reads the residual stream before
+// the mixer changes it. In other blocks both halves run after the mixer.
 //
 // To add a kind: its FeedForwardKind (backends/spec/model_spec.h), its class and a line of
 // FeedForwardOf (feed_forward.cc), its weights beside MlpWeights (backends/spec/model_weights.h),

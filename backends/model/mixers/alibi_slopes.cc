@@ -13,7 +13,7 @@ std::vector<float> AlibiSlopes(int32_t num_heads, double max) {
     slopes.push_back(static_cast<float>(std::exp2(-max * h / power)));
   }
   for (int32_t h = 1; h <= num_heads - power; ++h) {
-    // Slope 2 h - 1 of 2 P heads.
+    // This is slope number 2 h - 1 of the slopes for 2 P heads, P = power.
     slopes.push_back(static_cast<float>(std::exp2(-max * (2 * h - 1) / (2 * power))));
   }
   return slopes;

@@ -1,4 +1,5 @@
-// Attention layers: over all tokens in pages, over a window in a ring, or with ReRoPE, over both.
+// Attention layers: over all tokens in pages; over a window in a ring; or, with ReRoPE, over far
+// tokens in pages and near tokens in a ring.
 #include "backends/model/mixers/attention.h"
 
 #include <utility>
@@ -11,8 +12,9 @@
 namespace longstream {
 namespace {
 
-// Clips q, k and v, and norms queries and keys over all heads together or with weights of each
-// head's own, where the layer does so. Norms that all heads share come later (rope_cache_write).
+// Clips q, k and v, and norms queries and keys, if the layer asks for it. These norms are over all
+// heads together, or have weights of each head's own. A norm with the same weights for every head
+// comes later (rope_cache_write).
 void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   const MixerWeights& weights = pass.weights.layers[layer].mixer;
@@ -123,8 +125,8 @@ void RaiseAttentionSizes(const StepLimits& limits, const MixerSpec& mixer,
                                                         mixer.head_dim, visible - 1));
 }
 
-// With ReRoPE the pages hold main keys, which far queries are compared with, and the near ring
-// holds rotated keys.
+// With ReRoPE, far queries are compared with the keys in the pages, and near queries with the
+// rotated keys in the near ring.
 Matrix Attend(ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   ClipAndNorm(pass, layer, in);

@@ -20,8 +20,8 @@ class GatedAttentionUnitMixer final : public Mixer {
 
   LayerCacheLayout Caches(const MixerSpec& mixer) const override { return AttentionCaches(mixer); }
 
-  // The names are ours (docs/checkpoints.md). Queries and keys are made of z, so z has the order of
-  // a head.
+  // The tensor names are this project's own (docs/checkpoints.md). Queries and keys are made of z,
+  // so the elements of z are reordered as those of a head are.
   void Read(const NamedTensors& tensors, const MixerSpec& mixer,
             MixerWeights* weights) const override {
     const int64_t e = mixer.value_dim, s = mixer.head_dim;
@@ -39,7 +39,7 @@ class GatedAttentionUnitMixer final : public Mixer {
     weights->out = tensors.Projection({{"gau.out_proj", tensors.spec().width}}, e);
   }
 
-  // The projection has one part z, of which queries and keys are made.
+  // Queries and keys are both made of z, so the buffer has s columns more than W_in has outputs.
   void RaiseSizes(const StepLimits& limits, const MixerSpec& mixer, const MixerWeights& weights,
                   StepSizes* sizes) const override {
     RaiseAttentionSizes(limits, mixer, weights, sizes);
@@ -53,7 +53,7 @@ class GatedAttentionUnitMixer final : public Mixer {
   }
 
  private:
-  // `gate` of the result is u.
+  // The result's `gate` is u.
   static Projections ProjectUnit(ForwardPass& pass, size_t layer) {
     const MixerSpec& mixer = pass.spec.layers[layer];
     const LayerWeights& weights = pass.weights.layers[layer];

@@ -26,7 +26,8 @@ Matrix Recur(ForwardPass& pass, size_t layer, const Projections& in, const Decay
   const MixerSpec& mixer = pass.spec.layers[layer];
   const MixerWeights& weights = pass.weights.layers[layer].mixer;
   const LayerTables tables = pass.tables.layer(layer);
-  // In place: queries, keys and values stay f32.
+  // Norms and rotates queries and keys in place: the outputs of this op are the matrices in.q, in.k
+  // and in.v, which stay f32.
   pass.ops.rope_cache_write(pass.stream, {.batch = pass.rows.layout(),
                                           .num_heads = mixer.num_heads,
                                           .num_kv_heads = mixer.num_kv_heads,

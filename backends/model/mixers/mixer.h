@@ -24,7 +24,7 @@
 
 namespace longstream {
 
-// Has no state: each kind is one constant object, which any thread may use.
+// A mixer has no state: each kind is one constant object, which any thread may use.
 class Mixer {
  public:
   Mixer() = default;

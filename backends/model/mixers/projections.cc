@@ -6,8 +6,9 @@
 namespace longstream {
 namespace {
 
-// A tensor holds q, k and v head by head: the index of its element i among all of q, k and v. It
-// has at most 3 kMaxWidth elements.
+// For a tensor that holds q, k and v head by head. Returns, for each row of the tensor, its place
+// in the order that the kernels expect: all of q, then all of k, then all of v. There are at most 3
+// kMaxWidth rows.
 std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32_t>& head_order) {
   const int32_t width = mixer.head_dim;
   std::vector<int32_t> order;
@@ -46,7 +47,8 @@ std::vector<int32_t> HeadOrder(const MixerSpec& mixer) {
   std::vector<int32_t> order;
   for (int32_t i = 0; i < mixer.head_dim; ++i) {
     if (i >= 2 * rotated_pairs) {
-      const int32_t pair = i - rotated_pairs;  // of the first half, then of the second
+      // These elements fill the rest of the first half, then the rest of the second.
+      const int32_t pair = i - rotated_pairs;
       order.push_back(pair < half ? pair : i);
     } else if (mixer.rope.neighbours) {
       order.push_back(i / 2 + (i % 2 == 0 ? 0 : half));
@@ -152,7 +154,8 @@ Projections Project(ForwardPass& pass, size_t layer) {
 
 //   x = x + residual_multiplier * PostNorm(W_o (Norm(mixed) * sigmoid(gate)) + bias)
 void ProjectBack(ForwardPass& pass, size_t layer, LinearRows in) {
-  // A parallel block also holds the MLP's prepared rows, which only the library can read.
+  // In a parallel block, all rows are kept here: the MLP's rows are already prepared, in a form in
+  // which only the library can select rows.
   if (layer + 1 == pass.spec.layers.size() && !pass.spec.parallel) {
     pass.KeepLogitRows({in.x, in.gate});
     in.x.rows = in.gate.rows = pass.num_rows;

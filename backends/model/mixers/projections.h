@@ -42,7 +42,8 @@ struct GateTensor {
 // pairs that do not rotate come last. Empty if heads are stored in that order.
 std::vector<int32_t> HeadOrder(const MixerSpec& mixer);
 
-// Reads W_in = [q k v gate], with kChunkedRope W_v apart, and the norms of queries and keys.
+// Reads W_in = [q k v gate] and the norms of queries and keys. For kChunkedRope, W_in is [q k], and
+// W_v is read as a weight of its own.
 void ReadInput(const NamedTensors& tensors, const MixerSpec& mixer, const GateTensor& gate,
                MixerWeights* weights);
 // Reads W_o.

@@ -24,7 +24,7 @@ namespace longstream {
 struct LogitRows {
   const int32_t* rows = nullptr;  // [num_rows] device, each above the one before
   int64_t num_rows = 0;
-  int64_t num_decode_rows = 0;  // of them
+  int64_t num_decode_rows = 0;  // how many of the logit rows are decode rows
 };
 
 // The norm of a row of the residual stream, or of a branch that is added to it.
@@ -55,7 +55,7 @@ struct ForwardPass {
   // Another norm, over `size` numbers; none if weight is nullptr.
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec.norm_eps}; }
 
-  // x = Norm(x), where x is the residual stream; as it is if there is no norm.
+  // x = Norm(x), where x is the residual stream. Does nothing if there is no norm.
   void NormResidual(const NormWeights& norm);
 
   // x += residual_multiplier * PostNorm(in W^T + bias), without the norm where post_norm has no

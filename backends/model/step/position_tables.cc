@@ -53,7 +53,7 @@ void PositionTables::UploadFrequencies(Device& device) {
     const int32_t rotated = rope.rotated == 0 ? head_dim : rope.rotated;
     for (int32_t i = 0; i < head_dim / 2; ++i) {
       if (i >= rotated / 2) {
-        frequencies.push_back(0.0);  // does not rotate
+        frequencies.push_back(0.0);  // the pair does not rotate
       } else if (rope.inv_freq.empty()) {
         frequencies.push_back(std::pow(rope.theta, -2.0 * i / rotated));
       } else {
@@ -74,7 +74,9 @@ PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerS
   const auto rotation = [&](double scale, double offset, float magnitude, int64_t modulo = 0) {
     return IndexOf(Rotation{mixer.rope, mixer.head_dim, scale, offset, modulo, magnitude});
   };
-  // A score takes the magnitude twice: what the query lacks is on the key or the other way about.
+  // A score must contain the magnitude m twice. Usually q and k contain it once each. A key that is
+  // not rotated does not contain it, so the query contains it twice; a near key has it from the key
+  // in the pages.
   const double w = mixer.rerope_window;
   const double k = mixer.leaky_factor;
   switch (mixer.position) {
@@ -88,12 +90,13 @@ PositionTables::Indices PositionTables::Plan(const ModelSpec& spec, const MixerS
       indices.q = indices.k = rotation(1, 0, m, spec.chunk_size);
       break;
     case PositionKind::kRerope:
-      // Far: distance w whatever the positions, so the pages hold keys without rotation.
+      // Far keys: the distance is w whatever the positions are, so the pages hold keys without
+      // rotation.
       indices.q = indices.near = rotation(1, 0, m);
       indices.q_far = rotation(0, w, m * m);
       break;
     case PositionKind::kLeakyRerope:
-      // Far: distance (p - j) / k + w - w / k, near: p - j.
+      // Far keys: the distance is (p - j) / k + w - w / k. Near keys: it is p - j.
       indices.q = rotation(1, 0, m);
       indices.q_far = rotation(1 / k, w - w / k, m);
       indices.k = rotation(1 / k, 0, m);

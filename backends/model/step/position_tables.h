@@ -16,10 +16,10 @@ namespace longstream {
 
 // Which tables a layer reads; nullptr: no rotation, or a scale of 1.
 struct LayerTables {
-  const float* q = nullptr;        // [T, D] queries; of ReRoPE, those for near keys
-  const float* q_far = nullptr;    // [T, D] queries for far keys, ReRoPE only
-  const float* k = nullptr;        // [T, D] keys; of ReRoPE, those in the pages
-  const float* near = nullptr;     // [T, D] from a key in the pages to the near key
+  const float* q = nullptr;      // [T, D] queries; of ReRoPE, those for near keys
+  const float* q_far = nullptr;  // [T, D] queries for far keys, ReRoPE only
+  const float* k = nullptr;      // [T, D] keys; of ReRoPE, those in the pages
+  const float* near = nullptr;   // [T, D] the rotation that makes a near key of a key in the pages
   const float* q_scale = nullptr;  // [T]
 };
 
@@ -33,7 +33,8 @@ class PositionTables {
 
   LayerTables layer(size_t layer) const;
 
-  // The near table of a ReRoPE layer for other positions than the step's. out: [num_rows, D].
+  // Computes the near table of a ReRoPE layer for positions other than the step's. out: [num_rows,
+  // D].
   void ComputeNear(const OpTable& ops, Stream& stream, size_t layer, const int64_t* positions,
                    int64_t num_rows, float* out) const;
 
@@ -78,7 +79,7 @@ class PositionTables {
   int IndexOf(const Scale& scale);
   void ComputeRotation(const OpTable& ops, Stream& stream, const RotationTable& table,
                        const int64_t* positions, int64_t num_rows, float* out) const;
-  // Brings the frequencies of all rotations to the device.
+  // Copies the frequencies of all rotations to the device.
   void UploadFrequencies(Device& device);
   float* At(size_t offset) const { return reinterpret_cast<float*>(memory_.data()) + offset; }
   const float* Table(int index) const;

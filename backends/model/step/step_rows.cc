@@ -85,7 +85,8 @@ void StepRows::PadTo(int32_t num_rows, int64_t max_position, const CacheStore& c
   max_position_ = max_position;
 }
 
-// Page tables come last, so that where the others lie depends on their number alone.
+// Page tables come last, because their size varies. So the places of the other arrays depend only
+// on the numbers of rows and sequences.
 void StepRows::Upload() {
   arguments_.Begin();
   device_ids_ = arguments_.Add(ids_);

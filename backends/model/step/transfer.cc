@@ -24,7 +24,8 @@ void Arguments::Reserve(size_t size) {
   std::array<StagingMemory, kMaxStepsInFlight> staging;
   for (StagingMemory& one : staging) one = StagingMemory(device_, grown);
   device_.ForgetWork();
-  memory_ = DeviceMemory();  // waits for the uploads from what is released below
+  // Waits for uploads that read the staging memory, which is released below.
+  memory_ = DeviceMemory();
   memory_ = std::move(memory);
   staging_ = std::move(staging);
 }

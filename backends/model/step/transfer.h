@@ -1,5 +1,5 @@
-// Arrays on their way from a host to the ops of its device: one copy for many of them, and none
-// where the memory is the host's.
+// Arrays on their way from the host to the ops of a device. One copy moves many arrays. If the
+// device's memory is the host's, nothing is copied.
 #ifndef LONGSTREAM_BACKENDS_MODEL_STEP_TRANSFER_H_
 #define LONGSTREAM_BACKENDS_MODEL_STEP_TRANSFER_H_
 
@@ -14,10 +14,10 @@
 
 namespace longstream {
 
-// Steps that a device may have been asked for and not been waited for.
+// The most steps that a device has been given and the host has not waited for.
 inline constexpr size_t kMaxStepsInFlight = 2;
 
-// Host memory that copies to and from a device are fastest with (Device::AllocateStaging).
+// Host memory from and to which copies are fastest (Device::AllocateStaging).
 class StagingMemory {
  public:
   StagingMemory() = default;
@@ -42,27 +42,29 @@ class StagingMemory {
   std::byte* data_ = nullptr;
 };
 
-// Bytes that an array takes in a transfer.
+// The bytes that an array takes in a transfer.
 constexpr size_t TransferBytes(size_t count, size_t size) { return (count * size + 63) / 64 * 64; }
 
-// Arrays that a host has filled for one step, for its ops to read. They lie one after the other in
-// the device's memory, where those of the next step take their place; on the host each step in
-// flight has memory of its own. Not thread-safe.
+// Arrays that the host fills for one step and the step's ops read. In the device's memory they lie
+// one after the other, and the arrays of the next step replace them. On the host, each step in
+// flight has staging memory of its own. Not thread-safe.
 class Arguments {
  public:
   explicit Arguments(Device& device) : device_(device) {}
 
-  // Room for arrays of `size` bytes together. Nothing where the memory is the host's, or where
-  // there is room already; else what was there is lost, the device is waited for, and it forgets
-  // its work. Throws BackendError(LS_RESOURCE_EXHAUSTED) or std::bad_alloc.
+  // Makes room for arrays of `size` bytes together. Does nothing if the device's memory is the
+  // host's or if there is enough room. Otherwise waits for the device, makes it forget its recorded
+  // work (Device::ForgetWork), and drops the arrays that were there. Throws
+  // BackendError(LS_RESOURCE_EXHAUSTED) or std::bad_alloc.
   void Reserve(size_t size);
 
-  // Begins anew. REQUIRES: the device has been waited for since the Upload before the last, and
-  // where memory is the host's, it is not read any more.
+  // Begins a new step and drops the arrays added so far. REQUIRES: the host has waited for the step
+  // before the previous one; if the device's memory is the host's, no op reads the arrays any more.
   void Begin();
 
-  // `values` as ops see them after Upload: the array itself where memory is the host's, in which
-  // case it must stay there. REQUIRES: room, in TransferBytes.
+  // Adds an array. Returns it as ops see it after Upload. If the device's memory is the host's,
+  // that is `values` itself, which must stay there. REQUIRES: there is room for TransferBytes of
+  // it.
   template <typename T>
   const T* Add(std::span<const T> values) {
     return static_cast<const T*>(Place(values.data(), values.size_bytes()));
@@ -72,7 +74,8 @@ class Arguments {
     return Add(std::span<const T>(values));
   }
 
-  // After the last Add: ops called from now on may read the arrays.
+  // Copies the arrays to the device. Must come after the last Add. Ops that are called from now on
+  // may read the arrays.
   void Upload();
 
  private:
@@ -81,7 +84,7 @@ class Arguments {
   Device& device_;
   DeviceMemory memory_;
   std::array<StagingMemory, kMaxStepsInFlight> staging_;
-  size_t step_ = 0;  // whose staging is filled
+  size_t step_ = 0;  // the index of the staging memory that is being filled
   size_t used_ = 0;
 };
 
