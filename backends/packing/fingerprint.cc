@@ -25,7 +25,8 @@ uint64_t Load(const std::byte* from) {
   return word;
 }
 
-// 64 bytes a step in four independent chains: a single chain would wait for its multiplications.
+// Hashes 64 bytes a step in four independent chains. A single chain would wait for its
+// multiplications.
 uint64_t HashPiece(std::span<const std::byte> bytes) {
   constexpr size_t kStep = 64;
   uint64_t chain[4] = {kPi[0], kPi[1], kPi[2], kPi[3]};

@@ -11,8 +11,8 @@
 
 namespace longstream {
 
-// Detects accidental differences (another training step, one flipped bit), not forgeries. The same
-// for every executor and every machine of this byte order.
+// The hash detects accidental differences (another training step, one flipped bit), not forgeries.
+// It is the same for every executor and on every machine of this byte order.
 uint64_t HashBytes(std::span<const std::byte> bytes, const Executor& executor);
 
 // HashBytes for bytes that arrive in runs.

@@ -20,8 +20,8 @@ namespace longstream {
 // copied there one by one. The result owns its memory, which is the device's. `checkpoint` may be
 // destroyed; `device` must outlive the result.
 //
-// In the host's memory only: if packed weights are kept (packed_cache.h) and the file of an earlier
-// start fits, that file is read instead. `log` receives a sentence about it.
+// Only if the device's memory is the host's: if packed weights are kept (packed_cache.h) and the
+// file of an earlier start fits, that file is read instead. `log` receives a sentence about it.
 //
 // BackendError: LS_INVALID_ARGUMENT if a tensor is missing, has another shape or a type that holds
 // no weights; LS_UNIMPLEMENTED if the checkpoint has a tensor that the spec does not read and that

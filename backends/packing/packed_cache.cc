@@ -1,4 +1,4 @@
-// Packed weights kept between starts.
+// Keeps packed weights between starts.
 #include "backends/packing/packed_cache.h"
 
 #include <cstdio>

@@ -26,7 +26,7 @@ constexpr std::array<char, 8> kMagic = {'L', 'S', 'P', 'A', 'C', 'K', 'E', 'D'};
 constexpr uint32_t kFormat = 1;
 constexpr uint64_t kDataAlignment = 4096;
 constexpr uint32_t kMaxKeyBytes = 64u << 20;
-// Two huge pages, so that tasks that read neighbouring chunks never fill the same page.
+// A chunk is two huge pages, so that tasks that read neighbouring chunks never fill the same page.
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 constexpr mode_t kMode = 0644;
 
@@ -128,8 +128,8 @@ FileDescriptor OpenToWrite(const std::string& path) {
 void WriteAll(int fd, const std::string& key, const WeightTotals& totals,
               std::span<const std::byte> data, const Executor& executor) {
   const uint64_t data_begin = DataBegin(key.size(), data.size());
-  // A full disk shows before gigabytes are written. Some file systems cannot tell; there the write
-  // fails.
+  // If the disk is full, this fails before gigabytes are written. Some file systems do not support
+  // it; on those the write fails.
   if (fallocate(fd, 0, 0, static_cast<off_t>(data_begin + data.size())) != 0 &&
       errno != EOPNOTSUPP && errno != ENOSYS) {
     FailWith("cannot be written", errno);

@@ -65,7 +65,7 @@ std::string SourceLine(const SafetensorsFile& file) {
 }
 
 std::string LayoutLine(const OpTable& ops) {
-  // Neither a multiple of panels nor of groups.
+  // kRows is no multiple of a panel's rows, and kInputs is no multiple of a group's inputs.
   constexpr int64_t kRows = 72;
   constexpr int64_t kInputs = 200;
   const std::vector<float> probe = ProbeWeights(kRows * kInputs);

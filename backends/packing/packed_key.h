@@ -11,19 +11,23 @@
 namespace longstream {
 
 // One line that identifies a file of a checkpoint without reading all of it: its name, its size,
-// when its bytes and its state last changed, and a hash of its header and of 64 samples of 4 KiB.
+// the time of the last change of its bytes, the time of the last change of its state (st_ctim), and
+// a hash of its header and of 64 samples of 4 KiB.
 //
-// No program can set the second time, and every write, rename and copy changes it. So it detects
-// that the content was replaced by other content of the same size. Some file systems do not keep
-// that time; for them there are the samples, because trained weights differ everywhere. The line
-// has neither inode nor device: on network and layered file systems they change with each mount.
+// No program can set st_ctim, and every write, rename and copy changes it. So it detects that the
+// content was replaced by other content of the same size. Some file systems do not keep st_ctim.
+// For them the line has the samples, because the weights of two trainings differ everywhere. The
+// line has neither inode nor device: on network and layered file systems they change with each
+// mount.
 std::string SourceLine(const SafetensorsFile& file);
 
-// A hash of a kernel library's layout and quantisation: of a small fixed weight, packed in every
-// type. So nobody has to remember to raise a version number.
+// A hash of a small fixed weight that the kernel library has packed in every type. If the library's
+// layout or quantisation changes, so does the hash, and nobody has to remember to raise a version
+// number.
 std::string LayoutLine(const OpTable& ops);
 
-// Lines: version of this library, ops, layout, files, `recipes` (how each block is made).
+// The key has a line each for the version of this library, the ops, the layout and every file, and
+// then `recipes` (how each block is made).
 std::string PackedKey(const Checkpoint& checkpoint, const OpTable& ops, const std::string& recipes);
 
 // The first lines that differ in the two keys, as "expected 'A', found 'B'".

@@ -18,8 +18,9 @@ constexpr size_t kLeastForBandwidth = 4 * kHugePage;
 }  // namespace
 
 OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
-  // One huge page more, so that the weights can begin at one; untouched memory costs nothing.
-  // HostDevice::Allocate would take more than the host has, but here all of it will be written.
+  // One huge page more is mapped, so that the weights can begin at a huge page; untouched memory
+  // costs nothing. HostDevice::Allocate is not used, because it accepts more bytes than the host
+  // has. Here that must be refused, because all of the memory will be written.
   const uint64_t left = AvailableMemory();
   const size_t mapped = bytes + kHugePage;
   void* map = MAP_FAILED;
@@ -34,7 +35,7 @@ OwnedMemory AllocateHostWeights(size_t bytes, Device& host) {
   }
   const auto begin = (reinterpret_cast<uintptr_t>(map) + kHugePage - 1) / kHugePage * kHugePage;
   OwnedMemory memory(reinterpret_cast<void*>(begin), [map, mapped](void*) { munmap(map, mapped); });
-  // Projections read their weights once per token: huge pages save page-table walks.
+  // Projections read all their weights for each token, so huge pages save many page-table walks.
   if (bytes >= kLeastForBandwidth) host.PreferBandwidth(memory.get(), bytes);
   return memory;
 }

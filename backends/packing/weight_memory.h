@@ -18,7 +18,7 @@ inline constexpr size_t kWeightAlignment = 256;
 // Throws BackendError(LS_RESOURCE_EXHAUSTED).
 OwnedMemory AllocateHostWeights(size_t bytes, Device& host = HostMemory());
 
-// Memory of a device, which must outlive it. If the device's memory is the host's:
+// Memory of `device`, which must outlive it. If the device's memory is the host's, this is
 // AllocateHostWeights.
 OwnedMemory AllocateWeights(Device& device, size_t bytes);
 

@@ -17,12 +17,13 @@
 namespace longstream {
 namespace {
 
-constexpr int64_t kWindowBytes = int64_t{16} << 20;   // of the file per read
-constexpr int64_t kStageElements = int64_t{1} << 21;  // converted at a time before packing
-constexpr int64_t kTaskElements = int64_t{1} << 16;   // converted by one task
+constexpr int64_t kWindowBytes = int64_t{16} << 20;  // bytes of the file that one read covers
+// Elements that are converted at a time before packing.
+constexpr int64_t kStageElements = int64_t{1} << 21;
+constexpr int64_t kTaskElements = int64_t{1} << 16;  // elements that one task converts
 
-// " | name rows | name rows" for a recipe, and how a part differs from its tensor. Zeros have no
-// name.
+// The parts of a recipe, such as " | name rows | name rows". For a part that is not a whole tensor,
+// or is reordered, the text says so. Rows of zeros have an empty name.
 std::string Names(const std::vector<WeightPart>& parts) {
   std::string text;
   for (const WeightPart& part : parts) {
@@ -37,8 +38,8 @@ std::string Names(const std::vector<WeightPart>& parts) {
   return text;
 }
 
-// Calls run(from, count, to) for runs of a part's stored rows [first, first + rows) that stay
-// together in its order.
+// Splits a part's stored rows [first, first + rows) into runs that stay together when the part is
+// reordered. Calls run(first stored row, number of rows, first row after reordering) for each run.
 template <typename Run>
 void ForEachRun(const WeightPart& part, int64_t first, int64_t rows, const Run& run) {
   if (part.order.empty()) return run(first, rows, first);
@@ -66,7 +67,8 @@ void Reorder(const WeightPart& part, float* numbers) {
   }
 }
 
-// The largest number of a type that weights may exceed.
+// The largest number that `type` holds. Only types whose range a stored weight may exceed are
+// passed.
 float LargestOf(DType type) {
   if (type == DType::kF16) return 65504.0f;
   return type == DType::kBF16 ? 0x1.fep127f : LargestWeight(type);
@@ -130,7 +132,7 @@ void WeightReader::ReadPart(const WeightPart& part, int64_t row, DType type, con
   const int64_t begin = part.first_row * row;
   const int64_t end = begin + part.rows * row;
   const auto byte = [&](int64_t element) { return static_cast<size_t>(element * element_bytes); };
-  // Hash whole pieces. The rest of a window waits for the next one.
+  // Only whole pieces are hashed here. The rest of a window waits for the next window.
   constexpr size_t kPiece = RunningHash::kPieceBytes;
   RunningHash bytes_hash(byte(end - begin));
   size_t waiting = 0;
