@@ -16,19 +16,23 @@ struct DecodeBucket {
   int32_t num_rows = 0;
   int64_t max_position = 0;
 
-  // Differs between buckets of one model.
+  // A number that differs between the buckets of one model.
   uint64_t key() const {
     return static_cast<uint64_t>(AttentionSplits(max_position)) << 32 |
            static_cast<uint32_t>(num_rows);
   }
 };
 
-// Powers of two; steps of 8 and 16 from the size on where one more row costs time.
+// Powers of two up to 16. From 16 on, one more row costs time, so the sizes are only 8 and then 16
+// apart.
 inline constexpr int32_t kBucketRows[] = {1, 2, 4, 8, 16, 24, 32, 48, 64};
 
-// The smallest bucket that holds the rows. Attention launches at most twice the parts that the
-// longest row is cut into; the blocks of the others find nothing to do.
-// REQUIRES: num_rows <= most_rows <= 64, max_position <= last_position, the model's last.
+// The smallest bucket that holds the rows. Attention cuts a row's keys into parts. For a bucket it
+// launches at most twice as many parts as the longest row has; blocks of parts that a row does not
+// have do nothing.
+//
+// `last_position` is the last position of the model. REQUIRES: num_rows <= most_rows <= 64,
+// max_position <= last_position.
 inline DecodeBucket DecodeBucketFor(int32_t num_rows, int64_t max_position, int32_t most_rows,
                                     int64_t last_position) {
   const int32_t rows = *std::lower_bound(std::begin(kBucketRows), std::end(kBucketRows), num_rows);

@@ -49,7 +49,7 @@ uint64_t CacheBudget(const CacheLayout& layout, const ModelLimits& limits, int64
 }
 
 // Checks that the budget holds a sequence of one token with its reservation, and that the bytes of
-// any reservation fit a number.
+// any reservation fit in 64 bits.
 void CheckBudget(const CacheStore& caches, int64_t context_limit) {
   const CacheLayout& layout = caches.layout;
   const auto most_pages = static_cast<uint64_t>(PagesFor(context_limit)) + 1;
@@ -105,7 +105,7 @@ Model::Model(ModelSpec spec, ModelWeights weights, DType cache_type, const OpTab
   CheckBudget(caches_, spec_.context_limit);
 }
 
-// Steps in flight use the memory that is about to be freed.
+// Waits for the steps in flight, because they use memory that is about to be freed.
 Model::~Model() { device_.Synchronize(); }
 
 ls_memory Model::memory() const {
@@ -139,7 +139,7 @@ void Model::Reserve(ls_sequence& sequence, uint64_t tokens) {
   Require(tokens <= limit - position, LS_INVALID_ARGUMENT,
           "tokens: position " + std::to_string(position) + " + " + std::to_string(tokens) +
               " is past the context limit, " + std::to_string(limit));
-  // Before Reserve: once a reservation is made, nothing may fail any more.
+  // This comes before Reserve: after a reservation is made, nothing may fail.
   PreparePageTables(static_cast<int64_t>(position + tokens));
   sequence.cache->Reserve(static_cast<int64_t>(tokens));
 }

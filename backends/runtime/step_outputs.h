@@ -21,8 +21,8 @@ namespace longstream {
 // thread-safe; the constructor's arguments must outlive it.
 class StepOutputs {
  public:
-  // Rows of logits at a time: many enough to share one read of the head's weights, few enough that
-  // scoring a long text does not need logits of its whole length.
+  // The rows of logits that the head computes at a time. They are enough to share one read of the
+  // head's weights, and so few that scoring a long text does not need logits of its whole length.
   static constexpr int32_t kBlockRows = 64;
 
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,
@@ -37,7 +37,7 @@ class StepOutputs {
   // logit rows. 0: the step is not padded.
   void Upload(const ls_batch& batch, Ticket& ticket, int32_t num_rows);
 
-  // For the uploaded step, whose first num_decode_rows rows are decode rows.
+  // The logit rows of the uploaded step, whose first num_decode_rows rows are decode rows.
   LogitRows logit_rows(int32_t num_decode_rows) const;
   size_t num_blocks() const { return blocks_.size(); }
   // After Forward: runs the head, the check for finite rows, and sampling. With the same

@@ -15,8 +15,8 @@
 
 namespace longstream {
 
-// One row of logits and its uses. Sampled rows have an index among themselves, in the order of the
-// rows; so have rows with log-probabilities. -1: the row is not one of them.
+// One row of logits and its uses. Sampled rows are numbered among themselves, in the order of the
+// rows, and so are rows with log-probabilities. The number is -1 if the row is not one of them.
 struct LogitRow {
   size_t entry = 0;
   int32_t row = 0;       // in the step
