@@ -21,7 +21,7 @@ struct NamedRows {
   std::vector<int32_t> order{};  // WeightPart::order
 };
 
-// Borrows its arguments.
+// A NamedTensors borrows the arguments of its constructor.
 class NamedTensors {
  public:
   // prefix: such as "model.layers.3."
@@ -44,7 +44,7 @@ class NamedTensors {
     return source_.Vector(Parts(named, ".bias"), 0.0f);
   }
 
-  // A norm of the residual stream; empty if `name` is.
+  // A norm of the residual stream. If `name` is empty, the result is empty.
   NormWeights StreamNorm(std::string_view name) const;
 
   // The number to add to a norm's stored weights.

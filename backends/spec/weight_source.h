@@ -17,8 +17,8 @@ namespace longstream {
 struct WeightPart {
   std::string name;  // empty: no tensor but rows of zeros (vectors only)
   int64_t rows = 0;
-  // The rows are [first_row, first_row + rows) of the tensor's stored_rows; 0: they are all its
-  // rows.
+  // The rows are [first_row, first_row + rows) of a tensor with stored_rows rows. If stored_rows is
+  // 0, they are all rows of the tensor.
   int64_t stored_rows = 0;
   int64_t first_row = 0;
   // Not empty: reorders each block of order.size() rows. Stored row i of a block becomes row
