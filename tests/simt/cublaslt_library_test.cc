@@ -1,5 +1,5 @@
-// Tests a machine without cuBLASLt: the error message, and what the library's functions return. Its
-// dlopen finds nothing (linked with --wrap=dlopen).
+// Tests a machine without cuBLASLt: the error message, and what the library's functions return. In
+// this program dlopen finds nothing (linked with --wrap=dlopen).
 #include "kernels/cuda/cublaslt/cublaslt_library.h"
 
 #include <cublasLt.h>

@@ -109,9 +109,9 @@ TEST_F(CudaDeviceTest, OnlyWhatTheKernelsWereCompiledFor) {
 }
 
 TEST_F(CudaDeviceTest, TooLittleSharedMemory) {
-  TheMachine().devices[0].sharedMemPerBlockOptin = 166912;  // 8.0, 8.7
+  TheMachine().devices[0].sharedMemPerBlockOptin = 166912;  // as of compute capability 8.0 and 8.7
   EXPECT_NE(OpenDevice("cuda").device, nullptr);
-  TheMachine().devices[0].sharedMemPerBlockOptin = 101376;  // 8.6, 8.9
+  TheMachine().devices[0].sharedMemPerBlockOptin = 101376;  // as of 8.6 and 8.9
   ExpectMissing("cuda",
                 "cuda:0: SIMT harness has 101376 bytes of shared memory for a block, expected at "
                 "least 166912; use device cpu",

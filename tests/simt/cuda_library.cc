@@ -54,15 +54,16 @@ bool NamesStack([[maybe_unused]] T object) {
   return names;
 }
 
-// The variant may contain old bytes after its current view. The check clears them, because they are
-// never read.
+// args.keys is a variant, which may contain old bytes after its current view. This function clears
+// them before it looks for addresses, because an op never reads them.
 bool NamesStack(AttentionArgs args) {
   const bool view = std::visit([](const auto& keys) { return NamesStack(keys); }, args.keys);
   std::memset(static_cast<void*>(&args.keys), 0, sizeof(args.keys));
   return view || NamesStack<AttentionArgs>(args);
 }
 
-// The same for an array of rows with pointers, to which the arguments point.
+// Whether a row of args.rows, an array to which some arguments point, contains an address of the
+// stack. Returns false for arguments without such an array.
 template <typename Args>
 bool RowsNameStack(const Args&) {
   return false;

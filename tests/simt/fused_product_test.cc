@@ -1,5 +1,6 @@
-// Tests which products prepare their rows themselves: those of the 14B model that
-// docs/performance-cuda.md relies on, and none whose rows do not fit.
+// Tests which products prepare their rows themselves. In the 14B model these are the products that
+// docs/performance-cuda.md relies on. Products whose rows do not fit in shared memory must not do
+// so.
 #include "kernels/cuda/gemm/fused_product.cuh"
 
 #include <gtest/gtest.h>

@@ -107,8 +107,8 @@ TEST_F(GpuBenchTest, Steps) {
   EXPECT_GT(TheMachine().graph_launches, 0u);
 }
 
-// If other programs hold the GPU's memory, the report still has the figures, and they say why they
-// have no value. Their names are those that tools/gpu/peers.py looks up.
+// If other programs hold the GPU's memory, the report still has every figure, with the reason why
+// it has no value. The names of the figures are those that tools/gpu/peers.py looks up.
 TEST_F(GpuBenchTest, WithoutMemoryEveryFigureIsMissing) {
   TheMachine().devices[0].memory_bytes = 4096;
   for (void (*const part)(GpuBench&) :

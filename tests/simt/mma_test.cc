@@ -1,4 +1,4 @@
-// The tensor-core operations of kernels/cuda/primitives/mma.cuh against plain loops, with the
+// Compares the tensor-core operations of kernels/cuda/primitives/mma.cuh with plain loops, in the
 // layouts that PTX defines.
 #include "kernels/cuda/primitives/mma.cuh"
 
@@ -30,7 +30,7 @@ TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
     return simt::TensorSum(addends);
   };
   EXPECT_EQ(sum(1, 0x1p-23, 0x1p-23), 1 + 0x1p-22f);
-  // One bit more than f32 has is kept, and cut off at the end.
+  // Of each addend one bit more than f32 has is kept. It is cut off at the end.
   EXPECT_EQ(sum(1, 0x1p-24, 0x1p-24), 1 + 0x1p-23f);
   EXPECT_EQ(sum(1, 0x1p-24, 0), 1.0f);
   EXPECT_EQ(sum(-1, -0x1.8p-24, 0), -1.0f);
@@ -115,7 +115,7 @@ TEST(Mma, MultipliesAndAdds) {
   }
 }
 
-// The same in int8: a is [16, 32], b is [32, 8].
+// d [16, 8] += a [16, 32] b [32, 8] in int8, with fragments that are filled element by element.
 __global__ void MultiplyBytesKernel(const int8_t* a, const int8_t* b, int32_t* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   const auto four = [](const int8_t* from, int step) {
@@ -163,7 +163,7 @@ float RandomTF32(std::mt19937& engine) {
   return __uint_as_float(__float_as_uint(normal(engine)) & kTF32Bits);
 }
 
-// d [16, 8] += a [16, 8] b [8, 8], with fragments filled in the same way.
+// d [16, 8] += a [16, 8] b [8, 8] in TF32, with fragments that are filled element by element.
 __global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   const auto bits = [](float x) { return __float_as_uint(x); };
@@ -176,7 +176,7 @@ __global__ void MultiplyTF32Kernel(const float* a, const float* b, float* d) {
   for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * kColumns + 2 * t + i % 2] = sums[i];
 }
 
-// The same in f32. Each factor is the sum of two TF32 numbers.
+// d [16, 8] += a [16, 8] b [8, 8] in f32. Each factor is the sum of two TF32 numbers.
 __global__ void MultiplySplitKernel(const float* a, const float* b, float* d) {
   auto* shared = SharedMemory<float>();
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;

@@ -1,5 +1,5 @@
-// The products of a warpgroup of kernels/cuda/primitives/wgmma.cuh against plain loops, from
-// matrices in the layout that PTX defines; and the mistakes that the harness must notice.
+// Compares the products of a warpgroup of kernels/cuda/primitives/wgmma.cuh with plain loops, for
+// matrices in the layout that PTX defines. Also tests that the harness notices mistakes.
 #include "kernels/cuda/primitives/wgmma.cuh"
 
 #include <gtest/gtest.h>

@@ -270,8 +270,8 @@ void Block::BarrierOfBlock(int predicate) {
   votes.any = votes.count > 0 ? 1 : 0;
   votes.all = votes.count == static_cast<int>(threads_.size()) ? 1 : 0;
   votes_ = votes;
-  // The others read the votes before the next barrier can change them, because it needs all
-  // threads.
+  // A later vote cannot change these votes before the other threads have read them, because all
+  // threads must pass the next barrier first.
 }
 
 void Block::Warp(Operation operation, uint32_t mask) {

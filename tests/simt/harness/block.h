@@ -45,7 +45,8 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  // Runs the first block until its threads await earlier kernels. At most once, before Finish.
+  // Runs the first block until its threads await earlier kernels. May be called once, before
+  // Finish.
   void Begin();
   // Runs all blocks, or those that Begin has left.
   void Finish();

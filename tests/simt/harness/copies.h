@@ -19,7 +19,7 @@ struct Copy {
 
 class Copies {
  public:
-  // The problem of a copy, or "".
+  // Says what is wrong with a copy; "" if nothing is.
   static std::string ProblemOf(const Copy& copy) {
     const auto misaligned = [&copy](const void* address) {
       return reinterpret_cast<uintptr_t>(address) % copy.bytes != 0;
@@ -30,7 +30,7 @@ class Copies {
     return misaligned(copy.to) || misaligned(copy.from) ? name + " that is not aligned" : "";
   }
 
-  // Starts a copy. With at_once it is done now, but must be waited for all the same.
+  // Starts a copy. With at_once the copy is done now, but the thread must still wait for it.
   void Ask(const Copy& copy, bool at_once) {
     asked_.push_back({copy, commits_});
     if (at_once) Do(copy);

@@ -15,7 +15,7 @@ namespace longstream::simt {
 // A fiber. If it has been started, it must have ended when it is destroyed.
 class Fiber {
  public:
-  // The running fiber, on whatever stack it is.
+  // Makes the Fiber of the code that calls this constructor, on whatever stack it runs.
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

@@ -49,8 +49,8 @@ class PooledStack {
   }
 };
 
-// One side of a switch between two stacks: Leave is called before it, Arrive after it. They do
-// nothing without ASan.
+// One side of a switch between two stacks: Leave is called before the switch, Arrive after it. Both
+// do nothing without ASan.
 class StackSwitch {
  public:
 #if defined(__SANITIZE_ADDRESS__)

@@ -54,7 +54,7 @@ void AllowSharedBytes(const void* kernel, size_t bytes) {
   if (bytes > kMaxSharedBytes) {
     Fail(std::to_string(bytes) + " bytes of shared memory; a block has at most 166912");
   }
-  AllowedSharedBytes()[kernel] = bytes;  // the last one counts
+  AllowedSharedBytes()[kernel] = bytes;  // the last call counts
 }
 
 }  // namespace longstream::simt

@@ -15,7 +15,8 @@
 
 using longstream::simt::Work;
 
-// cudaStreamEndCapture ends a recording. Calls that must not happen meanwhile spoil it.
+// A stream. Between cudaStreamBeginCapture and cudaStreamEndCapture it records its work. Calls that
+// must not happen meanwhile spoil the recording.
 struct CUstream_st {
   explicit CUstream_st(int of_device) : device(of_device) {}
   const int device;
@@ -56,7 +57,7 @@ std::map<void*, Allocation>& Allocations() {
 // The device of the calling thread.
 thread_local int current_device = 0;
 
-// The number of earlier kernels before which a launch that may overlap begins.
+// A launch that may overlap begins before the kEarlierKernels kernels that precede it.
 constexpr size_t kEarlierKernels = 2;
 
 // Does the work in its order, but launches that may overlap begin early.

@@ -81,7 +81,7 @@ struct Machine {
   int driver_version = CUDART_VERSION;  // 0: there is no driver
   std::vector<MachineDevice> devices = {{}};
   bool can_record = true;           // false: the end of a recording fails
-  bool can_record_overlaps = true;  // false: it fails if a launch may overlap
+  bool can_record_overlaps = true;  // false: the end of a recording fails if a launch may overlap
   std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
   std::map<int, int> contexts;  // holders of each device's context; 1 if it has been current

@@ -10,10 +10,11 @@
 namespace longstream::simt {
 
 // The sum of kCount exact products and an f32, the last of `addends`. All addends are aligned to
-// the exponent of the largest, and 24 bits and one more of each are kept; the rest is cut off. The
-// sum is cut off to f32. (Fasi et al. 2021 measured one more bit on an A100 and none on a V100, in
-// steps of 8 products. Adding all at once, as here, loses the most.) So an instruction errs by up
-// to kCount + 3 times 2^-24 of its largest addend or of the sum, always to the same side.
+// the exponent of the largest. Of each, 25 bits are kept, one more than f32 has; the rest is cut
+// off. The sum is cut off to f32. (Fasi et al. 2021 measured one more bit on an A100 and none on a
+// V100, in steps of 8 products. Adding all at once, as here, loses the most.) So an instruction
+// errs by up to kCount + 3 times 2^-24 of its largest addend or of the sum, always to the same
+// side.
 //
 // The loops over all addends are written so that a compiler can vectorise them for AVX2, which
 // compares signed integers and converts doubles to 32-bit integers.

@@ -95,7 +95,8 @@ void Products::Issue(const Given& given, const std::byte* shared, const std::byt
       Fail("a product whose operands differ between the threads of a warpgroup");
     }
   }
-  // Not simply every other group is computed at once: a kernel may alternate between two products.
+  // Which groups are computed at once does not simply alternate. If it did, a kernel that
+  // alternates between two products would always have the same one of them computed at once.
   const bool at_once = std::popcount(commits_) % 2 != 0;
   for (Issued& earlier : issued_) {
     if (!at_once || earlier.is_done || earlier.given[0].d != first.d) continue;

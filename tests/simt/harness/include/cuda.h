@@ -22,7 +22,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device);
 // Pushing a context that nobody holds is an error.
 CUresult cuCtxPushCurrent(CUcontext context);
 CUresult cuCtxPopCurrent(CUcontext* context);
-// The memory of the device whose context is on top.
+// The memory of the device whose context is on top of the stack of contexts.
 CUresult cuMemGetInfo(size_t* free, size_t* total);
 
 #endif  // LONGSTREAM_TESTS_SIMT_HARNESS_INCLUDE_CUDA_H_

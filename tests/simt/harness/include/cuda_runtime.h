@@ -116,8 +116,8 @@ T atomicCAS(T* address, T expected, T value) {
   return old;
 }
 
-// There is no __ldg. A compiler may move such a load before the wait for the kernel that writes the
-// memory (kernels/cuda/primitives/overlap.cuh).
+// The harness does not define __ldg, so that no kernel uses it. A compiler may move a load by __ldg
+// before the wait for the kernel that writes the memory (kernels/cuda/primitives/overlap.cuh).
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
