@@ -1,4 +1,4 @@
-// The golden models on a GPU.
+// Tests the golden models on a GPU.
 #include "tests/gpu/run_tests.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// The tests of the ops on a GPU.
+// Tests the ops on a GPU.
 #include "tests/gpu/run_tests.h"
 
 int main(int argc, char** argv) {
