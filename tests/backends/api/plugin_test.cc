@@ -13,7 +13,8 @@ namespace {
 
 constexpr int32_t kVocabulary = 10;
 
-// The sentence that refuses a batch of entries with this sampling; "": it is accepted.
+// Refusal() checks a batch whose entries all have sampling_. It returns the sentence of the
+// refusal, or "" if the batch is accepted.
 class BatchCheckTest : public ::testing::Test {
  protected:
   BatchCheckTest() {
@@ -59,7 +60,7 @@ TEST_F(BatchCheckTest, ATokenComesOnceInAHistoryAndOnceInABias) {
   const std::vector<ls_logit_bias> bias = {{9, 1.0f}, {0, 2.0f}};
   SetHistory(history);
   SetBias(bias);
-  // Both have the same tokens in every entry.
+  // The two entries list the same tokens, which is no repetition.
   EXPECT_EQ(Refusal(2), "");
 
   const std::vector<ls_token_count> history_twice = {{9, 1, 0}, {4, 2, 1}, {9, 1, 0}};
