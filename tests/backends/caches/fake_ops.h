@@ -23,7 +23,7 @@ inline constexpr int32_t kMaxFakeToken = 1000;
 
 // Appends tokens and writes all caches as a step would.
 void FakeStep(SequenceCache& cache, std::span<const int32_t> tokens);
-// The same for a step that then fails.
+// Writes the caches as FakeStep does, for a step that then fails.
 void FakeFailedStep(SequenceCache& cache, std::span<const int32_t> tokens);
 // Rebuilds stale near rings as the decoder does. Does nothing if they are not stale.
 void FakeRebuild(SequenceCache& cache);

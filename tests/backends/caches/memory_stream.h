@@ -23,7 +23,7 @@ class MemoryStream {
     limit_ = limit;
     return writer_;
   }
-  // Reads from the beginning; short reads fail.
+  // Reads from the beginning. A read past the end fails.
   const ls_reader& reader() {
     read_ = 0;
     return reader_;

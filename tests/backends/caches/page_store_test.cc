@@ -36,7 +36,8 @@ bool AsksForHugePages(const void* data) {
   return false;
 }
 
-// 64 tokens of 8 heads of 128 in bf16 are 128 KiB, of 2 heads of 3 less than one small page.
+// In the large store, 64 tokens of 8 heads of width 128 are 128 KiB of bf16. In the small store, a
+// page of the cache is less than one small page of memory.
 TEST(PageStoreTest, LargePagesAreInHugePages) {
   LayerCacheLayout layer;
   layer.paged = PagedLayout{.num_kv_heads = 8, .head_dim = 128};
@@ -58,7 +59,7 @@ TEST(PageStoreTest, PromisesEndAtTheBudget) {
     FAIL() << "a promise past the budget";
   } catch (const BackendError& error) {
     EXPECT_EQ(error.code(), LS_RESOURCE_EXHAUSTED);
-    // Needed, free, budget.
+    // The sentence names the bytes needed, the bytes free and the budget. The first are checked.
     EXPECT_NE(std::string(error.what()).find(std::to_string(4 * layout.page_bytes)),
               std::string::npos)
         << error.what();

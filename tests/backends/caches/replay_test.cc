@@ -163,7 +163,7 @@ class World {
     EXPECT_FALSE(life.cache->failed());
     EXPECT_LE(restored, position);
     EXPECT_GE(restored, std::min(position, std::max<int64_t>(life.rollback_point, 0)));
-    // These rollbacks are always free.
+    // These rollbacks need no rollback point, so they reach exactly the position asked for.
     if (position + kPrefillGrid >= life.furthest &&
         position / kPrefillGrid == life.furthest / kPrefillGrid) {
       EXPECT_EQ(restored, position);
@@ -176,7 +176,7 @@ class World {
     FakeRebuild(*life.cache);
   }
 
-  // Exports and imports.
+  // Exports the sequence and imports it again.
   void Move(Life& life) {
     MemoryStream stream;
     ExportSequence(*life.cache, 42, stream.writer());

@@ -133,8 +133,8 @@ TEST(SequenceCacheTest, AForkOfAReservedSequencePaysForItsSource) {
   EXPECT_EQ(Difference(*fork, tokens), "");
   fork.reset();
 
-  // From a rollback point on, all pages are writable; there is no room for two copies of three
-  // pages.
+  // A sequence may write all pages from its rollback point on. So a fork of a sequence with three
+  // such pages would need copies of three pages, and the budget of four pages has no room for them.
   const auto other = Fed(store, {}, 0);
   source->Reserve(0);
   source->Truncate(0);
@@ -181,7 +181,7 @@ TEST(SequenceCacheTest, RingsGoBackByTheirSlack) {
   const auto cache = Fed(store, tokens);
   EXPECT_EQ(cache->Truncate(500 - kPrefillGrid), 500 - kPrefillGrid);
   EXPECT_EQ(Difference(*cache, First(tokens, 500 - kPrefillGrid)), "");
-  // The slack counts from the furthest token, not from the current one.
+  // The kPrefillGrid tokens of slack count from the furthest position, not from the current one.
   EXPECT_EQ(CodeOf([&] { cache->Truncate(500 - kPrefillGrid - 1); }), LS_INVALID_ARGUMENT);
   EXPECT_EQ(cache->position(), 500 - kPrefillGrid);
 }
@@ -250,7 +250,7 @@ TEST(SequenceCacheTest, AFailedSequenceStandsWhereItStood) {
   EXPECT_EQ(CodeOf([&] { cache->MarkRollbackPoint(); }), LS_FAILED_PRECONDITION);
   EXPECT_EQ(CodeOf([&] { cache->Fork(); }), LS_FAILED_PRECONDITION);
 
-  // A few tokens within the block lose nothing.
+  // A rollback by a few tokens within a block of the grid loses nothing.
   EXPECT_EQ(cache->Truncate(100), 100);
   EXPECT_FALSE(cache->failed());
   EXPECT_EQ(Difference(*cache, tokens), "");

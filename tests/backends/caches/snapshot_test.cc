@@ -52,7 +52,7 @@ TEST(SnapshotTest, ComesBackInAnotherStore) {
     EXPECT_EQ(Export(*copy), Export(*cache)) << length;
     EXPECT_FALSE(copy->has_reservation());
 
-    // The copy goes on.
+    // The imported sequence goes on.
     copy->Reserve(100);
     const std::vector<int32_t> more = FakeTokens(100, 2);
     FakeStep(*copy, more);
@@ -72,9 +72,10 @@ TEST(SnapshotTest, AnImportHasNoSlackBehindIt) {
 TEST(SnapshotTest, HoldsNothingOfOthersInAPage) {
   CacheStore store(LayoutOf("full"), 0);
   const std::string clean = Export(*Fed(store, FakeTokens(10)));
-  Fed(store, FakeTokens(64, 2));  // leaves its tokens in the page
+  Fed(store, FakeTokens(64, 2));  // leaves its tokens in the page that the next sequence takes
   EXPECT_EQ(Export(*Fed(store, FakeTokens(10))), clean);
-  // 10 tokens, 2 heads of 3, keys and values, f32; header, 2 block headers and checksums.
+  // 10 tokens of 2 heads of 3 elements, keys and values, f32; then a header of 40 bytes, and 2
+  // block headers of 16 bytes with checksums of 4.
   EXPECT_EQ(clean.size(), 10 * 2 * 3 * 2 * 4 + 40 + 2 * (16 + 4u));
 }
 
