@@ -31,7 +31,7 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// Overrides turn a dense checkpoint into one of hwfa2's.
+// With overrides, a dense checkpoint becomes one of the backend hwfa2.
 const BackendDefinition& BackendFor(const std::string& directory, bool overridden) {
   if (overridden) return kBackends[1];
   std::string why;

@@ -20,7 +20,8 @@
 namespace longstream {
 namespace {
 
-// docs/models.md, parity: on logits of standard deviation about 1, f32 weights and caches.
+// The tolerance that docs/models.md states under parity: for logits with a standard deviation of
+// about 1, and for f32 weights and caches.
 constexpr float kTolerance = 1e-4f;
 
 // f32 weights and caches, because the golden logits follow from the stored weights without
@@ -50,7 +51,7 @@ std::vector<std::string> OpTables() {
   return names;
 }
 
-// An interpreted library only gets the first feeding, which has rows of every kind.
+// An interpreted library is slow, so it only gets the first feeding, which has rows of every kind.
 std::span<const Feeding> FeedingsFor(const std::string& table) {
   const bool one = table != "reference" && TraitsUnderTest(table).interpreted;
   return std::span(kFeedings).first(one ? 1 : kFeedings.size());
@@ -77,7 +78,7 @@ float Distance(const GoldenCase& golden, const std::vector<float>& logits, size_
     const float* row = logits.data() + static_cast<size_t>(golden.rows[r]) * vocabulary;
     for (size_t id = 0; id < vocabulary; ++id) {
       const float difference = std::fabs(row[id] - golden.logits[r * vocabulary + id]);
-      // Written so that NaN counts as a difference.
+      // The condition is written so that NaN counts as a difference.
       if (!(difference <= distance)) distance = difference;
     }
   }
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                            return std::get<0>(test.param) + "_" + std::get<1>(test.param);
                          });
 
-// The tolerance assumes this.
+// kTolerance assumes this standard deviation.
 TEST(GoldenCasesTest, LogitsHaveAStandardDeviationOfAboutOne) {
   for (const std::string& name : GoldenDirectories()) {
     const std::vector<float> logits = ReadGoldenCase(name).logits;
@@ -146,7 +147,7 @@ TEST(GoldenCasesTest, LogitsHaveAStandardDeviationOfAboutOne) {
   }
 }
 
-// Finds cases that are lost or not described.
+// Finds cases of the README that are lost, and cases that the README does not describe.
 TEST(GoldenCasesTest, AreThoseOfTheReadme) {
   EXPECT_EQ(GoldenDirectories(), GoldenCasesOfReadme());
   EXPECT_GE(GoldenDirectories().size(), 40u);

@@ -56,7 +56,8 @@ struct Opened {
   }
 };
 
-// Counts packs of the vocabulary's rows only: other calls compute the layout's hash.
+// Only packs of a weight with the vocabulary's rows are counted, because other packs serve the hash
+// of the layout.
 constexpr int64_t kVocabulary = 300;
 int num_packed = 0;
 PackFunction counted_pack = nullptr;
@@ -124,7 +125,7 @@ class PackedStartTest : public ::testing::Test {
     return files;
   }
 
-  // The only file of packed weights.
+  // The path of the only file of packed weights.
   std::string PackedPath() const {
     const std::vector<std::string> files = FilesIn(cache_);
     EXPECT_THAT(files, SizeIs(1));
@@ -172,7 +173,8 @@ TEST_F(PackedStartTest, TheSecondStartPacksNothing) {
   }
 }
 
-// Every kind of block: tables, constants, biases, gates, several shards.
+// The golden checkpoints have every kind of block: tables, constants, biases, gates. Some have
+// several shards.
 TEST_F(PackedStartTest, EveryGoldenCheckpoint) {
   constexpr int kTypesOfLayout = 5;  // packed to tell the layout, at every start
   static int calls;
@@ -235,7 +237,7 @@ TEST_F(PackedStartTest, OptionsThatDecideHaveFilesOfTheirOwn) {
   EXPECT_THAT(FilesIn(cache_), SizeIs(2));
   EXPECT_EQ(Open(InCache(R"("weights": "int8")")).packed, 0);
   EXPECT_EQ(Open(InCache(R"("weights": "int4")")).packed, 0);
-  // Other options share one file.
+  // Options that do not decide the weights share one file.
   EXPECT_EQ(Open(InCache(R"("weights": "int4", "cache": "int8", "context_limit": 100)")).packed, 0);
   EXPECT_THAT(FilesIn(cache_), SizeIs(2));
 }
@@ -273,7 +275,7 @@ TEST_F(PackedStartTest, DamageAndTruncation) {
   }
 }
 
-// The file is whole, but of another version, or packed in another layout.
+// The file is undamaged, but its key names another version, or another layout.
 TEST_F(PackedStartTest, AnotherVersionOrLayout) {
   Open(InCache());
   const std::string path = PackedPath();
@@ -284,7 +286,7 @@ TEST_F(PackedStartTest, AnotherVersionOrLayout) {
     last = last == '7' ? '8' : '7';
     std::vector<std::byte> data(file->data_bytes());
     file->Read(data, Executor());
-    data[data.size() / 2] ^= std::byte{1};  // which must not be seen
+    data[data.size() / 2] ^= std::byte{1};  // no model may use this change
     WritePackedFile(path, key, file->totals(), data, Executor());
     ExpectPackedAnew(HasSubstr("expected '" + line));
   }
@@ -301,7 +303,8 @@ TEST_F(PackedStartTest, TheCheckpointIsReplaced) {
     stream.seekp(place);
     stream.put(static_cast<char>(old ^ 1));
   };
-  // Replaced by a file of the same size, renamed into place, with the old one's time.
+  // The checkpoint's file is replaced: a file of the same size, with the old file's time, is
+  // renamed to its path.
   struct stat before = {};
   ASSERT_EQ(stat(file.c_str(), &before), 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -310,7 +313,7 @@ TEST_F(PackedStartTest, TheCheckpointIsReplaced) {
   std::filesystem::last_write_time(file + ".x", std::filesystem::last_write_time(file));
   std::filesystem::rename(file + ".x", file);
   ExpectPackedAnew(HasSubstr("expected 'file \"model.safetensors\""));
-  // Written in place.
+  // The checkpoint's file is written in place.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   flip(file);
   ExpectPackedAnew(HasSubstr("expected 'file \"model.safetensors\""));
