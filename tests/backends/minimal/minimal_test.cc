@@ -75,7 +75,8 @@ TEST_F(MinimalTest, WritesLowerCaseWords) {
   EXPECT_NE(Generate("{}", 7, 100), Generate("{}", 8, 100));
 }
 
-// Counts the characters of each length; -1 if the text (except an unfinished end) is not UTF-8.
+// Counts the characters of each length. Returns -1 if the text is not UTF-8; an unfinished
+// character at its end is allowed.
 int CountCharacters(const std::string& text, int counts[5]) {
   size_t i = 0;
   while (i < text.size()) {
