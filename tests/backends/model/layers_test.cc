@@ -1,4 +1,5 @@
-// What the layers of a model need: bytes of caches as docs/models.md states them.
+// Tests what the layers of a model need together, and that they need the bytes of caches that
+// docs/models.md states.
 #include "backends/model/layers.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +76,7 @@ TEST(LayersTest, CountsBytesOfWideValues) {
   EXPECT_EQ(layout.page_bytes, kPageTokens * 2 * (16 + 80) * 2u);
   EXPECT_EQ(layout.layers[1].bytes_fixed, (100 + kPrefillGrid) * (16 + 80) * 2u);
   EXPECT_EQ(layout.layers[2].bytes_fixed, (50 + kPrefillGrid) * 16 * 2u);
-  // A scale for the key, and for each slice of the value.
+  // A key has one scale, and so has each of the 5 slices of a value.
   EXPECT_EQ(MakeCacheLayout(spec, DType::kI8).layers[0].bytes_per_token, 16 + 80 + 6 * 2u);
 }
 

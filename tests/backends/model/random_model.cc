@@ -18,10 +18,10 @@
 namespace longstream {
 namespace {
 
-// Counter-based, so that several threads can make rows: hashes of (seed, tensor, element).
+// Random numbers that are hashes of (seed, tensor, element), so that several threads can make rows.
 class Noise {
  public:
-  // Hash the seed, else row r + 4 of a weight would be row r from its second number on.
+  // The seed is hashed. Otherwise row r + 4 of a weight would be row r from its second number on.
   explicit Noise(uint64_t seed) : state_(seed) { state_ = Next(); }
 
   // About N(0, 1): the sum of four uniforms, scaled to variance 1.
@@ -155,8 +155,8 @@ class HostWeightMaker final : public WeightMaker {
   }
 
  private:
-  // Zeroed, owned by the weights. Large weights are allocated as a checkpoint's are; small ones
-  // come from the heap, where AddressSanitizer watches their ends.
+  // Returns zeroed memory that the weights own. Large weights are allocated as a checkpoint's are;
+  // small ones come from the heap, where AddressSanitizer watches their ends.
   void* Allocate(size_t size) {
     constexpr size_t kLarge = size_t{8} << 20;
     constexpr size_t kAlignment = 64;

@@ -60,12 +60,12 @@ class WeightMaker : public WeightSource {
 // Makes every weight of `spec` and moves their memory out of `make`.
 ModelWeights MakeWeights(const ModelSpec& spec, WeightMaker& make);
 
-// Every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms are around 1. The same
-// for the same seed, with any kernel library.
+// Makes every weight of `spec`, N(0, 1) / sqrt(inputs), packed for `ops`; norms are around 1. The
+// same seed gives the same weights with any kernel library.
 ModelWeights RandomWeights(const ModelSpec& spec, DType type, const OpTable& ops,
                            const Executor& executor = {}, uint64_t seed = 1);
 
-// The same in f32, rounded to the values that they have in `type`.
+// Makes the weights of RandomWeights in f32, rounded to the values that they have in `type`.
 ModelWeights RandomWeightsAsIn(DType type, const ModelSpec& spec, const OpTable& ops,
                                uint64_t seed = 1);
 
