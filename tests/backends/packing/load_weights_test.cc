@@ -227,7 +227,8 @@ TEST_F(LoadWeightsTest, EveryTypeAsStoredAndAsAsked) {
 }
 
 TEST_F(LoadWeightsTest, NarrowingRoundsToNearestEven) {
-  // Half a unit in the last place of bf16 above 1 and above the next.
+  // Both numbers are in the middle between two neighbouring bf16 numbers: the first between 1 and
+  // the next number, the second between that number and the one after it.
   const float values[] = {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f};
   std::memcpy(tensors_.at("model.embed_tokens.weight").bytes.data(), values, sizeof(values));
   const std::vector<float> loaded = Numbers(WriteAndLoad(R"({"weights": "bf16"})").embedding);
@@ -272,7 +273,7 @@ TEST_F(LoadWeightsTest, CompressesWhatIsPacked) {
                                            LoadOptions("{}"), ops, Executor(), HostMemory());
   EXPECT_EQ(weights.layers[0].mixer.in.n, 16);
   EXPECT_TRUE(packed_rows.empty());
-  EXPECT_EQ(compressed, 6);  // embedding, of a layer 2 of attention and 3 of the MLP
+  EXPECT_EQ(compressed, 6);  // the embedding; of the layer, 2 of attention and 3 of the MLP
 }
 
 TEST_F(LoadWeightsTest, AFileThatIsWrittenToWhileItIsReadIsRefused) {
@@ -280,7 +281,7 @@ TEST_F(LoadWeightsTest, AFileThatIsWrittenToWhileItIsReadIsRefused) {
   OpTable ops = PackingOps();
   ops.pack = [](const Executor& executor, const PackArgs& args) {
     reference::Pack(executor, args);
-    // Writes the same bytes, as a resumed copy might.
+    // Writes bytes that the file already has, as a resumed copy might.
     std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).put('\x10').flush();
   };
   WriteFile();
@@ -410,7 +411,8 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   EXPECT_NE(WriteAndLoad().fingerprint, single);
 }
 
-// Detects stale packed weights of an earlier start (packed_key.h).
+// The plan's recipes must differ if blocks differ. So packed weights that an earlier start has kept
+// are recognised as stale (packed_key.h).
 TEST_F(LoadWeightsTest, ThePlanSaysWhatDecidesABlock) {
   WriteFile();
   const Checkpoint checkpoint(directory_.string());
@@ -451,7 +453,7 @@ TEST_F(LoadWeightsTest, ThePlanSaysWhatDecidesABlock) {
   EXPECT_NE(of_constants(2.0f), of_constants(3.0f));
 }
 
-// Large enough for several pieces and several threads.
+// The tensors are large enough for several pieces and several threads.
 TEST_F(LoadWeightsTest, LargeTensorsOnManyThreads) {
   spec_.vocabulary = 500'000;
   Add("model.embed_tokens.weight", {spec_.vocabulary, kWidth});

@@ -34,7 +34,7 @@ using ::testing::StartsWith;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kLeastFileBytes = 110 * kMiB;
 
-// Number of rows packed.
+// The number of rows packed so far.
 int64_t packed_rows = 0;
 
 void PackAndCount(const Executor& executor, const PackArgs& args) {
@@ -52,7 +52,7 @@ uint64_t StatusBytes(std::string_view name) {
   throw std::runtime_error("/proc/self/status has no " + std::string(name));
 }
 
-// A checkpoint in bf16: embedding and head of 32 MiB each, MLP matrices of 16.
+// Loads a checkpoint in bf16: embedding and head are 32 MiB each, matrices of the MLP 16 MiB each.
 class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
@@ -95,7 +95,7 @@ class LoadingMemoryTest : public ::testing::TestWithParam<const char*> {
 
 std::optional<TemporaryDirectory> LoadingMemoryTest::directory_;
 
-// In its own process, which begins with this one's memory.
+// Loads the weights in a process of its own. Its memory begins as a copy of this process's memory.
 TEST_P(LoadingMemoryTest, ThePeakIsTheWeightsAndAWindow) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

@@ -34,7 +34,7 @@ std::vector<std::byte> Data(size_t bytes, uint8_t seed = 1) {
   return data;
 }
 
-// The data of the file; PackedFileError.
+// Returns the data of the file. Throws PackedFileError.
 std::vector<std::byte> ReadData(const std::string& path, const Executor& executor = Executor()) {
   const auto file = PackedFile::Open(path);
   if (file == nullptr) return {};
@@ -144,7 +144,7 @@ TEST_F(PackedFileTest, DamageIsNamed) {
   EXPECT_EQ(Problem(path_), "has the format 2, expected 1");
 }
 
-// The file is cut while it is open.
+// The file is cut after it was opened.
 TEST_F(PackedFileTest, EndsWhileItIsRead) {
   const std::vector<std::byte> data = Data(size_t{9} << 20);
   Write(data);
@@ -164,7 +164,7 @@ TEST_F(PackedFileTest, IsReplacedAsAWhole) {
   EXPECT_TRUE(memory == Data(5000, 1));
 }
 
-// The file that a process left when it died while writing.
+// A process that died while writing has left a file behind.
 TEST_F(PackedFileTest, AnUnfinishedFileIsUsedAgain) {
   directory_.Write("w.packed.new", std::string(100'000, 'x'));
   Write(Data(10));
@@ -213,7 +213,7 @@ TEST_F(PackedFileTest, AFullDiskLeavesWhatWasThere) {
   EXPECT_TRUE(ReadData(path_) == Data(20));
 }
 
-// Each process finds no file or a whole one.
+// Processes write and read at the same time. Each finds no file or a whole one.
 TEST_F(PackedFileTest, ProcessesAtTheSameTime) {
   const std::vector<std::byte> data = Data(300'000);
   std::vector<pid_t> children;

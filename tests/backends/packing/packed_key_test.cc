@@ -63,11 +63,11 @@ TEST_F(SourceLineTest, AnotherContentOfTheSameSizeAndTime) {
   Write(1);
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
-  EXPECT_NE(Line(), line);                        // by its change time
-  EXPECT_NE(SamplesOf(Line()), SamplesOf(line));  // and by its samples alone
+  EXPECT_NE(Line(), line);                        // the change time differs
+  EXPECT_NE(SamplesOf(Line()), SamplesOf(line));  // the samples differ as well
 }
 
-// The samples miss this byte.
+// The changed byte is in no sample, so only the change time shows it.
 TEST_F(SourceLineTest, OneByte) {
   Write(0);
   const std::string line = Line();

@@ -131,7 +131,8 @@ TEST_F(StoredRowsTest, RootOfTheDecoder) {
   ExpectRefused(LS_UNIMPLEMENTED, "tensor \"visions.weight\" is not read by this model");
 }
 
-// Command R+: each head has its own norm, stored in a matrix; pairs of RoPE are neighbours there.
+// Command R+: each head has its own norm, and the checkpoint stores these norms as a matrix; pairs
+// of RoPE are neighbours in the checkpoint.
 TEST_F(StoredRowsTest, NormOfEachHead) {
   mixer().qk_norm = QkNorm::kEachHead;
   mixer().rope.neighbours = true;
