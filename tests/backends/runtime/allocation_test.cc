@@ -1,5 +1,5 @@
-// Calls that allocate nothing, and the state after a failed allocation: the allocator fails where a
-// test says. A separate program, because it replaces the global allocator.
+// Tests that some calls allocate nothing, and the state after a failed allocation: the allocator
+// fails where a test says. This is a separate program, because it replaces the global allocator.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,12 +14,12 @@
 
 namespace {
 
-// Allocations until one fails; negative: none does.
+// The number of allocations that succeed before one fails. Negative: none fails.
 int g_allocations_left = -1;
 
 }  // namespace
 
-// noinline: else GCC reports the pair of new and free as a mistake.
+// Without noinline, GCC reports the pair of new and free as a mistake.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (g_allocations_left == 0) throw std::bad_alloc();
   if (g_allocations_left > 0) --g_allocations_left;

@@ -15,7 +15,7 @@ TEST(DecodeBucketTest, IsTheSmallestThatHoldsTheRows) {
   for (const auto& [rows, bucket] : expected) {
     EXPECT_EQ(DecodeBucketFor(rows, 0, 64, 4095).num_rows, bucket) << rows;
   }
-  // At most the rows that a step may have.
+  // A bucket has at most the rows that a step may have.
   EXPECT_EQ(DecodeBucketFor(17, 0, 20, 4095).num_rows, 20);
   EXPECT_EQ(DecodeBucketFor(3, 0, 3, 4095).num_rows, 3);
 }
@@ -27,7 +27,7 @@ TEST(DecodeBucketTest, ReachesAsFarAsAPowerOfTwoOfParts) {
   for (const auto& [position, reach] : expected) {
     EXPECT_EQ(DecodeBucketFor(1, position, 64, 99999).max_position, reach) << position;
   }
-  EXPECT_EQ(DecodeBucketFor(1, 100, 64, 110).max_position, 110);  // the model's last
+  EXPECT_EQ(DecodeBucketFor(1, 100, 64, 110).max_position, 110);  // the model's last position
 }
 
 TEST(DecodeBucketTest, KeysAreThoseOfTheBuckets) {

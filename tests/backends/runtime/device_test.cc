@@ -102,7 +102,7 @@ Outcome Live(Model& model) {
   const auto fork = model.Fork(*sequence);
   model.Reserve(*fork, 20);
   Sample(model, *sequence, *fork, &outcome);
-  // Wanted and unwanted rows.
+  // Logits of the first entry are not wanted, those of the second entry's last row are.
   for (const PieceResult& result :
        Step(model, {{sequence.get(), {7}, /*is_decode=*/true, LS_ROWS_NONE},
                     {fork.get(), RandomTokens(9, 71, 3), /*is_decode=*/false, LS_ROWS_LAST}})) {
@@ -142,7 +142,8 @@ TEST_P(DeviceTest, TheBitsOfTheHost) {
   EXPECT_EQ(on_device->memory().reserved, 0u);
 }
 
-// One upload for rows and descriptors, one for the head's rows and the sampling arguments.
+// A step has one upload for rows and descriptors, and one for the head's rows and the sampling
+// arguments.
 TEST_P(DeviceTest, AStepUploadsTwice) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -154,7 +155,7 @@ TEST_P(DeviceTest, AStepUploadsTwice) {
   EXPECT_EQ(device.uploads() - before, 4u);
 }
 
-// A turn's memory was there before it, or came with its reservation.
+// All memory that a turn uses was allocated before the turn, or with its reservation.
 TEST_P(DeviceTest, ATurnAllocatesNothing) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);
@@ -167,7 +168,8 @@ TEST_P(DeviceTest, ATurnAllocatesNothing) {
   EXPECT_EQ(Prefill(*model, *sequence, RandomTokens(100, 71)), expected);
 }
 
-// Three rows are padded to four. Their logits stay on the device: the results are smaller.
+// The three rows of a step are padded to four. The logits stay on the device: the host downloads
+// fewer bytes than the logits have.
 TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   const auto on_host = MakeModel(DeviceOps(), HostMemory());
   GuardedDevice device(kMemory);
@@ -192,7 +194,7 @@ TEST_P(DeviceTest, SequencesThatFeedThemselvesDrawWhatTheHostFeedsThem) {
   EXPECT_LT(device.downloaded_bytes() - before, kSteps * handles.size() * logit_bytes);
 }
 
-// The next step was submitted before the failure was known.
+// The second step was submitted before the failure of the first was known, so both fail.
 TEST_P(DeviceTest, AFailureInFlightIsOfBothSteps) {
   GuardedDevice device(kMemory);
   const auto model = MakeModel(GuardedOps(), device);

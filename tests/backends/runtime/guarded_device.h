@@ -14,9 +14,9 @@
 
 namespace longstream {
 
-// Its pages are inaccessible except during a copy or an op of GuardedOps, so a direct access by the
-// host is a segmentation fault. An upload fails the test if its source changes before a wait (by
-// Synchronize or an event). A download arrives only at a wait.
+// The device's pages are inaccessible except during a copy or an op of GuardedOps, so a direct
+// access by the host is a segmentation fault. An upload fails the test if its source changes before
+// a wait (by Synchronize or an event). A download arrives only at a wait.
 class GuardedDevice final : public Device {
  public:
   explicit GuardedDevice(uint64_t memory_bytes);

@@ -25,12 +25,14 @@ namespace {
 constexpr int64_t kVocabulary = 71;
 constexpr int32_t kPoison = 13;
 
-// The embedding of token `poison` begins with a NaN; -1: no embedding does.
+// Opens a model. The embedding of token `poison` begins with a NaN; if `poison` is -1, no embedding
+// does.
 std::unique_ptr<Model> Open(const std::string& plan, DType cache, int32_t poison = -1) {
   ModelSpec spec = RandomSpec(plan);
   ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
   if (poison >= 0) {
-    // The reference's packed weights are the rows themselves.
+    // The reference ops pack a weight as its rows, so the NaN can be written into the packed
+    // weight.
     auto* rows = static_cast<float*>(const_cast<void*>(weights.embedding.data));
     rows[poison * spec.width] = std::numeric_limits<float>::quiet_NaN();
   }
@@ -38,7 +40,7 @@ std::unique_ptr<Model> Open(const std::string& plan, DType cache, int32_t poison
                                  Executor(), ModelLimits{0, 512, 8});
 }
 
-// A model with another cache type does not read the snapshot.
+// A model with another cache type refuses the snapshot.
 TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
   const auto bf16 = Open("full+rerope", DType::kBF16);
   const auto int8 = Open("full+rerope", DType::kI8);
@@ -51,7 +53,8 @@ TEST(Int8CacheTest, CachesOfAnotherTypeAreOfAnotherModel) {
   const auto sequence = CreateReserved(*int8, kTokens);
   Prefill(*int8, *sequence, RandomTokens(kTokens, kVocabulary));
   MemoryStream stream(ExportBytes(*int8, *sequence));
-  // Only the tokens, though they fill no page; a header, four blocks' headers and checksums.
+  // The snapshot has only the tokens, although they fill no page. It also has a header, and four
+  // blocks' headers and checksums.
   EXPECT_EQ(stream.bytes().size(), kTokens * int8->info().kv_bytes_per_token + 40 + 4 * (16 + 4));
   ExpectError(LS_FAILED_PRECONDITION, ::testing::HasSubstr("with other options"),
               [&] { bf16->Import(stream.reader()); });
@@ -94,7 +97,7 @@ TEST(Int8CacheTest, IsRefusedWhereNoOpServesIt) {
               "options: cache: int8 is served on the CPU only, expected auto, f32, f16 or bf16 "
               "with the ops other",
               [&] { open(ops, kInt8); });
-  // The weights are read next, and there are none.
+  // The option is accepted: the error comes from the weights, which are read next and do not exist.
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"),
               [&] { open(ReferenceOps(), kInt8); });
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"),

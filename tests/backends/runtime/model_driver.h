@@ -38,7 +38,7 @@ std::vector<PieceResult> Step(Model& model, const std::vector<Piece>& pieces);
 std::vector<float> Feed(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens,
                         std::span<const size_t> lengths);
 
-// Feed in one prefill piece, and Feed in decode rows only.
+// Prefill is Feed in one piece; Decode is Feed in decode rows only.
 std::vector<float> Prefill(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 std::vector<float> Decode(Model& model, ls_sequence& sequence, std::span<const int32_t> tokens);
 
@@ -56,13 +56,13 @@ struct Draw {
 // Sampling at temperature 1.5 without any filter, so that every bit of the logits matters.
 ls_sampling WarmSampling();
 
-// Reads `first`, then draws `steps` tokens: one ticket at a time, and the host feeds each token.
-// The sequence must have room for them.
+// Reads `first`, then draws `steps` tokens. One ticket is in flight at a time, and the host feeds
+// each token. The sequence must have room for the tokens.
 std::vector<Draw> DecodeByHost(Model& model, ls_sequence& sequence, int32_t first, size_t steps,
                                const ls_sampling& sampling);
 
-// The same for several sequences in one batch that feed themselves, two tickets in flight. Sequence
-// i begins with first[i]. Returns [sequences][steps].
+// Draws as DecodeByHost does, for several sequences in one batch that feed themselves, with two
+// tickets in flight. Sequence i begins with first[i]. Returns [sequences][steps].
 std::vector<std::vector<Draw>> DecodeAhead(Model& model, std::span<ls_sequence* const> sequences,
                                            std::span<const int32_t> first, size_t steps,
                                            const ls_sampling& sampling);

@@ -36,7 +36,8 @@ std::unique_ptr<Model> Open(const std::string& plan, const ModelLimits& limits =
                                  Executor(), limits);
 }
 
-// The reference's packed weights are the rows themselves.
+// Makes a model in which the embedding of kPoison begins with NaN. The reference ops pack a weight
+// as its rows, so the NaN can be written into the packed weight.
 std::unique_ptr<Model> Poisoned(const std::string& plan) {
   ModelSpec spec = RandomSpec(plan);
   ModelWeights weights = RandomWeights(spec, DType::kF32, ReferenceOps());
@@ -111,7 +112,7 @@ TEST(ModelTest, ABudgetForLessThanOneTokenIsRefused) {
   EXPECT_EQ(smallest->memory().budget, least);
 }
 
-// Reserve keeps to the reported numbers.
+// The budget is at most the machine's memory, so Reserve never promises more than there is.
 TEST(ModelTest, WithoutABudgetTheMemoryThereIsBounds) {
   EXPECT_EQ(Open("full")->memory().budget, PhysicalMemory());
   EXPECT_EQ(Open("full", {UINT64_MAX, 512, 8})->memory().budget, PhysicalMemory());
@@ -151,8 +152,8 @@ TEST(ModelTest, WhatAnOpDoesNotServeIsToldFromADeviceFailure) {
   }
 }
 
-// Opening a model refuses heads that attention does not serve. In a recurrent layer, a head may be
-// as wide.
+// Opening a model refuses heads that attention does not serve. Heads of the same width are accepted
+// in a recurrent layer.
 TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
   const TemporaryDirectory directory;
   directory.Write("config.json", "{}");
@@ -182,7 +183,7 @@ TEST(OpenModelTest, HeadsTooWideForAttentionAreRefused) {
       return spec;
     });
   });
-  // The weights are read next, and there are none.
+  // The spec is accepted: the error comes from the weights, which are read next and do not exist.
   ExpectError(LS_NOT_FOUND, ::testing::HasSubstr("model.safetensors"), [&] {
     open([](const Config&, const LoadOptions&) {
       return RandomSpec("lightning", {.head_dim = 258});
@@ -304,7 +305,7 @@ TEST(ModelTest, APageOfAFailedSequenceHarmsNobody) {
     const auto bad = CreateReserved(*model, 64);
     Step(*model, {{bad.get(), std::vector<int32_t>(64, kPoison)}});
   }
-  // Takes the page that is full of NaN.
+  // The new sequence takes the page that is full of NaN.
   const auto next = CreateReserved(*model, 10);
   EXPECT_TRUE(Prefill(*model, *next, prompt) == expected);
 }
@@ -453,7 +454,8 @@ TEST(ModelTest, AReservationThatNoMemoryHoldsIsRefusedForLackOfIt) {
   EXPECT_EQ(sequence->cache->reserved_tokens(), 10);
 }
 
-// Pages of 2^24 heads' width in 2^8 layers, 2^34 pages: at least 2^64 bytes.
+// The longest context of 2^40 tokens has 2^34 pages. A page has 2^24 heads of 64 tokens, so it
+// takes at least 2^30 bytes, and all pages take at least 2^64 bytes.
 TEST(ModelTest, ContextsWhoseBytesCannotBeCountedAreRefused) {
   RandomShape shape;
   shape.num_heads = 1;
