@@ -52,7 +52,7 @@ struct Parts {
 };
 
 // The heads of a thread block: a group of at most kMaxHeads that share a K/V head. Each slice of
-// the values has a block of its own.
+// the values has a thread block of its own.
 struct HeadGroups {
   int heads_per_kv_head;
   int groups_per_kv_head;
@@ -182,7 +182,8 @@ void LaunchPrefill(Stream& stream, const Attention& attention) {
   Launch(stream, shape, PrefillKernel<Shape>, attention, groups);
 }
 
-// The sums of the warps of a decode block. They reuse the memory of its keys and values.
+// The sums of the warps of a decode block. They reuse the shared memory of the block's keys and
+// values.
 template <typename Shape>
 struct WarpSums {
   float weighted[Shape::kWarps][Shape::kMaxHeads][Shape::kDim];
@@ -325,7 +326,7 @@ void LaunchDecode(Stream& stream, const Attention& attention) {
 
 template <typename T, int kMaxDim>
 void LaunchPrefillForm(Stream& stream, const Attention& attention) {
-  // Heads of 256 would leave no registers for the sums of the wgmma kernel.
+  // Heads of width 256 would leave no registers for the sums of the wgmma kernel.
   if constexpr (std::is_same_v<T, BF16> && kMaxDim <= 128) {
     if (stream.wgmma) return LaunchPrefill<WgmmaShape<kMaxDim>>(stream, attention);
   }

@@ -39,8 +39,9 @@ class AlgorithmFile {
 
   std::optional<Algorithm> Find(const std::string& key);
 
-  // Stores a choice if the file still holds `before` for the key. If another process has stored its
-  // own choice meanwhile, that one stays. Returns the choice to use.
+  // Stores a choice, unless the file holds a choice other than `before` for the key. In that case
+  // another process has stored its own choice meanwhile, and that choice stays. Returns the choice
+  // to use.
   Algorithm Keep(const std::string& key, const Algorithm& algorithm,
                  const std::optional<Algorithm>& before = std::nullopt);
 

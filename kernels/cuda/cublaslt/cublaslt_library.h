@@ -6,8 +6,8 @@
 
 namespace longstream::cuda {
 
-// Loads cuBLASLt, once per process. Returns "", or why it cannot be loaded. If it cannot, its
-// functions (defined in cublaslt_library.cc) fail. Thread-safe.
+// Loads cuBLASLt, once per process. Returns "", or why it cannot be loaded. If it cannot be loaded,
+// the functions of cuBLASLt (defined in cublaslt_library.cc) fail. Thread-safe.
 const std::string& LoadCublasLt();
 
 }  // namespace longstream::cuda

@@ -65,7 +65,7 @@ bool FusesRows(DType type, const RowSource& source, const ProductOperands<kWeigh
   return readers * elements * static_cast<int64_t>(sizeof(float)) <= kMaxFusedReads;
 }
 
-// Rows that a block prepares itself. T: the type of row that the weight's type is multiplied with.
+// Rows that a block prepares itself. T: the type of the rows, which follows from the weight's type.
 template <typename T>
 struct RowsToPrepare {
   static constexpr bool kInShared = true;

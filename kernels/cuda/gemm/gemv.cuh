@@ -3,11 +3,11 @@
 // Products with int8 and int4 weights run here for any number of rows, prefill rows included.
 //
 // bf16 weights are multiplied by mma with 16 weight rows as A and 8 tokens as B. Both are [*, k]
-// row-major. Lane 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of weight rows g and g
-// + 8 and of token g. These are the fragments of two products of 16 inputs each: the inputs are in
-// another order than mma's, but in the same order on both sides. So no shuffle is needed between
-// memory and the tensor core. Shared memory is needed only for the few rows that a block prepares
-// itself (fused_product.cuh).
+// row-major. Lane 4 g + t reads 16 bytes, elements k + 8 t ... k + 8 t + 7, of token g and of
+// weight rows g and g + 8. These are the fragments of two products of 16 inputs each: the inputs
+// are in another order than mma's, but in the same order on both sides. So no shuffle is needed
+// between memory and the tensor core. Shared memory is needed only for the few rows that a block
+// prepares itself (fused_product.cuh).
 //
 //   At 1 to 8 rows a warp spends 2 mma of 2048 products on 1 KiB of weights. An H200 streams
 //   4.3 TB/s / 132 SMs / 1.75 GHz = 19 bytes per SM and cycle, which is 1 KiB in 55 cycles. An SM
@@ -45,8 +45,8 @@ inline constexpr int kGemvWarps = 8;
 inline constexpr int kGemvThreads = kGemvWarps * kWarp;
 inline constexpr int kStepInputs = 32;    // inputs that 4 lanes read as 16 bytes of bf16 each
 inline constexpr int kMaxTokenTiles = 8;  // tiles of tokens in a block
-// The distance in shared memory from a token's sums to the next token's. It is 16 outputs, and 4
-// more that spread 4 pairs of tokens over all banks.
+// The distance in shared memory from a token's sums to the next token's: 16 outputs and 4 unused
+// places. With the unused places, 4 pairs of tokens are spread over all banks.
 inline constexpr int kSumPitch = 20;
 
 // The number of warps that share the inputs of 16 outputs. It grows until each of 132 SMs has a
@@ -232,8 +232,8 @@ __global__ void __launch_bounds__(kGemvThreads, 2)
   }
 }
 
-// A block computes 8 outputs for a tile of 8 tokens; a warp computes an output. The tiles of the
-// same outputs are neighbours, so the second one finds the weights in L2. A lane sums every 32nd
+// A block computes 8 outputs for a tile of 8 tokens; a warp computes an output. Blocks of the same
+// outputs are neighbours, so all but the first find the weights in L2. A lane sums every 32nd
 // vector of inputs.
 template <typename T, int kWeights, typename Epilogue>
 __global__ void __launch_bounds__(kGemvThreads, 4)

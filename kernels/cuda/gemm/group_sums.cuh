@@ -33,8 +33,8 @@ struct WeightGroups {
   uint32_t words[4 * kLoads];
   uint32_t scale_pairs[kStepGroups / 2];  // f16, which takes half the registers of f32
 
-  // bytes, from: the bytes and scales of this lane's groups. If the row does not exist, all become
-  // zeros.
+  // `bytes` and `from` point to the bytes and the scales of this lane's groups. If the row does not
+  // exist, all become zeros.
   __device__ __forceinline__ void Load(const std::byte* bytes, const F16* from, bool is_row) {
     uint4 loaded[kLoads] = {};
     uint2 halves = {0, 0};
@@ -51,8 +51,8 @@ struct WeightGroups {
     return Widen(F16{static_cast<uint16_t>(scale_pairs[group / 2] >> (group % 2 * 16))});
   }
 
-  // Inputs 4 half ... 4 half + 3 of the lane's inputs of a group. An int4 is in the high half of a
-  // byte.
+  // Returns four of the lane's inputs of a group, from number 4 half on, each in a byte. An int4 is
+  // in the high half of its byte.
   __device__ __forceinline__ uint32_t Inputs(int group, int half) const {
     if constexpr (kType == DType::kI8) return words[2 * group + half];
     return (half == 0 ? words[group] << 4 : words[group]) & 0xf0f0f0f0u;

@@ -14,7 +14,7 @@
 namespace longstream::cuda {
 namespace {
 
-// T: the type of row that the weight's type is multiplied with.
+// T: the type of the prepared rows, which follows from the weight's type.
 template <typename T>
 __global__ void __launch_bounds__(kRowThreads)
     PrepareRowsKernel(RowSource source, T* values, float* scales, int k, int stride) {

@@ -33,7 +33,7 @@ __host__ __device__ constexpr int64_t WeightStride(DType type, int64_t k) {
   return (k + multiple - 1) / multiple * multiple;
 }
 
-// Bytes of a row of that stride, without its scales.
+// Bytes of a row of this stride, without its scales.
 __host__ __device__ constexpr int64_t RowBytes(DType type, int64_t stride) {
   if (type == DType::kI4) return stride / 2;
   return type == DType::kI8 ? stride : stride * static_cast<int64_t>(SizeOf(type));

@@ -28,9 +28,9 @@ template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (!stream.ok() || shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  // A kernel needs permission for more shared memory than this. It always gets permission for the
-  // same size, because the last permission counts, and a thread of another model may launch the
-  // same kernel with another size.
+  // A kernel needs permission for more shared memory than this. Every launch gives it permission
+  // for kMaxSharedBytes, whatever it needs: only the last permission counts, and a thread of
+  // another model may launch the same kernel with another size.
   constexpr size_t kDefaultSharedBytes = 48 << 10;
   if (shape.shared_bytes > kDefaultSharedBytes &&
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -35,7 +35,7 @@ __device__ __forceinline__ void AwaitEarlierKernels() {
 #endif
 }
 
-// The beginning of a kernel that prefetches nothing.
+// What a kernel does first if it prefetches nothing.
 __device__ __forceinline__ void BeginKernel() {
   LetNextKernelStart();
   AwaitEarlierKernels();

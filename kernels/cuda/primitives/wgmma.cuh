@@ -82,8 +82,8 @@ struct Panels {
   }
 
  private:
-  // The beginning of the matrix is added last, and to the lower half only, so that the descriptors
-  // of one product differ by small constants. No address reaches 2^18.
+  // The beginning of the matrix is added last, and to the lower half of the descriptor only. So the
+  // descriptors of one product differ by small constants. No address reaches 2^18.
   static __device__ __forceinline__ uint64_t Descriptor(const BF16* panels, int leading,
                                                         int first_element) {
     constexpr uint32_t kHigh = kPatternBytes / 16 | 1u << 30;

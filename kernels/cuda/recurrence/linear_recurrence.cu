@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   }
 }
 
-// The `index`-th sequence of the batch that is a decode row. If is_decode is false, the `index`-th
-// that is a prefill.
+// Returns the number of the `index`-th sequence of the batch that is a decode row or, if is_decode
+// is false, that is a prefill.
 __device__ int32_t FindSequence(const BatchLayout& batch, bool is_decode, int64_t index) {
   int32_t s = 0;
   while ((batch.sequences[s].is_decode != 0) != is_decode || index-- > 0) ++s;
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) DecodeKernel(LinearRecurren
       .Run();
 }
 
-// Block z computes the z-th prefill sequence. One more block computes all decode rows, because few
-// of them complete a block of the grid.
+// Thread block z computes the z-th prefill sequence. One more thread block computes all decode
+// rows, because few of them complete a block of the grid.
 template <typename Shape>
 __global__ void __launch_bounds__(kTileThreads)
     StateKernel(LinearRecurrenceArgs args, RecurrenceWorkspace workspace) {

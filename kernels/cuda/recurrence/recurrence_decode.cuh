@@ -93,8 +93,8 @@ class DecodeRow {
  private:
   __device__ int64_t ColumnOf(int c) const { return first_column_ + c * kWarp + lane_; }
 
-  // An element beyond the end is replaced by the last one. Its result is not used, and no load has
-  // to wait for a comparison.
+  // Loads the elements of the state for one key element. A key element from `end` on is replaced by
+  // the last one before it. Its result is not used, and no load has to wait for a comparison.
   __device__ __forceinline__ void LoadState(int64_t key, int64_t end, float (&to)[kWidth]) const {
     const float* row = rows_.State() + min(key, end - 1) * rows_.value_dim();
 #pragma unroll
@@ -174,9 +174,9 @@ class DecodeRow {
         args_.scale * sum;
   }
 
-  // Stores the step's row in the cache. The block of each slice stores its values, the block of the
-  // first slice also the key and the gates. No kernel reads the row that is replaced, and all
-  // blocks read the step's own row from the step's matrices.
+  // Stores the step's row in the cache. The thread block of each slice stores the slice's values;
+  // that of the first slice also stores the key and the gates. No kernel reads the row that is
+  // replaced, and all thread blocks read the step's own row from the step's matrices.
   __device__ __forceinline__ void Remember() const {
     const RecurrentCache& cache = args_.cache;
     const int64_t position = line_ + last_;

@@ -19,8 +19,8 @@ __device__ __forceinline__ float LogSigmoid(float x) {
   return __fsub_rn(fminf(x, 0.0f), log1pf(expf(-fabsf(x))));
 }
 
-// The last grid line at or before a position. Positions fit in 32 bits. A 32-bit division takes a
-// dozen operations, a 64-bit one a hundred.
+// The last grid line at or before a position. The function divides 32-bit numbers, in which
+// positions fit. A 32-bit division takes a dozen operations, a 64-bit one a hundred.
 __device__ __forceinline__ int64_t LineBefore(int64_t position, int64_t grid) {
   return position - static_cast<int>(position) % static_cast<int>(grid);
 }

@@ -180,7 +180,8 @@ class StateSlice {
 
   __device__ __forceinline__ void Multiply(const Cursor& cursor, float* tile) {
     const GridBlock& block = cursor.block;
-    // A warp has nothing to add if it has no columns or, below, no rows or key elements.
+    // A warp adds nothing if it has no columns. The first two products below also need rows of the
+    // warp, the last one key elements.
     const bool has_columns = first_column_ + warp_column_ < rows_.value_dim();
     if (cursor.tile < panels_) {
       if (has_columns && HasRows(block)) MultiplyQueries(cursor.tile * kPanel, tile);

@@ -82,7 +82,7 @@ struct Row {
         cuts(sampling.top_k, sampling.top_p, draw.vocabulary) {}
 
   __device__ bool is_greedy() const { return sampling.temperature == 0; }
-  // Whether penalties change logits. Hosts give a history even if none does.
+  // Whether penalties change logits. Hosts give a history even if no penalty does.
   __device__ bool has_penalties() const {
     return sampling.num_history > 0 &&
            (sampling.repetition_penalty != 1.0f || sampling.presence_penalty != 0.0f ||
