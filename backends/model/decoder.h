@@ -42,8 +42,8 @@ class Decoder {
   // [num_rows, vocabulary] f32, device. Does not wait for the device.
   OpStatus Logits(int64_t first, int64_t num_rows, float* logits);
 
-  // Allocates the memory that RebuildNearRings needs for a sequence of that many pages, which then
-  // allocates nothing. Throws BackendError(LS_RESOURCE_EXHAUSTED).
+  // Allocates the memory that RebuildNearRings needs for a sequence of `num_pages` pages.
+  // RebuildNearRings then allocates nothing. Throws BackendError(LS_RESOURCE_EXHAUSTED).
   void PrepareRebuild(size_t num_pages) { near_rings_.Prepare(num_pages); }
   // Fills the near rings of a sequence from its pages, if the rings are stale.
   OpStatus RebuildNearRings(SequenceCache& cache) {

@@ -42,8 +42,8 @@ class WeightReader final : public WeightSource {
                const OpTable& ops, const Executor& executor, Device& device,
                std::byte* memory = nullptr);
 
-  // The type of the result is the type that the options ask for; else the parts' own type, or f32
-  // if they differ.
+  // The type of the result is the type that the options ask for. If they ask for none, it is the
+  // parts' own type, or f32 if the parts have different types.
   PackedWeight Projection(const std::vector<WeightPart>& parts, int64_t k) override;
   std::pair<PackedWeight, PackedWeight> Pair(const WeightPart& first, const WeightPart& second,
                                              int64_t k) override;

@@ -28,8 +28,8 @@ class StepOutputs {
   StepOutputs(Decoder& decoder, const OpTable& ops, Device& device, const Executor& executor,
               int64_t vocabulary, int64_t max_rows, int64_t max_sequences);
 
-  // The last step's tokens, by LogitRow::sampled, valid until Draw replaces them; -1: sampling
-  // drew no token. Device memory.
+  // The last step's tokens, indexed by LogitRow::sampled, in device memory. They are valid until
+  // Draw replaces them. -1: sampling drew no token.
   const int32_t* sampled() const { return Output<int32_t>(0); }
 
   // Uploads the arguments of a step's head and sampling, and tells the ticket the layout of the

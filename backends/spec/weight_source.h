@@ -57,7 +57,7 @@ class WeightSource {
   // A copy of `values`, which are computed and in no checkpoint.
   virtual const float* Constants(std::span<const float> values) = 0;
 
-  // The tensor `name`, where there is one, must equal `original`, which has been read.
+  // If there is a tensor `name`, it must equal the tensor `original`, which has been read.
   virtual void RequireCopy(std::string_view name, std::string_view original) = 0;
 };
 

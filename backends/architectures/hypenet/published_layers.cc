@@ -30,7 +30,7 @@ std::optional<double> HypeBase(std::string_view text) {
   return std::isfinite(base) && base > 1.0 ? std::optional(base) : std::nullopt;
 }
 
-// attn_logits_scaling: null, "hype a", or a constant factor.
+// Reads attn_logits_scaling: null, "hype a", or a constant factor.
 void SetLogitScale(const Config& config, MixerSpec* mixer) {
   constexpr const char* kKey = "attn_logits_scaling";
   if (config.IsString(kKey)) {
@@ -59,7 +59,7 @@ MixerSpec AttentionLayer(const Config& config, const LightningDialect& dialect,
   return mixer;
 }
 
-// lightning_scale: "1/sqrt(d)", "1/d" or 1.
+// Reads lightning_scale: "1/sqrt(d)", "1/d" or 1.
 double LightningScale(const Config& config, int32_t head_dim) {
   constexpr const char* kKey = "lightning_scale";
   const auto d = static_cast<double>(head_dim);

@@ -41,7 +41,7 @@ struct TransformerDefaults {
   bool tied_head = false;
   Activation activation = Activation::kSilu;
   bool gelu_is_tanh = false;  // hidden_act "gelu" means the tanh approximation
-  // If training_length is absent, it is max_position_embeddings.
+  // Whether an absent training_length is max_position_embeddings.
   bool trained_to_limit = false;
   bool gau = false;  // block_type may be gau
 };
@@ -74,10 +74,10 @@ inline constexpr int64_t kMaxPositions = int64_t{1} << 40;
 // Refuses `heads`, the number under `key`, if all heads together are wider than kMaxWidth.
 void RequireHeadsFit(const Config& config, std::string_view key, int64_t heads, int64_t head_dim);
 
-// attention_bias: biases on q, k, v and o of every layer.
+// Reads attention_bias: biases on q, k, v and o of every layer.
 void ReadAttentionBias(const Config& config, ModelSpec* spec);
 
-// mlp_bias: biases on the three products of the MLP.
+// Reads mlp_bias: biases on the three products of the MLP.
 void ReadMlpBias(const Config& config, ModelSpec* spec);
 
 // RMSNorm per head on q and k of every layer.

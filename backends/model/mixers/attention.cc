@@ -33,8 +33,8 @@ void ClipAndNorm(ForwardPass& pass, size_t layer, const Projections& in) {
   }
 }
 
-// The arguments that every layer passes to rope_cache_write: it norms heads that share one norm's
-// weights, rotates q and k, and scales q by position (PositionTables).
+// The arguments that every layer passes to rope_cache_write. The op norms heads that share one
+// norm's weights, rotates q and k, and scales q by position (PositionTables).
 RopeCacheWriteArgs CacheWriteArgs(const ForwardPass& pass, size_t layer, const Projections& in) {
   const MixerSpec& mixer = pass.spec.layers[layer];
   const MixerWeights& weights = pass.weights.layers[layer].mixer;

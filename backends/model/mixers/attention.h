@@ -15,7 +15,8 @@
 
 namespace longstream {
 
-// kFull: pages, and with ReRoPE a near ring beside them. kWindow: a ring.
+// The caches of an attention layer. kFull has pages, and with ReRoPE a near ring beside them.
+// kWindow has a ring.
 LayerCacheLayout AttentionCaches(const MixerSpec& mixer);
 
 // Computes the slopes of ALiBi, where the layer has them.

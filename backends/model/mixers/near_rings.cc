@@ -9,7 +9,7 @@
 namespace longstream {
 namespace {
 
-// A ring is rebuilt in blocks of so many positions, each with its own rotary table.
+// A ring is rebuilt in blocks of this many positions, each with its own rotary table.
 constexpr int64_t kBlock = 256;
 
 }  // namespace

@@ -7,8 +7,8 @@ namespace longstream {
 namespace {
 
 // For a tensor that holds q, k and v head by head. Returns, for each row of the tensor, its place
-// in the order that the kernels expect: all of q, then all of k, then all of v. There are at most 3
-// kMaxWidth rows.
+// in the order that the kernels expect: all of q, then all of k, then all of v. The tensor has at
+// most 3 kMaxWidth rows.
 std::vector<int32_t> OrderByHead(const MixerSpec& mixer, const std::vector<int32_t>& head_order) {
   const int32_t width = mixer.head_dim;
   std::vector<int32_t> order;

@@ -52,7 +52,8 @@ struct ForwardPass {
   Matrix Residual() const { return buffers.Residual(num_rows); }
 
   Norm StreamNorm(const NormWeights& norm) const { return longstream::StreamNorm(spec, norm); }
-  // Another norm, over `size` numbers; none if weight is nullptr.
+  // A norm that is not of the residual stream, over `size` numbers. If `weight` is nullptr, there
+  // is no norm.
   Norm NormOf(const float* weight, int64_t size) const { return {weight, size, spec.norm_eps}; }
 
   // x = Norm(x), where x is the residual stream. Does nothing if there is no norm.

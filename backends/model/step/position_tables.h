@@ -33,8 +33,8 @@ class PositionTables {
 
   LayerTables layer(size_t layer) const;
 
-  // Computes the near table of a ReRoPE layer for positions other than the step's. out: [num_rows,
-  // D].
+  // Computes the near table [num_rows, D] of a ReRoPE layer for positions other than the step's,
+  // and writes it to `out`.
   void ComputeNear(const OpTable& ops, Stream& stream, size_t layer, const int64_t* positions,
                    int64_t num_rows, float* out) const;
 
