@@ -34,10 +34,10 @@ class Fiber {
 
  private:
   // Bytes at the top of a stack that stay unused. Each of 64 neighbouring stacks skips a different
-  // number of lines. With their guards the stacks are an odd number of pages apart; if the tops
-  // were at the same place of their pages, all would be in the same few sets of the first-level
-  // cache. A stack always skips the same number, because AddressSanitizer remembers the frames of
-  // the last fiber on it.
+  // number of cache lines. With their guards the stacks are an odd number of pages apart; if the
+  // tops were at the same place of their pages, all would be in the same few sets of the
+  // first-level cache. A stack always skips the same number, because AddressSanitizer remembers the
+  // frames of the last fiber on it.
   static size_t UnusedOf(const std::byte* top) {
     constexpr size_t kPage = 4096, kLine = 64;
     return reinterpret_cast<uintptr_t>(top) / kPage % (kPage / kLine) * kLine;
