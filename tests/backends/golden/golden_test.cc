@@ -24,9 +24,9 @@ namespace {
 // about 1, and for f32 weights and caches.
 constexpr float kTolerance = 1e-4f;
 
-// f32 weights and caches, because the golden logits follow from the stored weights without
-// rounding. The context has room for the case, which may be longer than the model's training
-// length.
+// The options ask for f32 weights and caches, because the golden logits follow from the stored
+// weights without rounding. They make room for the case, which may be longer than the model's
+// training length.
 std::string ExactOptions(const GoldenCase& golden) {
   return R"("weights": "f32", "cache": "f32", "context_limit": )" +
          std::to_string(golden.tokens.size() + golden.greedy.size());

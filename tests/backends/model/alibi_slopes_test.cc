@@ -25,10 +25,10 @@ TEST(AlibiSlopesTest, OtherRanges) {
 }
 
 TEST(AlibiSlopesTest, OtherNumbersTakeEveryOtherSlopeOfTwiceAsMany) {
-  // Six heads: the four of 4 heads, then the first and third of 8: 2^-1 and 2^-3.
+  // Six heads have the four slopes of 4 heads, then the first and third of 8 heads: 2^-1 and 2^-3.
   EXPECT_EQ(AlibiSlopes(6),
             (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
-  // Three: the two of 2 heads (2^-4, 2^-8), then the first of 4.
+  // Three heads have the two slopes of 2 heads (2^-4, 2^-8), then the first of 4 heads.
   EXPECT_EQ(AlibiSlopes(3), (std::vector<float>{0.0625f, 0.00390625f, 0.25f}));
 }
 

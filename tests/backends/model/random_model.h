@@ -35,9 +35,9 @@ struct RandomShape {
 // "leaky", "window", "chunked", "chunked_window", "lightning", "gated".
 ModelSpec RandomSpec(const std::string& plan, const RandomShape& shape = {});
 
-// A source of weights that makes them one after another. Projections are N(0, 1) / sqrt(k), norms
-// 1 +- 0.1 (a vector is a norm if its name has "norm"), other vectors 0.5 +- 0.5. The public
-// members describe what it has made so far, and own its memory.
+// A source of weights that makes them one after another. Projections are N(0, 1) / sqrt(k). Norms
+// are 1 +- 0.1 (a vector is a norm if its name has "norm"), and other vectors are 0.5 +- 0.5. The
+// public members describe the weights made so far, and own their memory.
 class WeightMaker : public WeightSource {
  public:
   // [n, k]: N(0, 1) / sqrt(k).

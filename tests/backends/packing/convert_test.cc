@@ -24,7 +24,8 @@ TEST(ToF16Test, EveryF16ComesBack) {
   }
 }
 
-// Between neighbours: round down below the middle, up above it, and the middle to the even one.
+// Between two neighbours, numbers below the middle are rounded down and numbers above it up. The
+// middle is rounded to the even neighbour.
 TEST(ToF16Test, RoundsToNearestTiesToEven) {
   for (uint32_t bits = 0; bits < 0x7bffu; ++bits) {
     const float low = ToF32(F16{static_cast<uint16_t>(bits)});

@@ -386,7 +386,7 @@ TEST_F(LoadWeightsTest, FingerprintIsOfTheNumbersNotOfTheFiles) {
   EXPECT_EQ(Load("{}", pool.AsExecutor()).fingerprint, single);
   EXPECT_NE(Load(R"({"weights": "bf16"})").fingerprint, single);
 
-  // The same tensors in two shards, in reverse order.
+  // Stores the same tensors in two shards, in reverse order.
   TemporaryDirectory shards;
   std::string map;
   std::vector<TensorSource> parts[2];

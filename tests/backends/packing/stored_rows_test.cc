@@ -97,7 +97,7 @@ TEST_F(StoredRowsTest, HeadByHeadAndWithoutAGate) {
   ExpectRefused(LS_INVALID_ARGUMENT, "tensor \"model.norm.bias\" is missing, expected shape [6]");
 }
 
-// The same model under another root, beside tensors of a model that is not served.
+// The checkpoint has the model under another root, beside tensors of a model that is not served.
 TEST_F(StoredRowsTest, RootOfTheDecoder) {
   static constexpr TensorRoot kRoots[] = {
       {"model.", "lm_head"}, {"text.model.", "text.lm_head"}, {"", "lm_head"}};

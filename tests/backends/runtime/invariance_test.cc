@@ -136,8 +136,8 @@ TEST_P(InvarianceTest, Batch) {
   EXPECT_TRUE(found == expected);
 }
 
-// Rows that need no logits end in the last layer, which fills their caches. In a parallel block
-// they go to its end.
+// Rows that need no logits end in the last layer's mixer, which fills their caches. In a parallel
+// block they end after the layer.
 TEST_P(InvarianceTest, WantedRows) {
   for (const bool parallel : {false, true}) {
     ModelSpec spec = Spec();
