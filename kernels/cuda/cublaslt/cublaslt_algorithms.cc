@@ -123,7 +123,7 @@ bool CublasLtAlgorithms::Reserve(size_t size) {
   memory_size_ = 0;
   void* memory = nullptr;
   if (cudaMalloc(&memory, size) != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report the error again
+    cudaGetLastError();  // clears the error, which the next launch would report again
     return false;
   }
   memory_ = static_cast<std::byte*>(memory);

@@ -49,7 +49,7 @@ class CudaDevice final : public Device {
     MakeCurrent();
     void* data = nullptr;
     if (cudaMalloc(&data, size) != cudaSuccess) {
-      cudaGetLastError();  // or the next launch would report the error again
+      cudaGetLastError();  // clears the error, which the next launch would report again
       return nullptr;
     }
     Zero(data, size);

@@ -44,7 +44,7 @@ std::string CudaGraphs::Record(const std::function<OpStatus()>& work, cudaGraphE
   // Captures the calls of this thread only: other models may allocate memory meanwhile.
   cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report the error again
+    cudaGetLastError();  // clears the error, which the next launch would report again
     return std::string("recording cannot begin: ") + cudaGetErrorString(error);
   }
   const OpStatus status = work();

@@ -33,8 +33,8 @@ template <int kWeights>
 struct ProductOperands {
   const void* rows = nullptr;     // [*, stride]: PreparedRows
   const float* scales = nullptr;  // scales of int8 rows [*, stride / 32]
-  int64_t first_row = 0;          // the product computes the rows
-  int64_t num_rows = 0;           // [first_row, first_row + num_rows)
+  int64_t first_row = 0;          // the first row that the product computes
+  int64_t num_rows = 0;           // the number of rows that the product computes
   const void* weights[kWeights];  // [n, stride]: PackedWeight
   int64_t n = 0;
   int64_t stride = 0;  // in elements; rows and weights are zero beyond k

@@ -35,7 +35,7 @@ void Launch(Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters.
   if (shape.shared_bytes > kDefaultSharedBytes &&
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(kMaxSharedBytes)) != cudaSuccess) {
-    cudaGetLastError();  // or the next launch would report the error again
+    cudaGetLastError();  // clears the error, which the next launch would report again
     stream.Fail(OpStatus::kUnsupported);
     return;
   }

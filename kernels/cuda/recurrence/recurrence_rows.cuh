@@ -32,7 +32,7 @@ __device__ __forceinline__ bool IsLine(int64_t position, int64_t grid) {
 // The part of a sequence's step that lies in one block of the grid.
 struct GridBlock {
   int64_t line;   // position of the block's row 0
-  int64_t begin;  // positions of the step's rows in it
+  int64_t begin;  // begin, end: positions of the step's rows in the block
   int64_t end;
   int64_t t;  // the step's row at `begin`
 

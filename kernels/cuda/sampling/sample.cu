@@ -43,9 +43,10 @@ constexpr Word64 kNaNRank = ~Word64{0};
 struct alignas(64) Notes {
   Word64 masses[kSampleBins];
   unsigned counts[kSampleBins];
-  Word64 first[kMaxParts];         // the part's greatest rank, or kNaNRank
-  Word64 best[kMaxParts];          // rank of the best token kept in any case, by score; 0: none
-  unsigned candidates[kMaxParts];  // how many; their ids begin at the part's first place in `ids`
+  Word64 first[kMaxParts];  // the part's greatest rank, or kNaNRank
+  Word64 best[kMaxParts];   // rank of the best token kept in any case, by score; 0: none
+  // The number of candidates. Their ids begin at the part's first place in `ids`.
+  unsigned candidates[kMaxParts];
   CandidateBins bins;
 };
 static_assert(sizeof(Notes) == kSampleNotesBytes);

@@ -154,7 +154,7 @@ struct CandidateBins {
   int lowest = 0;
   int highest = -1;
   Word64 count_before = 0;  // count of the tokens in higher bins
-  Word64 mass_before = 0;   // their mass
+  Word64 mass_before = 0;   // mass of these tokens
   Word64 total = 0;         // mass of the row, if it is not cut by count
 };
 
