@@ -43,7 +43,7 @@ struct RingLayout {
   int32_t head_dim = 0;
   int32_t value_slices = 1;  // width of a value / head_dim; 0 in a near ring
   int64_t keys = 0;          // byte offset in a slot
-  int64_t values = 0;        // likewise; unused in a near ring
+  int64_t values = 0;        // byte offset in a slot; unused in a near ring
 
   static RingLayout For(int32_t window, int32_t num_kv_heads, int32_t head_dim,
                         int32_t value_slices) {

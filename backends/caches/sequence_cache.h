@@ -102,7 +102,7 @@ class SequenceCache {
     int64_t grid_line = 0;  // the last grid line that the states have crossed
   };
   struct Saved {
-    int32_t copy = 0;  // its number in the slot store
+    int32_t copy = 0;  // the copy's number in the slot store
     Written written;
   };
 

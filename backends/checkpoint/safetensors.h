@@ -34,7 +34,7 @@ std::string ShapeText(std::span<const int64_t> shape);
 // A file's times and size. A different stamp means that the content may be different.
 struct FileStamp {
   uint64_t bytes = 0;
-  int64_t written_ns = 0;  // since 1970
+  int64_t written_ns = 0;  // last change of its bytes, since 1970
   int64_t changed_ns = 0;  // last change of its bytes or of its name, owner or mode (st_ctim)
 
   bool operator==(const FileStamp&) const = default;

@@ -34,14 +34,14 @@ constexpr uint64_t kCapabilities =
 
 // A sequence of this model remembers one State. Other backends keep pages, rings or matrices.
 struct ls_sequence {
-  State state;       // now
+  State state;       // at present
   State previous;    // before the last step
   State checkpoint;  // at the rollback point, if has_checkpoint
   bool has_checkpoint = false;
   bool has_reservation = false;  // includes the bytes of `checkpoint`
   uint64_t reserved_end = 0;     // the host may feed tokens up to this position
   bool failed = false;           // refuses tokens until the host truncates it
-  int32_t sampled = -1;          // by the ticket `sampled_by`; for LS_TOKEN_FROM_PREVIOUS
+  int32_t sampled = -1;  // the token that ticket `sampled_by` sampled; for LS_TOKEN_FROM_PREVIOUS
   uint64_t sampled_by = 0;
 };
 
@@ -70,7 +70,7 @@ struct ls_model {
   std::vector<State> rows;         // [max_tokens] states after the rows of an entry with outputs
   std::array<Outputs, 2> outputs;  // two, because two tickets may be in flight
   uint64_t next_ticket = 1;
-  uint64_t oldest_ticket = 1;  // in flight; == next_ticket if none is
+  uint64_t oldest_ticket = 1;  // the oldest ticket in flight; == next_ticket if none is
   bool device_lost = false;
   // Bytes that sequences hold. Atomic, because any thread may call model_memory at any time.
   std::atomic<uint64_t> states{0};

@@ -29,7 +29,7 @@ StepSizes SizesOf(const ModelSpec& spec, const ModelWeights& weights, const Step
 // The first layer whose heads are wider than the ops of its mixer serve.
 struct TooWideHead {
   const MixerSpec& mixer;  // of the spec
-  int32_t most = 0;        // the widest head that they serve
+  int32_t most = 0;        // the widest head that the ops serve
 };
 std::optional<TooWideHead> FindTooWideHead(const ModelSpec& spec);
 

@@ -111,7 +111,7 @@ class Ticket {
   int32_t num_scored_ = 0;
   uint32_t most_top_ = 0;
   OutputLayout layout_;
-  ls_code spoilt_code_ = LS_OK;  // valid with spoilt_
+  ls_code spoilt_code_ = LS_OK;  // valid if spoilt_
   std::string spoilt_;
 
   std::vector<ls_result> results_;     // [max_sequences]
@@ -119,9 +119,9 @@ class Ticket {
   std::vector<float> log_probs_;       // [max_rows]
   std::vector<ls_top_token> top_;      // [max_rows, LS_MAX_TOP]
   DeviceMemory logits_;        // [max_rows, vocabulary] f32, host memory, touched if asked for
-  size_t used_log_probs_ = 0;  // by entries added
+  size_t used_log_probs_ = 0;  // log-probabilities of the entries added so far
   size_t used_top_ = 0;
-  size_t used_logits_ = 0;  // rows
+  size_t used_logits_ = 0;  // rows of logits of the entries added so far
 };
 
 }  // namespace longstream

@@ -28,7 +28,7 @@ enum class PositionKind {
   kRope,         // rotation by the absolute position
   kRerope,       // distance clipped at rerope_window (kFull only)
   kLeakyRerope,  // distance slowed by leaky_factor from rerope_window on (kFull only)
-  kChunkedRope,  // rotation by position mod chunk_size, learned chunk embedding added to q, k input
+  kChunkedRope,  // rotation by position mod chunk_size; q and k also see a learned chunk embedding
   kAlibi,        // a score loses the head's slope times the distance (kFull only)
 };
 
@@ -36,7 +36,7 @@ enum class PositionKind {
 // (kernels/ops/attention/logit_scale.h).
 enum class LogitScaleKind {
   kNone,
-  kLogNAlways,       // ln(max(n, 16)) / ln(N), n visible keys, N = training_length
+  kLogNAlways,       // ln(max(n, 16)) / ln(N); n: visible keys, N = training_length
   kLogNExtrapolate,  // max(1, ln(n) / ln(N))
   kHype,             // ln(p + a) / ln(a), a = logit_scale_base
 };
@@ -68,7 +68,7 @@ struct RopeSpec {
 // What follows the mixer of a layer (backends/model/feed_forward).
 enum class FeedForwardKind {
   kGated,  // an MLP with a gate: W_down (act(W_gate h) * (W_up h))
-  kPlain,  // an MLP without one: W_down act(W_gate h)
+  kPlain,  // an MLP without a gate: W_down act(W_gate h)
   kNone,
 };
 
@@ -92,12 +92,12 @@ struct MixerSpec {
   double leaky_factor = 0.0;  // k of Leaky ReRoPE
   LogitScaleKind logit_scale = LogitScaleKind::kNone;
   double logit_scale_base = 0.0;  // a of kHype, N of log n
-  double qkv_clip = 0.0;          // q, k and v of attention are clipped to this magnitude; 0: not
-  double alibi_max = 8.0;         // -log2 of the flattest slope of kAlibi
-  double softcap = 0.0;           // of attention scores; 0: none
-  double score_scale = 0.0;       // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
-  bool output_gate = false;       // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
-  bool output_norm = false;       // RMSNorm over all heads of o before gate and W_o (RNN)
+  double qkv_clip = 0.0;   // q, k and v of attention are clipped to this magnitude; 0: no clipping
+  double alibi_max = 8.0;  // -log2 of the flattest slope of kAlibi
+  double softcap = 0.0;    // of attention scores; 0: none
+  double score_scale = 0.0;  // factor on q . k (attention) or q S (RNN): 1 / sqrt(D), ...
+  bool output_gate = false;  // y = W_o(o * sigmoid(W_g x)): o_gate (attention), z_proj (RNN)
+  bool output_norm = false;  // RMSNorm over all heads of o before gate and W_o (RNN)
 
   // An attention layer stores a value as this many heads of width D.
   int32_t value_slices() const { return value_dim / head_dim; }
@@ -125,8 +125,8 @@ struct ModelSpec {
   bool parallel = false;        // attention and MLP of a layer take the same normed input
   bool norms_less_one = false;  // norms multiply by 1 + the stored weight
   float embedding_multiplier = 1.0f;
-  float residual_multiplier = 1.0f;  // on each branch
-  float logit_multiplier = 1.0f;     // on the head's output
+  float residual_multiplier = 1.0f;  // factor on each branch
+  float logit_multiplier = 1.0f;     // factor on the head's output
   float logit_softcap = 0.0f;        // of the logits; 0: none
   int64_t context_limit = 0;         // positions are 0 ... context_limit - 1
   int64_t training_length = 0;       // N; 0: not stated

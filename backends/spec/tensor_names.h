@@ -29,7 +29,7 @@ struct TensorNames {
   std::string_view layers = "layers";
 
   std::string_view mixer_norm = "input_layernorm";  // before a branch; "": none
-  std::string_view mixer_post_norm = "";            // behind it; "": none
+  std::string_view mixer_post_norm = "";            // behind a branch; "": none
   std::string_view q = "self_attn.q_proj";
   std::string_view k = "self_attn.k_proj";
   std::string_view v = "self_attn.v_proj";

@@ -30,7 +30,7 @@ void Read(const Config& config, TransformerPlan* plan) {
   ModelSpec& spec = plan->spec;
   RequireFalse(config, "attention_bias");
   RequireFalse(config, "mlp_bias");
-  RequireTrue(config, "reorder_qk_norm");                  // norms behind the branches
+  RequireTrue(config, "reorder_qk_norm");                  // means norms behind the branches
   config.FindInteger("max_window_layers", 0, kMaxLayers);  // no effect in this family
   SetQkNorm(&spec);
   const std::optional<int64_t> stated = config.FindInteger("sliding_window", 1, kMaxPositions);

@@ -56,7 +56,7 @@ struct Stated {
   TransformerPlan plan;
   std::vector<int64_t> full_layers;
   std::optional<int64_t> window;  // keys that a window layer sees
-  bool own = false;               // a config of model_type hwfa2, not of a family
+  bool own = false;               // true: a config of model_type hwfa2; false: of a family
   // If `own`: how every full-attention layer encodes positions.
   PositionKind full_position = PositionKind::kRope;
   std::optional<int64_t> rerope_window;

@@ -58,7 +58,7 @@ class RopeReader {
     }
     kind_key_ = rope_type ? "rope_type" : "type";
     const std::string kind = rope_type ? *rope_type : type.value_or("default");
-    return kind == "su" ? "longrope" : kind;  // Phi-3's first name for it
+    return kind == "su" ? "longrope" : kind;  // su is Phi-3's first name for longrope
   }
 
   RopeBase Base() const {

@@ -14,7 +14,7 @@ namespace longstream {
 struct RopeShape {
   int32_t head_dim = 0;
   double default_theta = 10000.0;
-  double default_partial = 1.0;  // of partial_rotary_factor
+  double default_partial = 1.0;  // the value of an absent partial_rotary_factor
   int64_t max_position_embeddings = 0;
   // Positions that a session may have, unless YaRN states more. transformers lets some kinds
   // (dynamic, longrope) depend on the current length. Here they depend on this number, because
@@ -24,7 +24,7 @@ struct RopeShape {
 
 struct RopeOfLayers {
   RopeSpec full;    // of full attention
-  RopeSpec window;  // of window attention; may differ if the config has one per layer type
+  RopeSpec window;  // of window attention; differs only if the config has a RoPE per layer type
   // The length to which YaRN extends original_max_position_embeddings if the config states both;
   // else 0.
   int64_t extended_length = 0;

@@ -43,7 +43,7 @@ struct TransformerDefaults {
   bool gelu_is_tanh = false;  // hidden_act "gelu" means the tanh approximation
   // Whether an absent training_length is max_position_embeddings.
   bool trained_to_limit = false;
-  bool gau = false;  // block_type may be gau
+  bool gau = false;  // whether block_type may be gau
 };
 
 // A spec under construction: the base, which a backend or family completes.
@@ -66,7 +66,7 @@ TransformerPlan ReadTransformer(const Config& config, const LoadOptions& options
 // mistakes. With these limits a spec takes megabytes at most, although it has frequencies for each
 // layer.
 inline constexpr int64_t kMaxLayers = 1 << 12;
-inline constexpr int64_t kMaxWidth = int64_t{1} << 24;  // for all heads together too
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;  // also of all heads together
 inline constexpr int64_t kMaxHeadWidth = 1 << 12;
 inline constexpr int64_t kMaxWindow = int64_t{1} << 30;
 inline constexpr int64_t kMaxPositions = int64_t{1} << 40;

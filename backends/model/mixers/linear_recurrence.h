@@ -17,7 +17,7 @@ namespace longstream {
 // The decay of a state: fixed, or one gate per row, head and key element.
 struct Decay {
   const float* log_decay = nullptr;  // [H] ln gamma_h
-  Matrix gate{};                     // [num_rows, H*Dk] logits
+  Matrix gate{};                     // [num_rows, H*Dk] logits of the gates
 };
 
 // gated: the decay has a gate.

@@ -38,7 +38,7 @@ class NearRings {
 
   const PositionTables& tables_;
   const OpTable& ops_;
-  std::vector<int64_t> positions_;  // of a block; empty where no layer has a near ring
+  std::vector<int64_t> positions_;  // positions of a block; empty if no layer has a near ring
   DeviceMemory rope_;               // f32
   Arguments arguments_;
 };

@@ -22,7 +22,7 @@ namespace longstream {
 // The rows of a step that need logits. The other rows end after the last layer's mixer, which has
 // filled the caches by then; in a parallel block they end after the layer.
 struct LogitRows {
-  const int32_t* rows = nullptr;  // [num_rows] device, each above the one before
+  const int32_t* rows = nullptr;  // [num_rows] in device memory, in ascending order
   int64_t num_rows = 0;
   int64_t num_decode_rows = 0;  // how many of the logit rows are decode rows
 };

@@ -58,8 +58,8 @@ class PositionTables {
   };
   struct RotationTable {
     Rotation rotation;
-    size_t inv_freq = 0;  // offset in inv_freq_ of [D / 2]
-    size_t offset = 0;    // of the table in memory_
+    size_t inv_freq = 0;  // offset in inv_freq_ of the table's [D / 2] frequencies
+    size_t offset = 0;    // offset in memory_ of the table
   };
   struct ScaleTable {
     Scale scale;
@@ -84,8 +84,8 @@ class PositionTables {
   float* At(size_t offset) const { return reinterpret_cast<float*>(memory_.data()) + offset; }
   const float* Table(int index) const;
 
-  std::vector<RotationTable> rotations_;  // distinct
-  std::vector<ScaleTable> scales_;        // distinct
+  std::vector<RotationTable> rotations_;  // all distinct
+  std::vector<ScaleTable> scales_;        // all distinct
   std::vector<Indices> layers_;
   DeviceMemory memory_;    // f32
   DeviceMemory inv_freq_;  // f64
