@@ -34,7 +34,7 @@ TEST(TensorSum, CutsOffWhatIsBelowTheLargest) {
   EXPECT_EQ(sum(1, 0x1p-24, 0x1p-24), 1 + 0x1p-23f);
   EXPECT_EQ(sum(1, 0x1p-24, 0), 1.0f);
   EXPECT_EQ(sum(-1, -0x1.8p-24, 0), -1.0f);
-  EXPECT_EQ(sum(1, 0x1.fp-25, 0x1.fp-25), 1.0f);  // if rounded to nearest: 1 + 2^-23
+  EXPECT_EQ(sum(1, 0x1.fp-25, 0x1.fp-25), 1.0f);  // rounding to nearest would give 1 + 2^-23
   // The addends are not summed from the first to the last, but all at once.
   EXPECT_EQ(sum(0x1p30, 1, -0x1p30), 0.0f);
   EXPECT_EQ(sum(0, 0, 0), 0.0f);

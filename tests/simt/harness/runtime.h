@@ -84,8 +84,9 @@ struct Machine {
   bool can_record_overlaps = true;  // false: the end of a recording fails if a launch may overlap
   std::string cublaslt_problem;     // why cuBLASLt cannot be loaded
 
-  std::map<int, int> contexts;  // holders of each device's context; 1 if it has been current
-  size_t num_graphs = 0;        // graphs that can be launched
+  // The number of holders of each device's context; 1 if it has been current.
+  std::map<int, int> contexts;
+  size_t num_graphs = 0;  // graphs that can be launched
   size_t graph_launches = 0;
 };
 Machine& TheMachine();

@@ -48,7 +48,7 @@ struct Thread {
 
   Copies copies;
   bool has_awaited = false;        // has awaited the earlier kernels
-  bool has_fenced_writes = false;  // since the last barrier
+  bool has_fenced_writes = false;  // has fenced its writes since the last barrier
 };
 
 }  // namespace longstream::simt

@@ -177,7 +177,8 @@ TEST_F(PluginMachineTest, WithoutABudgetCachesTakeWhatIsLeft) {
   EXPECT_GT(memory.workspace, kMemory / 16);
   const uint64_t rest = kMemory / 16 * 15 - memory.weights - memory.workspace;
   EXPECT_LE(memory.budget, rest);
-  EXPECT_GT(memory.budget, rest - kMemory / 16);  // a sixteenth: step arguments, spare page
+  // A sixteenth is for step arguments and the spare page.
+  EXPECT_GT(memory.budget, rest - kMemory / 16);
   EXPECT_EQ(Open(options).code, LS_RESOURCE_EXHAUSTED) << "there is nothing left";
 
   Sequence sequence = model.Create();
