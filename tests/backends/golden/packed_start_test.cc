@@ -176,7 +176,7 @@ TEST_F(PackedStartTest, TheSecondStartPacksNothing) {
 // The golden checkpoints have every kind of block: tables, constants, biases, gates. Some have
 // several shards.
 TEST_F(PackedStartTest, EveryGoldenCheckpoint) {
-  constexpr int kTypesOfLayout = 5;  // packed to tell the layout, at every start
+  constexpr int kTypesOfLayout = 5;  // types that every start packs to hash the layout
   static int calls;
   counted_pack = DeviceOps().pack;
   OpTable ops = DeviceOps();

@@ -249,7 +249,7 @@ TEST(DevicePoolsTest, AreWithinTheBudgetAndRunOutEachByItself) {
   EXPECT_EQ(store.budget.limit(), budget);
   const uint64_t spare = static_cast<uint64_t>(layout.slot_stride) + layout.page_bytes;
   EXPECT_LE(kMemory - device.free_bytes(),
-            budget + spare + 8 * 4096);  // whole pages of this device
+            budget + spare + 8 * 4096);  // this device allocates whole pages
 
   const uint64_t num_slots = budget / 2 / slot_bytes;
   std::vector<std::unique_ptr<SequenceCache>> sequences;

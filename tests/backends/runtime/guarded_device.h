@@ -25,7 +25,7 @@ class GuardedDevice final : public Device {
 
   bool host_memory() const override { return false; }
   uint64_t free_bytes() override { return free_bytes_; }
-  uint64_t own_bytes() override { return arena_size_ / 16; }  // sizes become whole pages
+  uint64_t own_bytes() override { return arena_size_ / 16; }  // sizes are rounded up to whole pages
   void* Allocate(size_t size) override;
   void Release(void* data, size_t size) override;
   void Upload(void* to, const void* from, size_t size) override;
