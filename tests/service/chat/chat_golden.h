@@ -14,16 +14,16 @@ namespace longstream::chat {
 // Keeps the order of members, as Python does.
 using Json = nlohmann::ordered_json;
 
-// Those of the repository, or of LONGSTREAM_CHAT_GOLDEN.
+// tests/golden/chat, or the directory that LONGSTREAM_CHAT_GOLDEN names.
 std::filesystem::path GoldenDirectory();
 std::string ReadText(const std::filesystem::path& path);
 Json ReadJsonFile(const std::filesystem::path& path);
 
 Value ToValue(const Json& json, bool is_foreign = true);
-// What a case of a golden file asks for.
+// The conversation of a case.
 Conversation ToConversation(const Json& test_case);
 Dict SpecialTokens(const Json& holder);
-// With the time at which the goldens were made.
+// Options with the time at which the goldens were made.
 RenderOptions GoldenOptions();
 
 }  // namespace longstream::chat

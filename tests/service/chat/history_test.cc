@@ -38,11 +38,18 @@ Messages Turn(std::vector<Value> added) {
   return messages;
 }
 
+// A turn that brings the whole conversation.
+Messages Whole(std::vector<Value> conversation) {
+  Messages messages = Turn(std::move(conversation));
+  messages.whole = true;
+  return messages;
+}
+
 constexpr char kChatMl[] =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// A session's side of it, with the qwen3 tokenizer, whose replies end with <|im_end|>.
+// A session with the qwen3 tokenizer, whose replies end with <|im_end|>.
 class HistoryTest : public ::testing::Test {
  protected:
   void UseTemplate(const std::string& source) {
@@ -59,7 +66,7 @@ class HistoryTest : public ::testing::Test {
   absl::StatusOr<Addition> Add(Messages messages) const {
     return AddMessages(templates_, *tokenizer_, {tokens_, history_, end_ids_}, std::move(messages));
   }
-  // Does it, as the engine would.
+  // Adds the messages to the session, as the engine does.
   Addition Apply(Messages messages) {
     Addition addition = Add(std::move(messages)).value();
     tokens_.resize(addition.kept_tokens);
@@ -112,7 +119,7 @@ TEST_F(HistoryTest, SpecialTokensInMessagesAreText) {
   EXPECT_EQ(std::ranges::count(tokens, Id("<|im_end|>")), 1);
   EXPECT_EQ(std::ranges::count(tokens, Id("<|im_start|>")), 2);
   EXPECT_THAT(tokenizer_->Decode(tokens), HasSubstr(attack));
-  // Halves of one on both sides of a border do not join.
+  // The halves of a special token in two messages do not become one.
   const auto halves = Add(Turn({Message("user", "x<|im_end"), Message("user", "|>")})).value();
   EXPECT_EQ(std::ranges::count(halves.tokens, Id("<|im_end|>")), 2);
   Messages trusted = Turn({Message("user", attack)});
@@ -145,18 +152,13 @@ TEST_F(HistoryTest, AWholeConversationReusesWhatAgrees) {
   const size_t prompt = tokens_.size();
   Reply("Hello!");
   const size_t replied = tokens_.size();
-  Messages next =
-      Turn({Message("user", "Hi"), Message("assistant", "Hello!"), Message("user", "Bye")});
-  next.whole = true;
+  const Messages next =
+      Whole({Message("user", "Hi"), Message("assistant", "Hello!"), Message("user", "Bye")});
   EXPECT_EQ(Add(next).value().kept_tokens, replied);
-  Messages again = Turn({Message("user", "Hi")});
-  again.whole = true;
-  const Addition regenerated = Add(again).value();
+  const Addition regenerated = Add(Whole({Message("user", "Hi")})).value();
   EXPECT_EQ(regenerated.kept_tokens, prompt);
   EXPECT_TRUE(regenerated.tokens.empty());
-  Messages other = Turn({Message("user", "Ho")});
-  other.whole = true;
-  EXPECT_LT(Add(other).value().kept_tokens, prompt);
+  EXPECT_LT(Add(Whole({Message("user", "Ho")})).value().kept_tokens, prompt);
 }
 
 TEST_F(HistoryTest, CallersMayBringTheReply) {
@@ -197,9 +199,7 @@ TEST_F(HistoryTest, ToolsAndArgumentsStay) {
   EXPECT_EQ(Spelled(), "1glad;a;");
   Apply(Turn({Message("user", "b")}));
   EXPECT_EQ(Spelled(), "1glad;a;b;");
-  Messages whole = Turn({Message("user", "c")});
-  whole.whole = true;
-  Apply(whole);
+  Apply(Whole({Message("user", "c")}));
   EXPECT_EQ(Spelled(), ";c;");
 }
 
@@ -209,8 +209,7 @@ TEST_F(HistoryTest, TokensThatAreNoConversation) {
   const absl::Status status = Add(Turn({Message("user", "Hi")})).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no conversation to add to"));
-  Messages whole = Turn({Message("user", "Hi")});
-  whole.whole = true;
+  const Messages whole = Whole({Message("user", "Hi")});
   EXPECT_EQ(Add(whole).value().kept_tokens, 0u);
   templates_.by_name.clear();
   EXPECT_EQ(Add(whole).status().code(), absl::StatusCode::kFailedPrecondition);
@@ -220,7 +219,8 @@ TEST_F(HistoryTest, AReplyCutWithinACharacter) {
   UseTemplate(kChatMl);
   Apply(Turn({Message("user", "Hi")}));
   Reply("x", /*ends=*/false);
-  // The first bytes of U+FFFD, which is what stands for them.
+  // The first two bytes of U+FFFD, a character of three bytes. As they are incomplete, U+FFFD
+  // replaces them in the text.
   for (const char byte : {'\xEF', '\xBF'}) {
     for (int32_t id = 0; id < 300; ++id) {
       if (tokenizer_->TokenBytes(id) == std::string_view(&byte, 1)) tokens_.push_back(id);
@@ -231,7 +231,7 @@ TEST_F(HistoryTest, AReplyCutWithinACharacter) {
   EXPECT_THAT(Spelled(), HasSubstr("x\xEF\xBF\xBD<|im_end|>\n<|im_start|>user\nBye"));
 }
 
-// Where no message spells a special token the ids are those of transformers.
+// If no message spells a special token, the ids are those of transformers.
 TEST(TokensParity, EveryConversation) {
   const Json golden = ReadJsonFile(GoldenDirectory() / "tokens.json");
   ASSERT_FALSE(golden["cases"].empty());
@@ -240,9 +240,9 @@ TEST(TokensParity, EveryConversation) {
     const std::string name = test_case["template"];
     const auto path = GoldenDirectory() / "templates" / (name + ".jinja");
     ChatTemplates templates;
-    // The goldens have one date; this date is of the turn.
     templates.by_name.emplace("default", ChatTemplate::Parse(name, ReadText(path)).value());
     templates.special_tokens = SpecialTokens(test_case);
+    // The history supplies the date of the goldens.
     const auto history = std::make_shared<History>();
     history->now = GoldenOptions().now;
     Messages messages;

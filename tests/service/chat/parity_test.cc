@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What jinja2's TemplateError says is what raise_exception was given; of other errors only the
-// Python type is known. A construct that is not supported is one that the goldens may not have.
+// A golden error of raise_exception is its argument. Of other errors the golden has only the Python
+// type, so any error passes.
 void ExpectSame(const absl::StatusOr<Text>& ours, const Json& test_case) {
   if (test_case.contains("text")) {
     ASSERT_TRUE(ours.ok()) << ours.status() << "\nexpected: " << test_case["text"];

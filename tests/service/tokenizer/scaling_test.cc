@@ -1,5 +1,5 @@
-// Texts made to be slow. Each takes well under a second per megabyte; were any part quadratic, it
-// would take hours, and the test its time limit.
+// Texts that are slow for a careless tokenizer. Each takes well under a second per megabyte. If any
+// part were quadratic, it would take hours, and the test would exceed its time limit.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ScalingTest,
                          [](const auto& family) { return std::string(family.param); });
 
 TEST(ScalingTest, StripsWhiteSpaceInLinearTime) {
-  // A token that is white space, each of which would take all the rest along.
+  // The token is white space, and strips the white space on both sides.
   AddedToken space;
   space.id = 1;
   space.content = " ";

@@ -30,8 +30,7 @@ std::string ReadGolden(const std::string& file) {
   return text.str();
 }
 
-// Loads a directory with this file and, where that succeeds, uses the tokenizer. Returns whether it
-// did.
+// Loads a directory with this file and, if it loads, uses the tokenizer. Returns whether it loaded.
 bool LoadAndUse(const std::string& name, const std::string& content) {
   const TemporaryDirectory directory;
   directory.Write(name, content);
@@ -58,7 +57,7 @@ class LoadFuzzTest : public testing::TestWithParam<const char*> {
 json* Somewhere(json* value, std::mt19937* random) {
   while (value->is_structured() && !value->empty() && (*random)() % 5 != 0) {
     auto member = value->begin();
-    // Most of a vocabulary is alike: its first members do.
+    // Most of a vocabulary is alike, so its first members are enough.
     std::advance(member,
                  static_cast<std::ptrdiff_t>((*random)() % std::min<size_t>(value->size(), 20)));
     value = &*member;
@@ -70,37 +69,10 @@ using JsonFuzzTest = LoadFuzzTest;
 
 TEST_P(JsonFuzzTest, SurvivesChangedValues) {
   const json golden = json::parse(ReadGolden(std::string(GetParam()) + "/tokenizer.json"));
-  const std::vector<json> values = {nullptr,
-                                    true,
-                                    -1,
-                                    0,
-                                    7,
-                                    1e300,
-                                    4095,
-                                    4096,
-                                    18446744073709551615u,
-                                    "",
-                                    "a",
-                                    " ",
-                                    "<0x41>",
-                                    "first",
-                                    "Isolated",
-                                    "BPE",
-                                    "Unigram",
-                                    "ByteLevel",
-                                    "Metaspace",
-                                    "Precompiled",
-                                    "Replace",
-                                    "Strip",
-                                    "(",
-                                    "a*",
-                                    "\\p{L}+",
-                                    std::string("\0", 1),
-                                    json::array(),
-                                    json::object(),
-                                    json::array({"a", "b"}),
-                                    json{{"String", "a"}},
-                                    json{{"Regex", "[a-"}}};
+  const json values = json::parse(R"([
+      null, true, -1, 0, 7, 1e300, 4095, 4096, 18446744073709551615, "", "a", " ", "<0x41>", "first",
+      "Isolated", "BPE", "Unigram", "ByteLevel", "Metaspace", "Precompiled", "Replace", "Strip", "(",
+      "a*", "\\p{L}+", "\u0000", [], {}, ["a", "b"], {"String": "a"}, {"Regex": "[a-"}])");
   int loaded = 0;
   FuzzTrials trials(300);
   while (trials.Next()) {
@@ -132,7 +104,7 @@ TEST_P(ModelFuzzTest, SurvivesChangedBytes) {
       damaged[random_() % damaged.size()] = static_cast<char>(random_());
     }
     if (random_() % 4 == 0) damaged.resize(random_() % damaged.size());
-    // The specifications stand at the end, and a map takes most of them.
+    // The specifications are at the end of the file. A map takes most of their bytes.
     if (random_() % 2 == 0) {
       damaged[damaged.size() - 1 - random_() % std::min<size_t>(damaged.size(), 600)] ^= 0x11;
     }

@@ -1,4 +1,4 @@
-// Viterbi's algorithm, against every way to cut a word tried out.
+// Viterbi's algorithm, against a search of all ways to cut a word.
 #include "service/tokenizer/models/unigram_model.h"
 
 #include <gmock/gmock.h>
@@ -45,21 +45,6 @@ Ids Encode(const TokenizerSpec& spec, std::string_view word) {
   Ids ids;
   model->Encode(word, &workspace, &ids);
   return ids;
-}
-
-// The example of the `tokenizers` documentation.
-TEST(UnigramModel, TakesTheBestSum) {
-  const TokenizerSpec spec = SpecOf({{"<unk>", 0},
-                                     {"a", 0},
-                                     {"b", 0},
-                                     {"c", 0},
-                                     {"d", 0},
-                                     {"cd", 1},
-                                     {"ab", 2},
-                                     {"abc", 5},
-                                     {"abcd", 10}});
-  EXPECT_EQ(Encode(spec, "abcdacdxx"), (Ids{8, 1, 5, 0}));
-  EXPECT_EQ(Encode(spec, "abcb"), (Ids{7, 2}));
 }
 
 TEST(UnigramModel, GivesBytesForWhatIsUnknown) {

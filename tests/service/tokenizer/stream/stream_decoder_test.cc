@@ -45,7 +45,7 @@ StopMatcher Matcher(const std::vector<std::string>& stop_strings) {
 // The deltas of all tokens in order, the last of them by Finish, as "text@position text@position";
 // a stop ends it with "#index".
 std::string Trace(const std::vector<std::string>& tokens,
-                  const std::vector<std::string>& stop_strings, StreamDecoderOptions options = {}) {
+                  const std::vector<std::string>& stop_strings, StreamDecoderOptions options) {
   const ListTokenizer tokenizer(tokens);
   StreamDecoder decoder(tokenizer, Matcher(stop_strings), options);
   std::string trace;
@@ -58,68 +58,58 @@ std::string Trace(const std::vector<std::string>& tokens,
   return trace;
 }
 
-TEST(StreamDecoder, GivesEachTokenAtOnce) {
-  EXPECT_EQ(Trace({"one", "two", "", "3"}, {}), "one@1 two@2 @3 3@4 @4");
-}
-
-TEST(StreamDecoder, CountsFromTheStartPosition) {
-  EXPECT_EQ(Trace({"a", "b"}, {}, {.start_position = 1000}), "a@1001 b@1002 @1002");
-}
-
-TEST(StreamDecoder, HoldsBackAnIncompleteCharacter) {
-  EXPECT_EQ(Trace({"a\xE2", "\x82", "\xACz"}, {}), "a@0 @0 \u20acz@3 @3");
-  EXPECT_EQ(Trace({"a", "\xF0\x9F", "\x98\x80"}, {}), "a@1 @1 \U0001F600@3 @3");
-}
-
-TEST(StreamDecoder, CountsATokenOnceItsLastByteIsOut) {
-  // The first token ends with the euro sign, the second is held back by its own last byte.
-  EXPECT_EQ(Trace({"\xE2\x82", "\xAC!\xC3", "\xA9"}, {}), "@0 \u20ac!@1 \u00e9@3 @3");
-  // An empty token within a character ends with it.
-  EXPECT_EQ(Trace({"\xE2\x82", "", "\xAC"}, {}), "@0 @0 \u20ac@3 @3");
-}
-
-TEST(StreamDecoder, ReplacesInvalidBytes) {
-  EXPECT_EQ(Trace({"a", "\xFF", "b"}, {}), "a@1 \uFFFD@2 b@3 @3");
-  EXPECT_EQ(Trace({"\xE2\x82", "x"}, {}), "@0 \uFFFDx@2 @2");
-  EXPECT_EQ(Trace({"a", "\xE2", "\x82"}, {}), "a@1 @1 @1 \uFFFD@3") << "an incomplete tail";
-}
-
-TEST(StreamDecoder, FindsAStopStringAcrossThreeDeltas) {
-  EXPECT_EQ(Trace({"text", " <s", "to", "p> more", "never seen"}, {"<stop>"}),
-            "text@1  @1 @1 @1#0");
-}
-
-TEST(StreamDecoder, ReleasesAFailedCandidateWithItsPosition) {
-  EXPECT_EQ(Trace({"a", "<s", "t", "e", "p"}, {"<stop>"}), "a@1 @1 @1 <ste@4 p@5 @5");
-  EXPECT_EQ(Trace({"a", "<s", "t"}, {"<stop>"}), "a@1 @1 @1 <st@3") << "released by Finish";
-}
-
-TEST(StreamDecoder, CoversTheTokensBeforeACandidate) {
-  // "b" of the second token is undecided; the first is out, the second becomes so with the third.
-  EXPECT_EQ(Trace({"a", "ab", "d"}, {"bc"}), "a@1 a@1 bd@3 @3");
-  EXPECT_EQ(Trace({"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}), "@0 @0 @0 xyzxyw@4 @4");
-  EXPECT_EQ(Trace({"x", "y", "xyz"}, {"xyxyzz"}), "@0 @0 @0 xyxyz@3");
-}
-
-TEST(StreamDecoder, FindsAStopStringAtTheFirstByte) { EXPECT_EQ(Trace({"\nab"}, {"\n"}), "@0#0"); }
-
-TEST(StreamDecoder, FindsUnicodeStopStringsByTheirBytes) {
-  EXPECT_EQ(Trace({"ok", "\xE7\xB5", "\x82\xE3\x82", "\x8F", "\xE3\x82\x8A"}, {"終わり"}),
-            "ok@1 @1 @1 @1 @1#0");
-}
-
-TEST(StreamDecoder, SearchesTheReplacementCharacterToo) {
-  EXPECT_EQ(Trace({"a", "\xE2"}, {"\uFFFD"}), "a@1 @1 @1#0") << "Finish completes a stop string";
-}
-
-TEST(StreamDecoder, DoesNotSearchTheFirstTokens) {
-  EXPECT_EQ(Trace({"stop", "st", "op"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 op@3 @3");
-  EXPECT_EQ(Trace({"stop", "st", "stop"}, {"stop"}, {.min_tokens = 2}), "stop@1 st@2 @2#0");
-}
-
-TEST(StreamDecoder, SkipsSpecialTokens) {
-  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}, {.decode = {.skip_special = true}}), "a@1 @2 b@3 @3");
-  EXPECT_EQ(Trace({"a", "<end>", "b"}, {}), "a@1 <end>@2 b@3 @3");
+TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
+  const struct {
+    const char* shows;
+    std::vector<std::string> tokens;
+    std::vector<std::string> stop_strings;
+    const char* trace;
+    StreamDecoderOptions options{};
+  } cases[] = {
+      {"each token at once", {"one", "two", "", "3"}, {}, "one@1 two@2 @3 3@4 @4"},
+      {"positions from 1000", {"a", "b"}, {}, "a@1001 b@1002 @1002", {.start_position = 1000}},
+      // The first token ends with the euro sign, the second is held back by its own last byte.
+      {"a token counts with its last byte",
+       {"\xE2\x82", "\xAC!\xC3", "\xA9"},
+       {},
+       "@0 \u20ac!@1 \u00e9@3 @3"},
+      {"an empty token within a character", {"\xE2\x82", "", "\xAC"}, {}, "@0 @0 \u20ac@3 @3"},
+      {"a stop string across three deltas",
+       {"text", " <s", "to", "p> more", "never seen"},
+       {"<stop>"},
+       "text@1  @1 @1 @1#0"},
+      {"a failed candidate", {"a", "<s", "t", "e", "p"}, {"<stop>"}, "a@1 @1 @1 <ste@4 p@5 @5"},
+      {"a candidate that Finish releases", {"a", "<s", "t"}, {"<stop>"}, "a@1 @1 @1 <st@3"},
+      // "b" of the second token is undecided; the first token is out, the second with the third.
+      {"the tokens before a candidate", {"a", "ab", "d"}, {"bc"}, "a@1 a@1 bd@3 @3"},
+      {"two candidates", {"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}, "@0 @0 @0 xyzxyw@4 @4"},
+      {"a candidate of all tokens", {"x", "y", "xyz"}, {"xyxyzz"}, "@0 @0 @0 xyxyz@3"},
+      {"a stop string at the first byte", {"\nab"}, {"\n"}, "@0#0"},
+      {"a stop string by its bytes",
+       {"ok", "\xE7\xB5", "\x82\xE3\x82", "\x8F", "\xE3\x82\x8A"},
+       {"終わり"},
+       "ok@1 @1 @1 @1 @1#0"},
+      {"Finish completes a stop string", {"a", "\xE2"}, {"\uFFFD"}, "a@1 @1 @1#0"},
+      {"no search in the first tokens",
+       {"stop", "st", "op"},
+       {"stop"},
+       "stop@1 st@2 op@3 @3",
+       {.min_tokens = 2}},
+      {"a search in those after them",
+       {"stop", "st", "stop"},
+       {"stop"},
+       "stop@1 st@2 @2#0",
+       {.min_tokens = 2}},
+      {"special tokens skipped",
+       {"a", "<end>", "b"},
+       {},
+       "a@1 @2 b@3 @3",
+       {.decode = {.skip_special = true}}},
+      {"special tokens given", {"a", "<end>", "b"}, {}, "a@1 <end>@2 b@3 @3"},
+  };
+  for (const auto& row : cases) {
+    EXPECT_EQ(Trace(row.tokens, row.stop_strings, row.options), row.trace) << row.shows;
+  }
 }
 
 // Any bytes in any tokens: the deltas put together are Decode of the tokens, each is UTF-8, and the
@@ -162,12 +152,11 @@ TEST(StreamDecoder, AgreesWithDecode) {
   }
 }
 
-// The definition of a position, from the whole stream: a token is covered once the text that its
-// bytes decode to, with what came before, is out. Plain bytes: one token each.
+// The definition of a position: the number of tokens whose text is out. Here each byte is a token.
 TEST(StreamDecoder, PositionsFollowTheirDefinition) {
   const ByteTokenizer tokenizer(256);
   const std::string bytes = "x\xE2\x82\xAC\xC3(\xF0\x9F\x98\x80stop\xE2\x82-st!\xFF.";
-  // Length of the text when each byte is out: that of the text at the end of its character.
+  // For each byte, the length of the text up to the end of its character.
   const std::vector<size_t> ends = {1,  4,  4,  4,  7,  8,  12, 12, 12, 12, 13,
                                     14, 15, 16, 19, 19, 20, 21, 22, 23, 26, 27};
   ASSERT_EQ(ends.size(), bytes.size());

@@ -1,4 +1,4 @@
-// The byte alphabet, against what vocabularies in the wild are written in.
+// The byte alphabet, against letters of published vocabularies.
 #include "service/tokenizer/text/byte_alphabet.h"
 
 #include <gtest/gtest.h>
