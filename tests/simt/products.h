@@ -13,7 +13,7 @@
 
 namespace longstream {
 
-// Normal numbers, the same ones for the same count.
+// Normal numbers; the same count gives the same numbers.
 inline std::vector<BF16> RandomBF16(int count) {
   std::mt19937 engine(static_cast<unsigned>(count));
   std::normal_distribution<float> normal;
