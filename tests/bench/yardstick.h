@@ -24,11 +24,11 @@ const std::vector<int64_t>& BenchThreads();
 // An executor over a pool of `threads` threads, which lives as long as the process.
 Executor ExecutorOf(int64_t threads);
 
-// Rows of a benchmark program: for each number of threads, for 1 and 512 rows of an op.
+// Arguments of a benchmark: each number of threads; 1 and 512 rows with each number of threads.
 void ForThreads(benchmark::internal::Benchmark* benchmark);
 void ForRowsAndThreads(benchmark::internal::Benchmark* benchmark);
 
-// N(0, 1). From a million on they repeat, which saves time.
+// Random numbers, N(0, 1). They repeat after about a million, which saves time.
 std::vector<float> Numbers(int64_t count);
 // The same in bf16, in memory like that of caches.
 Memory BF16Numbers(int64_t count);

@@ -29,7 +29,8 @@ struct BenchSizes {
   int rounds = 3;  // the median counts
 };
 
-// A median, and the least work in that time; 0: not counted.
+// What a benchmark has measured: the median time of a call, and the least work in it. 0: not
+// counted.
 struct Timed {
   double seconds = 0;
   double bytes = 0;  // read and written
@@ -53,10 +54,10 @@ class GpuBench {
     return Scaled(kColdBytes) / static_cast<int64_t>(bytes) + 2;
   }
   BenchReport& report() { return report_; }
-  // Adds a figure in microseconds, compared to the copy by its bytes, to the product by its
-  // operations.
+  // Adds a figure in microseconds. Its bytes are compared to the copy, or its operations to the
+  // product.
   void Add(const std::string& name, const Timed& timed, std::optional<double> least = {});
-  // Adds the figure of what `measure` returns, or as missing (BenchReport::Measure).
+  // Adds what `measure` returns as a figure; if it throws BackendError, the figure is missing.
   void Measure(const std::string& name, std::optional<double> least,
                const std::function<Timed()>& measure);
 
