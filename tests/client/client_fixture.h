@@ -78,14 +78,14 @@ class ClientTest : public testing::Test {
     return RunClient(Arguments(command), input);
   }
 
-  // A run that succeeds.
+  // Runs a command that must succeed.
   static ClientRun RunOk(const Strings& command, const std::string& input = "") {
     ClientRun run = Run(command, input);
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return run;
   }
 
-  // Expects a run to end with this exit code, and with `sentence` in its standard error.
+  // Runs a command that must end with this exit code and write `sentence` to its standard error.
   static void ExpectFailure(int exit_code, const Strings& command, const std::string& sentence,
                             const std::string& input = "") {
     const ClientRun run = Run(command, input);
@@ -93,7 +93,7 @@ class ClientTest : public testing::Test {
     EXPECT_THAT(run.err, testing::HasSubstr(sentence));
   }
 
-  // The standard output of a run that succeeds, as JSON.
+  // Runs a command that must succeed. Returns its standard output, parsed as JSON.
   static nlohmann::json RunJson(const Strings& command, const std::string& input = "") {
     Strings arguments = {"--json"};
     arguments.insert(arguments.end(), command.begin(), command.end());

@@ -64,9 +64,9 @@ class Model {
   ls_memory Memory() const;
 
   Sequence Create();
-  // A sequence with a reservation for `tokens` tokens.
+  // Creates a sequence with a reservation for `tokens` tokens.
   Sequence Create(uint64_t tokens);
-  // Create or import, and return the code. On a failure *sequence does not change.
+  // Create or import a sequence and return the code. On a failure *sequence does not change.
   ls_code TryCreate(Sequence* sequence, std::string* error);
   ls_code TryImport(const std::string& snapshot, Sequence* sequence, std::string* error = nullptr,
                     size_t* consumed = nullptr);

@@ -30,8 +30,8 @@ done
 
 # Sources that third-party mode (cmake/LongstreamThirdParty.cmake) configures.
 sources=(CMakeLists.txt LICENSE Makefile cmake kernels backends tools/gpu tests/CMakeLists.txt
-         tests/backends tests/bench/gpu tests/bench/plans tests/conformance tests/golden tests/gpu
-         tests/kernels tests/fuzz_trials.h tests/temporary_directory.h)
+         tests/backends tests/bench/gpu tests/bench/plans tests/bench/timing.h tests/conformance
+         tests/golden tests/gpu tests/kernels tests/fuzz_trials.h tests/temporary_directory.h)
 
 pack=$(mktemp -d)
 trap 'rm -rf "$pack"' EXIT

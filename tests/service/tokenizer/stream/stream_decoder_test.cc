@@ -69,7 +69,8 @@ TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
   } cases[] = {
       {"each token at once", {"one", "two", "", "3"}, {}, "one@1 two@2 @3 3@4 @4"},
       {"positions from 1000", {"a", "b"}, {}, "a@1001 b@1002 @1002", {.start_position = 1000}},
-      // The first token ends with the euro sign, the second is held back by its own last byte.
+      // The first token is complete with the euro sign. The second one is complete only when its last
+      // byte is.
       {"a token counts with its last byte",
        {"\xE2\x82", "\xAC!\xC3", "\xA9"},
        {},
@@ -81,7 +82,8 @@ TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
        "text@1  @1 @1 @1#0"},
       {"a failed candidate", {"a", "<s", "t", "e", "p"}, {"<stop>"}, "a@1 @1 @1 <ste@4 p@5 @5"},
       {"a candidate that Finish releases", {"a", "<s", "t"}, {"<stop>"}, "a@1 @1 @1 <st@3"},
-      // "b" of the second token is undecided; the first token is out, the second with the third.
+      // The "b" of the second token may begin "bc", so only the first token is complete. The third
+      // token completes the second one.
       {"the tokens before a candidate", {"a", "ab", "d"}, {"bc"}, "a@1 a@1 bd@3 @3"},
       {"two candidates", {"x", "y", "z", "xyw"}, {"xyz!", "zxy!"}, "@0 @0 @0 xyzxyw@4 @4"},
       {"a candidate of all tokens", {"x", "y", "xyz"}, {"xyxyzz"}, "@0 @0 @0 xyxyz@3"},
