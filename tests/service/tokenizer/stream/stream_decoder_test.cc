@@ -69,8 +69,8 @@ TEST(StreamDecoder, GivesTextAndPositionOfEachToken) {
   } cases[] = {
       {"each token at once", {"one", "two", "", "3"}, {}, "one@1 two@2 @3 3@4 @4"},
       {"positions from 1000", {"a", "b"}, {}, "a@1001 b@1002 @1002", {.start_position = 1000}},
-      // The first token is complete with the euro sign. The second one is complete only when its last
-      // byte is.
+      // The first token is complete with the euro sign. The second one is complete only when its
+      // last byte is.
       {"a token counts with its last byte",
        {"\xE2\x82", "\xAC!\xC3", "\xA9"},
        {},
