@@ -260,7 +260,7 @@ FAMILY_CASES = {
             "cohere", "Cohere", 45, 24, 26, 2, 4, 2, 6, without=["rms_norm_eps", "head_dim"],
             layer_norm_eps=1e-4, logit_scale=0.875, use_qk_norm=True,
         ),
-        "note": "likewise with `use_qk_norm`, as Command R+: a LayerNorm for each head's queries and keys; tied head",
+        "note": "as `cohere`, with `use_qk_norm` as in Command R+: a LayerNorm for each head's queries and keys; tied head",
     },
     "cohere2": {
         "source": "transformers",
@@ -271,7 +271,7 @@ FAMILY_CASES = {
             attention_bias=True,
         ),
         "edges": [33],
-        "note": "likewise; windows of 33 in two of three layers, the others without RoPE; "
+        "note": "as `cohere`, with windows of 33 in two of three layers, the others without RoPE; "
         "`attention_bias`, tied head",
     },
     "bloom": {
@@ -300,7 +300,7 @@ FAMILY_CASES = {
             "mpt", "Mpt", 45, 16, 64, 2, 4, 4, 4, layer_norm_eps=1e-5, clip_qkv=1.0,
         ),
         "store": to_mpt,
-        "note": "likewise with `clip_qkv`: q, k and v cut off at ±1",
+        "note": "as `mpt`, with `clip_qkv`: q, k and v cut off at ±1",
     },
     "mpt_slopes": {  # Not from transformers, which does not read alibi_bias_max.
         "dtype": "bfloat16",
